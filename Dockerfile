@@ -13,6 +13,7 @@ COPY gateway gateway
 COPY admin admin
 COPY learning learning
 COPY router router
+COPY workflows workflows
 COPY engines engines
 COPY store store
 COPY loadtest loadtest

@@ -42,6 +42,8 @@ _WORDS_BYTES = 4096
 _ENGINES_OWN = frozenset({Kind.REFUSED, Kind.QUOTA})
 """Refusals that another server need not share, whatever this one says of retries."""
 _AGAIN_STATUS = frozenset({408, 409})
+_ABOUT_THE_REQUEST = frozenset({400, 422})
+"""Refusals that every replica of an engine would give."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +146,7 @@ class Attempts:
             self._note_failure(candidate, error.kind, began, error, reply.status)
             return False
         if kind is None:
-            self.trail.append(Tried(candidate.name, "", None, reply.status, time.monotonic() - began))
+            self._note_answer(candidate, reply, began)
             return True
         if reply.status < 400:
             reply.broken = kind
@@ -211,6 +213,10 @@ class Attempts:
         await _hold_error(reply)
         return kind
 
+    def _note_answer(self, candidate: Candidate, reply: EngineReply, began: float) -> None:
+        tried = Tried(candidate.name, reply.replica, None, reply.status, time.monotonic() - began)
+        self.trail.append(tried)
+
     def _note_failure(
         self, candidate: Candidate, kind: Kind, began: float, came: EngineReply | EngineError, status: int = 0
     ) -> None:
@@ -220,11 +226,12 @@ class Attempts:
                 return
             self._candidates.refused(candidate, came)
             return
-        self.trail.append(Tried(candidate.name, "", kind, status, time.monotonic() - began))
+        self.trail.append(Tried(candidate.name, came.replica, kind, status, time.monotonic() - began))
         self._note_words(came)
         limited_s = came.limited_s if isinstance(came, EngineReply) else None
         once = status == _OFTEN_ONCE and isinstance(came, EngineReply) and "Retry-After" not in came.headers
-        self._candidates.failed(candidate, kind, limited_s, once=once)
+        alike = status in _ABOUT_THE_REQUEST
+        self._candidates.failed(candidate, kind, limited_s, replica=came.replica, alike=alike, once=once)
         masks = candidate is not self._candidates.planned and 400 <= status < 500
         if self._failure is None and not masks:
             self._failure = candidate, came
@@ -308,8 +315,10 @@ class Attempts:
         self.trail[-1] = replace(self.trail[-1], kind=kind)
         if error is not None:
             self._note_words(error)
-        if self._reply is not None and not isinstance(error, NoMatch):
-            self._reply.broken = kind
+        if self._reply is not None:
+            self._candidates.left_off(self._asked, self._reply.replica)
+            if not isinstance(error, NoMatch):
+                self._reply.broken = kind
 
     async def _take_over(self) -> AsyncIterator[bytes] | None:
         """The rest of the answer; None where nobody gives it."""
@@ -337,13 +346,14 @@ class Attempts:
         if reply is None:
             return None
         if reply.status == 200 and reply.streams_events:
-            self.trail.append(Tried(candidate.name, "", None, reply.status, time.monotonic() - began))
+            self._note_answer(candidate, reply, began)
             # One that is given the beginning, or nothing, repeats nothing.
             repeats = instructed and bool(partial.text.strip())
             return self._spliced(candidate, reply, partial, tokens, repeats=repeats)
         await self._leave()
         if reply.kind is None and 400 <= reply.status < 500 and not instructed:
-            self.trail.append(Tried(candidate.name, "", Kind.REFUSED, reply.status, time.monotonic() - began))
+            took_s = time.monotonic() - began
+            self.trail.append(Tried(candidate.name, reply.replica, Kind.REFUSED, reply.status, took_s))
             self._candidates.instruct(candidate)
         else:
             self._note_failure(candidate, reply.kind or Kind.REFUSED, began, reply, reply.status)

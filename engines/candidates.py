@@ -1,7 +1,8 @@
 """Who of a plan is asked next, and how often.
 
-In the order of the plan, each engine that may be asked now; one that failed is asked again after all others. Only where
-none may be asked now, one is waited for. Refuses to know what answers look like.
+In the order of the plan, each engine that may be asked now; one that failed is asked again after all others, but for its
+other replicas, which are asked before other engines. Only where none may be asked now, one is waited for. Refuses to know
+what answers look like, and which replica suits best.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import random
 import re
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from engines.engine import Engine, EngineRequest, admission
 from engines.errors import Kind, Unavailable
@@ -55,11 +56,38 @@ class Candidate:
     """It could not be asked when it was its turn."""
     instructed: bool = False
     """It refused to be given the beginning of its answer (engines.seam)."""
+    asked_at: set[str] = field(default_factory=set)
+    """Those of its replicas that were asked."""
+    left_alone: set[str] = field(default_factory=set)
+    """Those of its replicas that are not asked again."""
+    not_at: frozenset[str] = frozenset()
+    """Where it is not asked next."""
 
     @property
     def name(self) -> str:
         """Its engine's name."""
         return self.engine.info.name
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether it is to be asked at another replica than before."""
+        return bool(self.asked_at) and self.asked_at <= self.not_at
+
+    def turns(self) -> list[tuple[int, Candidate, frozenset[str]]]:
+        """When its turns are, counted in tries, and where it is not asked then: at another replica as if it were new."""
+        again = (self.tried, self, frozenset(self.left_alone))
+        if not self.asked_at or not self.replicas_left:
+            return [again]
+        return [(0, self, frozenset(self.asked_at | self.left_alone)), again]
+
+    @property
+    def replicas_left(self) -> bool:
+        """Whether it has replicas that were not asked."""
+        return bool(frozenset(self.engine.info.replicas) - self.request.not_at - self.asked_at)
+
+    def at(self, not_at: frozenset[str]) -> EngineRequest:
+        """What it is asked where some of its replicas are not to be."""
+        return replace(self.request, not_at=self.request.not_at | not_at) if not_at else self.request
 
 
 class Candidates:
@@ -68,6 +96,7 @@ class Candidates:
     def __init__(self, tries: Sequence[Try], larger: Try | None = None) -> None:
         self._order = [Candidate(index, one.engine, one.request) for index, one in enumerate(tries)]
         self._larger = Candidate(len(tries), larger.engine, larger.request) if larger is not None else None
+        self._replicated = any(one.engine.info.replicas for one in self._order)
         self._tries: dict[str, int] = {}
         """By each engine's name."""
         self._asked = 0
@@ -90,38 +119,48 @@ class Candidates:
 
     @property
     def several(self) -> bool:
-        """Whether another engine could do better than one."""
-        return len(self._order) > 1
+        """Whether another engine, or another replica, could do better than one."""
+        return self._replicated or len(self._order) > 1
 
     def next(self) -> Candidate | None:
         """Who is asked now; None where nobody can be."""
         if self._ended or self._asked >= MOST_TRIES:
             return None
         found, self._first_of_all = self._first_of_all, None
-        left = [found] if found is not None and self._may_be_asked(found) else self._left()
-        if len(left) == 1 and (found is not None or not self.several):
-            return left[0]
-        spared: Candidate | None = None
-        waiting: list[tuple[float, Candidate]] = []
-        for candidate in left:
-            now = admission(candidate.engine, candidate.request)
+        if found is not None and self._may_be_asked(found):
+            found.not_at = frozenset(found.left_alone)
+            return found
+        if not self.several:
+            return next(filter(self._may_be_asked, self._order), None)
+        left = self._left()
+        spared: tuple[Candidate, frozenset[str]] | None = None
+        waiting: list[tuple[float, Candidate, frozenset[str]]] = []
+        for candidate, not_at in left:
+            now = admission(candidate.engine, candidate.at(not_at))
             if now.refusal is None:
                 if not now.spared:
-                    if spared is not None:
-                        self._passed_over(spared, Kind.LIMITED)
+                    if spared is not None and spared[0] is not candidate:
+                        self._passed_over(spared[0], Kind.LIMITED)
+                    candidate.not_at = not_at
                     return candidate
-                spared = spared or candidate
+                spared = spared or (candidate, not_at)
                 continue
-            self._refused(candidate, now.refusal)
+            if not_at == candidate.left_alone:
+                self._refused(candidate, now.refusal)
             if now.opens_in_s is not None and now.opens_in_s <= self._wait_s:
-                waiting.append((now.opens_in_s, candidate))
-        if spared is None and waiting and self._waits_until is None:
-            self._waits_until = time.monotonic() + MAX_WAIT_S
-        return spared or min(waiting, key=lambda one: one[0], default=(0.0, None))[1]
+                waiting.append((now.opens_in_s, candidate, not_at))
+        if spared is None and waiting:
+            if self._waits_until is None:
+                self._waits_until = time.monotonic() + MAX_WAIT_S
+            spared = min(waiting, key=lambda one: one[0])[1:]
+        if spared is None:
+            return None
+        spared[0].not_at = spared[1]
+        return spared[0]
 
     def asked(self, candidate: Candidate, *, continuable: bool) -> EngineRequest:
         """What it is asked, which is counted: by shorter limits where another could answer, else it may be waited for."""
-        request = candidate.request
+        request = candidate.at(candidate.not_at)
         beside = self.several and self._stands_by(candidate)
         candidate.tried += 1
         self._asked += 1
@@ -136,28 +175,45 @@ class Candidates:
 
     def pause_s(self, candidate: Candidate) -> float:
         """How long to wait before it is asked again."""
-        if not candidate.tried:
+        if not candidate.tried or candidate.elsewhere:
             return 0.0
         # Full jitter: clients that failed together must not come back together.
         return random.uniform(0.0, min(MAX_WAIT_S, _FIRST_PAUSE_S * 2 ** (candidate.tried - 1)))
 
     def failed(
-        self, candidate: Candidate, kind: Kind, limited_s: float | None = None, *, once: bool = False
+        self,
+        candidate: Candidate,
+        kind: Kind,
+        limited_s: float | None = None,
+        *,
+        replica: str = "",
+        alike: bool = False,
+        once: bool = False,
     ) -> None:
         """It did not answer. `limited_s`: it is the first to say that it is limited, for so long.
 
-        `once`: that is often over at the next try, so who is to answer is tried again before others.
+        `replica`: which of its replicas it was; `alike`: the others would say the same. `once`: that is often over at the
+        next try, so who is to answer is tried again before others.
         """
+        self.left_off(candidate, replica)
         if kind not in _AGAIN:
-            candidate.over = True
+            candidate.left_alone |= {replica}
+            candidate.over = alike or kind is Kind.TOO_LONG or not self._has_replica_left(candidate)
+        elif self._other_replica_admitted(candidate):
+            pass
         elif limited_s is not None and limited_s <= _SHORT_LIMIT_S:
             candidate.probes = True
             self._first_of_all = candidate
         elif once and candidate is self.planned and candidate.tried == 1:
-            admitted = admission(candidate.engine, candidate.request).admitted
+            admitted = admission(candidate.engine, candidate.at(frozenset(candidate.left_alone))).admitted
             self._first_of_all = candidate if admitted else None
         if kind is Kind.TOO_LONG:
             self._by_window()
+
+    def left_off(self, candidate: Candidate, replica: str) -> None:
+        """A replica of it failed, or broke off: the others come first."""
+        if replica:
+            candidate.asked_at.add(replica)
 
     def refused(self, candidate: Candidate, refusal: Unavailable) -> None:
         """Its guard did not let the request through."""
@@ -198,14 +254,32 @@ class Candidates:
             candidate.refused = True
             self.trail.append(Tried(candidate.name, "", kind, 0, 0.0))
 
-    def _left(self) -> list[Candidate]:
-        return sorted(filter(self._may_be_asked, self._order), key=lambda one: one.tried)
+    def _left(self) -> list[tuple[Candidate, frozenset[str]]]:
+        turns = [turn for one in self._order if self._may_be_asked(one) for turn in one.turns()]
+        turns.sort(key=lambda turn: turn[0])
+        return [(candidate, not_at) for _, candidate, not_at in turns]
+
+    @staticmethod
+    def _has_replica_left(candidate: Candidate) -> bool:
+        left = frozenset(candidate.engine.info.replicas) - candidate.request.not_at - candidate.left_alone
+        return bool(left)
+
+    def _other_replica_admitted(self, candidate: Candidate) -> bool:
+        return (
+            candidate.replicas_left
+            and self._may_be_asked(candidate)
+            and admission(candidate.engine, candidate.at(frozenset(candidate.asked_at))).admitted
+        )
 
     def _may_be_asked(self, candidate: Candidate) -> bool:
         return not candidate.over and self._tries.get(candidate.name, 0) < candidate.engine.info.attempts
 
     def _stands_by(self, beside: Candidate) -> bool:
-        """Whether another engine, not tried yet, could answer now."""
+        """Whether another engine, or another replica of this one, not tried yet, could answer now."""
+        if beside.engine.info.replicas and self._tries.get(beside.name, 0) + 1 < beside.engine.info.attempts:
+            not_yet = frozenset(beside.asked_at | beside.left_alone)
+            if admission(beside.engine, beside.at(not_yet)).others:
+                return True
         return any(
             not other.tried
             and not other.over

@@ -16,6 +16,7 @@ from multidict import CIMultiDict
 
 from engines.chat import ChatRequest
 from engines.errors import EngineError, Kind, Unavailable
+from engines.placement import Placement
 from engines.prediction import Prediction
 from engines.sse import Tail
 
@@ -50,6 +51,19 @@ class EngineRequest:
     """How long a guard may hold it back until its engine may be asked; 0: it is refused at once."""
     prediction: Prediction | None = None
     """What a student makes of the request, for the engine that answers with it (engines.student)."""
+    placement: Placement | None = None
+    """Where it stands in its run, for the line of its engine; None: a plain call, which is all of its run."""
+    as_asked: ChatRequest | None = None
+    """What the client asked, where `chat` is another request."""
+    session: str = ""
+    """What the client calls the conversation; empty where it does not say."""
+    not_at: frozenset[str] = frozenset()
+    """Replicas that it must not be asked of (engines.replicas)."""
+
+    @property
+    def is_step(self) -> bool:
+        """Whether it belongs to a run, and is no plain call."""
+        return self.placement is not None and self.placement.run != ""
 
 
 @dataclass(slots=True)
@@ -64,6 +78,8 @@ class EngineReply:
     rest: AsyncIterator[bytes]
     """The body after `first`. Read `chunks` instead, unless the layer of another generator matters."""
     engine: str = ""
+    replica: str = ""
+    """Which of the engine's base URLs answers; empty where it has one."""
     self_delimiting: bool = True
     """Whether a cut in the body shows by itself (it has a length or is chunked)."""
     reason: str | None = None
@@ -117,6 +133,8 @@ class EngineLoad:
     """Requests it serves at once before they queue; None when unknown."""
     kv_use: float | None = None
     """Share of its key-value cache in use, 0 to 1, where the engine tells."""
+    kv_tokens: int | None = None
+    """How many tokens that cache holds, where the engine tells."""
     first_chunk_s: float | None = None
     """Recent mean time to the first chunk of streams (engines.pace); None before the first stream."""
     idle_first_chunk_s: float | None = None
@@ -172,6 +190,8 @@ class EngineInfo:
     """How often it is asked for one request, at most."""
     replica: str = ""
     """Which of the engine's base URLs, as host:port; empty where it has one."""
+    replicas: tuple[str, ...] = ()
+    """All of them, of an engine that has several (engines.replicas)."""
     holds_key: bool = True
     """Whether it never sees a client's own credential: then its 401 is the gateway's problem, else the client's."""
 
@@ -187,6 +207,8 @@ class Admission:
     opens_in_s: float | None = None
     """Refused, but waiting so long (`EngineRequest.wait_s`) may help; 0 where a probe under way will tell. None: it
     will not."""
+    others: int = 0
+    """Further replicas of it that may be asked now."""
 
     @property
     def admitted(self) -> bool:

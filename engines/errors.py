@@ -50,6 +50,8 @@ class EngineError(Exception):
     status = 502
     code = "engine_error"
     kind = Kind.SERVER
+    replica = ""
+    """Which of the engine's base URLs; empty where it has one."""
 
     def __init__(
         self, message: str, *, engine: str = "", kind: Kind | None = None, retry_after_s: float | None = None

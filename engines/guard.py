@@ -1,7 +1,8 @@
-"""Wraps any engine: an in-flight limit with a bounded queue, a circuit breaker, and what is known of its rate limits.
+"""Wraps any engine: an in-flight limit before a bounded line, a circuit breaker, and what is known of its rate limits.
 
 It admits, measures and counts. It asks once: who is asked again, and who next, is decided in engines.attempts. Of its kind
-there may be several, one before each replica of an engine: it knows nothing of the others.
+there may be several, one before each replica of an engine (engines.replicas): it knows nothing of the others, but that they
+may share its line.
 
 An answer counts as begun when its first chunk is here, not when its head is, and that of a probe when the first of its data
 is. That it began well does not count as success: that it ended well does.
@@ -9,7 +10,6 @@ is. That it began well does not count as success: that it ended well does.
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,9 @@ from types import TracebackType
 from typing import Any, NamedTuple
 
 from engines.answer_check import holds_data
+from engines.answer_times import AnswerTime
 from engines.breaker import Breaker
+from engines.caps import Caps, Held
 from engines.engine import (
     ADMITTED,
     Admission,
@@ -34,6 +36,7 @@ from engines.engine import (
 from engines.errors import ConnectFailed, EngineError, Kind, RateLimited, StreamBroken, Unavailable
 from engines.gate import Gate, Pass
 from engines.limits import Credentials, RateLimit, with_jitter
+from engines.line import Line, Seat
 from engines.pace import Pace
 from engines.refusals import LEFT_ALONE, kind_of
 from engines.retry_after import retry_after_s
@@ -53,6 +56,13 @@ class Limits:
 
     max_in_flight: int
     max_queued: int
+    tokens_in_flight: int | None
+    latency_tokens_in_flight: int | None
+
+    @property
+    def caps(self) -> Caps:
+        """How many tokens it holds at once."""
+        return Caps(self.tokens_in_flight, self.latency_tokens_in_flight)
 
 
 class Failure(NamedTuple):
@@ -80,20 +90,30 @@ class Guard:
     """An engine with a guard around it; itself an Engine.
 
     `credentials`: the rate limits of the clients' own keys, where the engine is sent those; None where the gateway holds
-    the key, and its limits and refusals are everybody's.
+    the key, and its limits and refusals are everybody's. `line`: where its requests wait, with those of other replicas.
     """
 
     def __init__(
-        self, engine: Engine, limits: Limits, breaker: Breaker, credentials: Credentials | None = None
+        self,
+        engine: Engine,
+        limits: Limits,
+        breaker: Breaker,
+        credentials: Credentials | None = None,
+        line: Line | None = None,
     ) -> None:
         self._engine = engine
         self._limits = limits
         self.breaker = breaker
         self.engine_limit = RateLimit(breaker.gate)
         self._credentials = credentials
-        self._slots = asyncio.Semaphore(self._limits.max_in_flight)
-        self._in_flight = 0
-        self._queued = 0
+        self.line = line or Line(limits.max_queued, limits.caps)
+        self.line.serves(self)
+        self.held = Held(self.line.caps)
+        """The tokens under way here, where the line counts them."""
+        self.in_flight = 0
+        """Requests that have a place here."""
+        self.answer_time: AnswerTime | None = None
+        """Beside those of other replicas; None where there are none."""
         self._pace = Pace()
         self._limit_left: float | None = None
         self._limit_told = 0.0
@@ -121,14 +141,25 @@ class Guard:
 
     def admits(self, request: EngineRequest) -> Admission:
         """See engines.engine.Admits."""
-        if (refusal := self._no_place()) is not None:
+        if (refusal := self._no_place(request)) is not None:
             return Admission(refusal)
+        return self.lets(request)
+
+    def lets(self, request: EngineRequest) -> Admission:
+        """The same, whether it has a place or not."""
+        if self.drained:
+            return Admission(self._drained())
         limit = self.rate_limit(request)
         for gate in _gates(self.breaker.gate, limit.gate):
-            if not gate.lets_through:
+            if gate.kind is not None and not gate.lets_through:
                 self.turned_away += 1
                 return Admission(self.refusal(gate), opens_in_s=_opens_in_s(gate))
         return Admission(spared=True) if limit.spares(request) else ADMITTED
+
+    @property
+    def has_place(self) -> bool:
+        """See engines.line.HasPlaces."""
+        return self.in_flight < self._limits.max_in_flight
 
     def rate_limit(self, request: EngineRequest) -> RateLimit:
         """The rate limit that a request falls under."""
@@ -141,8 +172,9 @@ class Guard:
         return replace(
             inner,
             # What waits inside the engine came through here too: it must not count twice.
-            in_flight=max(self._in_flight - inner.queued, inner.in_flight),
-            queued=self._queued + inner.queued,
+            in_flight=max(self.in_flight - inner.queued, inner.in_flight),
+            # One that is shared is told by who has all of them.
+            queued=inner.queued + (0 if self.line.shared else self.line.waiting),
             capacity=inner.capacity or self._limits.max_in_flight,
             first_chunk_s=self._pace.first_chunk_s,
             idle_first_chunk_s=self._pace.idle_first_chunk_s,
@@ -170,7 +202,7 @@ class Guard:
     @property
     def busy(self) -> bool:
         """Whether requests are under way there."""
-        return self._in_flight > 0
+        return self.in_flight > 0
 
     def is_alive(self) -> None:
         """A health check was good: where it is down, the next request tries it."""
@@ -215,29 +247,66 @@ class Guard:
 
     # ---- admitting: for GuardedStream
 
-    async def take_slot(self) -> bool:
-        """Wait for a place; whether it had to. Raises Unavailable at once when the queue is full, or it is drained."""
-        if (refusal := self._no_place()) is not None:
-            raise refusal
-        waited = self._slots.locked()
-        self._queued += 1
-        try:
-            await self._slots.acquire()
-        finally:
-            self._queued -= 1
-        self._in_flight += 1
-        return waited
+    def seat(self, request: EngineRequest) -> Seat:
+        """What a request takes of a place here."""
+        return self.line.seat(request, self._pace.answer_tokens)
 
-    def give_slot(self) -> None:
-        """Give a place back."""
-        self._in_flight -= 1
-        self._slots.release()
+    async def take_slot(self, request: EngineRequest, seat: Seat | None = None) -> bool:
+        """Wait for a place; whether it had to. `seat`: what it takes, where that is counted.
+
+        Raises Unavailable at once when the queue is full, or it is drained.
+        """
+        if self.drained:
+            raise self._drained()
+        line = self.line
+        if not line.holds_back and self.took_slot(seat):
+            return False
+        if line.full and not request.is_step:
+            raise self.full()
+        waits = seat or self.seat(request)
+        await line.wait(waits, lambda: self.took_slot(seat), lambda: self.give_slot(seat))
+        return True
+
+    def took_slot(self, seat: Seat | None = None) -> bool:
+        """Take a place, where there is one. None: its tokens are not counted."""
+        if self.in_flight >= self._limits.max_in_flight:
+            return False
+        if seat is not None:
+            if not self.fits(seat):
+                self.line.keep(self)
+                return False
+            self.held.enters(seat.placement.rank, seat.tokens, seat.to_compute_tokens)
+        self.in_flight += 1
+        return True
+
+    def fits(self, seat: Seat | None) -> bool:
+        """Whether its caps leave room for a request."""
+        return seat is None or self.held.fits(seat.placement.rank, seat.tokens)
+
+    def give_slot(self, seat: Seat | None = None) -> None:
+        """Give a place back; the argument is what it was taken with."""
+        self.in_flight -= 1
+        if seat is not None:
+            self.prompt_computed(seat)
+            self.held.leaves(seat.placement.rank, seat.tokens)
+        if self.line.waiting:
+            self.line.look()
+
+    def prompt_computed(self, seat: Seat) -> None:
+        """The answer to a prompt has begun."""
+        self.held.computed(seat.to_compute_tokens)
+        seat.to_compute_tokens = 0
+
+    @property
+    def inside(self) -> EngineLoad:
+        """What the engine says of itself."""
+        return self._engine.load()
 
     async def pass_through(self, gate: Gate, wait_s: float) -> Pass | None:
         """Enter a gate that does not let everybody through, after `wait_s` at most. Raises Unavailable."""
         if not gate.lets_through:
             self.turned_away += 1
-            if wait_s <= 0 or gate.waiting + self._queued >= self._limits.max_queued:
+            if wait_s <= 0 or gate.waiting + self.line.waiting >= self.line.most:
                 raise self.refusal(gate)
             try:
                 return await gate.wait(with_jitter(wait_s), for_time=gate.kind is Kind.LIMITED)
@@ -262,22 +331,29 @@ class Guard:
         text = f"The engine '{name}' {why} and is being left alone for {wait_s:.0f} s."
         return Unavailable(text, engine=name, kind=gate.kind, retry_after_s=wait_s)
 
-    def _no_place(self) -> Unavailable | None:
+    def _no_place(self, request: EngineRequest) -> Unavailable | None:
         if self.drained:
-            return Unavailable(
-                f"The engine '{self.info.name}' is drained: its operator wants nothing new asked of it.",
-                engine=self.info.name,
-                retry_after_s=_DRAINED_RETRY_S,
-            )
-        if self._slots.locked() and self._queued >= self._limits.max_queued:
-            return Unavailable(
-                f"The engine '{self.info.name}' is at its limit of {self._limits.max_in_flight} requests, and "
-                f"{self._queued} more are waiting.",
-                engine=self.info.name,
-                kind=Kind.FULL,
-                retry_after_s=1,
-            )
-        return None
+            return self._drained()
+        if not self.line.full or request.is_step or (self.has_place and not self.line.holds_back):
+            return None
+        return self.full()
+
+    def _drained(self) -> Unavailable:
+        return Unavailable(
+            f"The engine '{self.info.name}' is drained: its operator wants nothing new asked of it.",
+            engine=self.info.name,
+            retry_after_s=_DRAINED_RETRY_S,
+        )
+
+    def full(self) -> Unavailable:
+        """Why nobody else may wait."""
+        return Unavailable(
+            f"The engine '{self.info.name}' is at its limit of {self._limits.max_in_flight} requests, and "
+            f"{self.line.waiting} more are waiting.",
+            engine=self.info.name,
+            kind=Kind.FULL,
+            retry_after_s=1,
+        )
 
     # ---- measuring and counting: for GuardedStream
 
@@ -293,8 +369,10 @@ class Guard:
         if left is not None:
             self._limit_left, self._limit_told = left, time.monotonic()
 
-    def count(self, kind: Kind, status: int = 0, text: str = "") -> None:
-        """Note a failure, for people to read."""
+    def count(self, kind: Kind, status: int = 0, text: str = "", after_s: float = 0.0) -> None:
+        """Note a failure, for people to read; and that it was no fast answer."""
+        if self.answer_time is not None:
+            self.answer_time.failed(after_s)
         self.failures[kind] += 1
         self.last_failure = Failure(kind, status, time.time(), text)
 
@@ -311,33 +389,48 @@ class GuardedStream:
         "_limit",
         "_reply",
         "_request",
+        "_seat",
         "_sent",
+        "_slot_at",
+        "_waited",
     )
 
-    def __init__(self, guard: Guard, request: EngineRequest) -> None:
+    def __init__(
+        self, guard: Guard, request: EngineRequest, began: float | None = None, seat: Seat | None = None
+    ) -> None:
+        """`began`: a place was taken for it with `seat`, and it has waited for one since (time.monotonic)."""
         self._guard = guard
         self._request = request
+        self._seat = seat
+        self._waited = began is not None
         self._context: AbstractAsyncContextManager[EngineReply] | None = None
         self._reply: EngineReply | None = None
-        self._began = self._first_chunk_s = 0.0
+        self._began = self._slot_at = began or 0.0
+        self._first_chunk_s = 0.0
         self._limit = guard.rate_limit(request)
         self._sent = 0
         self._entered: list[tuple[Gate, Pass]] = []
         """The gates that were shut when it entered, and now hang on what becomes of it."""
 
+    @property
+    def replica(self) -> str:
+        """Which of its engine's base URLs is asked."""
+        return self._guard.info.replica
+
     async def __aenter__(self) -> EngineReply:
         """Ask once an answer may be asked for; return when it has begun. Raises EngineError."""
         guard = self._guard
-        self._began = time.monotonic()
+        now = time.monotonic()
+        self._began, self._slot_at = self._began or now, now
         try:
-            await self._pass_gates(self._request.wait_s)
-            if await guard.take_slot() and not self._entered:
-                try:
-                    # The engine may have failed meanwhile.
-                    await self._pass_gates(0.0)
-                except BaseException:
-                    guard.give_slot()
-                    raise
+            if not self._waited:
+                await self._pass_gates(self._request.wait_s)
+                self._seat = guard.seat(self._request) if guard.line.counts else None
+                self._waited = await guard.take_slot(self._request, self._seat)
+                if self._waited:
+                    self._slot_at = time.monotonic()
+            if self._waited and not self._entered:
+                await self._pass_again()
         except BaseException as error:
             if isinstance(error, Unavailable):
                 guard.failures[error.kind] += 1
@@ -346,8 +439,10 @@ class GuardedStream:
         try:
             reply = self._reply = await self._begun()
         except BaseException:
-            guard.give_slot()
+            guard.give_slot(self._seat)
             raise
+        if self._seat is not None:
+            guard.prompt_computed(self._seat)
         now = time.monotonic()
         self._first_chunk_s = now - self._began
         if reply.status < 500:
@@ -366,11 +461,21 @@ class GuardedStream:
                     first_chunk_s=self._first_chunk_s,
                     answer_s=reply.drained_at - self._began,
                 )
+                if self._guard.answer_time is not None and reply.status < 400 and reply.broken is None:
+                    self._guard.answer_time.took(reply.drained_at - self._slot_at)
             if reply is not None:
                 self._ended(reply)
             await self._leave()
         finally:
-            self._guard.give_slot()
+            self._guard.give_slot(self._seat)
+
+    async def _pass_again(self) -> None:
+        """It has waited for its place, and the engine may have failed meanwhile."""
+        try:
+            await self._pass_gates(0.0)
+        except BaseException:
+            self._guard.give_slot(self._seat)
+            raise
 
     async def _pass_gates(self, wait_s: float) -> None:
         for gate in _gates(self._guard.breaker.gate, self._limit.gate):
@@ -427,17 +532,17 @@ class GuardedStream:
             limit = self._limit if status == 429 else guard.engine_limit
             gates = [entered for gate, entered in self._entered if gate is limit.gate]
             reply.limited_s = limit.met(reply.headers, gates[0] if gates else None)
-            guard.count(kind, status, text)
+            self._count(kind, status, text)
             self._succeeded()
         elif kind is Kind.SERVER:
             self._failed(kind, status, text)
         elif own_key and (kind is Kind.QUOTA or (kind is Kind.REFUSED and status in LEFT_ALONE)):
-            guard.count(kind, status, text)
+            self._count(kind, status, text)
             guard.breaker.refused(self._of_breaker())
             self._succeeded()
         else:
             if kind is not None:
-                guard.count(kind, status, text)
+                self._count(kind, status, text)
             guard.breaker.answered()
             self._succeeded()
 
@@ -472,10 +577,13 @@ class GuardedStream:
     def _failed(self, kind: Kind, status: int = 0, text: str = "") -> None:
         guard = self._guard
         guard.failed += 1
-        guard.count(kind, status, text)
+        self._count(kind, status, text)
         guard.breaker.failed(self._of_breaker())
         # A credential's own gate learns nothing from it.
         self._abandon()
+
+    def _count(self, kind: Kind, status: int, text: str) -> None:
+        self._guard.count(kind, status, text, time.monotonic() - self._slot_at)
 
     def _of_breaker(self) -> Pass | None:
         """The pass through the breaker's gate, taken out: it is decided there."""

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from engines.engine import Engine, Starts
 from engines.guard import Guard
+from engines.line import Line
+from engines.placement import Placement
+from engines.placing import Placing
+from engines.replicas import Replicas
 
 
 class Registry(Mapping[str, Engine]):
@@ -26,7 +30,33 @@ class Registry(Mapping[str, Engine]):
     @property
     def guards(self) -> list[Guard]:
         """One for each replica of each engine. What has no guard is passed through, not managed: it has none here."""
-        return [engine for engine in self._engines.values() if isinstance(engine, Guard)]
+        found: list[Guard] = []
+        for engine in self._engines.values():
+            if isinstance(engine, Replicas):
+                found += engine.guards
+            elif isinstance(engine, Guard):
+                found.append(engine)
+        return found
+
+    @property
+    def lines(self) -> dict[str, Line]:
+        """Where requests wait, by engine."""
+        return {
+            name: engine.line
+            for name, engine in self._engines.items()
+            if isinstance(engine, Guard | Replicas)
+        }
+
+    @property
+    def placings(self) -> dict[str, Placing]:
+        """Who places steps at replicas, by engine."""
+        return {name: one.placing for name, one in self._engines.items() if isinstance(one, Replicas)}
+
+    def move(self, placement_of: Callable[[Placement], Placement]) -> None:
+        """What is known of runs has changed: steps that wait are given the placement that this makes of their own."""
+        for line in self.lines.values():
+            if line.waiting:
+                line.move(placement_of)
 
     def start(self) -> None:
         """Begin to bring up what runs in this process. Inside the running loop."""

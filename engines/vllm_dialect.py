@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -13,6 +14,8 @@ import orjson
 
 from engines.chat import ChatRequest
 from engines.engine import EngineRequest
+from engines.line import expected_tokens
+from engines.placement import PLAIN
 
 _OURS = frozenset({"cache_salt", "priority"})
 """Body fields that only the gateway may set: a client could read another's cache by its timing, or jump the queue."""
@@ -27,12 +30,28 @@ class Priorities:
     """By tenant id, before `clients`."""
     background: int | None = None
     """Of what the gateway asks by itself."""
+    order: bool = False
+    """Among requests of one priority, whether the order of engines.order is sent: by class, then by work left in the run."""
 
     def of(self, request: EngineRequest) -> int | None:
         """What to send with a request."""
-        if request.background:
-            return self.background
-        return (self.tenants or {}).get(request.tenant, self.clients)
+        clients = (self.tenants or {}).get(request.tenant, self.clients)
+        priority = self.background if request.background else clients
+        return (priority or 0) * _PLACES + _place(request) if self.order else priority
+
+
+_PLACES = 1000
+_CLASS = 300
+_PER_DOUBLING = 16
+
+
+def _place(request: EngineRequest) -> int:
+    """Below `_PLACES`: the lower, the sooner. What the gateway asks by itself comes last."""
+    if request.background:
+        return _PLACES - 1
+    placement = request.placement or PLAIN
+    work = placement.work_left or placement.expected_tokens or expected_tokens(request)
+    return _CLASS * placement.rank + min(_CLASS - 1, int(_PER_DOUBLING * math.log2(1 + work)))
 
 
 class Dialect:

@@ -5,7 +5,7 @@ Names as of vLLM 0.32. A page without them (another server, or other names one d
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from prometheus_client.parser import text_string_to_metric_families
@@ -15,7 +15,8 @@ _WAITING = "vllm:num_requests_waiting"
 _KV_USE = "vllm:kv_cache_usage_perc"
 _QUERIED = "vllm:prefix_cache_queries_total"
 _HIT = "vllm:prefix_cache_hits_total"
-_WANTED = (_RUNNING, _WAITING, _KV_USE, _QUERIED, _HIT)
+_CACHE = "vllm:cache_config_info"
+_WANTED = (_RUNNING, _WAITING, _KV_USE, _QUERIED, _HIT, _CACHE)
 _STARTS = tuple(f"{name}{after}".encode() for name in _WANTED for after in ("{", " "))
 
 
@@ -33,6 +34,8 @@ class ServerFigures:
     """Prompt tokens looked up in the prefix cache since the server started."""
     prefix_hit_tokens: int
     """Those of them that were found."""
+    kv_tokens: int | None = None
+    """How many tokens the caches hold together; None where it is not told."""
 
 
 def read_figures(page: bytes) -> ServerFigures | None:
@@ -45,7 +48,9 @@ def read_figures(page: bytes) -> ServerFigures | None:
     values: dict[str, list[float]] = {name: [] for name in _WANTED}
     for family in text_string_to_metric_families(b"\n".join((*chosen, b"")).decode()):
         for sample in family.samples:
-            values[sample.name].append(float(sample.value))
+            values[sample.name].append(
+                _tokens(sample.labels) if sample.name == _CACHE else float(sample.value)
+            )
     if not values[_RUNNING]:
         return None
     return ServerFigures(
@@ -54,7 +59,14 @@ def read_figures(page: bytes) -> ServerFigures | None:
         kv_use=min(1.0, max(values[_KV_USE])) if values[_KV_USE] else None,
         prefix_queried_tokens=_whole(values[_QUERIED]),
         prefix_hit_tokens=_whole(values[_HIT]),
+        kv_tokens=_whole(values[_CACHE]) or None,
     )
+
+
+def _tokens(labels: Mapping[str, str]) -> float:
+    """Of a cache that tells its size in labels, in blocks; 0 where it does not."""
+    blocks, size = labels.get("num_gpu_blocks", ""), labels.get("block_size", "")
+    return float(int(blocks) * int(size)) if blocks.isdecimal() and size.isdecimal() else 0.0
 
 
 def _whole(values: Iterable[float]) -> int:

@@ -91,7 +91,13 @@ class VLLMServer:
         if state.figures is None:
             return EngineLoad(in_flight=self._http.in_flight, open=state.up)
         figures = state.figures
-        return EngineLoad(figures.running, figures.waiting, kv_use=figures.kv_use, open=state.up)
+        return EngineLoad(
+            figures.running,
+            figures.waiting,
+            kv_use=figures.kv_use,
+            kv_tokens=figures.kv_tokens,
+            open=state.up,
+        )
 
     async def health(self) -> None:
         """See engines.engine.Engine.health: a dead engine shows as 503 first, and as a refused connection soon after."""

@@ -15,6 +15,7 @@ from router.asked import Controls
 from router.tasks.requests import NAME, unsuited
 
 NONE = Controls()
+_SESSION = re.compile(r"[!-~](?:[ -~]{0,254}[!-~])?")
 _SCOPE = re.compile(r"[!-~](?:[ -~]{0,98}[!-~])?")
 
 
@@ -27,8 +28,9 @@ def read_controls(headers: MultiMapping[str], fields: Mapping[str, Any]) -> Cont
     preference = headers.get("x-understudy-preference")
     scope = named_scope(headers)
     task = named_task(headers)
+    session = named_session(headers)
     keep_out = fields.get("store") is False
-    steers = any(said is not None for said in (engine, examples, preference, scope, task))
+    steers = any(said is not None for said in (engine, examples, preference, scope, task, session))
     if directives is NOTHING_SAID and not (no_cache or steers or keep_out):
         return NONE
     max_examples = None
@@ -48,6 +50,7 @@ def read_controls(headers: MultiMapping[str], fields: Mapping[str, Any]) -> Cont
         preference=None if preference is None else _dial(preference),
         scope=scope,
         task=task,
+        session=session,
     )
 
 
@@ -61,6 +64,26 @@ def named_scope(headers: Mapping[str, str]) -> str | None:
             param="x-understudy-scope",
         )
     return name
+
+
+def named_session(headers: Mapping[str, str]) -> str | None:
+    """The client's own name for the conversation of its request. Raises RequestError 400 for one that is no name."""
+    name = headers.get("x-understudy-session")
+    if name is not None and not _SESSION.fullmatch(name):
+        raise RequestError(
+            f"x-understudy-session is {name[:40]!r}; it must be 1 to 256 printable ASCII characters.",
+            code="invalid_control",
+            param="x-understudy-session",
+        )
+    return name
+
+
+def session_of(named: str | None, fields: Mapping[str, Any]) -> str:
+    """What a client calls its conversation: by our header, else by OpenAI's field; empty where it does not say."""
+    if named is not None:
+        return named
+    key = fields.get("prompt_cache_key")
+    return key[:_MOST_SESSION] if isinstance(key, str) else ""
 
 
 def named_task(headers: Mapping[str, str]) -> str | None:
@@ -86,6 +109,8 @@ def refuse_unsuited(controls: Controls, chat: ChatRequest) -> None:
         )
 
 
+_MOST_SESSION = 1024
+"""Characters of a `prompt_cache_key` that count."""
 _WHY = {
     "tools": "the request offers tools: its answer is no label.",
     "functions": "the request offers functions: its answer is no label.",

@@ -15,6 +15,7 @@ from prometheus_client import (
 )
 from prometheus_client.multiprocess import MultiProcessCollector
 
+from engines.placement import Rank
 from router.finished import Ended, Finished, Outcome
 
 disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -88,6 +89,18 @@ class Metrics:
             registry=self.registry,
             multiprocess_mode="livesum",
         )
+        self.queued = Gauge(
+            "understudy_queued",
+            "Requests that wait for a place at an engine.",
+            ["engine", "class"],
+            registry=self.registry,
+            multiprocess_mode="livesum",
+        )
+        self.prefix_tokens = counter(
+            "understudy_prefix_tokens",
+            "Tokens of the prompts of steps: all, and those believed to be cached at their replica.",
+            ["engine", "replica", "kind"],
+        )
         self._requests_of = lru_cache(maxsize=512)(self.requests.labels)
         self._latency_of = lru_cache(maxsize=64)(self.latency.labels)
         self._stage_of = lru_cache(maxsize=64)(self.stage.labels)
@@ -97,6 +110,15 @@ class Metrics:
         if was is not None:
             self.engine_state.labels(engine, replica, was).set(0)
         self.engine_state.labels(engine, replica, state).set(1)
+
+    def waits(self, engine: str, rank: Rank, more: int) -> None:
+        """So many more requests of a class wait for a place at an engine."""
+        self.queued.labels(engine, rank.label).inc(more)
+
+    def placed(self, engine: str, replica: str, prompt_tokens: int, cached_tokens: int) -> None:
+        """A step goes to a replica that is believed to have so much of its prompt."""
+        self.prefix_tokens.labels(engine, replica, "asked").inc(prompt_tokens)
+        self.prefix_tokens.labels(engine, replica, "cached").inc(cached_tokens)
 
     def began(self) -> None:
         """A request came in."""

@@ -42,6 +42,9 @@ def error_response(
     response = own_response(error_body(status, message, code=code, param=param), status=status)
     if retry_after_s is not None:
         response.headers["Retry-After"] = str(max(1, round(retry_after_s)))
+    if status == 409:
+        # SDKs try again after a conflict, which changes nothing about one of ours.
+        response.headers["x-should-retry"] = "false"
     if status == 401:
         response.headers["WWW-Authenticate"] = "Bearer"
     return response

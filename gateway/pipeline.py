@@ -27,6 +27,7 @@ from engines.sse import tail_of
 from engines.trail import Tried
 from gateway.cache_control import cache_control
 from gateway.cache_status import BYPASS, COLLAPSED, MISS, hit_status
+from gateway.controls import session_of
 from gateway.errors import ending
 from gateway.forward import ChunkBuffer, forward
 from gateway.in_flight import FOLLOWED_AT_MOST, Flight, InFlight
@@ -338,8 +339,20 @@ class Pipeline:
             headers = headers.copy()
             headers.popall("Content-Length", None)
             headers.popall("Content-Encoding", None)
+        placement = asked.placement
+        if placement is not None and way.messages is not None:
+            placement = placement.among(way.messages, asked.chat.messages)
         request = EngineRequest(
-            "POST", asked.target, headers, chat.body, chat, asked.arrival.tenant, prediction=way.prediction
+            "POST",
+            asked.target,
+            headers,
+            chat.body,
+            chat,
+            asked.arrival.tenant,
+            prediction=way.prediction,
+            placement=placement,
+            as_asked=asked.chat,
+            session=session_of(asked.controls.session, asked.chat.fields),
         )
         return Try(engine, request)
 

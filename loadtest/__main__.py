@@ -11,6 +11,7 @@ _COMMANDS = {
     "run": "Offer load to an OpenAI-compatible endpoint and report.",
     "compare": "Compare endpoints in alternating short rounds.",
     "sweep": "Find the highest rate that meets an SLO, or walk a quality dial.",
+    "apps": "Play applications whose calls feed each other.",
     "serve-mock": "Serve a fast mock upstream.",
 }
 

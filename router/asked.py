@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from multidict import CIMultiDict
 
 from engines.chat import ChatRequest
+from engines.placement import Placement
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,8 @@ class Controls:
     """The client's own name for its instructions, instead of their text: `x-understudy-scope`."""
     task: str | None = None
     """The client's own name for the task that it belongs to: `x-understudy-task`."""
+    session: str | None = None
+    """The client's own name for its conversation: `x-understudy-session`."""
 
     @property
     def steers(self) -> bool:
@@ -70,6 +73,8 @@ class Asked:
     """An opaque name of who sent it (learning.bank.contributor); empty when unknown."""
     end_user: str = ""
     """The end user whose memory alone is read and written, as a digest; empty: what the tenant shares."""
+    placement: Placement | None = None
+    """Where it stands among the requests that feed each other; None: it stands alone, and its client waits."""
 
     @property
     def remembered_for(self) -> str:

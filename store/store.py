@@ -10,6 +10,7 @@
     store.operators       who may sign in to the admin pages, beside them store.sessions() and store.audit
     store.jobs            .replay .kv_plans .engine_states .operator_asks
     store.tasks           .known .answers of requests that a student may answer
+    store.runs            applications' runs: their steps, variables, and who carries them out
 
 Reads block, for microseconds to milliseconds, and give frozen values. Writes give a future that resolves after the
 commit; those that say so wait for it themselves. Errors: store.errors.
@@ -58,6 +59,8 @@ from store.sqlite.database import Database
 from store.sqlite.power_cut import sync_log
 from store.tasks.answers import TaskAnswers
 from store.tasks.tasks import KnownTasks
+from store.workflows.run_store import RunStore
+from store.workflows.runs import WorkflowRuns
 
 _MIB = 1024 * 1024
 _DATABASE = "understudy.db"
@@ -162,6 +165,7 @@ class Store:
         self.audit = AuditLog(db)
         self.jobs = Jobs(ReplayJobs(db), KvPlans(db), EngineStates(db), OperatorAsks(db))
         self.tasks = Tasks(KnownTasks(db), TaskAnswers(db))
+        self.runs: RunStore = WorkflowRuns(db)
         self.indexes: TenantIndexes | None = index[0] if index else None
         """Nearest examples; None without an embedder."""
         self.follower: IndexFollower | None = index[1] if index else None
@@ -250,7 +254,7 @@ class Store:
         return f"the store cannot be written: {self._db.problem}" if self._db.problem else None
 
     def tenants(self) -> list[str]:
-        """Every tenant of whom there is an example, an exact answer, a choice, feedback, a task or a text, in order."""
+        """Every tenant of whom there is an example, an exact answer, a choice, feedback, a task, a run or a text."""
         return self.examples.contributors.tenants()
 
     def version(self) -> bytes | int:
@@ -284,6 +288,7 @@ class Store:
         self.jobs.operator_asks.forget_tenant(tenant).result(timeout_s)
         self.tasks.answers.forget_tenant(tenant).result(timeout_s)
         self.tasks.known.forget_tenant(tenant).result(timeout_s)
+        self.runs.forget_tenant(tenant).result(timeout_s)
         self.outcomes.feedback.forget_tenant(tenant).result(timeout_s)
         self.outcomes.forget_tenant(tenant).result(timeout_s)
         choices = self.decisions.choices.forget_tenant(tenant).result(timeout_s)
@@ -313,6 +318,7 @@ class Store:
         self.outcomes.forget_contributor(tenant, contributor).result(timeout_s)
         choices = self.decisions.choices.forget_contributor(tenant, contributor).result(timeout_s)
         labelled = self.tasks.answers.forget_contributor(tenant, contributor).result(timeout_s)
+        self.runs.forget_contributor(tenant, contributor).result(timeout_s)
         if (choices or labelled) and tenant:
             # A bandit keeps the vector of every outcome, a student the words. What is left is learnt from anew.
             self.artifacts.forget_tenant(tenant)

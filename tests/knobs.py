@@ -9,6 +9,7 @@ from engines.breaker import Breaker
 from engines.engine import Engine
 from engines.guard import Guard, Limits
 from engines.limits import Credentials
+from engines.line import Line
 from engines.timeouts import Timeouts
 from learning.outcomes.judging_limits import JudgingLimits
 from router.choosing import chooser
@@ -88,6 +89,7 @@ def guard_of(
     within: Limits | None = None,
     rest: Breaker | None = None,
     credentials: Credentials | None = None,
+    line: Line | None = None,
 ) -> Guard:
     """The engine behind a guard."""
-    return Guard(engine, within or limits(), rest or breaker(), credentials)
+    return Guard(engine, within or limits(), rest or breaker(), credentials, line)

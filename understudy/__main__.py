@@ -41,6 +41,7 @@ _COMMANDS = {
         "tasks",
         "Requests whose answers are labels: list, propose, enable, pause.",
     ),
+    "runs": ("understudy.commands.runs", "runs", "Runs of applications: list, show, cancel."),
     "engines": ("understudy.commands.engines", "engines", "How engines stand; drain, resume and test them."),
     "map": (
         "understudy.commands.map",

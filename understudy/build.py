@@ -14,6 +14,7 @@ from engines.engine import Engine
 from engines.guard import Guard
 from engines.prober import Pace, Prober
 from engines.registry import Registry
+from engines.replicas import Replicas
 from engines.standing import Since
 from gateway.entry import EntryHandler
 from gateway.handlers.by_model import PATHS as BY_MODEL
@@ -31,6 +32,7 @@ from gateway.pipeline import Pipeline, ServedModel
 from gateway.recorder import Recorder
 from gateway.request_log import RequestLog
 from gateway.routes import RouteTable
+from gateway.server import ServerLimits
 from gateway.websocket import with_upgrades
 from router.finished import Ended, Finished
 from router.plan import Policy
@@ -65,6 +67,7 @@ if TYPE_CHECKING:
     from router.proving.standing import Proof
     from understudy.background.load_report import LoadReporter
     from understudy.memory import Memory
+    from understudy.setup.runs import RunParts
     from understudy.setup.semantic import SemanticParts
 
 log = structlog.get_logger(__name__)
@@ -112,10 +115,13 @@ class Gateway:
         self._too_dear: Callable[[str, str, Proof | None], bool] = lambda model, tenant, proof: False
         prober = Prober(self._engines.guards, knobs_of(Pace, config.health), self._stands)
         self.parts.add(prober, start=prober.start, aclose=prober.aclose)
+        self._count_lines()
         self._add_judging()
         self._embeddings_kept: EmbeddingKeeper | None = None
         self.pipeline = self._make_pipeline() if self._has_pipeline() else None
+        self._runs = self._make_runs()
         self.handle = EntryHandler(self._routes(), self._keys, began=self._began, ended=self._ended)
+        self._add_peers()
 
     def start(self) -> None:
         """Start what works in the background. Inside the running loop."""
@@ -260,10 +266,16 @@ class Gateway:
         self.metrics.ended(ended)
         if isinstance(ended, Finished) and ended.complete and ended.usage and not ended.by_stand_in:
             engine = self._engines.get(ended.engine)
-            if isinstance(engine, Guard):
+            if isinstance(engine, Guard | Replicas):
                 engine.said(ended.usage.completion_tokens)
         if self._log is not None:
             self._log.write(ended)
+
+    def _count_lines(self) -> None:
+        for name, line in self._engines.lines.items():
+            line.on_change = partial(self.metrics.waits, name)
+        for name, placing in self._engines.placings.items():
+            placing.on_placed = partial(self.metrics.placed, name)
 
     def _stands(self, guard: Guard, since: Since, was: Since | None) -> None:
         """The state of an engine has changed."""
@@ -300,6 +312,10 @@ class Gateway:
         )
         if self.memory or not passthrough:
             otherwise = self._examples_before(otherwise)
+        if self._runs is not None:
+            from gateway.handlers.variables import mounted
+
+            otherwise = mounted(self._runs.handlers, otherwise)
         return RouteTable(
             prefixes=listen.advanced.prefixes,
             own={
@@ -318,7 +334,36 @@ class Gateway:
             self._keys,
             Sizes(self._max_json_bytes(), self._kept_bytes()),
             self._end_users(),
+            self._runs.steps if self._runs is not None else None,
         )
+
+    def _make_runs(self) -> RunParts | None:
+        end_users = self._end_users()
+        if self.memory is None or self.pipeline is None or end_users is None:
+            return None
+        from gateway.runs.metrics import RunMetrics
+        from understudy.setup.runs import run_parts
+
+        made = run_parts(
+            self._config,
+            self.memory.store,
+            self.pipeline,
+            self._engines,
+            self._keys,
+            end_users,
+            max_json_bytes=self._max_json_bytes(),
+            max_kept_bytes=self._kept_bytes(),
+            began=self._began,
+            metrics=RunMetrics(self.metrics.registry),
+        )
+        self.parts.add(made.runs, start=made.runs.start, aclose=made.runs.aclose)
+        return made
+
+    def _add_peers(self) -> None:
+        peers = self._runs.peers if self._runs is not None else None
+        if peers is not None:
+            limits = knobs_of(ServerLimits, self._config.listen, self._config.listen.advanced)
+            self.parts.add(peers, start=lambda: peers.listen(self.handle, limits), aclose=peers.aclose)
 
     def _make_pipeline(self) -> Pipeline:
         settings = self._config.memory

@@ -31,6 +31,7 @@ log = structlog.get_logger(__name__)
 _MIB = 2**20
 _FOLLOWED_WITHIN_S = 2.0
 _REPLAYS_KEPT_S = 90 * 86_400.0
+_RUNS_AT_ONCE = 500
 _TASK_ANSWERS_KEPT = 50_000
 """Of each task: more than a student is trained on, since most of a task's requests are the student's own answers."""
 _PRIVATE_QUESTIONS_KEPT_S = 30 * 86_400.0
@@ -177,6 +178,8 @@ def _chores(store: Store, settings: MemorySettings) -> list[Chore]:
         Chore("trim_texts", 60, lambda: _trim_texts(store, settings)),
         Chore("trim_choices", 60, lambda: store.decisions.choices.trim(time.time() - kept_s)),
         Chore("trim_tasks", 3600, lambda: _trim_tasks(store, time.time() - kept_s)),
+        Chore("expire_values", 10, lambda: _expire_values(store)),
+        Chore("trim_runs", 60, lambda: _trim_runs(store, time.time() - kept_s)),
         Chore("trim_outcomes", 60, lambda: store.outcomes.trim(time.time() - kept_s)),
         Chore("trim_feedback", 60, lambda: store.outcomes.feedback.trim(time.time() - kept_s)),
         Chore(
@@ -193,6 +196,16 @@ def _chores(store: Store, settings: MemorySettings) -> list[Chore]:
 
 def _clamp_stamps(store: Store) -> None:
     while store.decisions.clamp_stamps(time.time()).result(60):
+        pass
+
+
+def _expire_values(store: Store) -> None:
+    while store.runs.expire(time.time(), _RUNS_AT_ONCE).result(60) == _RUNS_AT_ONCE:
+        pass
+
+
+def _trim_runs(store: Store, before_s: float) -> None:
+    while store.runs.trim(before_s, _RUNS_AT_ONCE).result(60) == _RUNS_AT_ONCE:
         pass
 
 

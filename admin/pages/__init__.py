@@ -12,6 +12,7 @@ from admin.pages.overview import OVERVIEW
 from admin.pages.replay import REPLAY, REPLAY_RUN
 from admin.pages.requests import REQUEST, REQUESTS
 from admin.pages.router import ROUTER, WHAT_IF
+from admin.pages.runs import RUN, RUNS
 from admin.pages.settings import SETTINGS
 from admin.pages.tasks import TASK, TASKS
 from admin.pages.tenants import TENANTS
@@ -19,6 +20,7 @@ from admin.pages.tenants import TENANTS
 PAGES: tuple[Page, ...] = (
     *(OVERVIEW, LOG_REPORT),
     *(REQUESTS, REQUEST),
+    *(RUNS, RUN),
     *(EXAMPLES, MAP, EXAMPLE),
     ENGINES,
     *(ROUTER, WHAT_IF),

@@ -29,7 +29,7 @@ def engine_load(sources: Sources, now_s: float) -> list[Summary]:
         found.append(
             {
                 "name": name,
-                "workers": len(rows),
+                "workers": len({row.worker for row in rows}),
                 "in_flight": sum(row.in_flight for row in rows),
                 "queued": sum(row.queued for row in rows),
                 # Each worker has its own limits: requests wait at the fullest one.

@@ -37,7 +37,7 @@ class Client:
 
     def __init__(self, origin: str, session: aiohttp.ClientSession) -> None:
         self._origin = origin
-        self._session = session
+        self.session = session
 
     async def ask(self, model: str, *, stream: bool = True, within_s: float = 60.0, **more: Any) -> Answer:
         """The answer of a model; `within_s`: hung after that."""
@@ -69,7 +69,7 @@ class Client:
 
     async def _read(self, path: str, body: dict[str, Any], answer: Answer, began: float) -> None:
         headers = {"Authorization": "Bearer sk-benchmark"}
-        async with self._session.post(f"{self._origin}{path}", json=body, headers=headers) as response:
+        async with self.session.post(f"{self._origin}{path}", json=body, headers=headers) as response:
             answer.status = response.status
             answer.headers = {name.lower(): value for name, value in response.headers.items()}
             if response.content_type == "text/event-stream":

@@ -12,6 +12,7 @@ from typing import Any
 
 from benchmarks.failover import addresses, scripts
 from benchmarks.failover.asking import Answer
+from benchmarks.failover.replicas import REPLICAS
 from benchmarks.failover.scenario import (
     Behind,
     Bench,
@@ -535,28 +536,6 @@ async def _other_endpoints(bench: Bench) -> Found:
     )
 
 
-_NO_REPLICAS = "needs several base URLs behind one engine (base_urls)"
-
-
-async def _never(_: Bench) -> Found:
-    raise AssertionError("skipped")
-
-
-_SCENARIOS += [
-    Scenario(
-        "E10",
-        "three replicas, one slow: p99 against round robin",
-        _never,
-        before="no replicas",
-        skipped=_NO_REPLICAS,
-    ),
-    Scenario(
-        "E11",
-        "24 sessions of 8 turns: answered where their prefix is cached",
-        _never,
-        before="0.72 (round robin)",
-        skipped=_NO_REPLICAS,
-    ),
-]
+_SCENARIOS += REPLICAS
 
 BEYOND: tuple[Scenario, ...] = tuple(_SCENARIOS)

@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from benchmarks import processes
-from benchmarks.failover.scenario import Model
+from benchmarks.failover.scenario import Behind, Model
 from benchmarks.failover.wall import Wall
 from benchmarks.processes import free_port
 from benchmarks.recorded import ROOT
@@ -47,10 +47,9 @@ def configuration(
     for one in models:
         served[one.name] = {"engines": list(one.engines)}
         for name, behind in one.engines.items():
-            wall.scripts[name] = behind.script
             engines[name] = _merged(
                 {
-                    "base_url": behind.base_url() if behind.base_url else wall.base_url(name),
+                    **_where(name, behind, wall),
                     "api_key": f"sk-of-{name}",
                     "model": name,
                 },
@@ -63,6 +62,15 @@ def configuration(
         "models": served,
         "memory": {"data_dir": str(folder / "data")},
     }
+
+
+def _where(name: str, behind: Behind, wall: Wall) -> dict[str, Any]:
+    if behind.replicas:
+        scripts = {f"{name}-{number}": script for number, script in enumerate(behind.replicas)}
+        wall.scripts.update(scripts)
+        return {"base_urls": [wall.base_url(one) for one in scripts]}
+    wall.scripts[name] = behind.script
+    return {"base_url": behind.base_url() if behind.base_url else wall.base_url(name)}
 
 
 def _merged(*parts: dict[str, Any]) -> dict[str, Any]:

@@ -26,6 +26,8 @@ class Behind:
     """Made when the configuration is; None: the wall's."""
     settings: dict[str, Any] = field(default_factory=dict)
     """As in the configuration, below the engine."""
+    replicas: Sequence[Script] = ()
+    """The scripts of several base URLs, in place of one."""
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,5 @@
 """Does a student save calls, and is it right where it answers? `python -m benchmarks.neural_caching
-[policies|calls|promise|latency]`.
+[policies|calls|promise|soft|latency]`.
 
 `policies`: the paper's experiments with the product's features, training and strategies: accuracy against gold under budgets
 of teacher calls, its area under the curve over them, the last student's accuracy, and accuracy less a price per call; the
@@ -8,27 +8,29 @@ cache by nearest neighbours. `promise`: the default without a budget, on every l
 half-way, in many orders: how much is taken over, and how often more than 5 % is ever lost. In the first seconds of a
 file its texts are embedded, once.
 
-The teachers' labels are recorded, without log-probabilities: soft labels are left out, since made-up ones would show
-nothing.
+`soft`: students of hard and of soft labels. The recorded teachers' labels come without log-probabilities, so the teacher of
+this part is a model that is trained here.
+
+With `--runs FILE` every run is kept as it ends, and a command that was stopped goes on where it was.
 """
 
 from __future__ import annotations
 
 import argparse
-import multiprocessing
 import statistics
-import sys
-import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from benchmarks.neural_caching import paper
+from benchmarks.neural_caching.kept import Kept
 from benchmarks.neural_caching.latency import steps
-from benchmarks.neural_caching.nearest import DISTANCES, ENTROPIES, remembered
+from benchmarks.neural_caching.nearest import DISTANCES, ENTROPIES, NearestRun, remembered
 from benchmarks.neural_caching.online import Run, Setting, area, played
 from benchmarks.neural_caching.promised import MAX_LOSS, PromiseRun, promised
+from benchmarks.neural_caching.soft import SoftRun, compared
 from benchmarks.neural_caching.streams import Stream, drifting, streams
 from benchmarks.options import options, write
 from benchmarks.recorded import some_fit
@@ -59,6 +61,8 @@ def main() -> None:
     parser.add_argument("--initial", nargs="*", type=int, default=[500, 1000, 2000, 3000])
     parser.add_argument("--every", nargs="*", type=int, default=[1000], help="requests between trainings (f)")
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--runs", type=Path, metavar="FILE", help="keep each run, and make none again")
+    parser.add_argument("--no-drift", action="store_true", help="promise: without the streams that change")
     args = parser.parse_args()
     found = streams(args.data, args.cache, args.files)
     some_fit(found, args.data)
@@ -93,7 +97,7 @@ def _policies(found: Sequence[Stream], args: argparse.Namespace) -> list[dict[st
                         )
                         for f in args.every
                     ]
-    runs: list[Run] = list(_each(_play, settings, args.jobs))
+    runs: list[Run] = list(Kept(args.runs).each(_play, settings, Run, args.jobs))
     for every, title in (
         (None, "without retraining"),
         *((f, f"retrained every {f} requests") for f in args.every),
@@ -154,7 +158,8 @@ def _calls(found: Sequence[Stream], args: argparse.Namespace) -> list[dict[str, 
         _STREAMS[whole.name] = whole
         teacher = statistics.mean(t == g for t, g in zip(stream.teacher, stream.gold, strict=True))
         wanted = [(whole.name, share, seed) for share in _SHARES for seed in range(seeds)]
-        for (_, share, _), (accuracy, calls) in zip(wanted, _each(_whole, wanted, args.jobs), strict=True):
+        made = Kept(args.runs).each(_whole, wanted, tuple[float, float], args.jobs)
+        for (_, share, _), (accuracy, calls) in zip(wanted, made, strict=True):
             kept.append(
                 {
                     "stream": stream.name,
@@ -172,7 +177,7 @@ def _calls(found: Sequence[Stream], args: argparse.Namespace) -> list[dict[str, 
             )  # fmt: skip
         pairs = [(whole.name, seed, d, e) for d in DISTANCES for e in ENTROPIES for seed in range(seeds)]
         swept: dict[tuple[float, float], list[Any]] = {}
-        for run in _each(_nearest, pairs, args.jobs):
+        for run in Kept(args.runs).each(_nearest, pairs, NearestRun, args.jobs):
             swept.setdefault((run.distance, run.entropy), []).append(run)
         for share in _SHARES:
             means = [
@@ -197,10 +202,10 @@ def _calls(found: Sequence[Stream], args: argparse.Namespace) -> list[dict[str, 
 
 
 def _promise(found: Sequence[Stream], args: argparse.Namespace) -> list[dict[str, Any]]:
-    every = [*found, *drifting(found)]
+    every = [*found, *([] if args.no_drift else drifting(found))]
     _STREAMS.update({stream.name: stream for stream in every})
     wanted = [(stream.name, seed) for seed in range(args.seeds or 20) for stream in every]
-    runs: list[PromiseRun] = list(_each(_promised, wanted, args.jobs))
+    runs: list[PromiseRun] = list(Kept(args.runs).each(_promised, wanted, PromiseRun, args.jobs))
     groups = {stream.name: [r for r in runs if r.stream == stream.name] for stream in every}
     head = ["stream", "orders", "violations", "lost at most", "lost", "student's own agreement", "taken over",
             "last tenth", "oracle", "of the oracle", "first at", "taken back"]  # fmt: skip
@@ -232,16 +237,6 @@ def _promise(found: Sequence[Stream], args: argparse.Namespace) -> list[dict[str
     return [asdict(run) for run in runs]
 
 
-def _each(work: Callable[[Any], Any], wanted: Sequence[Any], jobs: int) -> Iterable[Any]:
-    """In their order; says how far it is."""
-    began = time.monotonic()
-    with multiprocessing.get_context("fork").Pool(jobs) as pool:
-        for number, done in enumerate(pool.imap(work, wanted), 1):
-            took = time.monotonic() - began
-            print(f"{number} of {len(wanted)} in {took:.0f} s", file=sys.stderr, flush=True)
-            yield done
-
-
 def _play(wanted: tuple[str, Setting]) -> Run:
     return played(_STREAMS[wanted[0]], wanted[1])
 
@@ -250,8 +245,12 @@ def _promised(wanted: tuple[str, int]) -> PromiseRun:
     return promised(_STREAMS[wanted[0]], wanted[1])
 
 
-def _nearest(wanted: tuple[str, int, float, float]) -> Any:
+def _nearest(wanted: tuple[str, int, float, float]) -> NearestRun:
     return remembered(_STREAMS[wanted[0]], *wanted[1:])
+
+
+def _compared(wanted: tuple[str, int]) -> list[SoftRun]:
+    return compared(_STREAMS[wanted[0]], wanted[1])
 
 
 def _whole(wanted: tuple[str, float, int]) -> tuple[float, float]:
@@ -284,6 +283,28 @@ class _Whole:
         return order, order
 
 
+def _soft(found: Sequence[Stream], args: argparse.Namespace) -> list[dict[str, Any]]:
+    wanted = [(stream.name, seed) for stream in found for seed in range(args.seeds or 3)]
+    made = Kept(args.runs).each(_compared, wanted, list[SoftRun], args.jobs)
+    runs = [run for each in made for run in each]
+    groups: dict[tuple[str, int], list[SoftRun]] = {}
+    for run in runs:
+        groups.setdefault((run.stream, run.size), []).append(run)
+    table = [
+        [
+            name,
+            str(size),
+            str(len(group)),
+            *(f"{statistics.mean(getattr(r, of) for r in group):.3f}" for of in ("teacher", "hard", "soft")),
+            f"{sum(r.soft > r.hard for r in group)} of {len(group)}",
+        ]
+        for (name, size), group in groups.items()
+    ]
+    print("\nlabels of a logistic regression over TF-IDF, accuracy against people's")
+    print(markdown(["file", "labels", "orders", "teacher", "hard", "soft", "soft is better in"], table))
+    return [asdict(run) for run in runs]
+
+
 def _latency(found: Sequence[Stream], args: argparse.Namespace) -> list[dict[str, Any]]:
     kept = [{"stream": stream.name, **steps(stream)} for stream in found]
     print("\nCPU time beside the embedding")
@@ -299,6 +320,7 @@ _PARTS: dict[str, Callable[[Sequence[Stream], argparse.Namespace], list[dict[str
     "policies": _policies,
     "calls": _calls,
     "promise": _promise,
+    "soft": _soft,
     "latency": _latency,
 }
 

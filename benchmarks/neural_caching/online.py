@@ -31,7 +31,6 @@ class Setting:
     every: int | None
     """Requests between trainings; None: never."""
     seed: int
-    soft: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

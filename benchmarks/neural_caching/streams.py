@@ -99,20 +99,24 @@ def streams(data: Path, cache: Path, names: Sequence[str] | None = None) -> list
     for path in sorted(data.glob("*.jsonl.gz")):
         with gzip.open(path, "rt", encoding="utf-8") as lines:
             first = json.loads(next(lines))
-        if not {"text", "gold"} <= first.keys() or (names and not any(name in path.name for name in names)):
+        label = next((key for key in ("gold", "intent") if key in first), None)
+        wanted = not names or any(name in path.name for name in names)
+        if "text" not in first or label is None or not wanted:
             continue
         read = rows(path)
+        gold = tuple(row[label] for row in read)
         # Files without a model's labels: the gold label is the teacher.
-        teacher = tuple(row["llm_label"] if "llm_label" in row else row["gold"] for row in read)
+        teacher = tuple(row["llm_label"] for row in read) if "llm_label" in first else gold
         texts = tuple(row["text"] for row in read)
         name = path.name.split(".")[0].removeprefix("caching_").removeprefix("labels_")
-        found.append(Stream(name, texts, teacher, tuple(row["gold"] for row in read), embedded(texts, cache)))
+        found.append(Stream(name, texts, teacher, gold, embedded(texts, cache)))
     return found
 
 
 def drifting(found: Sequence[Stream]) -> list[Stream]:
-    """The largest stream, with its labels' shares and with their meanings changed half-way."""
-    if not found:
+    """The largest stream that a model labelled, with its labels' shares and with their meanings changed half-way."""
+    by_model = [stream for stream in found if stream.teacher is not stream.gold]
+    if not by_model:
         return []
-    largest = max(found, key=lambda stream: sum(label is not None for label in stream.teacher))
+    largest = max(by_model, key=lambda stream: sum(label is not None for label in stream.teacher))
     return [replace(largest, name=f"{largest.name}, {kind}", drift=kind) for kind in ("share", "meaning")]

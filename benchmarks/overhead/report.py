@@ -78,6 +78,7 @@ def rows(figures: dict[str, Any]) -> list[Row]:
         "texts": _texts,
         "student": _student,
         "chunks": _chunks,
+        "runs": _runs,
         "crowd": _crowd,
     }
     makers |= {"memory": _memory, "start": _start, "stages": _stages}
@@ -155,6 +156,34 @@ def _chunks(part: dict[str, list[dict[str, float]]]) -> list[Row]:
         cpu = Spread.of(_column(rounds, "cpu_us"))
         found.append(Row("CPU per paced SSE chunk", _LABELS[key], cpu.text(" us", 0), against, target, met))
     return found
+
+
+def _runs(part: dict[str, list[dict[str, float]]]) -> list[Row]:
+    plain = Spread.of(_column(part["plain"], "cpu_ms"))
+    step = Spread.of(_column(part["steps"], "cpu_ms"))
+    ratio = _paired(part, "cpu_ms", "steps", "plain", "ratio")
+    gets = part["gets"][0]
+    share = gets["core_share"]
+    return [
+        Row("CPU per step of a run", "plain call, same gateway", plain.text(" ms", 3)),
+        Row(
+            "CPU per step of a run",
+            "step, in runs of 20",
+            step.text(" ms", 3),
+            f"{ratio.text('x', 2)} a plain call",
+            "<= 1.3x a plain call",
+            ratio.middle <= 1.3,
+            "rows, leases and values are committed",
+        ),
+        Row(
+            f"{gets['gets']:.0f} waiting gets",
+            "of a variable that nobody writes",
+            f"{share:.2%} of a core",
+            "",
+            "< 2 % of a core",
+            share < 0.02,
+        ),
+    ]
 
 
 def _crowd(part: dict[str, list[dict[str, float]]]) -> list[Row]:

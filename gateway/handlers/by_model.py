@@ -11,6 +11,7 @@ import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import orjson
@@ -19,8 +20,10 @@ from multidict import CIMultiDict
 
 from engines.attempts import Attempts
 from engines.candidates import Try
-from engines.engine import Engine, EngineRequest
+from engines.engine import Engine, EngineReply, EngineRequest
 from engines.errors import RequestError
+from engines.replicas import Replicas
+from gateway.controls import named_session, session_of
 from gateway.journey import Journey
 from gateway.keys import Authenticator, outgoing_headers
 from gateway.off_loop import off_loop
@@ -39,6 +42,12 @@ _STORED = re.compile(
     rb'(?<!\\)"(?:previous_response_id|conversation|file_id|file_ids|vector_store_ids|container|container_id)"'
     rb'\s*:\s*(?!null\b)|(?<!\\)"item_reference"'
 )
+_HOLDERS = ("previous_response_id", "conversation")
+"""Of these it may be known which replica stored what they name."""
+_RESPONSES = "/responses"
+_ANSWER_ID = re.compile(rb'"id"\s*:\s*"([!-~]{1,200}?)"')
+_ID_WITHIN = 8192
+"""Bytes of an answer."""
 _PROMPT_ID = re.compile(rb'(?<!\\)"prompt"\s*:\s*\{')
 _FORM_MODEL = re.compile(
     rb'(?i:content-disposition:[^\r\n]*\bname="?model"?[^\r\n]*\r\n(?:[^\r\n]+\r\n)*)\r\n([^\r\n]*)'
@@ -68,6 +77,16 @@ class _Body:
             return False
         plain = orjson.dumps(self.fields)
         return bool(_STORED.search(plain) or _PROMPT_ID.search(plain))
+
+    @property
+    def stored_id(self) -> str:
+        """What it names that an engine stored; empty where that is something else than an answer."""
+        for name in _HOLDERS:
+            given = (self.fields or {}).get(name)
+            given = given.get("id") if isinstance(given, dict) else given
+            if isinstance(given, str):
+                return given
+        return ""
 
     def for_model(self, model: str | None) -> bytes:
         """It as an engine wants it that calls the model otherwise."""
@@ -135,12 +154,15 @@ class ByModel:
     ) -> web.StreamResponse:
         """Ask who serves the model, one after the other. Raises EngineError where no answer began."""
         journey.model = body.model
-        tries = await off_loop(len(body.raw), self._tries, request, target, body)
+        tenant = journey.arrival.tenant
+        tries = await off_loop(len(body.raw), self._tries, request, target, body, tenant)
         attempts = Attempts(tries)
         journey.asked_at = time.perf_counter()
         try:
             async with attempts as reply:
                 journey.waited_s += time.perf_counter() - journey.asked_at
+                if reply.replica and _path(target) == _RESPONSES:
+                    _note_holder(tries[attempts.index].engine, reply, tenant)
                 planned, answering = tries[0].engine.info.name, tries[attempts.index].engine.info.name
                 reply.headers["x-understudy-engine"] = answering
                 reply.headers["x-understudy-decision-id"] = journey.arrival.id
@@ -161,7 +183,7 @@ class ByModel:
         fields = await read_json(request, raw, self._max_json_bytes) if is_json(request) else None
         return _Body(raw, str(fields.get("model", "")), fields) if fields is not None else None
 
-    def _tries(self, request: web.BaseRequest, target: str, body: _Body) -> list[Try]:
+    def _tries(self, request: web.BaseRequest, target: str, body: _Body, tenant: str) -> list[Try]:
         names = self._models[body.model]
         forced = request.headers.get("x-understudy-engine")
         if forced is not None and forced not in names:
@@ -172,23 +194,50 @@ class ByModel:
             )
         engines = [self._engines[name] for name in ([forced] if forced else reversed(names))]
         planned = engines[0].info.model
-        path = canonical(target.partition("?")[0]).lower()
+        not_at: frozenset[str] = frozenset()
         if body.names_something_stored:
             engines = engines[:1]
-        elif path in _SAME_MODEL_ONLY:
+            if isinstance(holder := engines[0], Replicas):
+                not_at = holder.only_where_stored(tenant, body.stored_id)
+        elif _path(target) in _SAME_MODEL_ONLY:
             engines = [engine for engine in engines if engine.info.model == planned]
         headers = outgoing_headers(request.headers, self._keys)
-        return [Try(engine, _request(target, headers, body, engine.info.model)) for engine in engines]
+        session = session_of(named_session(request.headers), body.fields or {})
+        made = partial(_request, target, headers, body, tenant=tenant, session=session, not_at=not_at)
+        return [Try(engine, made(engine.info.model)) for engine in engines]
 
 
-def _request(target: str, headers: CIMultiDict[str], body: _Body, model: str | None) -> EngineRequest:
+def _path(target: str) -> str:
+    return canonical(target.partition("?")[0]).lower()
+
+
+def _note_holder(engine: Engine, reply: EngineReply, tenant: str) -> None:
+    """Note which replica stored the answer, where its beginning tells its name."""
+    if isinstance(engine, Replicas) and reply.status < 400:
+        found = _ANSWER_ID.search((reply.first or b"")[:_ID_WITHIN])
+        if found is not None:
+            engine.stored(tenant, found[1].decode(), reply.replica)
+
+
+def _request(
+    target: str,
+    headers: CIMultiDict[str],
+    body: _Body,
+    model: str | None,
+    *,
+    tenant: str,
+    session: str,
+    not_at: frozenset[str],
+) -> EngineRequest:
     raw = body.for_model(model)
     if raw is not body.raw:
         headers = headers.copy()
         headers.popall("Content-Length", None)
         if body.fields is not None:
             headers.popall("Content-Encoding", None)
-    return EngineRequest("POST", target, headers, raw, plain=not body.streams)
+    return EngineRequest(
+        "POST", target, headers, raw, tenant=tenant, plain=not body.streams, session=session, not_at=not_at
+    )
 
 
 def _unknown(model: str) -> RequestError:

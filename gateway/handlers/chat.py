@@ -12,6 +12,7 @@ from multidict import CIMultiDict
 from engines.chat_json import read_chat_request
 from engines.engine import EngineRequest
 from engines.errors import RequestError
+from engines.placement import PLAIN, Placement, Rank
 from gateway.controls import read_controls, refuse_unsuited
 from gateway.journey import Journey
 from gateway.keys import Authenticator, outgoing_headers
@@ -23,9 +24,11 @@ from gateway.wire import accept_only_readable, is_json, read_body, read_json
 from router.asked import Asked
 
 if TYPE_CHECKING:
+    from gateway.handlers.steps import Steps
     from learning.bank.contributor import EndUsers
 
 PATH = "/chat/completions"
+_FLEX = Placement(Rank.THROUGHPUT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +49,10 @@ class ChatCompletions:
         keys: Authenticator,
         limits: Limits,
         end_users: EndUsers | None = None,
+        steps: Steps | None = None,
     ) -> None:
-        """`end_users`: None where nothing is remembered."""
+        """`end_users` and `steps`: None where nothing is remembered."""
+        self._steps = steps
         self._end_users = end_users
         self._pipeline = pipeline
         self._passthrough = passthrough
@@ -64,6 +69,10 @@ class ChatCompletions:
             if pipeline is not None and pipeline.model_names:
                 raise _unsupported(request)
             return await self._forward(request, target, headers, body, journey)
+        if "understudy" in fields:
+            if self._steps is None:
+                raise _no_memory()
+            return await self._steps.answer(request, target, body, fields, journey)
         chat = await off_loop(len(body), read_chat_request, body, fields)
         journey.model = chat.model
         if pipeline is None or pipeline.model(chat.model) is None:
@@ -87,6 +96,7 @@ class ChatCompletions:
             self._limits.max_kept_bytes,
             contributor,
             end_user,
+            _placement(fields.get("service_tier")),
         )
         send = Relay(request)
         journey.in_pipeline = True
@@ -126,6 +136,21 @@ def _unsupported(request: web.BaseRequest) -> RequestError:
         f"A chat completion with {sent} cannot be read here: send {right}.",
         status=415,
         code="unsupported_media_type",
+    )
+
+
+def _placement(tier: object) -> Placement | None:
+    """The class of a plain call that names its service tier (OpenAI's field, which is passed on); None: it waits."""
+    if tier == "flex":
+        return _FLEX
+    return PLAIN if tier == "priority" else None
+
+
+def _no_memory() -> RequestError:
+    return RequestError(
+        "Variables are kept in memory.data_dir, and this gateway has no `memory`.",
+        code="no_memory",
+        param="understudy",
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qs, unquote
+from urllib.parse import unquote
 
 import structlog
 from aiohttp import web
@@ -24,6 +24,7 @@ from gateway.journey import Journey
 from gateway.keys import needs_credential
 from gateway.own_response import json_response
 from gateway.paths import canonical
+from gateway.query import only, query_of
 from gateway.wire import read_body, read_json
 from learning.bank.contributor import Behind, EndUsers
 from learning.bank.demonstrations import NotAdmitted, as_chat, content_id, demonstration
@@ -77,11 +78,11 @@ class Examples:
             case "POST", "":
                 status, content = await self._give(store, self._end_users, request, journey)
             case "GET", "":
-                status, content = 200, await self._page(store, _query(query), journey, by)
+                status, content = 200, await self._page(store, query_of(query), journey, by)
             case "GET", _:
                 status, content = 200, _shown(await self._find(store, name, journey, by))
             case "DELETE", "":
-                status, content = 200, await self._forget(self._end_users, _query(query), journey, by)
+                status, content = 200, await self._forget(self._end_users, query_of(query), journey, by)
             case "DELETE", _:
                 status, content = 200, await self._remove(store, name, journey, by)
             case _:
@@ -146,7 +147,7 @@ class Examples:
     async def _page(
         self, store: ExampleStore, query: dict[str, str], journey: Journey, by: Behind
     ) -> dict[str, Any]:
-        _only(query, "after", "limit", "kind")
+        only(query, "after", "limit", "kind")
         kind = _kind(query.get("kind"))
         limit = _limit(query.get("limit", "20"))
         after_id = 0
@@ -191,7 +192,7 @@ class Examples:
     async def _forget(
         self, end_users: EndUsers, query: dict[str, str], journey: Journey, by: Behind
     ) -> dict[str, Any]:
-        _only(query, "user", "key")
+        only(query, "user", "key")
         user, key_id = query.get("user", ""), query.get("key", "")
         if bool(user) == bool(key_id):
             raise RequestError(
@@ -284,21 +285,6 @@ def _shown(example: Example) -> dict[str, Any]:
         "prompt_tokens": example.prompt_tokens,
         "completion_tokens": example.completion_tokens,
     }
-
-
-def _query(query: str) -> dict[str, str]:
-    found = parse_qs(query, keep_blank_values=True, errors="replace") if query else {}
-    return {name: values[-1] for name, values in found.items()}
-
-
-def _only(query: dict[str, str], *known: str) -> None:
-    unknown = sorted(set(query) - set(known))
-    if unknown:
-        raise RequestError(
-            f"Unknown query parameter '{unknown[0][:60]}'. Known: {', '.join(known)}.",
-            code="unknown_parameter",
-            param=unknown[0][:60],
-        )
 
 
 def _kind(text: str | None) -> Kind | None:

@@ -44,6 +44,8 @@ _STRENGTHS = (1.0, 5.0, 25.0)
 """Inverse strengths of the logistic regression's L2 penalty: the next is tried while the last was best."""
 _SHRUNK = 1.0
 """Inputs that the mean of all counts as in each label's centroid."""
+_LOG_TEMPERATURES = (-6.0, 3.0)
+"""Centroids' logits are half squared distances on a sphere, which differ by hundredths: 0.01 to 0.04 suits them."""
 _DECAY = 0.1
 """Of the network's weights."""
 _LEAST_SOFT = 0.01
@@ -274,7 +276,7 @@ class _Training:
             return found
 
         best = minimize_scalar(
-            lambda t: np.average(losses(t), weights=weights), bounds=(-3.0, 3.0), method="bounded"
+            lambda t: np.average(losses(t), weights=weights), bounds=_LOG_TEMPERATURES, method="bounded"
         )
         return _HeldOut(places, logits, float(np.exp(best.x)), losses(best.x), float(best.fun))
 
@@ -310,7 +312,7 @@ class _Training:
         rows, labels, weights = self._expanded(places)
         model = LogisticRegression(C=strength, max_iter=100, tol=1e-3)
         few = len(places) <= _TURNED_BELOW and len(self.labels) >= _TURNED_FROM_LABELS
-        turned, back = _turned(inputs) if few else (inputs, None)
+        turned, back = _turned(inputs, len(met)) if few else (inputs, None)
         model.fit(turned if len(rows) == len(places) else turned[rows], labels, weights)
         coefficients, biases = model.coef_, model.intercept_
         if back is not None:
@@ -449,10 +451,13 @@ class _Training:
         return accepted, told, figures
 
 
-def _turned(inputs: Any) -> tuple[Floats, Floats]:
+def _turned(inputs: Any, sparse: int) -> tuple[Floats, Floats]:
     """The rows in coordinates of the space that they span, (rows, rows), and what leads back: the best weights lie in that
-    space, and an L2 penalty does not see a rotation. So fewer rows than columns are fitted in as many numbers as rows."""
-    values, vectors = np.linalg.eigh((inputs @ inputs.T).toarray().astype(np.float64))
+    space, and an L2 penalty does not see a rotation. So fewer rows than columns are fitted in as many numbers as rows.
+    The first `sparse` columns are multiplied as a sparse matrix, the rest, which have no zeros, as a dense one."""
+    columns, embeddings = inputs[:, :sparse], inputs[:, sparse:].toarray()
+    products = (columns @ columns.T).toarray() + embeddings @ embeddings.T
+    values, vectors = np.linalg.eigh(products.astype(np.float64))
     kept = values > values.max() * 1e-10
     roots = np.sqrt(values[kept])
     return vectors[:, kept] * roots, vectors[:, kept] / roots

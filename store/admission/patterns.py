@@ -1,6 +1,7 @@
 """Regular expressions that cannot be made slow: RE2 runs in time linear in the text, whatever the text, and without the GIL.
 
-The only module that imports re2. RE2 has no lookaround: what stands before and after a match is looked at in Python.
+Beside `workflows/transform.py` the only module that imports re2. RE2 has no lookaround: what stands before and after a match
+is looked at in Python.
 """
 
 from __future__ import annotations

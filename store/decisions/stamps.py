@@ -14,8 +14,9 @@ _STAMPED = (
     ("feedback", "at_s"),
     ("private_questions", "at_s"),
     ("task_answers", "at_s"),
+    ("workflow_runs", "ended_at_s"),
 )
-"""Each column has an index: where no clock was ahead, this costs seven look-ups."""
+"""Each column has an index: where no clock was ahead, this costs eight look-ups."""
 _AT_ONCE = 5_000
 
 

@@ -32,7 +32,7 @@ class Contributors:
         self._db = db
 
     def names(self, tenant: str) -> list[str]:
-        """Everyone of whom the tenant has an example, an exact answer, a choice, feedback, a label or a text, in order."""
+        """Everyone of whom the tenant has an example, an exact answer, a choice, feedback, a label, a run or a text."""
         rows = self._db.read().execute(
             "SELECT contributor FROM example_accounts WHERE tenant = :tenant AND contributor <> ''"
             " UNION SELECT contributor FROM choices WHERE tenant = :tenant AND contributor <> ''"
@@ -40,18 +40,21 @@ class Contributors:
             " UNION SELECT contributor FROM private_questions WHERE tenant = :tenant AND contributor <> ''"
             " UNION SELECT contributor FROM exact_answers WHERE tenant = :tenant AND contributor <> ''"
             " UNION SELECT contributor FROM task_answers WHERE tenant = :tenant AND contributor <> ''"
+            " UNION SELECT contributor FROM workflow_contributors WHERE tenant = :tenant"
+            " UNION SELECT contributor FROM variables WHERE tenant = :tenant AND contributor <> ''"
             " UNION SELECT contributor FROM request_texts WHERE tenant = :tenant AND contributor <> '' ORDER BY 1",
             {"tenant": tenant},
         )
         return [name for (name,) in rows.fetchall()]
 
     def tenants(self) -> list[str]:
-        """Every tenant of whom there is an example, an exact answer, a choice, feedback, a task or a text, in order."""
+        """Every tenant of whom there is an example, an exact answer, a choice, feedback, a task, a run or a text."""
         rows = self._db.read().execute(
             "SELECT tenant FROM example_totals UNION SELECT tenant FROM exact_answers"
             " UNION SELECT tenant FROM choices UNION SELECT tenant FROM feedback UNION SELECT tenant FROM request_texts"
             " UNION SELECT tenant FROM private_questions UNION SELECT tenant FROM tasks"
             " UNION SELECT tenant FROM task_answers"
+            " UNION SELECT tenant FROM workflow_runs UNION SELECT tenant FROM variables"
             " ORDER BY 1"
         )
         return [tenant for (tenant,) in rows.fetchall()]

@@ -122,3 +122,4 @@ async def test_an_engine_stands_as_its_best_replica_does(pages: Site) -> None:
         ("b:1", "drained"),
     ]
     assert large["state"] == "drained" and large["drained"] is None, "one of them is, not the engine"
+    assert large["workers"] == 1 and "<code>a:1</code>" in (await operator.get("/engines")).text

@@ -12,7 +12,8 @@ from benchmarks.overhead import load
 def test_a_quick_run_measures_every_way_for_a_request_to_go(tmp_path: Path) -> None:
     figures_file, table_file = tmp_path / "figures.json", tmp_path / "table.md"
     command = [sys.executable, "-m", "benchmarks.overhead", "--quick", "--json", str(figures_file)]
-    command += [*("--only", "requests", "--only", "texts", "--only", "crowd"), "--markdown", str(table_file)]
+    only = ("--only", "requests", "--only", "texts", "--only", "runs", "--only", "crowd")
+    command += [*only, "--markdown", str(table_file)]
     ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=280, check=False)
     assert ran.returncode == 0, ran.stderr
     figures = json.loads(figures_file.read_text())
@@ -23,6 +24,7 @@ def test_a_quick_run_measures_every_way_for_a_request_to_go(tmp_path: Path) -> N
     assert requests["exact"][0]["hit_share"] == 1
     assert requests["no_embedding"][0]["hit_share"] == requests["warm"][0]["hit_share"] == 0
     assert all(figures["texts"][way][0]["offloaded_share"] > 0 for way in ("no_texts", "all_texts"))
+    assert figures["runs"]["steps"][0]["cpu_ms"] > 0 and figures["runs"]["gets"][0]["gets"] == 1000
     assert set(figures["crowd"]) == {"relay", "passthrough"}
     assert "gateway, passing through" in table_file.read_text()
     assert "gateway, passing through" in ran.stdout

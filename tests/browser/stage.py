@@ -29,6 +29,7 @@ from store.learned.artifacts import Artifacts
 from store.records import TaskAnswer
 from store.store import Tasks
 from store.tasks.tasks import TaskRow
+from tests.admin.runs_kept import failed, going_on, map_reduce
 from tests.flow.line import MODELS
 from tests.flow.process import Gateway, running
 from tests.patience import PATIENCE_S
@@ -181,6 +182,7 @@ def stage(folder: Path, requests: int = 40) -> Iterator[Stage]:
                 replayed(store.jobs.replay)
                 learnt(store.artifacts)
                 labelled(store.tasks)
+                composed(store)
                 yield made
             finally:
                 store.close()
@@ -199,6 +201,14 @@ def replayed(jobs: ReplayJobs) -> None:
     ).result(PATIENCE_S)
     jobs.finish(jobs.steps(run_id)[0].id, "done", "replaced", {"score": 1.5, "samples": 2}).result(PATIENCE_S)
     jobs.end(run_id, "stopped", "a person said so").result(PATIENCE_S)
+
+
+def composed(store: Store) -> None:
+    """Runs as an executor leaves them, one with a refusal that quotes what a hostile client sent, one that goes on."""
+    now_s = time.time()
+    map_reduce(store, "run_done", now_s - 60, maps=6, tenant="default", said=HOSTILE)
+    failed(store, "run_failed", now_s - 50, tenant="default", said=HOSTILE)
+    going_on(store, "run_going_on", now_s - 40, tenant="default")
 
 
 def learnt(artifacts: Artifacts) -> None:

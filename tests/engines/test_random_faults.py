@@ -1,4 +1,4 @@
-"""Three engines that fail at random: a client gets one well-formed answer or one error, and nothing is lost on the way."""
+"""Engines, or replicas, that fail at random: a client gets one well-formed answer or one error, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ import engines.candidates
 from engines.attempts import Attempts
 from engines.breaker import Breaker
 from engines.candidates import MOST_TRIES, Try
+from engines.engine import Continues
 from engines.errors import EngineError
 from engines.guard import Guard
 from engines.sse import Tail
 from tests.engines.asking import engine
 from tests.engines.plans import asked, breaks_after, chunks_of, refuses, says, text_of
+from tests.engines.replicas import replicas
 from tests.flow.upstream import Call, Script, Upstream
 from tests.knobs import limits
 
@@ -108,6 +110,32 @@ async def said(tries: list[Try], leaves_after: int | None) -> tuple[Attempts, li
     return attempts, body, status, broken
 
 
+def check(
+    attempts: Attempts,
+    chunks: list[bytes],
+    status: int,
+    *,
+    broken: bool,
+    stream: bool,
+    leaves_after: int | None,
+) -> None:
+    """It is one well-formed answer, or one error."""
+    body = b"".join(chunks)
+    if stream and status == 200 and body.startswith(b"data: {"):
+        said_so_far = text_of(body.removesuffix(DIED))
+        assert any(text.startswith(said_so_far) for text in (WHOLE, "Otherwise."))
+    if leaves_after is None and not broken and status == 200:
+        errors = body.count(b'"error"')
+        if (body and body.startswith(b"<")) or not body:
+            # Nobody did better: the first goes out as it came.
+            assert all(one.kind is not None for one in attempts.trail)
+        elif errors:
+            assert errors == 1 and body.endswith(DIED)
+        elif any(one.kind is None for one in attempts.trail):
+            assert text_of(body) in (WHOLE, "Otherwise.")
+            assert not stream or body.count(b"[DONE]") == 1
+
+
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     faults=st.lists(st.lists(st.sampled_from(sorted(FAULTS)), max_size=3), min_size=3, max_size=3),
@@ -120,7 +148,7 @@ async def test_whatever_fails_there_is_one_answer_or_one_error(
     monkeypatch: pytest.MonkeyPatch,
     faults: list[list[str]],
     stream: bool,
-    continues: list[str],
+    continues: list[Continues],
     leaves_after: int | None,
 ) -> None:
     monkeypatch.setattr(engines.candidates, "_FIRST_PAUSE_S", 0.001)
@@ -133,23 +161,70 @@ async def test_whatever_fails_there_is_one_answer_or_one_error(
             guards.append(Guard(one, limits(max_in_flight=1), Breaker(failures=2, open_s=0.001)))
         tries = [Try(guard, asked(stream=stream)) for guard in guards]
         attempts, chunks, status, broken = await said(tries, leaves_after)
-        body = b"".join(chunks)
-        if stream and status == 200 and body.startswith(b"data: {"):
-            said_so_far = text_of(body.removesuffix(DIED))
-            assert any(text.startswith(said_so_far) for text in (WHOLE, "Otherwise."))
-        if leaves_after is None and not broken and status == 200:
-            errors = body.count(b'"error"')
-            if (body and body.startswith(b"<")) or not body:
-                # Nobody did better: the first goes out as it came.
-                assert all(one.kind is not None for one in attempts.trail)
-            elif errors:
-                assert errors == 1 and body.endswith(DIED)
-            elif any(one.kind is None for one in attempts.trail):
-                assert text_of(body) in (WHOLE, "Otherwise.")
-                assert not stream or body.count(b"[DONE]") == 1
+        check(attempts, chunks, status, broken=broken, stream=stream, leaves_after=leaves_after)
         # A refused prefill is asked again as an instruction, once for each engine.
         assert sum(len(upstream.calls) for upstream in three.upstreams) <= MOST_TRIES + 3
         assert all(len(upstream.calls) <= 3 for upstream in three.upstreams)
         await asyncio.sleep(0.02)
         for guard in guards:
             assert guard.load().in_flight == 0 and guard.admits(asked()).admitted
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    faults=st.lists(st.lists(st.sampled_from(sorted(FAULTS)), max_size=3), min_size=3, max_size=3),
+    stream=st.booleans(),
+    continues=st.sampled_from(["prefill", "instruct", "off"]),
+    attempts_each=st.integers(1, 4),
+    weights=st.lists(st.sampled_from([0.0, 1.0, 3.0]), min_size=2, max_size=2),
+    with_another=st.booleans(),
+    drained=st.none() | st.integers(0, 1),
+    clients=st.lists(st.none() | st.integers(1, 12), min_size=1, max_size=4),
+)
+async def test_whatever_fails_of_replicas_there_is_one_answer_or_one_error_and_no_place_is_lost(
+    three: Engines,
+    monkeypatch: pytest.MonkeyPatch,
+    faults: list[list[str]],
+    stream: bool,
+    continues: Continues,
+    attempts_each: int,
+    weights: list[float],
+    with_another: bool,
+    drained: int | None,
+    clients: list[int | None],
+) -> None:
+    monkeypatch.setattr(engines.candidates, "_FIRST_PAUSE_S", 0.001)
+    await asyncio.to_thread(three.play, faults)
+    ports = [upstream.port for upstream in three.upstreams]
+    async with AsyncExitStack() as stack:
+        pool = await stack.enter_async_context(
+            replicas(
+                *ports[: 2 if with_another else 3],
+                weights=[1.0, *weights],
+                max_in_flight=1,
+                breaker=lambda: Breaker(failures=2, open_s=0.001),
+                continues=continues,
+                attempts=attempts_each,
+            )
+        )
+        tries = [Try(pool, asked(stream=stream))]
+        if with_another:
+            one = await stack.enter_async_context(engine(ports[2]))
+            one.info = replace(one.info, name="another", attempts=2, continues=continues)
+            guard = Guard(one, limits(max_in_flight=1), Breaker(failures=2, open_s=0.001))
+            tries.append(Try(guard, asked(stream=stream)))
+        if drained is not None:
+            pool.guards[drained].drained = True
+        for leaves_after, one_said in zip(
+            clients, await asyncio.gather(*(said(tries, leaves) for leaves in clients)), strict=True
+        ):
+            attempts, chunks, status, broken = one_said
+            check(attempts, chunks, status, broken=broken, stream=stream, leaves_after=leaves_after)
+            asked_of_pool = [tried for tried in attempts.trail if tried.engine == "pool" and tried.seconds]
+            # A refused prefill is asked again as an instruction, once.
+            assert len(asked_of_pool) <= attempts_each + 1 and len(attempts.trail) <= 2 * MOST_TRIES
+        await asyncio.sleep(0.02)
+        for guard in pool.guards:
+            assert guard.in_flight == 0
+            assert guard.drained or guard.admits(asked()).admitted
+        assert pool.line.waiting == 0

@@ -33,6 +33,14 @@ def test_the_figures_are_found_among_all_others() -> None:
     assert read_figures(PAGE) == ServerFigures(3, 2, 0.25, 336, 320)
 
 
+def test_the_size_of_the_cache_is_told_in_labels() -> None:
+    line = b'vllm:cache_config_info{block_size="16",engine="%d",num_gpu_blocks="%s"} 1.0\n'
+    told = read_figures(PAGE + line % (0, b"1000") + line % (1, b"500"))
+    assert told is not None and told.kv_tokens == 24_000
+    unknown = read_figures(PAGE + line % (0, b"None"))
+    assert unknown is not None and unknown.kv_tokens is None
+
+
 def test_several_engine_cores_add_up_and_the_fullest_cache_counts() -> None:
     second = PAGE.replace(b'engine="0"', b'engine="1"').replace(b"0.25", b"0.75")
     lines = [line for line in (PAGE + second).splitlines() if not line.startswith(b"#")]

@@ -16,6 +16,7 @@ from multidict import CIMultiDict
 from engines.chat import ChatRequest
 from engines.engine import CountsTokens, EngineInfo, EngineLoad, EngineRequest
 from engines.errors import EngineError
+from engines.placement import Placement, Rank
 from engines.vllm_dialect import Dialect, Priorities
 from engines.vllm_server import VLLMServer
 from tests.engines.asking import asked, closed_port, request
@@ -93,6 +94,22 @@ class TestWhatIsSent:
         assert [body["priority"] for body in server.asked] == [-5, 0, 10]
         assert server.asked[0]["cache_salt"] == server.asked[2]["cache_salt"]
 
+    async def test_the_order_within_a_priority_is_that_of_the_line(self, server: Pages) -> None:
+        def step(rank: Rank, left: float) -> EngineRequest:
+            return replace(chat(), placement=Placement(rank, "r", work_left=left))
+
+        urgent = replace(chat("acme"), placement=Placement(Rank.THROUGHPUT, "r", work_left=1e9))
+        ordered = [urgent, step(Rank.LATENCY, 100), chat(), step(Rank.LATENCY, 9_000)]
+        ordered += [step(Rank.GROUP, 100), step(Rank.GROUP, 1e12), step(Rank.THROUGHPUT, 1)]
+        ordered += [replace(chat(), background=True)]
+        priorities = Priorities(tenants={"acme": -1}, order=True)
+        async with vllm(server.url, priorities=priorities) as engine:
+            for one in ordered:
+                await asked(engine, one)
+        sent = [body["priority"] for body in server.asked]
+        assert sent == sorted(sent) and len(set(sent)) == len(sent)
+        assert sent[0] < 0 <= sent[1] and sent[-1] < 1000
+
     async def test_a_compressed_body_is_sent_plain(self, server: Pages) -> None:
         plain = json.dumps({"model": "tiny", "messages": []}).encode()
         what = chat("acme", {"Content-Encoding": "gzip"}, gzip.compress(plain), messages=[])
@@ -135,7 +152,7 @@ class TestWhatIsLearnt:
             await until(lambda: engine.load().queued)
             guard = guard_of(engine)
             for _ in range(3):
-                await guard.take_slot()
+                assert guard.took_slot()
             load = guard.load()
             assert (load.in_flight, load.queued) == (1, 2)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from store.workflows.records import NewRun, NewStep, NewVariable, RunChange, RunEnd, VariableEnd
 from tests.flow.line import line, upstream
 from understudy.memory import Memory, _chores
 
@@ -48,3 +49,28 @@ async def test_requests_that_a_clock_stamped_ahead_are_not_kept_for_ever(
             chores(opened, settings, monkeypatch, days=31)
             assert opened.requests.recent() == []
             assert opened.store.decisions.texts.total_bytes() == 0
+
+
+async def test_values_go_after_their_time_and_runs_with_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with upstream() as behind:
+        memory = {"data_dir": str(tmp_path), "requests_kept_days": 30, "examples": {"enabled": False}}
+        async with line({"upstream": {"base_url": behind.url}, "memory": memory}) as gate:
+            opened, settings = gate.gateway.memory, gate.gateway._config.memory
+            assert opened is not None
+            runs, now_s = opened.store.runs, time.time()
+            # Kept for an hour; one that a clock stamped ahead.
+            for id, at_s in (("run_1", now_s), ("run_2", now_s + 3650 * _DAY_S)):
+                run = NewRun(id, "a1", at_s, "w", at_s + 9)
+                runs.begin(run, [NewStep("s", body=b"asked")], [NewVariable(f"var_{id}", step="s")])
+                ended = [VariableEnd(f"var_{id}", "ready", "said")]
+                runs.save("w", [RunChange(id, at_s, variables=ended, end=RunEnd("done", at_s))]).result(30)
+            runs.begin(NewRun("run_3", "a1", now_s, "w", now_s + 9), [], []).result(30)
+            chores(opened, settings, monkeypatch, days=0)
+            assert runs.variable("a1", "var_run_1", now_s=now_s) is not None
+            chores(opened, settings, monkeypatch, days=0.05)
+            assert runs.variable("a1", "var_run_1", now_s=now_s) is None
+            assert {each.run.id for each in runs.runs()} == {"run_1", "run_2", "run_3"}
+            chores(opened, settings, monkeypatch, days=31)
+            assert {each.run.id for each in runs.runs()} == {"run_3"}, "what goes on stays"

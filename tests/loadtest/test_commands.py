@@ -11,7 +11,7 @@ from typing import Any
 import click
 import pytest
 
-from loadtest.commands import compare, options, run, serve_mock, sweep
+from loadtest.commands import apps, compare, options, run, serve_mock, sweep
 from loadtest.commands.types import Parsed
 from loadtest.errors import LoadError
 
@@ -31,7 +31,7 @@ def test_help_imports_nothing_heavy() -> None:
     subprocess.run([sys.executable, "-c", script], check=True, cwd=ROOT)
 
 
-@pytest.mark.parametrize("module", [run, compare, sweep, serve_mock])
+@pytest.mark.parametrize("module", [run, compare, sweep, apps, serve_mock])
 def test_every_command_explains_itself(module: Any) -> None:
     assert isinstance(module.command, click.Command) and module.command.help
 

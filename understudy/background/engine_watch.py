@@ -106,13 +106,15 @@ class EngineWatch:
 
     def _row(self, guard: Guard, now_s: float) -> EngineStateRow:
         load, since, failure = guard.load(), guard.since(), guard.last_failure
+        # What waits for any replica of an engine is told once.
+        waiting = guard.line.waiting if guard.line.shared and guard.line.is_first(guard) else 0
         return EngineStateRow(
             worker=self._worker,
             engine=guard.info.name,
             replica=guard.info.replica,
             at_s=now_s,
             in_flight=load.in_flight,
-            queued=load.queued,
+            queued=load.queued + waiting,
             capacity=load.capacity,
             utilisation=round(load.utilisation, 3),
             breaker=guard.breaker.state.value,

@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
-from understudy.settings.engines import HTTPAdvanced, HTTPEngine
+from understudy.settings.engines import HTTPAdvanced, HTTPEngine, host_and_port
 from understudy.settings.upstream import Upstream
 
-_PORTS = {"http": 80, "https": 443}
 _NO_KEY = "none"
 """What `api_key` says where an engine needs none."""
 _CREDENTIAL = re.compile(r"key|token|secret|authorization|cookie", re.IGNORECASE)
@@ -25,7 +24,8 @@ def own_key(settings: HTTPEngine | Upstream) -> str | None:
 
 def has_credential(settings: HTTPEngine | Upstream) -> bool:
     """Whether requests to it carry a credential of the operator's: its key, or a header that is one."""
-    return own_key(settings) is not None or has_credential_header(settings.advanced)
+    servers = settings.servers.values() if isinstance(settings, HTTPEngine) else (settings,)
+    return has_credential_header(settings.advanced) or any(own_key(one) is not None for one in servers)
 
 
 def has_credential_header(advanced: HTTPAdvanced) -> bool:
@@ -34,7 +34,7 @@ def has_credential_header(advanced: HTTPAdvanced) -> bool:
 
 
 def takes_client_key(engine: HTTPEngine, upstream: Upstream | None) -> bool:
-    """Whether it is sent the client's own key."""
+    """Whether it is sent the client's own key: one server, of HTTPEngine.servers."""
     if engine.api_key is not None:
         return False
     return engine.advanced.forwards_client_key or _same_origin(engine, upstream)
@@ -43,19 +43,22 @@ def takes_client_key(engine: HTTPEngine, upstream: Upstream | None) -> bool:
 def check_client_key(engines: Mapping[str, object], upstream: Upstream | None) -> None:
     """Raises ValueError for an engine elsewhere that has no key, and would be sent one that was meant for somebody else."""
     for name, engine in engines.items():
-        if not isinstance(engine, HTTPEngine) or engine.api_key is not None:
+        if not isinstance(engine, HTTPEngine):
             continue
-        if takes_client_key(engine, upstream) or has_credential_header(engine.advanced):
-            continue
-        host = urlsplit(engine.base_url).hostname or ""
-        if not is_loopback(host):
-            meant = (
-                f"meant for {upstream.base_url}" if upstream is not None else "not known to be meant for it"
-            )
-            raise ValueError(
-                f"engines.{name} has no api_key, and the clients' own key is {meant}: set engines.{name}.api_key (`none` if "
-                f"{host} needs none), or engines.{name}.advanced.forwards_client_key: true to send it the clients' keys"
-            )
+        for server in engine.servers.values():
+            _check_server(name, server, upstream)
+
+
+def _check_server(name: str, server: HTTPEngine, upstream: Upstream | None) -> None:
+    if server.api_key is not None or takes_client_key(server, upstream):
+        return
+    host = urlsplit(server.url).hostname or ""
+    if not has_credential_header(server.advanced) and not is_loopback(host):
+        meant = f"meant for {upstream.base_url}" if upstream is not None else "not known to be meant for it"
+        raise ValueError(
+            f"engines.{name} has no api_key, and the clients' own key is {meant}: set engines.{name}.api_key (`none` if "
+            f"{host} needs none), or engines.{name}.advanced.forwards_client_key: true to send it the clients' keys"
+        )
 
 
 def is_loopback(host: str) -> bool:
@@ -69,9 +72,8 @@ def is_loopback(host: str) -> bool:
 
 
 def _same_origin(engine: HTTPEngine, upstream: Upstream | None) -> bool:
-    return upstream is not None and _origin(engine) == _origin(upstream)
+    return upstream is not None and _origin(engine.url) == _origin(upstream.base_url)
 
 
-def _origin(settings: HTTPEngine | Upstream) -> tuple[str, str | None, int]:
-    url = urlsplit(settings.base_url)
-    return url.scheme, url.hostname, url.port or _PORTS[url.scheme]
+def _origin(base_url: str) -> tuple[str, str]:
+    return urlsplit(base_url).scheme, host_and_port(base_url)

@@ -28,6 +28,7 @@ from understudy.settings.private import PrivateSettings
 from understudy.settings.reach import replay_out_of_reach
 from understudy.settings.replay import ReplaySettings
 from understudy.settings.upstream import Upstream
+from understudy.settings.workflows import WorkflowsSettings
 
 
 class ListenAdvanced(Settings):
@@ -114,6 +115,9 @@ class Config(Settings):
     memory: MemorySettings | None = Field(None, description="Null remembers nothing.")
     sharing: SharingSettings = Field(
         SharingSettings(), description="Examples that one tenant may read of another; nothing by default."
+    )
+    workflows: WorkflowsSettings = Field(
+        WorkflowsSettings(), description="Runs: applications whose calls feed each other."
     )
     learning: LearningSettings = Field(LearningSettings(), description="Training from outcomes.")
     judging: JudgingSettings | None = Field(

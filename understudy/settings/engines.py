@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, Self
+from urllib.parse import urlsplit
 
-from pydantic import Field, SecretStr, field_validator
+from pydantic import Field, SecretStr, field_validator, model_validator
 
 from understudy.settings.group import Settings
 
@@ -45,6 +47,18 @@ class GuardAdvanced(Settings):
     """The queue, the retries and the circuit breaker in front of an engine."""
 
     max_queued: int = Field(256, ge=0, description="Requests that may wait for the engine; more get 503.")
+    tokens_in_flight: int | None = Field(
+        None,
+        ge=1,
+        description="Tokens, prompts and expected answers, that it computes at once, about what its key-value cache holds; "
+        "more wait. Of several base URLs each. null: no limit.",
+    )
+    latency_tokens_in_flight: int | None = Field(
+        None,
+        ge=1,
+        description="The same while it answers somebody who waits (class latency): the fewer, the faster each. null: "
+        "no limit.",
+    )
     attempts: int = Field(
         2,
         ge=1,
@@ -93,6 +107,11 @@ class PriorityAdvanced(Settings):
     background_priority: int | None = Field(
         None, description="Priority of the gateway's own requests (judging, replay), such as 10."
     )
+    sends_order: bool = Field(
+        False,
+        description="Whether requests of one priority are told apart by class and by the work left in their run; what is "
+        "sent is then 1000 times the priority (null: 0), and up to 999.",
+    )
 
 
 class VLLMAdvanced(PriorityAdvanced, OpenAIAdvanced):
@@ -121,15 +140,52 @@ class EngineSettings(Settings):
     model: str | None = Field(None, description="Model name the engine expects; null sends the client's.")
     price: PriceSettings = Field(PriceSettings(), description="For cost reports and routing.")
     context_tokens: int | None = Field(None, ge=1, description="Context window in tokens; null when unknown.")
-    max_in_flight: int = Field(256, ge=1, description="Requests asked of it at once; more wait in the queue.")
+    max_in_flight: int = Field(
+        256, ge=1, description="Requests asked of it, or of each replica, at once; more wait in the queue."
+    )
     advanced: GuardAdvanced = Field(GuardAdvanced(), description="Less common settings.")
+
+
+class ReplicaSettings(Settings):
+    """One of several base URLs of an engine. A URL alone stands for one of weight 1."""
+
+    url: str = Field(description="Base URL.")
+    weight: float = Field(
+        1, description="Its share beside the others, up to 1000; 0: asked only where no other may be."
+    )
+    api_key: SecretStr | None = Field(None, description="Its own key; null: the engine's.")
+
+    _valid_url = field_validator("url")(lambda url: checked_url(url))
+
+    @model_validator(mode="before")
+    @classmethod
+    def _a_url_alone(cls, given: Any) -> Any:
+        return {"url": given} if isinstance(given, str) else given
+
+    @field_validator("weight")
+    @classmethod
+    def _weighs(cls, weight: float) -> float:
+        if not (math.isfinite(weight) and 0 <= weight <= _MOST_WEIGHT):
+            raise ValueError(f"must be a number from 0 to {_MOST_WEIGHT}")
+        return weight
+
+
+_MOST_WEIGHT = 1000
+_MOST_REPLICAS = 64
+_PORTS = {"http": 80, "https": 443}
 
 
 class HTTPEngine(EngineSettings):
     """What every kind has that is asked over HTTP."""
 
-    base_url: str = Field(
-        description="Base URL as an OpenAI client would be given it, e.g. https://api.openai.com/v1."
+    base_url: str | None = Field(
+        None,
+        description="Base URL as an OpenAI client would be given it, e.g. https://api.openai.com/v1. Required, unless "
+        "base_urls are set.",
+    )
+    base_urls: tuple[ReplicaSettings, ...] | None = Field(
+        None,
+        description="Replicas of it, up to 64, instead of base_url: URLs, or {url, weight, api_key}.",
     )
     api_key: SecretStr | None = Field(
         None,
@@ -138,7 +194,52 @@ class HTTPEngine(EngineSettings):
     )
     advanced: OpenAIAdvanced = Field(OpenAIAdvanced(), description="Less common settings.")
 
-    _valid_url = field_validator("base_url")(lambda url: checked_url(url))
+    _valid_url = field_validator("base_url")(lambda url: url and checked_url(url))
+
+    @model_validator(mode="after")
+    def _one_way_to_say_where(self) -> Self:
+        replicas = self.base_urls
+        if replicas is None:
+            if not self.base_url:
+                raise ValueError("base_url is missing (or base_urls, for several replicas)")
+            return self
+        if self.base_url is not None:
+            raise ValueError("base_url and base_urls exclude each other: put all of them into base_urls")
+        if not 0 < len(replicas) <= _MOST_REPLICAS:
+            raise ValueError(f"base_urls has {len(replicas)} entries; 1 to {_MOST_REPLICAS} are right")
+        seen: set[tuple[str, str]] = set()
+        for replica in replicas:
+            where = host_and_port(replica.url), urlsplit(replica.url).path
+            if where in seen:
+                raise ValueError(f"base_urls names {where[0]}{where[1]} twice")
+            seen.add(where)
+        if not any(replica.weight for replica in replicas):
+            raise ValueError("base_urls has only entries of weight 0, which stand by for others")
+        return self
+
+    @property
+    def servers(self) -> dict[str, Self]:
+        """One for each base URL, as if it were an engine of its own, by what it is called: host:port, with its path where
+        several share that; the only one of `base_url` has no such name."""
+        if self.base_urls is None:
+            return {"": self}
+        hosts = [host_and_port(replica.url) for replica in self.base_urls]
+        return {
+            host if hosts.count(host) == 1 else host + urlsplit(replica.url).path: self.model_copy(
+                update={
+                    "base_url": replica.url,
+                    "base_urls": None,
+                    "api_key": self.api_key if replica.api_key is None else replica.api_key,
+                }
+            )
+            for host, replica in zip(hosts, self.base_urls, strict=True)
+        }
+
+    @property
+    def url(self) -> str:
+        """The base URL of one of its `servers`."""
+        assert self.base_url is not None
+        return self.base_url
 
 
 class OpenAIEngine(HTTPEngine):
@@ -160,6 +261,14 @@ class VLLMEngine(TenantSettings, HTTPEngine):
 
     kind: Literal["vllm"]
     advanced: VLLMAdvanced = Field(VLLMAdvanced(), description="Less common settings.")
+
+    @model_validator(mode="after")
+    def _each_has_its_own_pages(self) -> Self:
+        if self.base_urls is not None and self.advanced.server_url is not None:
+            raise ValueError(
+                "advanced.server_url is of one server, and base_urls are several: leave it out, each is asked below its own"
+            )
+        return self
 
 
 class VLLMLocalEngine(TenantSettings, EngineSettings):
@@ -233,6 +342,13 @@ class SimulatedEngineSettings(EngineSettings):
     turns_bad_at: Path | None = Field(
         None, description="Once this file is there, an understudy gets nearly everything wrong; null: never."
     )
+
+
+def host_and_port(url: str) -> str:
+    """Such as api.openai.com:443."""
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    return f"{f'[{host}]' if ':' in host else host}:{parts.port or _PORTS[parts.scheme]}"
 
 
 def checked_url(url: str) -> str:

@@ -1,6 +1,6 @@
 """Writes `config.example.yaml`: `python -m understudy.settings.example`.
 
-It shows the settings an operator meets. Those under `advanced` and `health`, and the simulated engines, are in
+It shows the settings an operator meets. Those under `advanced`, `health` and `workflows`, and the simulated engines, are in
 docs/reference/settings.md.
 """
 
@@ -33,7 +33,7 @@ _GROUPS: dict[str, tuple[type[BaseModel], Mapping[str, Any]]] = {
     "judging": (JudgingSettings, {"engine": "large"}),
 }
 """Groups that are off by default, or need a value, and what the example says in them."""
-_LEFT_OUT = {"health"}
+_LEFT_OUT = {"health", "workflows"}
 """Groups of less common settings only."""
 
 
@@ -78,6 +78,9 @@ def _group(
         if name == "advanced" or name in (left_out or ()):
             continue
         yield f"{pad}# {field.description or _KIND}"
+        if name in _INSTEAD:
+            yield f"{pad}# {name}: {_INSTEAD[name]}"
+            continue
         value = given.get(name, None if field.is_required() else field.get_default())
         if isinstance(value, BaseModel):
             yield f"{pad}{name}:"
@@ -86,6 +89,10 @@ def _group(
             yield f"{pad}{name}: {json.dumps(value, default=_plain)}"
 
 
+_INSTEAD = {
+    "base_urls": '["http://10.0.0.1:8000/v1", {"url": "http://10.0.0.2:8000/v1", "weight": 2}]',
+}
+"""Settings in the place of another one, and what they may look like."""
 _KIND = "Which kind of engine this is: openai, vllm, vllm-local, or simulated."
 
 

@@ -129,6 +129,8 @@ def _explain(problem: dict[str, Any]) -> str:
             return f"{key}.kind: {problem['ctx']['tag']!r} is not one of {problem['ctx']['expected_tags']}"
         case "value_error" if key == "configuration":
             return message
+        case "value_error" if isinstance(problem.get("input"), dict):
+            return f"{key}: {message}"
     return f"{key} is {_shown(key, problem.get('input'))}: {message[:1].lower()}{message[1:]}"
 
 

@@ -19,6 +19,7 @@ from store import Store
 from understudy.operator_actions import AdminActions
 from understudy.settings.config import Config
 from understudy.settings.effective import EffectiveSettings
+from understudy.settings.engines import HTTPEngine
 from understudy.setup.proof import gates
 from understudy.setup.replay import budget_of
 from understudy.setup.tasks import task_of
@@ -107,7 +108,7 @@ def _engine(config: Config, name: str) -> EngineFacts:
         name,
         settings.kind,
         settings.model or "",
-        getattr(settings, "base_url", None) or "",
+        ", ".join(one.url for one in settings.servers.values()) if isinstance(settings, HTTPEngine) else "",
         settings.price.input_usd_per_mtok,
         settings.price.output_usd_per_mtok,
         settings.context_tokens,

@@ -14,7 +14,9 @@ from engines.breaker import Breaker
 from engines.engine import Engine, EngineInfo, Price
 from engines.guard import Guard, Limits
 from engines.limits import Credentials
+from engines.line import Line
 from engines.openai_http import OpenAIHTTP
+from engines.replicas import Replica, Replicas
 from engines.student import STUDENT, StudentEngine
 from engines.timeouts import Timeouts
 from engines.vllm_dialect import Dialect, Priorities
@@ -67,10 +69,9 @@ class Tenants:
 
 
 def engines(config: Config, tenants: Tenants) -> dict[str, Engine]:
-    """Every configured engine by name, each with its guard, and that of students. Raises EngineMissing."""
+    """Every configured engine by name, each with its guard or guards, and that of students. Raises EngineMissing."""
     found: dict[str, Engine] = {
-        name: _guard(name, _engine(name, settings, tenants, config), settings, config)
-        for name, settings in config.engines.items()
+        name: _guarded(name, settings, tenants, config) for name, settings in config.engines.items()
     }
     if any(model.may_have_tasks for model in config.models.values()):
         # Without a guard: that it has no prediction is no reason to ask it less.
@@ -82,7 +83,8 @@ def keys_of(config: Config) -> tuple[str, ...]:
     """What engines are sent that nobody may read in their errors."""
     over_http = [engine for engine in config.engines.values() if isinstance(engine, HTTPEngine)]
     values = [value for engine in over_http for value in engine.advanced.headers.values()]
-    keys = [key for engine in over_http if (key := own_key(engine)) is not None]
+    servers = [server for engine in over_http for server in engine.servers.values()]
+    keys = [key for server in servers if (key := own_key(server)) is not None]
     return (*keys, *(value.get_secret_value() for value in values))
 
 
@@ -95,7 +97,19 @@ def tells_tenants_apart(config: Config) -> bool:
     return any(isinstance(engine, TenantSettings) for engine in config.engines.values())
 
 
-def _engine(name: str, settings: AnyEngine, tenants: Tenants, config: Config) -> Engine:
+def _guarded(name: str, settings: AnyEngine, tenants: Tenants, config: Config) -> Engine:
+    if not isinstance(settings, HTTPEngine) or settings.base_urls is None:
+        return _guard(name, _engine(name, settings, tenants, config), settings, config)
+    line = Line(settings.advanced.max_queued, knobs_of(Limits, settings, settings.advanced).caps)
+    servers: Mapping[str, OpenAIEngine | VLLMEngine] = settings.servers
+    found = []
+    for (replica, server), given in zip(servers.items(), settings.base_urls, strict=True):
+        guard = _guard(name, _engine(name, server, tenants, config, replica), server, config, line)
+        found.append(Replica(guard, given.weight))
+    return Replicas(found, line)
+
+
+def _engine(name: str, settings: AnyEngine, tenants: Tenants, config: Config, replica: str = "") -> Engine:
     price = Price(settings.price.input_usd_per_mtok, settings.price.output_usd_per_mtok)
     holds_key = not (isinstance(settings, HTTPEngine) and takes_client_key(settings, config.upstream))
     info = EngineInfo(
@@ -106,11 +120,12 @@ def _engine(name: str, settings: AnyEngine, tenants: Tenants, config: Config) ->
         continues=settings.advanced.continues if isinstance(settings, HTTPEngine) else "off",
         attempts=settings.advanced.attempts,
         holds_key=holds_key,
+        replica=replica,
     )
     if isinstance(settings, VLLMEngine):
         return VLLMServer(
             info,
-            settings.base_url,
+            settings.url,
             server_url=settings.advanced.server_url,
             dialect=_dialect(settings, tenants),
             poll_s=settings.advanced.poll_s,
@@ -121,7 +136,7 @@ def _engine(name: str, settings: AnyEngine, tenants: Tenants, config: Config) ->
     if isinstance(settings, OpenAIEngine):
         return OpenAIHTTP(
             info,
-            settings.base_url,
+            settings.url,
             **_engine_over_http(settings, config),
         )
     # Only the demo and tests need a world; building one takes time and memory.
@@ -147,15 +162,18 @@ def _world(seed: int, facts: int) -> World:
     return World(seed, facts)
 
 
-def _guard(name: str, engine: Engine, settings: EngineSettings, config: Config) -> Guard:
+def _guard(
+    name: str, engine: Engine, settings: EngineSettings, config: Config, line: Line | None = None
+) -> Guard:
     advanced = settings.advanced
+    at = {"replica": engine.info.replica} if engine.info.replica else {}
     breaker = Breaker(
         failures=advanced.breaker_failures,
         open_s=advanced.breaker_open_s,
-        alarm=lambda: log.error("engine_refuses", engine=name),
+        alarm=lambda: log.error("engine_refuses", engine=name, **at),
     )
     credentials = None if engine.info.holds_key else Credentials(config.listen.tenant_headers)
-    return Guard(engine, knobs_of(Limits, settings, advanced), breaker, credentials)
+    return Guard(engine, knobs_of(Limits, settings, advanced), breaker, credentials, line)
 
 
 def upstream(settings: Upstream, tenant_headers: tuple[str, ...] = ()) -> OpenAIHTTP:
@@ -191,7 +209,10 @@ def _dialect(settings: VLLMEngine | VLLMLocalEngine, tenants: Tenants) -> Dialec
     return Dialect(
         tenants.secret if settings.salted else None,
         Priorities(
-            advanced.priority, tenants.priorities(advanced.tenant_priorities), advanced.background_priority
+            advanced.priority,
+            tenants.priorities(advanced.tenant_priorities),
+            advanced.background_priority,
+            advanced.sends_order,
         ),
     )
 

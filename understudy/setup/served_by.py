@@ -12,7 +12,7 @@ from understudy.settings.config import AnyEngine
 from understudy.settings.engines import HTTPEngine
 from understudy.settings.upstream import Upstream
 
-_TELLING = {"kind", "base_url", "model", "model_dir", "args", "role", "seed", "facts"}
+_TELLING = {"kind", "model", "model_dir", "args", "role", "seed", "facts"}
 """Settings of an engine that can change what it answers, of whatever kind it is."""
 _OPENAI = "api.openai.com"
 
@@ -22,7 +22,11 @@ Server = AnyEngine | Upstream
 def digest(servers: Iterable[Server]) -> str:
     """One value for all that can change their answers. Added headers count with their values, which may be secret."""
     told = [
-        (type(server).__name__, server.model_dump(mode="json", include=_TELLING), _added_headers(server))
+        (
+            type(server).__name__,
+            server.model_dump(mode="json", include=_TELLING) | _where(server),
+            _added_headers(server),
+        )
         for server in servers
     ]
     return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
@@ -34,7 +38,22 @@ def ignored_fields(servers: Iterable[Server]) -> frozenset[str]:
 
 
 def _is_openai(server: Server) -> bool:
-    return isinstance(server, HTTPEngine | Upstream) and urlsplit(server.base_url).hostname == _OPENAI
+    urls = _base_urls(server)
+    return bool(urls) and all(urlsplit(url).hostname == _OPENAI for url in urls)
+
+
+def _where(server: Server) -> dict[str, object]:
+    """Its base URLs: in which order they stand, and which share each has, changes no answer."""
+    urls = sorted(_base_urls(server))
+    if not urls:
+        return {}
+    return {"base_url": urls[0]} if len(urls) == 1 else {"base_urls": urls}
+
+
+def _base_urls(server: Server) -> list[str]:
+    if isinstance(server, Upstream):
+        return [server.base_url]
+    return [one.url for one in server.servers.values()] if isinstance(server, HTTPEngine) else []
 
 
 def _added_headers(server: Server) -> list[tuple[str, str]]:

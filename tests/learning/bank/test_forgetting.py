@@ -7,6 +7,7 @@ from pathlib import Path
 from learning.bank.contributor import contributor
 from learning.bank.forgetting import Forgetter
 from store import Store
+from store.workflows.records import NewRun, NewStep, NewVariable, RunChange, VariableEnd
 from tests.store.rows import answer, choice_record, new_example, outcome_record
 
 TENANT, OTHER = "a" * 32, "b" * 32
@@ -53,3 +54,30 @@ def test_whoever_left_only_a_choice_is_forgotten_too(tmp_path: Path) -> None:
     assert Forgetter(store).contributor(TENANT, user="ann").choices == 1
     assert store.decisions.choices.get(TENANT, "req-1") is None
     store.close()
+
+
+def test_runs_go_with_whoever_asked_for_any_of_their_steps(tmp_path: Path) -> None:
+    """A run holds what its steps ask and what came of them; several users may have joined it."""
+    store = Store.open(tmp_path)
+    ann, ben = (contributor(store.secret, TENANT, "key_1", user) for user in ("ann", "ben"))
+    store.runs.put(TENANT, NewVariable("var_x", value="canary"), now_s=1.0, keep_s=9e9, contributor=ann)
+    for id, tenant, behind in (("run_1", TENANT, ben), ("run_2", TENANT, ben), ("run_3", OTHER, "")):
+        run = NewRun(id, tenant, 1.0, "w", 2.0, contributor=behind, context={"canary": id})
+        produced = NewVariable(f"var_{id}", "out", step="s")
+        store.runs.begin(run, [NewStep("s", body=b"canary " * 900)], [produced]).result(30)
+        store.runs.append("w", produced.id, 0, "canary").result(30)
+    store.runs.extend(TENANT, "run_1", [NewStep("t", body=b"canary", contributor=ann)], [], now_s=1.0)
+    forgetter = Forgetter(store)
+    assert forgetter.contributor(TENANT, user="ann", purge=True)
+    assert {each.run.id for each in store.runs.runs()} == {"run_2", "run_3"}
+    assert store.runs.variable(TENANT, "var_x", now_s=2.0) is None
+    ready = VariableEnd("var_run_2", "ready", "canary")
+    store.runs.save("w", [RunChange("run_2", 2.0, variables=[ready])]).result(30)
+    forgetter.contributor(TENANT, key_id="key_1")
+    assert {each.run.id for each in store.runs.runs()} == {"run_3"}
+    assert OTHER in store.tenants()
+    forgetter.tenant(OTHER)
+    assert store.runs.runs() == [] and OTHER not in store.tenants()
+    assert forgetter.erase()
+    store.close()
+    assert not [path for path in tmp_path.rglob("*") if path.is_file() and b"canary" in path.read_bytes()]

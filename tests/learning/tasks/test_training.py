@@ -6,6 +6,7 @@ import random
 from collections import Counter
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from learning.tasks.network import Layers
@@ -34,6 +35,15 @@ def test_it_learns_and_is_as_sure_as_it_is_right(kind: str) -> None:
     assert trained.metrics["calibration_error"] < 0.1 and trained.metrics["kind"] == kind
     said = student.predict(rows[0].input, rows[0].vector, 7)
     assert (said.version, said.answer) == (7, f"Intent: {said.label}")
+
+
+def test_centroids_of_many_labels_are_as_sure_as_they_are_right() -> None:
+    drawn = np.random.default_rng(0)
+    vectors = np.repeat(drawn.normal(size=(40, 384)), 6, axis=0) + 3 * drawn.normal(size=(240, 384))
+    vectors = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+    rows = [Labelled(f"text {n}", vector, f"label {n // 6}") for n, vector in enumerate(vectors)]
+    metrics = train(rows, seed=0, kinds=("centroid",)).metrics
+    assert metrics["calibration_error"] < 0.1 < metrics["accuracy"] < 0.99
 
 
 def test_the_kind_with_the_smallest_loss_on_what_was_held_out_is_taken() -> None:
@@ -136,8 +146,6 @@ def test_a_network_goes_on_from_a_former_one_with_a_label_that_it_did_not_know()
 
 
 def test_an_error_of_calibration_is_the_gap_between_sureness_and_truth() -> None:
-    import numpy as np
-
     assert calibration_error(np.array([0.95] * 20), np.array([True] * 19 + [False])) == pytest.approx(0.0)
     assert calibration_error(np.array([0.95] * 20), np.array([False] * 20)) == pytest.approx(0.95)
 

@@ -119,6 +119,20 @@ def test_an_engine_that_does_not_answer_is_told_with_its_reason_and_without_its_
     assert gone.exit_code == 1 and "Connection refused" in gone.stdout
 
 
+def test_every_replica_is_asked_or_the_one_that_is_named(tmp_path: Path, upstream: Upstream) -> None:
+    upstream.plays(lambda call: call.answer(ANSWER, headers=JSON))
+    path, closed = tmp_path / "understudy.yaml", closed_port()
+    urls = [f"http://127.0.0.1:{port}/v1" for port in (upstream.port, closed)]
+    engine = {"base_urls": urls, "model": "m", "api_key": "house-key-1"}
+    path.write_text(json.dumps({"engines": {"pool": engine}, "models": {"gpt-4o": {"engines": ["pool"]}}}))
+    both = run("test", "--config", str(path), "pool")
+    assert both.exit_code == 1
+    assert f"pool@127.0.0.1:{upstream.port}  answered in" in both.output
+    assert f"pool@127.0.0.1:{closed}  health check failed: No connection" in both.output
+    assert run("test", "--config", str(path), f"pool@127.0.0.1:{upstream.port}").exit_code == 0
+    assert run("test", "--config", str(path), "pool@127.0.0.1:1").exit_code != 0
+
+
 def test_an_engine_that_is_not_configured_cannot_be_tested(tmp_path: Path) -> None:
     unknown = run("test", "--config", config(tmp_path, 1), "small")
     assert unknown.exit_code == 2 and "large" in unknown.stderr

@@ -1,0 +1,236 @@
+"""One run: its graph by class and state, a waterfall of its steps, the critical path, and what its variables came to."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from admin.formats import count, figure, usd
+from admin.page import Asked, NotThere, Summary
+from admin.roles import Content
+from admin.run_drawing import NODE_HEIGHT, NODE_WIDTH, drawn
+from admin.sources import Sources
+from admin.summaries.runs import listed
+from store.workflows.records import Failure, Run, RunBudget, RunSummary, Step, Variable, WholeRun
+from workflows.graph import Graph
+from workflows.graph import Step as GraphStep
+
+STEPS_SHOWN = 200
+"""At once; of a longer run the graph is not drawn."""
+_VARIABLES_SHOWN = 500
+_WIDE = 1000
+"""Units that a waterfall is wide."""
+_TICKS = 5
+_NAME_CHARACTERS = 17
+PHASES = ("waiting", "queued", "prefill", "decode")
+"""waiting: for inputs. queued: for an engine. prefill: until the first token. decode: until the last."""
+
+
+def run(sources: Sources, asked: Asked) -> Summary:
+    """The run that the path names; `from`: the first step that is listed. Raises NotThere."""
+    whole = sources.store.runs.run(asked.path["id"])
+    if whole is None:
+        raise NotThere("This run is not kept, or not any more.")
+    first = asked.whole("from", 0)
+    told = _Told(whole, whole.run.ended_at_s or asked.now_s)
+    names = sources.tenant_names()
+    key_names = {key.id: key.name for key in sources.store.keys.list()}
+    more = first + STEPS_SHOWN < len(whole.steps)
+    return {
+        **listed(_summed(whole), names, asked.now_s),
+        **_facts(whole.run),
+        "key_name": key_names.get(whole.run.key_id, ""),
+        "critical_path": [{"id": id, "name": told.name(id)} for id in told.critical],
+        "critical_ms": 1000 * sum(told.busy_s(id) for id in told.critical),
+        "graph": _drawing(told),
+        "ticks": _ticks(told.span_s),
+        "rows": [_step(step, told) for step in whole.steps[first : first + STEPS_SHOWN]],
+        "from": first,
+        "next": first + STEPS_SHOWN if more else None,
+        "variables": [_variable(each, told) for each in whole.variables[:_VARIABLES_SHOWN]],
+        "more_variables": max(0, len(whole.variables) - _VARIABLES_SHOWN),
+    }
+
+
+class _Told:
+    """A run, with what follows from how its steps feed each other. `until_s`: its end, or now."""
+
+    def __init__(self, whole: WholeRun, until_s: float) -> None:
+        self.whole = whole
+        self.until_s = until_s
+        self.span_s = until_s - whole.run.created_at_s
+        self.steps = {step.plan.id: step for step in whole.steps}
+        self.graph = Graph(
+            GraphStep(step.plan.id, step.plan.name, {}, {}, step.plan.reads, step.plan.writes, ())
+            for step in whole.steps
+        )
+        self.critical = whole.run.critical_path or self.graph.critical_path(self.busy_s)
+
+    def name(self, id: str) -> str:
+        """A step's name, for people."""
+        step = self.steps.get(id)
+        return step.plan.name or id if step is not None else id
+
+    def phases(self, id: str) -> dict[str, float]:
+        """Seconds in each of PHASES. A phase of which nobody told the end lasts until the next end that is known."""
+        told = self.steps[id].progress
+        ended_s = told.ended_at_s if told.ended_at_s is not None else self.until_s
+        began_s = told.started_at_s if told.started_at_s is not None else told.first_at_s
+        ready_s = told.ready_at_s if told.ready_at_s is not None else ended_s
+        edges = [ended_s]
+        for edge in (told.first_at_s, began_s, ready_s, self.whole.run.created_at_s):
+            edges.append(edges[-1] if edge is None else min(edges[-1], edge))
+        edges.reverse()
+        return {phase: edges[place + 1] - edges[place] for place, phase in enumerate(PHASES)}
+
+    def busy_s(self, id: str) -> float:
+        """Seconds since a step's inputs were there."""
+        return sum(seconds for phase, seconds in self.phases(id).items() if phase != "waiting")
+
+
+def _summed(whole: WholeRun) -> RunSummary:
+    progress = [step.progress for step in whole.steps]
+    return RunSummary(
+        whole.run,
+        Counter(each.state for each in progress),
+        sum(each.prompt_tokens for each in progress),
+        sum(each.cached_tokens for each in progress),
+        sum(each.completion_tokens for each in progress),
+        sum(each.cost_usd for each in progress),
+    )
+
+
+def _facts(run: Run) -> dict[str, Any]:
+    return {
+        "goes_on": run.ended_at_s is None,
+        "key": run.key_id,
+        "ended_at_s": run.ended_at_s,
+        "values_until_s": run.expires_at_s,
+        "background": run.background,
+        "stored": not run.no_store,
+        "adoptions": run.adoptions,
+        "budget": {"usd": run.budget.usd, "tokens": run.budget.tokens, "seconds": run.budget.seconds},
+        "budget_says": _budget(run.budget),
+        "why": _failure(run.failure),
+    }
+
+
+def _budget(budget: RunBudget) -> list[str]:
+    """Its limits in words; empty without one."""
+    limits = (
+        (budget.usd, usd(budget.usd)),
+        (budget.tokens, f"{count(budget.tokens)} tokens"),
+        (budget.seconds, f"{figure(budget.seconds)} s"),
+    )
+    return [words for limit, words in limits if limit is not None]
+
+
+# ---- steps and variables
+
+
+def _step(step: Step, told: _Told) -> dict[str, Any]:
+    progress, plan = step.progress, step.plan
+    phases = told.phases(plan.id)
+    return {
+        "id": plan.id,
+        "name": told.name(plan.id),
+        "model": plan.model,
+        "state": progress.state,
+        "rank": progress.rank,
+        "group": progress.group,
+        "depth": told.graph.depth(plan.id),
+        "critical": plan.id in told.critical,
+        "attempts": progress.attempts,
+        "engine": progress.engine,
+        "replica": progress.replica,
+        "request_id": progress.request_id,
+        "prompt_tokens": progress.prompt_tokens,
+        "cached_tokens": progress.cached_tokens,
+        "completion_tokens": progress.completion_tokens,
+        "cost_usd": progress.cost_usd,
+        "phases_ms": {phase: 1000 * seconds for phase, seconds in phases.items()},
+        "bars": _bars(phases, told.span_s),
+        "feeds": sorted(told.name(id) for id in told.graph.after(plan.id)),
+        "why": _failure(progress.failure),
+    }
+
+
+def _bars(phases: Mapping[str, float], span_s: float) -> list[dict[str, Any]]:
+    bars, at_s = [], 0.0
+    for phase, seconds in phases.items():
+        if seconds > 0:
+            bars.append({"phase": phase, "x": _x(at_s, span_s), "width": max(1, _x(seconds, span_s))})
+        at_s += seconds
+    return bars
+
+
+def _ticks(span_s: float) -> list[dict[str, Any]]:
+    return [{"x": _WIDE * n // _TICKS, "ms": 1000 * span_s * n / _TICKS} for n in range(_TICKS)]
+
+
+def _x(seconds: float, span_s: float) -> int:
+    return round(_WIDE * seconds / span_s) if span_s > 0 else 0
+
+
+def _variable(variable: Variable, told: _Told) -> dict[str, Any]:
+    return {
+        "id": variable.id,
+        "name": variable.name,
+        "step": variable.step,
+        "step_name": told.name(variable.step),
+        "state": variable.state,
+        "got": told.whole.run.gets.get(variable.id, ""),
+        "size_bytes": variable.size_bytes,
+        "attempt": variable.attempt,
+        "why": _failure(variable.failure),
+    }
+
+
+def _failure(failure: Failure | None) -> dict[str, Any] | None:
+    if failure is None:
+        return None
+    return {
+        "code": failure.code,
+        "status": failure.status,
+        "chain": list(failure.chain),
+        # It may quote what was asked.
+        "message": Content(failure.message) if failure.message else None,
+    }
+
+
+# ---- the graph
+
+
+def _drawing(told: _Told) -> dict[str, Any] | None:
+    """None without steps, and where they are too many to draw."""
+    if not 0 < len(told.steps) <= STEPS_SHOWN:
+        return None
+    graph, critical = told.graph, frozenset(told.critical)
+    made = drawn({id: graph.before(id) for id in told.steps}, {id: graph.depth(id) for id in told.steps})
+    return {
+        "width": made.width,
+        "height": made.height,
+        "node_width": NODE_WIDTH,
+        "node_height": NODE_HEIGHT,
+        "nodes": [
+            {
+                "id": id,
+                "x": x,
+                "y": y,
+                "name": _cut(told.name(id)),
+                "rank": told.steps[id].progress.rank,
+                "state": told.steps[id].progress.state,
+                "critical": id in critical,
+            }
+            for id, (x, y) in made.nodes.items()
+        ],
+        "edges": [
+            {"from": one, "to": other, "path": path, "critical": {one, other} <= critical}
+            for one, other, path in made.edges
+        ],
+    }
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= _NAME_CHARACTERS else f"{name[: _NAME_CHARACTERS - 1]}…"

@@ -1,0 +1,87 @@
+"""How it is without us: a client that carries every answer to the next call itself, and engines behind a least-queue
+balancer."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+import orjson
+from multidict import CIMultiDict
+
+from engines.chat import ChatRequest
+from engines.engine import EngineInfo, EngineRequest
+from engines.finished import from_json
+from loadtest.applications.shapes import Application, Call, filled
+from simulation.batching import Rules, Speed
+from simulation.batching_engine import BatchingEngine, Served
+
+MODEL = "m"
+Ask = Callable[[dict[str, Any]], Awaitable[str]]
+Noted = Callable[[Served, EngineRequest], None]
+
+
+class RoundTrips:
+    """The way between a client and the service: 200 to 300 ms per call, there and back."""
+
+    def __init__(self, seed: int, low_s: float = 0.2, high_s: float = 0.3) -> None:
+        self._chance = random.Random(f"round trips/{seed}")
+        self._range_s = low_s, high_s
+        self.calls = 0
+
+    async def call(self, asked: Callable[[], Awaitable[str]]) -> str:
+        """What `asked` gives, with half the delay before it and half after it."""
+        self.calls += 1
+        delay_s = self._chance.uniform(*self._range_s)
+        await asyncio.sleep(delay_s / 2)
+        answer = await asked()
+        await asyncio.sleep(delay_s / 2)
+        return answer
+
+
+def engines_of(count: int, speed: Speed, rules: Rules, noted: Noted) -> list[BatchingEngine]:
+    """So many equal engines."""
+    return [BatchingEngine(EngineInfo(f"e{n}", replica=f"e{n}"), speed, rules, noted) for n in range(count)]
+
+
+class LeastQueue:
+    """Sends each request to the engine with the fewest requests, as FastChat does."""
+
+    def __init__(self, engines: Sequence[BatchingEngine]) -> None:
+        self._engines = engines
+
+    async def ask(self, fields: dict[str, Any]) -> str:
+        """The answer's text. Raises RuntimeError where it is refused."""
+        engine = min(self._engines, key=lambda one: one.load().in_flight)
+        async with engine.stream(request_of(fields)) as reply:
+            body = b"".join([chunk async for chunk in reply.chunks])
+        completion = from_json(body)
+        if reply.status != 200 or completion is None:
+            raise RuntimeError(body.decode())
+        return completion.text()
+
+
+def request_of(fields: Mapping[str, Any]) -> EngineRequest:
+    """A chat body as an engine takes it."""
+    body = orjson.dumps(fields)
+    chat = ChatRequest(body, fields, fields["model"], fields["messages"], stream=False, include_usage=False)
+    return EngineRequest("POST", "/chat/completions", CIMultiDict(), body, chat)
+
+
+async def played(application: Application, ask: Ask, trips: RoundTrips) -> str:
+    """The application's result, carried out by its client: every call as soon as the answers it needs are there."""
+    answers: dict[str, asyncio.Future[str]] = {
+        call.name: asyncio.get_running_loop().create_future() for call in application.calls
+    }
+
+    async def play(call: Call) -> None:
+        needed = {name: await answers[name] for name in call.reads}
+        body = {**filled(call, needed, MODEL), "user": application.kind}
+        answers[call.name].set_result(await trips.call(lambda: ask(body)))
+
+    async with asyncio.TaskGroup() as group:
+        for call in application.calls:
+            group.create_task(play(call))
+    return answers[application.wanted].result()

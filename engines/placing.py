@@ -1,0 +1,116 @@
+"""Which replica a step of a run goes to: engines.find_engine over what is known of each, and what each has cached.
+
+Plain calls are placed by their sessions and the load alone (engines.replicas): nothing is hashed for them. Where a lower
+cap holds beside them, they gather as steps of class latency do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Protocol, TypeVar
+
+from engines.engine import EngineRequest
+from engines.find_engine import Candidate, Step, find_engine
+from engines.guard import Guard
+from engines.line import Line, Seat
+from engines.prefixes import Prefix, PrefixTable, prefixes_of
+from engines.sessions import home
+
+_LARGE_BYTES = 64 * 1024
+"""A larger prompt is hashed on a thread."""
+_KV_TOKENS = 200_000
+"""Of a server that does not tell how large its cache is: between those of one and of several GPUs."""
+
+
+class Placed(Protocol):
+    """A replica, as far as this needs it."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def guard(self) -> Guard: ...
+
+    @property
+    def weight(self) -> float: ...
+
+
+One = TypeVar("One", bound=Placed)
+
+
+class Placing:
+    """For the replicas of one engine. What each has cached is reckoned from what this process sent there."""
+
+    def __init__(self, names: Sequence[str], line: Line) -> None:
+        self._line = line
+        self.on_placed: Callable[[str, int, int], None] = _nobody
+        """Told of each step: its replica, the tokens of its prompt, and those that were believed to be cached there."""
+        self.tables: Mapping[str, PrefixTable] = {name: PrefixTable(_KV_TOKENS) for name in names}
+
+    async def prefixes(self, request: EngineRequest) -> tuple[Prefix, ...]:
+        """Of a step's prompt as it is sent; none where nobody's cache may hold it."""
+        chat, placement = request.chat, request.placement
+        if chat is None or placement is None or not request.tenant:
+            return ()
+        boundaries = placement.boundaries
+        if len(chat.body) <= _LARGE_BYTES:
+            return prefixes_of(chat, boundaries, request.tenant)
+        return await asyncio.to_thread(prefixes_of, chat, boundaries, request.tenant)
+
+    def place(self, seat: Seat, prefixes: Sequence[Prefix], eligible: Sequence[One]) -> One | None:
+        """Where a step goes, its place taken; None where it waits for a place, which then is kept for it."""
+        step = _step(seat, prefixes)
+        candidates = [self._candidate(one, prefixes) for one in eligible]
+        home_of = partial(home, prefixes[0].digest) if prefixes else None
+        by_name = {one.name: one for one in eligible}
+        # How long others hold tokens under a cap is not known: a place now is better than one later.
+        under_caps = [one for one in candidates if one.held.fits(step.rank, step.tokens)]
+        best = find_engine(step, under_caps or candidates, home_of)
+        if self._line.is_overdue(seat):
+            # Any place now is better than this one later; and where none is free, who holds least is drained for it.
+            fitting = [one for one in under_caps if not one.full]
+            best = find_engine(step, fitting) if fitting else min(candidates, key=_held_tokens)
+        chosen = by_name[best.name]
+        if self._line.keeps(chosen.guard):
+            return None
+        seat.to_compute_tokens = max(0, step.prompt_tokens - best.cached_tokens)
+        if not chosen.guard.took_slot(seat):
+            self._line.keep(chosen.guard)
+            return None
+        self.tables[chosen.name].sent(prefixes, seat.tokens)
+        self.on_placed(chosen.name, step.prompt_tokens, best.cached_tokens)
+        return chosen
+
+    def least(self, seat: Seat, prompt_tokens: int, fitting: Sequence[One]) -> One:
+        """Where a plain call goes, of those that it fits: what is cached is not looked at."""
+        step = Step(seat.placement.rank, prompt_tokens, max(1, seat.tokens - prompt_tokens))
+        best = find_engine(step, [self._candidate(one, ()) for one in fitting])
+        return next(one for one in fitting if one.name == best.name)
+
+    def lost(self, name: str) -> None:
+        """A replica could not be reached: when it comes back, its cache is empty."""
+        self.tables[name].forget()
+
+    def _candidate(self, one: Placed, prefixes: Sequence[Prefix]) -> Candidate:
+        guard, table = one.guard, self.tables[one.name]
+        load = guard.inside
+        table.capacity_tokens = load.kv_tokens or guard.held.caps.tokens or _KV_TOKENS
+        full = not guard.has_place or self._line.keeps(guard)
+        return Candidate(
+            one.name, guard.held, table.cached_tokens(prefixes), full, load.queued, one.weight or 1.0
+        )
+
+
+def _nobody(replica: str, prompt_tokens: int, cached_tokens: int) -> None:
+    pass
+
+
+def _step(seat: Seat, prefixes: Sequence[Prefix]) -> Step:
+    prompt = min(prefixes[-1].tokens, seat.tokens) if prefixes else seat.tokens
+    return Step(seat.placement.rank, prompt, max(1, seat.tokens - prompt))
+
+
+def _held_tokens(one: Candidate) -> int:
+    return one.held.tokens

@@ -1,0 +1,202 @@
+"""`/v1/runs`: steps that feed each other, taken at once; runs as they stand; and their end, asked for.
+
+Another tenant's run, a forgotten one and one that never was are the same 404.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Any
+
+from aiohttp import web
+
+from engines.errors import RequestError
+from gateway.handlers.steps import RunCallers, scoped
+from gateway.journey import Journey
+from gateway.keys import needs_credential
+from gateway.off_loop import off_loop
+from gateway.own_response import json_response
+from gateway.pipeline import Pipeline
+from gateway.runs import shown
+from gateway.runs.caller import Caller, chat_of
+from gateway.runs.events import Events
+from gateway.runs.follow import followed
+from gateway.runs.intake import Intake, Taken, absent, idempotency, refusals, store_refusals, value_elsewhere
+from gateway.runs.live import LiveRun
+from gateway.runs.runs import KeptElsewhere
+from gateway.wire import read_body, read_json
+from workflows.names import is_id
+from workflows.submitted import RunAsked
+
+
+class RunsHandler:
+    """Everything at and below `/runs`."""
+
+    def __init__(
+        self, intake: Intake, callers: RunCallers, pipeline: Pipeline, *, max_json_bytes: int
+    ) -> None:
+        self._intake = intake
+        self._runs = intake.runs
+        self._callers = callers
+        self._pipeline = pipeline
+        self._max_json_bytes = max_json_bytes
+
+    async def __call__(self, request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
+        """See gateway.handlers.handler.Handler. Raises RequestError."""
+        needs_credential(journey.arrival.anonymous)
+        with store_refusals():
+            return await self._answer(request, target, journey)
+
+    async def _answer(self, request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
+        path = target.partition("?")[0]
+        match request.method, path.split("/")[1:]:
+            case "POST", ["runs"]:
+                return await self._begin(request, target, journey)
+            case "GET", ["runs", id]:
+                if (passed := await self._passed_on(request, journey, id)) is not None:
+                    return passed
+                journey.answered(200)
+                return json_response(self._shown(journey, id))
+            case "POST", ["runs", id, "cancel"]:
+                return await self._cancel(journey, id)
+            case "DELETE", ["runs", id]:
+                return await self._forget(journey, id)
+            case _, ["runs"] | ["runs", _] | ["runs", _, "cancel"]:
+                raise RequestError(
+                    f"{path[:100]} does not take {request.method}.", status=405, code="method_not_allowed"
+                )
+            case _:
+                raise RequestError("There is no such path.", status=404, code="unknown_url")
+
+    # ---- all at once
+
+    async def _begin(self, request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
+        body = await read_body(request, self._max_json_bytes)
+        fields = await read_json(request, body, self._max_json_bytes)
+        if fields is None:
+            raise RequestError(
+                "This content encoding cannot be read here.", status=415, code="invalid_encoding"
+            )
+        asked = await off_loop(len(body), self._intake.read_run, fields)
+        caller = await off_loop(len(body), self._caller, request, target, asked, journey)
+        if asked.app is not None and caller.end_user:
+            asked = replace(asked, app=scoped(caller.end_user, asked.app))
+        repeat = idempotency(request.headers.get("Idempotency-Key"), body)
+        try:
+            taken = await self._intake.run(caller, asked, repeat, len(body))
+        except KeptElsewhere as kept:
+            passed = await self._callers.pass_on(request, kept.owner, body, journey)
+            if passed is None:
+                raise value_elsewhere() from None
+            return passed
+        if taken.live is None:
+            return await self._repeated(journey, taken)
+        if asked.background and not asked.stream:
+            journey.answered(202)
+            return _answer(self._shown(journey, taken.run), taken.run, 202)
+        try:
+            if asked.stream:
+                return await self._stream(request, journey, asked, taken.live)
+            await self._ended(taken.live)
+        except BaseException:
+            if not asked.background:
+                self._runs.cancel(taken.live)
+            raise
+        journey.answered(200)
+        return _answer(self._shown(journey, taken.run, taken.live), taken.run, 200)
+
+    def _caller(self, request: web.BaseRequest, target: str, asked: RunAsked, journey: Journey) -> Caller:
+        for index, step in enumerate(asked.steps):
+            try:
+                chat = chat_of(step.chat)
+            except RequestError as error:
+                error.param = f"steps[{index}].{error.param}" if error.param else f"steps[{index}]"
+                raise
+            if self._pipeline.model(chat.model) is None:
+                raise RequestError(
+                    f"The model {chat.model[:100]!r} is not served here.",
+                    status=404,
+                    code="model_not_found",
+                    param=f"steps[{index}].model",
+                )
+        first = asked.steps[0]
+        fields = dict(first.chat)
+        if any(step.chat.get("store") is False for step in asked.steps):
+            # One run's rows are written, or none of them.
+            fields["store"] = False
+        return self._callers.caller(request, target, fields, chat_of(first.chat), journey.arrival)
+
+    async def _ended(self, run: LiveRun) -> None:
+        """Return when everything that was asked for has ended: then nobody waits for the rest."""
+        wanted = [run.cells[id] for id in run.progress.gets if id in run.cells]
+        for cell in wanted or run.cells.values():
+            await cell.until_ended(kept=True)
+
+    async def _repeated(self, journey: Journey, taken: Taken) -> web.StreamResponse:
+        content = self._shown(journey, taken.run)
+        status = 202 if content["status"] == "running" else 200
+        journey.answered(status)
+        return _answer(content, taken.run, status)
+
+    async def _stream(
+        self, request: web.BaseRequest, journey: Journey, asked: RunAsked, run: LiveRun
+    ) -> web.StreamResponse:
+        events = Events(request)
+        journey.answered(200)
+        await events.begin(x_understudy_run=run.id)
+        number = 0
+        async for event in self._events(journey, run):
+            if event is not None:
+                event["sequence_number"] = number
+                number += 1
+            await events.send(event)
+        return await events.end()
+
+    async def _events(self, journey: Journey, run: LiveRun) -> AsyncIterator[dict[str, Any] | None]:
+        yield {"type": "run.created", "run": self._shown(journey, run.id, run)}
+        async for event in followed(run):
+            yield event
+        content = self._shown(journey, run.id, run)
+        yield {
+            "type": f"run.{'completed' if content['status'] == 'done' else content['status']}",
+            "run": content,
+        }
+
+    # ---- one run
+
+    async def _passed_on(
+        self, request: web.BaseRequest, journey: Journey, id: str
+    ) -> web.StreamResponse | None:
+        """The answer of the worker that has the run's values in memory only; None where none has."""
+        owner = self._runs.kept_by(journey.arrival.tenant, id) if is_id("run", id) else None
+        return None if owner is None else await self._callers.pass_on(request, owner, None, journey)
+
+    def _shown(self, journey: Journey, id: str, live: LiveRun | None = None) -> dict[str, Any]:
+        live = live or self._runs.live.get(id)
+        with refusals():
+            whole = self._runs.store.run(id, journey.arrival.tenant) if is_id("run", id) else None
+        if whole is None:
+            raise absent("run")
+        return shown.run(whole, live.cells if live is not None else {})
+
+    async def _cancel(self, journey: Journey, id: str) -> web.StreamResponse:
+        self._shown(journey, id)
+        with refusals():
+            await self._runs.request_cancel(journey.arrival.tenant, id)
+        content = self._shown(journey, id)
+        journey.answered(200)
+        return json_response(content)
+
+    async def _forget(self, journey: Journey, id: str) -> web.StreamResponse:
+        self._shown(journey, id)
+        with refusals():
+            await self._runs.forget_run(journey.arrival.tenant, id)
+        journey.answered(200)
+        return json_response({"id": id, "object": "run.deleted", "deleted": True})
+
+
+def _answer(content: dict[str, Any], run: str, status: int) -> web.Response:
+    response = json_response(content, status=status)
+    response.headers["x-understudy-run"] = run
+    return response

@@ -1,0 +1,176 @@
+"""A chat completion with the object `understudy`: a call whose inputs are variables, and whose answer becomes some.
+
+Submitted, it is answered at once and carried out by itself; otherwise it waits for its inputs, then answers as ever.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from aiohttp import web
+from multidict import MultiMapping
+
+from engines.chat import ChatRequest
+from engines.errors import RequestError
+from gateway.controls import read_controls
+from gateway.journey import Journey
+from gateway.keys import Authenticator, needs_credential, outgoing_headers
+from gateway.off_loop import off_loop
+from gateway.own_response import json_response
+from gateway.pipeline import Pipeline
+from gateway.relay import Relay
+from gateway.runs.caller import Caller, chat_of
+from gateway.runs.cell import Cell
+from gateway.runs.intake import Intake, Taken, idempotency, no_value, value_elsewhere
+from gateway.runs.live import LiveRun
+from gateway.runs.peers import PeerGone, Peers, may_pass_on
+from gateway.runs.runs import KeptElsewhere, Runs
+from gateway.runs.shown import submitted
+from router.asked import Arrival, Asked
+from workflows.names import StepId
+from workflows.progress import Failure
+
+if TYPE_CHECKING:
+    from learning.bank.contributor import EndUsers
+
+KEY = "understudy"
+
+
+class RunCallers:
+    """Who is behind a request about runs."""
+
+    def __init__(
+        self, keys: Authenticator, end_users: EndUsers, peers: Peers | None = None, *, max_kept_bytes: int
+    ) -> None:
+        """`peers`: None where there is one worker only."""
+        self._peers = peers
+        self._keys = keys
+        self._end_users = end_users
+        self._max_kept_bytes = max_kept_bytes
+
+    def caller(
+        self,
+        request: web.BaseRequest,
+        target: str,
+        fields: dict[str, Any],
+        chat: ChatRequest,
+        arrival: Arrival,
+    ) -> Caller:
+        """Of a request whose steps are to be asked. `fields`: its body. Raises RequestError."""
+        headers = outgoing_headers(request.headers, self._keys)
+        controls = read_controls(request.headers, fields)
+        contributor, end_user = self._end_users.behind(arrival, request.headers, fields)
+        asked = Asked(arrival, target, headers, chat, controls, self._max_kept_bytes, contributor, end_user)
+        return Caller.behind(asked)
+
+    async def passed_on(
+        self, runs: Runs, request: web.BaseRequest, cell: Cell, journey: Journey
+    ) -> web.StreamResponse | None:
+        """The answer of the worker that has a variable's value in memory only; None where that is this one, or none."""
+        if runs.live.get(cell.run) is not None:
+            return None
+        owner = runs.kept_by(cell.tenant, cell.run)
+        return None if owner is None else await self.pass_on(request, owner, None, journey)
+
+    async def pass_on(
+        self, request: web.BaseRequest, owner: str, body: bytes | None, journey: Journey
+    ) -> web.StreamResponse | None:
+        """The answer of that worker; None where it has ended, or the request came from a worker."""
+        if self._peers is None or not may_pass_on(request):
+            return None
+        try:
+            response = await self._peers.pass_on(request, owner, body)
+        except PeerGone:
+            return None
+        journey.answered(response.status)
+        return response
+
+    def app(self, arrival: Arrival, headers: MultiMapping[str], app: str) -> str:
+        """The app as it is stored: one of an end user, where memory is kept apart by them."""
+        return scoped(self._end_users.behind(arrival, headers, {}).end_user, app)
+
+    def contributor_and_app(self, arrival: Arrival, headers: MultiMapping[str], app: str) -> tuple[str, str]:
+        """The contributor behind a request, and the app as it is stored."""
+        behind = self._end_users.behind(arrival, headers, {})
+        return behind.contributor, scoped(behind.end_user, app)
+
+
+def scoped(end_user: str, app: str) -> str:
+    """An app's name among all of its tenant: of one end user, where there is one."""
+    return f"{end_user}/{app}" if end_user else app
+
+
+class Steps:
+    """Answers chat completions that carry the object."""
+
+    def __init__(self, intake: Intake, callers: RunCallers, pipeline: Pipeline) -> None:
+        self._intake = intake
+        self._callers = callers
+        self._pipeline = pipeline
+
+    async def answer(
+        self,
+        request: web.BaseRequest,
+        target: str,
+        body: bytes,
+        fields: dict[str, Any],
+        journey: Journey,
+    ) -> web.StreamResponse:
+        """The answer to such a request. Raises RequestError, and what Pipeline.answer does."""
+        needs_credential(journey.arrival.anonymous)
+        asked = await off_loop(len(body), self._intake.read_step, fields)
+        chat = await off_loop(len(body), chat_of, asked.chat)
+        journey.model = chat.model
+        if self._pipeline.model(chat.model) is None:
+            raise RequestError(
+                f"The model {chat.model[:100]!r} is not served here.",
+                status=404,
+                code="model_not_found",
+                param="model",
+            )
+        caller = self._callers.caller(request, target, fields, chat, journey.arrival)
+        if asked.submitted.app is not None and caller.end_user:
+            app = scoped(caller.end_user, asked.submitted.app)
+            asked = replace(asked, submitted=replace(asked.submitted, app=app))
+        repeat = idempotency(request.headers.get("Idempotency-Key"), body)
+        try:
+            taken = await self._intake.call(caller, asked, repeat, len(body))
+        except KeptElsewhere as kept:
+            passed = await self._callers.pass_on(request, kept.owner, body, journey)
+            if passed is None:
+                raise value_elsewhere() from None
+            return passed
+        if asked.submitted.submit:
+            journey.answered(202)
+            response = json_response(submitted(taken, chat, self._intake.runs.now()), status=202)
+            response.headers["x-understudy-run"] = taken.run
+            return response
+        return await self._called(request, taken, journey)
+
+    async def _called(self, request: web.BaseRequest, taken: Taken, journey: Journey) -> web.StreamResponse:
+        run = taken.live
+        assert run is not None
+
+        def began() -> Arrival:
+            journey.in_pipeline = True
+            return replace(journey.arrival, began=perf_counter())
+
+        send = Relay(request)
+        if await self._intake.runs.call(run, taken.step, send, began) is None:
+            raise _failed(run, taken.step)
+        return send.response
+
+
+def _failed(run: LiveRun, step: StepId) -> RequestError:
+    """Why a call that waited for its inputs was not asked."""
+    failures: list[Failure] = [
+        failure
+        for id in run.graph.steps[step].reads.values()
+        if (failure := run.progress.failures.get(id)) is not None
+    ]
+    if failures:
+        first = failures[0]
+        return no_value(first.chain[0] if first.chain else "", first)
+    return RequestError("The run of this call was cancelled.", status=424, code="cancelled")

@@ -1,0 +1,260 @@
+"""`/v1/variables/{id}` and `/v1/apps/{app}`: values of variables, whole or as they come, and variables that clients set.
+
+Another tenant's variable, an expired one and one that never was are the same 404.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import unquote
+
+from aiohttp import web
+
+from engines.errors import RequestError
+from gateway.handlers.handler import Handler
+from gateway.handlers.steps import RunCallers
+from gateway.journey import Journey
+from gateway.keys import needs_credential
+from gateway.own_response import json_response
+from gateway.paths import canonical
+from gateway.query import only, query_of
+from gateway.runs.cell import Cell
+from gateway.runs.events import Events, deltas
+from gateway.runs.intake import Intake, absent, refusals, store_refusals, value_elsewhere
+from gateway.runs.shown import no_value_told, variable
+from gateway.wire import read_body, read_json
+from workflows.criteria import Criteria
+from workflows.names import is_id, valid_app, valid_name
+from workflows.transform import Value, size_bytes
+
+_LONGEST_WAIT_S = 600.0
+
+
+class Variables:
+    """Everything below `/variables` and `/apps`."""
+
+    def __init__(self, intake: Intake, callers: RunCallers, *, max_json_bytes: int) -> None:
+        self._intake = intake
+        self._runs = intake.runs
+        self._callers = callers
+        self._max_json_bytes = max_json_bytes
+
+    async def __call__(self, request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
+        """See gateway.handlers.handler.Handler. Raises RequestError."""
+        needs_credential(journey.arrival.anonymous)
+        with store_refusals():
+            return await self._answer(request, target, journey)
+
+    async def _answer(self, request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
+        path, _, query = target.partition("?")
+        match request.method, [unquote(part) for part in path.split("/")[1:]]:
+            case "GET", ["variables", id]:
+                return await self._get(request, journey, self._by_id(journey, id), query_of(query))
+            case "GET", ["apps", app, "variables", name]:
+                return await self._get(
+                    request, journey, self._named(request, journey, app, name), query_of(query)
+                )
+            case "PUT", ["apps", app, "variables", name]:
+                return await self._put(request, journey, app, name)
+            case "DELETE", ["apps", app]:
+                return await self._forget(request, journey, app)
+            case _, ["variables", _] | ["apps", _, "variables", _] | ["apps", _]:
+                raise RequestError(
+                    f"{path[:100]} does not take {request.method}.", status=405, code="method_not_allowed"
+                )
+            case _:
+                raise RequestError("There is no such path.", status=404, code="unknown_url")
+
+    # ---- get
+
+    def _by_id(self, journey: Journey, id: str) -> Cell:
+        cell = self._runs.find(journey.arrival.tenant, id) if is_id("var", id) else None
+        if cell is None:
+            raise absent()
+        return cell
+
+    def _named(self, request: web.BaseRequest, journey: Journey, app: str, name: str) -> Cell:
+        tenant = journey.arrival.tenant
+        if valid_app(app) and valid_name(name):
+            scoped = self._callers.app(journey.arrival, request.headers, app)
+            id = self._runs.named(tenant, scoped, [name]).get(name)
+            if id is not None:
+                return self._by_id(journey, id)
+        raise absent()
+
+    async def _get(
+        self, request: web.BaseRequest, journey: Journey, cell: Cell, query: dict[str, str]
+    ) -> web.StreamResponse:
+        only(query, "criteria", "wait_s", "stream", "starting_after")
+        if (passed := await self._callers.passed_on(self._runs, request, cell, journey)) is not None:
+            return passed
+        stream = _flag(query.get("stream"))
+        criteria = _criteria(query.get("criteria"), Criteria.TTFT if stream else Criteria.LATENCY)
+        wait_s = _wait(query.get("wait_s", "0"))
+        if stream:
+            after = _after(query.get("starting_after"))
+            return await self._stream(request, journey, cell, criteria, after)
+        self._runs.got(cell, criteria)
+        cell = await self._ended_within(cell, wait_s)
+        if not (cell.ended and cell.kept):
+            journey.answered(202)
+            return json_response(variable(cell) | {"value": None, "status": _open(cell)}, status=202)
+        if cell.state != "ready":
+            journey.answered(424)
+            return json_response(no_value_told(cell.name or cell.id, cell.failure), status=424)
+        if cell.value is None:
+            raise value_elsewhere()
+        journey.answered(200)
+        return json_response(variable(cell))
+
+    async def _ended_within(self, cell: Cell, wait_s: float) -> Cell:
+        if wait_s <= 0 or (cell.ended and cell.kept):
+            return cell
+        try:
+            async with asyncio.timeout(wait_s):
+                while True:
+                    await cell.until_ended(kept=True)
+                    if cell.failure is None or cell.failure.code != "run_lost":
+                        return cell
+                    found = self._runs.find(cell.tenant, cell.id)
+                    if found is None or found is cell:
+                        return cell
+                    cell = found
+        except TimeoutError:
+            return cell
+
+    async def _stream(
+        self, request: web.BaseRequest, journey: Journey, cell: Cell, criteria: Criteria, after: int
+    ) -> web.StreamResponse:
+        events = Events(request)
+        self._runs.got(cell, criteria, stream=True)
+        journey.answered(200)
+        await events.begin()
+        async for event in deltas(cell, after):
+            await events.send(event)
+        return await events.end()
+
+    # ---- put and forget
+
+    async def _put(
+        self, request: web.BaseRequest, journey: Journey, app: str, name: str
+    ) -> web.StreamResponse:
+        if not valid_app(app):
+            raise RequestError("An app's name is 1 to 64 of A-Z a-z 0-9 _ . : -", param="app")
+        if not valid_name(name) or is_id("var", name):
+            raise RequestError(
+                "A variable's name is 1 to 64 of A-Z a-z 0-9 _ . - and begins with a letter or _.",
+                param="name",
+            )
+        body = await read_body(request, self._max_json_bytes)
+        fields = await read_json(request, body, self._max_json_bytes) if body.strip() else {}
+        value = self._value(fields or {})
+        contributor, scoped = self._callers.contributor_and_app(journey.arrival, request.headers, app)
+        with refusals():
+            id = await self._runs.put(journey.arrival.tenant, scoped, name, value, contributor)
+        cell = self._by_id(journey, id)
+        journey.answered(200)
+        return json_response(variable(cell))
+
+    def _value(self, fields: dict[str, Any]) -> Value | None:
+        unknown = next((name for name in fields if name != "value"), None)
+        if unknown is not None:
+            raise RequestError(
+                f"There is no field {unknown[:60]!r}; there is value.",
+                code="unknown_field",
+                param=unknown[:60],
+            )
+        value = fields.get("value")
+        texts = isinstance(value, list) and all(isinstance(item, str) for item in value)
+        if value is not None and not isinstance(value, str) and not texts:
+            raise RequestError(
+                "'value' must be a text, a list of texts, or absent.", code="invalid_type", param="value"
+            )
+        most = self._runs.knobs.max_value_bytes
+        if value is not None and size_bytes(value) > most:
+            raise RequestError(
+                f"'value' is longer than the {most} bytes that one value may have.",
+                status=413,
+                code="value_too_large",
+                param="value",
+            )
+        return value
+
+    async def _forget(self, request: web.BaseRequest, journey: Journey, app: str) -> web.StreamResponse:
+        if not valid_app(app):
+            raise absent("app")
+        scoped = self._callers.app(journey.arrival, request.headers, app)
+        with refusals():
+            gone = await self._runs.forget_app(journey.arrival.tenant, scoped)
+        journey.answered(200)
+        return json_response({"id": app, "object": "app.deleted", "deleted": gone > 0})
+
+
+def mounted(handlers: Mapping[str, Handler], otherwise: Handler | None) -> Handler:
+    """Each handler at and below the path that begins with its segment, everything else as before."""
+
+    async def handle(request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
+        raw, separator, query = target.partition("?")
+        path = canonical(raw)
+        handler = handlers.get(path.split("/", 2)[1].lower() if path != "/" else "")
+        if handler is not None:
+            return await handler(request, path + separator + query, journey)
+        if otherwise is not None:
+            return await otherwise(request, target, journey)
+        raise RequestError(
+            "No default upstream is configured, and this endpoint is not one of the gateway's own.",
+            status=404,
+            code="unknown_url",
+        )
+
+    return handle
+
+
+def _open(cell: Cell) -> str:
+    return "streaming" if cell.ended else cell.state
+
+
+def _criteria(text: str | None, default: Criteria) -> Criteria:
+    if text is None:
+        return default
+    if text in set(Criteria):
+        return Criteria(text)
+    raise RequestError(
+        f"'criteria' is {text[:40]!r}; it must be one of {', '.join(Criteria)}.",
+        code="invalid_value",
+        param="criteria",
+    )
+
+
+def _wait(text: str) -> float:
+    try:
+        wait_s = float(text) if len(text) < 20 else -1.0
+    except ValueError:
+        wait_s = -1.0
+    if not 0 <= wait_s <= _LONGEST_WAIT_S:
+        raise RequestError(
+            f"'wait_s' is {text[:40]!r}; it must be 0 to {_LONGEST_WAIT_S:g} seconds.",
+            code="invalid_value",
+            param="wait_s",
+        )
+    return wait_s
+
+
+def _flag(text: str | None) -> bool:
+    if text not in (None, "true", "false", "1", "0"):
+        raise RequestError("'stream' must be true or false.", code="invalid_value", param="stream")
+    return text in ("true", "1")
+
+
+def _after(text: str | None) -> int:
+    if text is None:
+        return -1
+    if not (text.isascii() and text.isdigit() and len(text) < 17):
+        raise RequestError(
+            f"'starting_after' is {text[:40]!r}; it must be the sequence_number of an event.",
+            code="invalid_value",
+            param="starting_after",
+        )
+    return int(text)

@@ -1,0 +1,247 @@
+"""Asks one step: fills its templates, says where it stands in its run, and makes variables of the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+import structlog
+from multidict import CIMultiDict
+
+from engines.chat import CHARACTERS_PER_TOKEN, Usage, estimated_tokens
+from engines.errors import EngineError, RequestError
+from engines.placement import Placement, Rank
+from gateway.off_loop import off_loop
+from gateway.runs.caller import streamed
+from gateway.runs.expected import ExpectedTokens, prompt_tokens
+from gateway.runs.knobs import RunKnobs
+from gateway.runs.live import LiveRun
+from gateway.runs.step_send import StepSend
+from gateway.send import ClientGone, Send, Write
+from router.asked import Arrival, Asked
+from router.finished import Finished, Outcome
+from workflows.errors import WorkflowError
+from workflows.graph import Step
+from workflows.names import StepId
+from workflows.objective import Objectives
+from workflows.progress import Changes, effort, outcomes
+from workflows.template import Filled, fill
+
+log = structlog.get_logger(__name__)
+
+Said = Callable[[str], object]
+
+
+class StepAsker:
+    """`answer` is Pipeline.answer."""
+
+    def __init__(
+        self,
+        answer: Callable[[Asked, Send], Awaitable[Finished]],
+        knobs: RunKnobs,
+        now: Callable[[], float],
+        began: Callable[[], object] = lambda: None,
+    ) -> None:
+        self._began = began
+        self._answer = answer
+        self._knobs = knobs
+        self._now = now
+        self._expected = ExpectedTokens()
+
+    async def ask(self, run: LiveRun, id: StepId, kept: Callable[[], Awaitable[None]], said: Said) -> Changes:
+        """Ask a step whose start was noted, once that is committed; gives what follows from its answer. Raises nothing but
+        CancelledError."""
+        step, send = run.graph.steps[id], StepSend(said, max_text_bytes=self._knobs.max_value_bytes)
+        try:
+            asked = await self._asked(run, step, streams=True)
+            run.step(id, request_id=asked.arrival.id)
+            await kept()
+            if run.ended is not None or run.lost:
+                return Changes()
+            self._began()
+            finished = await self._answer(asked, send)
+            self._note(run, step, asked, send, finished)
+            return await self._answered(run, step, send)
+        except (RequestError, EngineError, WorkflowError) as error:
+            return run.progress.refused(id, *refused(error))
+        except ClientGone:
+            return run.progress.refused(id, *self._too_large())
+        except LookupError:
+            return run.progress.refused(
+                id, "model_not_found", f"No engine serves the model of step {step.name!r}.", 404
+            )
+        except Exception as error:
+            log.error("step_failed", run=run.id, step=id, error=type(error).__name__)
+            return run.progress.refused(id, "internal_error", "The gateway failed on this step.", 500)
+
+    async def call(
+        self, run: LiveRun, id: StepId, send: Send, said: Said, began: Callable[[], Arrival]
+    ) -> tuple[Changes, Finished]:
+        """The same for a step that a client's own request carries out, which gets the answer as it comes.
+
+        `began` is called when the request goes to the pipeline, and gives its arrival. Raises as Pipeline.answer does.
+        """
+        step = run.graph.steps[id]
+        own = StepSend(said, max_text_bytes=self._knobs.max_value_bytes)
+        asked = replace(await self._asked(run, step, streams=False), arrival=began())
+        run.step(id, request_id=asked.arrival.id)
+        finished = await self._answer(asked, Both(send, own, run.id))
+        self._note(run, step, asked, own, finished)
+        return await self._answered(run, step, own), finished
+
+    # ---- before
+
+    async def _asked(self, run: LiveRun, step: Step, *, streams: bool) -> Asked:
+        values = run.progress.inputs(step.id)
+        messages: Any = step.chat["messages"]
+        size = (
+            sum(map(len, values.values())) + int(run.template_tokens.get(step.id, 0)) * CHARACTERS_PER_TOKEN
+        )
+        filled = await off_loop(
+            size, fill, messages, values, max_characters=self._knobs.max_prompt_characters
+        )
+        fields = {**step.chat, "messages": list(filled.messages)}
+        if streams:
+            fields = streamed(fields)
+        return await off_loop(size, run.callers[step.id].asked, fields, self._placement(run, step, filled))
+
+    def placed_anew(self, run: LiveRun, now: Placement) -> Placement:
+        """What is known by now of a step that waits for its engine; the same where it is another run's."""
+        if now.run != run.id or now.step not in run.graph.steps or now.step in run.progress.ended:
+            return now
+        objective = self._objectives(run).of(now.step)
+        placed = replace(
+            now,
+            rank=Rank(objective.rank),
+            group=objective.group,
+            depth=objective.depth,
+            work_left=objective.work_left,
+        )
+        if placed.rank is not now.rank:
+            run.step(now.step, rank=placed.rank.label, group=placed.group, depth=placed.depth)
+        return placed
+
+    def _objectives(self, run: LiveRun) -> Objectives:
+        if run.objectives is None:
+            run.objectives = Objectives(
+                run.graph, run.progress.gets, run.progress.ended, self._expected.of_run(run)
+            )
+        return run.objectives
+
+    def _placement(self, run: LiveRun, step: Step, filled: Filled) -> Placement:
+        objective = self._objectives(run).of(step.id)
+        expected = prompt_tokens(filled.messages) + int(self._expected.answer(step.chat))
+        run.step(step.id, rank=Rank(objective.rank).label, group=objective.group, depth=objective.depth)
+        return Placement(
+            Rank(objective.rank),
+            run.id,
+            objective.group,
+            objective.depth,
+            objective.work_left,
+            expected,
+            filled.boundaries,
+            step.id,
+        )
+
+    # ---- after
+
+    def _note(self, run: LiveRun, step: Step, asked: Asked, send: StepSend, finished: Finished) -> None:
+        usage = send.usage
+        if usage is None and send.status and send.status < 400:
+            usage = Usage(prompt_tokens(asked.chat.messages), estimated_tokens(send.text), estimated=True)
+        figures: dict[str, Any] = {"engine": finished.engine}
+        if replica := _replica(finished):
+            figures["replica"] = replica
+        queued = run.steps[step.id].queued_at_s
+        if queued is not None and finished.asked_at:
+            figures["started_at_s"] = queued + max(0.0, finished.asked_at - asked.arrival.began)
+        if usage is not None:
+            hit = finished.outcome is Outcome.HIT
+            cost = 0.0 if hit else finished.price.cost_usd(usage.prompt_tokens, usage.completion_tokens)
+            figures |= {
+                "prompt_tokens": usage.prompt_tokens,
+                "cached_tokens": usage.cached_tokens,
+                "completion_tokens": usage.completion_tokens,
+                "cost_usd": cost,
+            }
+            run.spent.usd += cost
+            run.spent.tokens += 0 if hit else usage.prompt_tokens + usage.completion_tokens
+            self._expected.answered(asked.chat.model, usage.completion_tokens)
+        run.step(step.id, **figures)
+
+    async def _answered(self, run: LiveRun, step: Step, send: StepSend) -> Changes:
+        if send.too_large:
+            return run.progress.refused(step.id, *self._too_large())
+        if send.status >= 400:
+            message = send.refusal or f"The engine refused it with status {send.status}."
+            return run.progress.refused(step.id, "step_failed", message, send.status)
+        if send.broken:
+            return run.progress.refused(step.id, "step_failed", send.broken, 502)
+        if send.calls_tools and not send.first:
+            return run.progress.refused(step.id, "no_text", "The answer calls tools and holds no text.", None)
+        text = send.text
+        return run.progress.answered(
+            step.id, await off_loop(effort(step, text), outcomes, step, text, self._knobs.max_value_bytes)
+        )
+
+    def _too_large(self) -> tuple[str, str, int]:
+        return "value_too_large", f"The answer is larger than {self._knobs.max_value_bytes} bytes.", 413
+
+
+class Both:
+    """Sends an answer to its client, and lets the run read along. See gateway.send.Send."""
+
+    def __init__(self, client: Send, run: StepSend, run_id: str) -> None:
+        self._client = client
+        self._run = run
+        self._run_id = run_id
+
+    @property
+    def gone(self) -> bool:
+        """Whether the client has left."""
+        return self._client.gone
+
+    def whole(
+        self, status: int, headers: CIMultiDict[str], body: bytes | None, reason: str | None = None
+    ) -> None:
+        """See Send."""
+        headers["x-understudy-run"] = self._run_id
+        self._run.whole(status, headers.copy(), body, reason)
+        self._client.whole(status, headers, body, reason)
+
+    async def begin(self, status: int, headers: CIMultiDict[str], reason: str | None = None) -> Write:
+        """See Send."""
+        headers["x-understudy-run"] = self._run_id
+        read = await self._run.begin(status, headers.copy(), reason)
+        write = await self._client.begin(status, headers, reason)
+
+        async def both(chunk: bytes) -> None:
+            if not self._run.too_large:
+                # Too large for a variable: the client gets its answer all the same.
+                with suppress(ClientGone):
+                    await read(chunk)
+            await write(chunk)
+
+        return both
+
+    async def end(self) -> None:
+        """See Send."""
+        await self._run.end()
+        await self._client.end()
+
+    async def break_off(self, error: EngineError) -> None:
+        """See Send."""
+        await self._run.break_off(error)
+        await self._client.break_off(error)
+
+
+def refused(error: RequestError | EngineError | WorkflowError) -> tuple[str, str, int]:
+    """Code, message and status of a step that was not asked, or not answered."""
+    code = error.code if isinstance(error.code, str) else "step_failed"
+    return code, error.message, error.status
+
+
+def _replica(finished: Finished) -> str:
+    return next((tried.replica for tried in finished.trail if tried.kind is None), "")

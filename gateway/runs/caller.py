@@ -1,0 +1,147 @@
+"""Who asked for a step, and how: everything of the client's request that its engine is to see, beside the body."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+import orjson
+from multidict import CIMultiDict
+
+from engines.chat import ChatRequest
+from engines.chat_json import read_chat_request
+from engines.headers import CREDENTIALS, key_parameters, without_credentials, without_key_parameters
+from engines.placement import Placement
+from gateway.journey import arrival
+from router.asked import Arrival, Asked, Controls
+
+_NOT_OF_A_STEP = ("Content-Length", "Content-Encoding", "Content-Type", "Idempotency-Key", "Accept")
+_PATH = "/chat/completions"
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """The client behind a step. Never changed in place."""
+
+    tenant: str = "default"
+    key_id: str | None = None
+    anonymous: bool = False
+    headers: CIMultiDict[str] = field(default_factory=CIMultiDict)
+    """End-to-end headers, as `Asked.headers`."""
+    controls: Controls = field(default_factory=Controls)
+    contributor: str = ""
+    end_user: str = ""
+    target: str = _PATH
+    """Below the engine's base URL; the client's query (an API version, say) is kept."""
+    path: str = _PATH
+    """As the log of requests names it."""
+    max_kept_bytes: int = 2**20
+    credential_lost: bool = False
+    """It came with a credential for an upstream, which ended with the process that it came to."""
+
+    @classmethod
+    def behind(cls, asked: Asked) -> Caller:
+        """The client of a request."""
+        headers = asked.headers.copy()
+        for name in _NOT_OF_A_STEP:
+            headers.popall(name, None)
+        headers["Content-Type"] = "application/json"
+        headers["Accept-Encoding"] = "identity"
+        query = asked.target.partition("?")[2]
+        return cls(
+            asked.arrival.tenant,
+            asked.arrival.key_id,
+            asked.arrival.anonymous,
+            headers,
+            asked.controls,
+            asked.contributor,
+            asked.end_user,
+            f"{_PATH}?{query}" if query else _PATH,
+            asked.arrival.path,
+            asked.max_kept_bytes,
+        )
+
+    @property
+    def holds_credential(self) -> bool:
+        """Whether its headers or its query hold the client's own credential for an upstream."""
+        return any(name in self.headers for name in CREDENTIALS) or bool(key_parameters(self.target))
+
+    def kept(self) -> dict[str, Any]:
+        """As JSON, without any credential: what another process needs to ask in its name."""
+        return {
+            "key_id": self.key_id,
+            "anonymous": self.anonymous,
+            "headers": list(without_credentials(self.headers).items()),
+            "controls": asdict(self.controls),
+            "contributor": self.contributor,
+            "end_user": self.end_user,
+            "target": without_key_parameters(self.target),
+            "path": self.path,
+            "max_kept_bytes": self.max_kept_bytes,
+            "credential_lost": self.credential_lost or self.holds_credential,
+        }
+
+    @classmethod
+    def read(cls, tenant: str, kept: Mapping[str, Any]) -> Caller:
+        """Of what `kept` gave."""
+        named = {
+            **kept,
+            "headers": CIMultiDict(map(tuple, kept["headers"])),
+            "controls": Controls(**kept["controls"]),
+        }
+        return cls(tenant=tenant, **named)
+
+    def stored_nowhere(self) -> Caller:
+        """The same, of whose requests nothing is kept."""
+        return (
+            self if self.controls.no_store else replace(self, controls=replace(self.controls, no_store=True))
+        )
+
+    def asked(self, fields: Mapping[str, Any], placement: Placement) -> Asked:
+        """The request of a step with this chat body. Raises RequestError for one that is no chat."""
+        came = arrival("POST", self.path)
+        came = Arrival(
+            came.id,
+            came.began,
+            came.started_at_s,
+            "POST",
+            self.path,
+            self.tenant,
+            self.key_id,
+            self.anonymous,
+        )
+        return Asked(
+            came,
+            self.target,
+            self.headers,
+            chat_of(fields),
+            self.controls,
+            self.max_kept_bytes,
+            self.contributor,
+            self.end_user,
+            placement,
+        )
+
+
+def chat_of(fields: Mapping[str, Any]) -> ChatRequest:
+    """The typed view of a chat body. Raises RequestError."""
+    try:
+        body = orjson.dumps(fields)
+    except TypeError:
+        # Integers beyond 64 bits are legal in a body and must survive.
+        body = json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode()
+    return read_chat_request(body, dict(fields))
+
+
+def streamed(chat: Mapping[str, Any]) -> dict[str, Any]:
+    """A step's body as it is asked: as a stream that ends with its usage, unless it says that it wants none."""
+    if chat.get("stream") is False:
+        return dict(chat)
+    options = chat.get("stream_options")
+    return {
+        **chat,
+        "stream": True,
+        "stream_options": {**(options if isinstance(options, dict) else {}), "include_usage": True},
+    }

@@ -1,0 +1,128 @@
+"""A variable in this process's memory: what was said of it so far, and who waits for it."""
+
+from __future__ import annotations
+
+import asyncio
+
+from workflows.progress import Failure
+from workflows.transform import Value
+
+PENDING, STREAMING, READY, FAILED, CANCELLED = "pending", "streaming", "ready", "failed", "cancelled"
+ENDED = frozenset({READY, FAILED, CANCELLED, "skipped"})
+
+
+class Cell:
+    """One variable, written once. For the event loop's thread only.
+
+    `attempt` counts how often its text began anew because a process died.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_pieces",
+        "_waiting",
+        "app",
+        "attempt",
+        "expires_at_s",
+        "failure",
+        "id",
+        "kept",
+        "name",
+        "private",
+        "readers",
+        "run",
+        "shared",
+        "state",
+        "tenant",
+        "value",
+    )
+
+    def __init__(self, id: str, tenant: str, *, name: str = "", app: str = "", run: str = "") -> None:
+        self.id = id
+        self.tenant = tenant
+        self.name = name
+        self.app = app
+        self.run = run
+        self.state = PENDING
+        self.attempt = 0
+        self.value: Value | None = None
+        self.failure: Failure | None = None
+        self.kept = False
+        """Its end is committed: what is told of it stays true when this process is killed."""
+        self.readers = 0
+        """How many read it as a stream in this process."""
+        self.shared = False
+        """Another process reads it as a stream: its text is stored as it comes."""
+        self.private = False
+        """Its value is stored nowhere (no-store)."""
+        self.expires_at_s: float | None = None
+        self._pieces: list[str] = []
+        self._waiting: list[asyncio.Future[None]] = []
+
+    @property
+    def ended(self) -> bool:
+        """Whether it has its value, or never will."""
+        return self.state in ENDED
+
+    @property
+    def text(self) -> str:
+        """What was said so far; of a list, nothing."""
+        if isinstance(self.value, str):
+            return self.value
+        if len(self._pieces) > 1:
+            self._pieces = ["".join(self._pieces)]
+        return self._pieces[0] if self._pieces else ""
+
+    def begin(self, attempt: int) -> None:
+        """Its step is asked (again): nothing is said yet."""
+        self.attempt, self.state = attempt, PENDING
+        self._pieces = []
+
+    def say(self, piece: str) -> None:
+        """More of its text."""
+        self.state = STREAMING
+        self._pieces.append(piece)
+        self._tell()
+
+    def said(self, text: str, attempt: int) -> None:
+        """All of its text so far, as another process tells."""
+        self.state, self.attempt, self._pieces = STREAMING, attempt, [text]
+        self._tell()
+
+    def become(self, value: Value, *, held: bool = True) -> None:
+        """It has its value; `held`: and it is in this process's reach."""
+        self.state, self.value = READY, value if held else None
+        self._pieces = []
+        self._tell()
+
+    def fail(self, failure: Failure, state: str = FAILED) -> None:
+        """It will never have one."""
+        self.state, self.failure = state, failure
+        self._pieces = []
+        self._tell()
+
+    def keep(self) -> None:
+        """Its end is committed."""
+        self.kept = True
+        self._tell()
+
+    async def changed(self) -> None:
+        """Return when anything of it has changed."""
+        waiting = asyncio.get_running_loop().create_future()
+        self._waiting.append(waiting)
+        try:
+            await waiting
+        finally:
+            if not waiting.done() or waiting.cancelled():
+                self._waiting = [each for each in self._waiting if each is not waiting]
+
+    async def until_ended(self, *, kept: bool = False) -> None:
+        """Return when it has ended; `kept`: and its end is committed."""
+        while not self.ended or (kept and not self.kept):
+            await self.changed()
+
+    def _tell(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for each in waiting:
+            if not each.done():
+                each.set_result(None)

@@ -1,0 +1,101 @@
+"""Streams of events about variables and runs. `sequence_number` and `starting_after` are as in the Responses API.
+
+The number of an event about a variable's text is how many characters of it have been told, so that any process can go on
+from there, however the text came in pieces. Each attempt at the step counts from its own base: a text that begins anew after
+its process died is told from its beginning, after an event that says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import orjson
+from aiohttp import web
+
+from gateway.runs.cell import Cell
+from gateway.runs.shown import no_value_told, variable
+from gateway.send import SERVER
+
+_ATTEMPT = 2**32
+_IDLE_S = 15.0
+_IDLE = b": waiting\n\n"
+
+
+class Events:
+    """Writes events to a client."""
+
+    def __init__(self, request: web.BaseRequest) -> None:
+        self._request = request
+        self._response = web.StreamResponse(
+            headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store", "Server": SERVER}
+        )
+
+    async def begin(self, **headers: str) -> None:
+        """Send the head."""
+        for name, value in headers.items():
+            self._response.headers[name.replace("_", "-")] = value
+        await self._response.prepare(self._request)
+
+    async def send(self, event: dict[str, Any] | None) -> None:
+        """Send one event; None: a comment, so that nobody on the way takes the stream for dead."""
+        if event is None:
+            await self._response.write(_IDLE)
+        else:
+            head = f"event: {event['type']}\ndata: ".encode()
+            await self._response.write(head + orjson.dumps(event) + b"\n\n")
+
+    async def end(self) -> web.StreamResponse:
+        """That was all."""
+        await self._response.write(b"data: [DONE]\n\n")
+        await self._response.write_eof()
+        return self._response
+
+
+async def deltas(cell: Cell, after: int = -1) -> AsyncIterator[dict[str, Any] | None]:
+    """The events of a variable whose number is above `after`, as they come."""
+    base = cell.attempt * _ATTEMPT
+    told = 0
+    if after < base:
+        yield {"type": "variable.created", "sequence_number": base, "variable": _head(cell)}
+    else:
+        told = after - base
+    cell.readers += 1
+    try:
+        while True:
+            if cell.attempt * _ATTEMPT != base:
+                base, told = cell.attempt * _ATTEMPT, 0
+                yield {"type": "variable.restarted", "sequence_number": base, "variable": _head(cell)}
+            text = cell.text
+            if len(text) > told:
+                piece, told = text[told:], len(text)
+                yield {"type": "variable.delta", "sequence_number": base + told, "delta": piece}
+                continue
+            if cell.ended and cell.kept:
+                break
+            try:
+                async with asyncio.timeout(_IDLE_S):
+                    await cell.changed()
+            except TimeoutError:
+                yield None
+    finally:
+        cell.readers -= 1
+    last = base + max(len(cell.text), 0) + 1
+    if after < last:
+        yield _last(cell, last)
+
+
+def _head(cell: Cell) -> dict[str, Any]:
+    return variable(cell) | {"value": None, "status": "streaming" if cell.ended else cell.state}
+
+
+def _last(cell: Cell, number: int) -> dict[str, Any]:
+    if cell.state == "ready":
+        return {"type": "variable.done", "sequence_number": number, "variable": variable(cell)}
+    return {
+        "type": "variable.failed",
+        "sequence_number": number,
+        "variable": variable(cell),
+        **no_value_told(cell.name or cell.id, cell.failure),
+    }

@@ -1,0 +1,263 @@
+"""Takes what clients submit: names become variables, rows are committed, and only then ids are told.
+
+What is wrong with it becomes an error in OpenAI's shape.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from engines.errors import RequestError
+from gateway.off_loop import off_loop
+from gateway.runs.caller import Caller
+from gateway.runs.live import LiveRun
+from gateway.runs.runs import NewGraph, Runs
+from store.errors import StoreBusy, StoreError
+from store.workflows.records import (
+    Begun,
+    IdempotencyConflict,
+    RunBudget,
+    TooManyBytes,
+    TooManyRuns,
+    VariableExists,
+)
+from workflows.criteria import Criteria
+from workflows.errors import WorkflowError
+from workflows.graph import build, step_of
+from workflows.names import RunId, StepId, VariableId, new_id
+from workflows.progress import Failure
+from workflows.submitted import Limits, RunAsked, StepAsked, read_run, read_step
+
+_RETRY_AFTER_S = 5.0
+_MAX_KEY_CHARACTERS = 255
+
+
+@dataclass(frozen=True, slots=True)
+class Idempotency:
+    """A client's key for one request, and what that request was."""
+
+    key: str = ""
+    hash: bytes = b""
+
+
+NEVER_REPEATED = Idempotency()
+
+
+def idempotency(key: str | None, body: bytes) -> Idempotency:
+    """Of the header `Idempotency-Key` and a request's body. Raises RequestError."""
+    if key is None:
+        return NEVER_REPEATED
+    if not key or len(key) > _MAX_KEY_CHARACTERS:
+        raise RequestError(
+            f"Idempotency-Key has {len(key)} characters; 1 to {_MAX_KEY_CHARACTERS} are right.",
+            code="invalid_idempotency_key",
+            param="Idempotency-Key",
+        )
+    return Idempotency(key, hashlib.blake2b(body, digest_size=32).digest())
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What became of a submit."""
+
+    run: RunId
+    outputs: dict[str, VariableId]
+    """Ids by name."""
+    live: LiveRun | None
+    """None for a repeat of an earlier request, whose run this is."""
+    step: StepId = ""
+
+
+class Intake:
+    """Everything here raises RequestError."""
+
+    def __init__(self, runs: Runs) -> None:
+        self.runs = runs
+        knobs = runs.knobs
+        self._limits = Limits(knobs.max_steps, knobs.max_value_bytes)
+
+    def read_step(self, fields: dict[str, Any]) -> StepAsked:
+        """A chat body with the object `understudy`."""
+        with refusals():
+            return read_step(fields, self._limits)
+
+    def read_run(self, body: object) -> RunAsked:
+        """The body of `POST /v1/runs`."""
+        with refusals():
+            return read_run(body, self._limits)
+
+    async def call(
+        self, caller: Caller, asked: StepAsked, repeat: Idempotency = NEVER_REPEATED, size_bytes: int = 0
+    ) -> Taken:
+        """One call: submitted, to be carried out by itself, or to be carried out with `Runs.call`."""
+        said = asked.submitted
+        outputs = {output.name: new_id("var") for output in said.outputs}
+        names = self._names(caller.tenant, said.app, asked.names, "messages")
+        id = f"s{secrets.token_hex(6)}"
+        step = step_of(asked, id, {**names, **outputs})
+        waits = not said.submit
+        gets: dict[VariableId | StepId, Criteria] = {}
+        if waits:
+            gets[id] = said.criteria or Criteria.LATENCY
+        elif said.criteria is not None:
+            gets |= dict.fromkeys(outputs.values(), said.criteria)
+        new = NewGraph(
+            caller,
+            (step,),
+            app=said.app or "",
+            gets=gets,
+            background=said.submit,
+            attached=id if waits else None,
+            idempotency_key="" if waits else repeat.key,
+            idempotency_hash=b"" if waits else repeat.hash,
+            size_bytes=size_bytes,
+        )
+        with refusals():
+            begun = await self.runs.submit(new)
+        return self._taken(caller, begun, outputs, id)
+
+    async def run(
+        self, caller: Caller, asked: RunAsked, repeat: Idempotency = NEVER_REPEATED, size_bytes: int = 0
+    ) -> Taken:
+        """A whole run."""
+        names = self._names(caller.tenant, asked.app, asked.from_app, "steps")
+        with refusals():
+            built = await off_loop(size_bytes, build, asked, names)
+            budget = RunBudget(asked.budget.usd, asked.budget.tokens, asked.budget.seconds)
+            new = NewGraph(
+                caller,
+                tuple(built.graph.steps.values()),
+                app=asked.app or "",
+                gets=built.gets,
+                budget=budget,
+                background=asked.background,
+                idempotency_key=repeat.key,
+                idempotency_hash=repeat.hash,
+                size_bytes=size_bytes,
+            )
+            begun = await self.runs.begin(new)
+        return self._taken(caller, begun, dict(built.variables), "")
+
+    def _taken(
+        self, caller: Caller, begun: LiveRun | Begun, outputs: dict[str, VariableId], step: StepId
+    ) -> Taken:
+        if isinstance(begun, LiveRun):
+            return Taken(begun.id, outputs, begun, step)
+        whole = self.runs.store.run(begun.run_id, caller.tenant)
+        known = {v.name: v.id for v in whole.variables} if whole is not None else {}
+        return Taken(begun.run_id, known, None)
+
+    def _names(
+        self, tenant: str, app: str | None, names: tuple[str, ...], param: str
+    ) -> dict[str, VariableId]:
+        if not names:
+            return {}
+        with store_refusals():
+            found = self.runs.named(tenant, app, names) if app is not None else {}
+        missing = next((name for name in names if name not in found), None)
+        if missing is not None:
+            raise RequestError(
+                f"Nothing is called {missing!r}: it is not in `inputs`, and no variable of the app has this name.",
+                code="unknown_name",
+                param=param,
+            )
+        return found
+
+
+@contextmanager
+def refusals() -> Iterator[None]:
+    """What is wrong with a request, or with the store, as RequestError."""
+    try:
+        yield
+    except WorkflowError as error:
+        retry_after_s = _RETRY_AFTER_S if error.status == 429 else None
+        raise RequestError(
+            error.message,
+            status=error.status,
+            code=error.code,
+            param=error.param,
+            retry_after_s=retry_after_s,
+        ) from None
+    except VariableExists as error:
+        names = ", ".join(map(repr, error.names[:10]))
+        raise RequestError(
+            f"The app has a variable of this name already: {names}. A variable is written once.",
+            status=409,
+            code="variable_exists",
+            param="understudy.output",
+        ) from None
+    except IdempotencyConflict:
+        raise RequestError(
+            "This Idempotency-Key was used before for another request.",
+            status=409,
+            code="idempotency_conflict",
+            param="Idempotency-Key",
+        ) from None
+    except TooManyRuns:
+        raise RequestError(
+            "As many runs as workflows.max_runs allows are under way; try again when one has ended.",
+            status=429,
+            code="too_many_runs",
+            retry_after_s=_RETRY_AFTER_S,
+        ) from None
+    except TooManyBytes:
+        raise RequestError(
+            "Values and bodies of runs would take more room than workflows.max_total_mib allows.",
+            status=413,
+            code="total_too_large",
+        ) from None
+    except KeyError:
+        raise absent() from None
+    except StoreError as error:
+        raise _store_refusal(error) from error
+
+
+@contextmanager
+def store_refusals() -> Iterator[None]:
+    """What is wrong with the store, as RequestError."""
+    try:
+        yield
+    except StoreError as error:
+        raise _store_refusal(error) from error
+
+
+def _store_refusal(error: StoreError) -> RequestError:
+    busy = isinstance(error, StoreBusy)
+    return RequestError(
+        "The store is busy; try again." if busy else "The store cannot be used just now; try again.",
+        status=503,
+        code="store_busy" if busy else "store_unavailable",
+        retry_after_s=_RETRY_AFTER_S,
+    )
+
+
+def absent(what: str = "variable") -> RequestError:
+    """The same for another tenant's, an expired and an absent one."""
+    return RequestError(f"There is no such {what}.", status=404, code=f"{what}_not_found")
+
+
+def no_value(name: str, failure: Failure | None) -> RequestError:
+    """A variable that will never have a value: 424 with the chain of names that failed."""
+    if failure is None:
+        return RequestError(f"{name!r} was cancelled.", status=424, code="producer_failed", param=name)
+    chain = " <- ".join(failure.chain) or name
+    return RequestError(
+        f"{name!r} has no value ({failure.code}; {chain}): {failure.message}",
+        status=424,
+        code="producer_failed",
+        param=name,
+    )
+
+
+def value_elsewhere() -> RequestError:
+    """A value that another process has in its memory only, and that process cannot be asked."""
+    return RequestError(
+        "This value is stored nowhere (no-store), and the process that has it in memory cannot be asked.",
+        status=409,
+        code="value_elsewhere",
+    )

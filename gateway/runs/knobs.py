@@ -1,0 +1,22 @@
+"""What an operator sets of runs, and what it costs them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class RunKnobs:
+    """Settings `workflows.*`."""
+
+    keep_values_s: float
+    max_steps: int
+    max_value_bytes: int
+    max_runs: int | None
+    max_total_bytes: int | None
+    lease_s: float
+    """How long a run stays with its process without a word of that."""
+    poll_s: float
+    """How often it is looked what other processes did, while somebody waits for it."""
+    max_prompt_characters: int
+    """Of one step with its variables in place."""

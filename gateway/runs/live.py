@@ -1,0 +1,201 @@
+"""One run that this process carries out: its graph, how far each step is, and what of it is not committed yet."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import orjson
+
+from gateway.runs.caller import Caller
+from gateway.runs.cell import Cell
+from store.workflows.records import (
+    Failure,
+    NewStep,
+    RunBudget,
+    RunChange,
+    RunEnd,
+    StepProgress,
+    VariableEnd,
+)
+from workflows.graph import Graph, Step
+from workflows.names import StepId, VariableId
+from workflows.objective import Objectives
+from workflows.progress import Changes, Progress, RunState
+from workflows.progress import Failure as WhyFailed
+from workflows.transform import Value, size_bytes
+
+MAX_ATTEMPTS = 2
+"""How often one step is asked at most: once more where the process died that had asked."""
+
+
+@dataclass(slots=True)
+class Spent:
+    """What a run has used."""
+
+    usd: float = 0.0
+    tokens: int = 0
+
+
+@dataclass(slots=True)
+class LiveRun:
+    """See the module. For the event loop's thread only."""
+
+    id: str
+    tenant: str
+    app: str
+    graph: Graph
+    progress: Progress
+    created_at_s: float
+    keep_values_s: float
+    no_store: bool = False
+    background: bool = True
+    budget: RunBudget = field(default_factory=RunBudget)
+    callers: dict[StepId, Caller] = field(default_factory=dict)
+    steps: dict[StepId, StepProgress] = field(default_factory=dict)
+    cells: dict[VariableId, Cell] = field(default_factory=dict)
+    """Of the variables that its steps write."""
+    outside: dict[VariableId, Cell] = field(default_factory=dict)
+    """Of the variables that it reads and others write."""
+    attached: dict[StepId, asyncio.Future[None]] = field(default_factory=dict)
+    """Steps that a client's own request carries out: resolved when one may be asked."""
+    left: set[StepId] = field(default_factory=set)
+    """Steps whose client's request ended with the process that it came to."""
+    tasks: dict[StepId, asyncio.Task[None]] = field(default_factory=dict)
+    spent: Spent = field(default_factory=Spent)
+    over: asyncio.TimerHandle | None = None
+    """Ends it when its time is over."""
+    template_tokens: dict[StepId, float] = field(default_factory=dict)
+    """Of a step's messages without its variables, roughly; filled as it is asked for."""
+    objectives: Objectives | None = None
+    """None where they have to be worked out anew."""
+    growing: int = 0
+    """Calls that are about to add steps: it does not end before."""
+    ended: RunState | None = None
+    ended_at_s: float | None = None
+    failure: Failure | None = None
+    watchers: list[Callable[[Changes], object]] = field(default_factory=list)
+    """Told of every change: streams of the whole run."""
+    lost: bool = False
+    """Another process carries it out."""
+    _dirty_steps: set[StepId] = field(default_factory=set)
+    _dirty_variables: dict[VariableId, VariableEnd] = field(default_factory=dict)
+    _streaming: set[VariableId] = field(default_factory=set)
+    _end: RunEnd | None = None
+
+    # ---- what is not committed yet
+
+    @property
+    def dirty(self) -> bool:
+        """Whether something is to be committed."""
+        return bool(self._dirty_steps or self._dirty_variables or self._streaming or self._end)
+
+    def step(self, id: StepId, **changes: Any) -> None:
+        """Note how far a step is."""
+        self.steps[id] = replace(self.steps.get(id, _NOTHING_YET), **changes)
+        self._dirty_steps.add(id)
+
+    def variable(self, end: VariableEnd) -> None:
+        """Note how a variable ended."""
+        self._streaming.discard(end.id)
+        self._dirty_variables[end.id] = end
+
+    def streams(self, id: VariableId) -> None:
+        """Note that the first text of a variable came."""
+        self._streaming.add(id)
+
+    def end(self, end: RunEnd) -> None:
+        """Note that it is over."""
+        self._end = end
+
+    def taken(self, now_s: float) -> RunChange:
+        """All of that, to be committed; nothing is left."""
+        change = RunChange(
+            self.id,
+            now_s,
+            {id: self.steps[id] for id in self._dirty_steps},
+            tuple(self._streaming),
+            tuple(self._dirty_variables.values()),
+            self._end,
+        )
+        self._dirty_steps, self._dirty_variables, self._streaming, self._end = set(), {}, set(), None
+        return change
+
+    def give_back(self, change: RunChange) -> None:
+        """What could not be committed is to be committed after all; what came later stays."""
+        self._dirty_steps.update(change.steps)
+        self._streaming.update(change.streaming)
+        self._dirty_variables = {end.id: end for end in change.variables} | self._dirty_variables
+        self._end = self._end or change.end
+
+    # ---- what it looks like
+
+    @property
+    def held_bytes(self) -> int:
+        """Of its values, about."""
+        return sum(size_bytes(cell.value) for cell in self.cells.values() if cell.value is not None)
+
+    def name_of(self, id: StepId) -> str:
+        """A step's name, for people."""
+        return self.graph.steps[id].name or id
+
+
+_NOTHING_YET = StepProgress()
+
+
+def cells_of(run: LiveRun, steps: Iterable[Step]) -> dict[VariableId, Cell]:
+    """Cells of all variables that the steps write."""
+    return {
+        id: Cell(id, run.tenant, name=name, app=run.app, run=run.id)
+        for step in steps
+        for name, id in step.writes.items()
+    }
+
+
+def kept_step(step: Step, caller: Caller, *, attached: bool = False, no_store: bool = False) -> NewStep:
+    """A step as it is stored: its templates, and who asked."""
+    dumped = b"" if no_store else body_of(step, caller, attached)
+    return NewStep(
+        step.id,
+        step.name,
+        str(step.chat.get("model") or ""),
+        dumped,
+        dict(step.reads),
+        dict(step.writes),
+        caller.contributor,
+    )
+
+
+def body_of(step: Step, caller: Caller, attached: bool) -> bytes:
+    """What another process needs to ask a step. Integers beyond 64 bits are told as JSON numbers."""
+    whole = {"step": Graph([step]).dumped(), "caller": caller.kept(), "attached": attached}
+    try:
+        return orjson.dumps(whole)
+    except TypeError:
+        import json
+
+        return json.dumps(whole, ensure_ascii=False).encode()
+
+
+def stored_failure(failure: WhyFailed) -> Failure:
+    """A failure as it is stored."""
+    return Failure(failure.code, failure.message, failure.status or 0, failure.chain)
+
+
+def why(failure: Failure | None) -> WhyFailed:
+    """A stored failure as the steps that wait for the variable are told of it."""
+    if failure is None:
+        return WhyFailed("cancelled", "The run that was to produce it was cancelled.", ())
+    return WhyFailed(failure.code, failure.message, failure.chain, failure.status or None)
+
+
+def stored_value(value: Value) -> str | tuple[str, ...]:
+    """A value as it is stored."""
+    return value if isinstance(value, str) else tuple(value)
+
+
+def value_of(value: str | tuple[str, ...] | None) -> Value:
+    """A stored value."""
+    return value if isinstance(value, str) else list(value or ())

@@ -1,0 +1,812 @@
+"""Carries runs out: a step is asked the moment its inputs are there, and its answer becomes variables that others read.
+
+    begin or extend -> rows committed -> ids told -> steps asked as they are due -> values to consumers, gets and the store
+
+State is in the store: any process answers a get; when a process dies, another adopts its runs. For the event loop's thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import structlog
+from cachetools import LRUCache, TTLCache
+
+from engines.errors import EngineError, RequestError
+from engines.placement import Placement
+from gateway.off_loop import off_loop
+from gateway.runs.asking import StepAsker, refused
+from gateway.runs.caller import Caller
+from gateway.runs.cell import ENDED, Cell
+from gateway.runs.elsewhere import Elsewhere
+from gateway.runs.knobs import RunKnobs
+from gateway.runs.leases import Leases
+from gateway.runs.live import (
+    MAX_ATTEMPTS,
+    LiveRun,
+    cells_of,
+    kept_step,
+    stored_failure,
+    stored_value,
+)
+from gateway.runs.metrics import UNCOUNTED, Uncounted
+from gateway.runs.pieces import Pieces
+from gateway.runs.saving import Saving, done
+from gateway.send import Send
+from router.asked import Arrival, Asked
+from router.finished import Finished
+from store.errors import StoreError
+from store.workflows.records import (
+    Begun,
+    Change,
+    Failure,
+    Limits,
+    NewRun,
+    NewStep,
+    NewVariable,
+    NoSuchRun,
+    RunBudget,
+    RunChange,
+    RunEnd,
+    VariableEnd,
+    VariableState,
+)
+from store.workflows.run_store import RunStore
+from workflows.criteria import Criteria
+from workflows.graph import Graph, Step
+from workflows.names import StepId, VariableId, new_id
+from workflows.progress import CANCELLED, Changes, Progress, RunState, StepState
+from workflows.progress import Failure as WhyFailed
+from workflows.transform import Value
+
+log = structlog.get_logger(__name__)
+
+Answer = Callable[[Asked, Send], Awaitable[Finished]]
+_OWNERS = 4096
+_NOTED_S = 5.0
+
+
+class KeptElsewhere(Exception):
+    """A step reads a value that the process `owner` has in memory only."""
+
+    def __init__(self, owner: str) -> None:
+        super().__init__(owner)
+        self.owner = owner
+
+
+@dataclass(frozen=True, slots=True)
+class NewGraph:
+    """What is to be carried out."""
+
+    caller: Caller
+    steps: tuple[Step, ...]
+    app: str = ""
+    gets: Mapping[VariableId | StepId, Criteria] = field(default_factory=dict)
+    budget: RunBudget = field(default_factory=RunBudget)
+    background: bool = True
+    """It goes on when its client leaves."""
+    attached: StepId | None = None
+    """The step that the client's own request carries out."""
+    idempotency_key: str = ""
+    idempotency_hash: bytes = b""
+    size_bytes: int = 0
+    """Of the request that it came with."""
+
+
+class Runs:
+    """See the module. `answer` is Pipeline.answer. `shared`: other processes use the same store.
+
+    `now` gives Unix seconds. `start`, then use it inside the same loop, then `aclose`.
+    """
+
+    def __init__(
+        self,
+        answer: Answer,
+        store: RunStore,
+        knobs: RunKnobs,
+        *,
+        owner: str | None = None,
+        now: Callable[[], float] = time.time,
+        shared: bool = True,
+        may_ask: Callable[[str], bool] = lambda model: True,
+        began: Callable[[], object] = lambda: None,
+        metrics: Uncounted = UNCOUNTED,
+        move: Callable[[Callable[[Placement], Placement]], None] = lambda placed_anew: None,
+    ) -> None:
+        """`may_ask`: whether a model can be asked without the client's own credential. `began` is called for each step that
+        goes to the pipeline by itself. `move` is engines.registry.Registry.move."""
+        self.store = store
+        self.knobs = knobs
+        self.owner = owner or f"{os.getpid()}-{secrets.token_hex(8)}"
+        self.now = now
+        self._shared = shared
+        self._may_ask = may_ask
+        self._limits = Limits(knobs.max_runs, knobs.max_total_bytes)
+        self._live: dict[str, LiveRun] = {}
+        self._open: dict[tuple[str, str], LiveRun] = {}
+        self._cells: dict[VariableId, Cell] = {}
+        self._readers: dict[VariableId, dict[str, LiveRun]] = {}
+        self._held: dict[str, dict[str, int]] = {}
+        """Ended runs whose values are in memory only, by tenant, with their size."""
+        self._held_bytes: Counter[str] = Counter()
+        self._owners: LRUCache[str, str | None] = LRUCache(_OWNERS)
+        """By run of another process: which one has its values in memory only; None: they are stored."""
+        self._noted: TTLCache[tuple[VariableId, Criteria, bool], bool] = TTLCache(_OWNERS, _NOTED_S)
+        """Gets that the processes that carry their runs out were told of lately."""
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._closing = False
+        self._metrics = metrics
+        self._asker = StepAsker(answer, knobs, now, began)
+        self._move = move
+        self._saving = Saving(
+            store, self.owner, now, self.spawn, kept=self._kept, lost=self.drop, failed=metrics.not_saved
+        )
+        self._elsewhere = Elsewhere(
+            store, now, every_s=knobs.poll_s, told=self._told, ended=self._outside_ended
+        )
+        self._pieces = Pieces(store, self.owner, self.spawn)
+
+    # ---- its own life
+
+    def start(self) -> None:
+        """Begin to follow other processes, and to hold on to runs. Inside the running loop."""
+        if self._shared:
+            self.spawn(Leases(self).keep(), "leases of runs")
+            self.spawn(self._elsewhere.follow(lambda: bool(self._live)), "runs elsewhere")
+
+    async def aclose(self, grace_s: float = 5.0) -> None:
+        """Ask no more steps, let those under way come to their end for a while, and leave the rest to other processes."""
+        self._closing = True
+        steps = [task for run in self._live.values() for task in run.tasks.values()]
+        if steps and grace_s:
+            await asyncio.wait(steps, timeout=grace_s)
+        await self._saving.all_kept()
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+        await self._saving.all_kept()
+        if self._live and self._shared:
+            await done(self.store.renew(self.owner, list(self._live), self.now()))
+
+    def spawn(self, work: Coroutine[Any, Any, Any], name: str, *, awaited: bool = False) -> asyncio.Task[Any]:
+        """A task that ends with this executor, at the latest. `awaited`: somebody is told what it raises."""
+        task = asyncio.get_running_loop().create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard if awaited else self._spawned_ended)
+        return task
+
+    def _spawned_ended(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("run_task_failed", task=task.get_name(), error=type(error).__name__)
+
+    @property
+    def live(self) -> Mapping[str, LiveRun]:
+        """The runs that this process carries out, by id."""
+        return self._live
+
+    # ---- runs begin and grow
+
+    async def begin(self, new: NewGraph) -> LiveRun | Begun:
+        """Keep a run and carry it out; what was begun before, where its idempotency key was used before.
+
+        Raises what RunStore.begin and Graph.add do, and KeyError for a variable that is not there. A background run goes on
+        where the caller is cancelled.
+        """
+        task = self.spawn(self._begin(new), "begin a run", awaited=True)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if not new.background or new.attached is not None:
+                task.add_done_callback(self._cancel_begun)
+            raise
+
+    def _cancel_begun(self, task: asyncio.Task[LiveRun | Begun]) -> None:
+        if not task.cancelled() and task.exception() is None and isinstance(run := task.result(), LiveRun):
+            self.cancel(run)
+
+    async def _begin(self, new: NewGraph) -> LiveRun | Begun:
+        caller, now = new.caller, self.now()
+        graph = Graph(new.steps)
+        outside = self._outside(caller.tenant, graph, new.steps)
+        if any(cell.private for cell in outside.values()):
+            caller = caller.stored_nowhere()
+        run = LiveRun(
+            new_id("run"),
+            caller.tenant,
+            new.app,
+            graph,
+            _progress(graph, outside, new.gets),
+            now,
+            self.knobs.keep_values_s,
+            caller.controls.no_store,
+            new.background,
+            new.budget,
+        )
+        row = NewRun(
+            run.id,
+            run.tenant,
+            now,
+            self.owner,
+            now + self.knobs.lease_s,
+            key_id=caller.key_id or "",
+            contributor=caller.contributor,
+            app=run.app,
+            no_store=run.no_store,
+            background=run.background,
+            gets={id: str(criteria) for id, criteria in new.gets.items() if id.startswith("var_")},
+            budget=run.budget,
+            keep_values_s=run.keep_values_s,
+            context={},
+            idempotency_key=new.idempotency_key,
+            idempotency_hash=new.idempotency_hash,
+        )
+        rows = await off_loop(new.size_bytes, _rows, new, caller, run.no_store)
+        begun = await done(self.store.begin(row, rows, _variables(run.app, new.steps), self._limits))
+        if begun.repeated:
+            return begun
+        self._elsewhere_wake()
+        self._live[run.id] = run
+        self._metrics.live(1)
+        if run.app:
+            self._open[run.tenant, run.app] = run
+        self._take_up(run, new.steps, caller, outside, new.attached)
+        if run.budget.seconds is not None:
+            self.limit_time(run, run.budget.seconds)
+        for criteria in set(new.gets.values()):
+            self._got_outside(run, criteria)
+        self.apply(run, run.progress.begin())
+        for id, cell in outside.items():
+            if cell.ended and id not in run.progress.values and id not in run.progress.failures:
+                # It ended while the rows were being written.
+                self._give(run, cell)
+        return run
+
+    def open_run(self, tenant: str, app: str) -> LiveRun | None:
+        """The app's run under way here that further calls may join."""
+        run = self._open.get((tenant, app)) if app else None
+        if run is None or run.ended is not None or run.lost or len(run.graph.steps) >= self.knobs.max_steps:
+            return None
+        return run
+
+    async def submit(self, new: NewGraph) -> LiveRun | Begun:
+        """Add steps to the app's run that is under way here, or begin one. Raises as `begin` does."""
+        run = self.open_run(new.caller.tenant, new.app)
+        if run is None or new.idempotency_key or run.no_store != new.caller.controls.no_store:
+            return await self.begin(new)
+        task = self.spawn(self._extend(run, new), "extend a run", awaited=True)
+        try:
+            extended = await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if new.attached is not None:
+                task.add_done_callback(lambda _: self.cancel_step(run, new.steps[0].id))
+            raise
+        return run if extended else await self.begin(new)
+
+    async def _extend(self, run: LiveRun, new: NewGraph) -> bool:
+        """Whether the run could be extended: not where it is over by now."""
+        caller = new.caller
+        outside = self._outside(caller.tenant, run.graph, new.steps)
+        if any(cell.private for cell in outside.values()) and not run.no_store:
+            return False
+        run.growing += 1
+        try:
+            rows = await off_loop(new.size_bytes, _rows, new, caller, run.no_store)
+            variables = _variables(run.app, new.steps)
+            try:
+                await done(
+                    self.store.extend(
+                        run.tenant, run.id, rows, variables, now_s=self.now(), limits=self._limits
+                    )
+                )
+            except NoSuchRun:
+                return False
+            if run.lost or run.ended is not None:
+                return False
+            run.graph.add(*new.steps)
+            self._take_up(run, new.steps, caller, outside, new.attached)
+            for id, criteria in new.gets.items():
+                run.progress.got(id, criteria)
+                self._got_outside(run, criteria)
+            self._objectives_changed(run)
+            self.apply(run, run.progress.added())
+            for cell in outside.values():
+                if cell.ended:
+                    self._give(run, cell)
+            return True
+        finally:
+            run.growing -= 1
+            if not run.growing and run.ended is None and run.progress.state != RunState.RUNNING:
+                self._end(run, run.progress.state)
+                self._saving.note(run)
+
+    def _take_up(
+        self,
+        run: LiveRun,
+        steps: tuple[Step, ...],
+        caller: Caller,
+        outside: Mapping[VariableId, Cell],
+        attached: StepId | None,
+    ) -> None:
+        cells = cells_of(run, steps)
+        for cell in cells.values():
+            cell.private = run.no_store
+        run.cells |= cells
+        self._cells |= cells
+        run.callers |= dict.fromkeys((step.id for step in steps), caller)
+        if attached is not None:
+            run.attached[attached] = asyncio.get_running_loop().create_future()
+        for id, cell in outside.items():
+            run.outside[id] = cell
+            if not cell.ended:
+                self._readers.setdefault(id, {})[run.id] = run
+
+    def _outside(self, tenant: str, graph: Graph, steps: tuple[Step, ...]) -> dict[VariableId, Cell]:
+        """The variables that the steps read and no step of the graph writes. Raises KeyError for one that is not there."""
+        made = {id for step in steps for id in step.writes.values()}
+        wanted = {id for step in steps for id in step.reads.values()} - made
+        found = {}
+        for id in wanted:
+            if graph.producer(id) is None:
+                cell = self.find(tenant, id)
+                if cell is None:
+                    raise KeyError(id)
+                if id not in self._cells and (owner := self.kept_by(tenant, cell.run)) is not None:
+                    raise KeptElsewhere(owner)
+                found[id] = cell
+        return found
+
+    # ---- variables
+
+    def find(self, tenant: str, id: VariableId) -> Cell | None:
+        """A variable by its id; None where the tenant has none such. Hold on to it while you wait."""
+        cell = self._cells.get(id)
+        if cell is not None:
+            return cell if cell.tenant == tenant else None
+        return self._elsewhere.watch(tenant, id)
+
+    def kept_by(self, tenant: str, run: str) -> str | None:
+        """Which other process has this run's values in memory only; None where they are stored, or here."""
+        if not run or run in self._live or not self._shared:
+            return None
+        if run not in self._owners:
+            whole = self.store.run(run, tenant)
+            private = whole is not None and whole.run.no_store and whole.run.owner != self.owner
+            self._owners[run] = whole.run.owner if whole is not None and private else None
+        return self._owners[run]
+
+    def named(self, tenant: str, app: str, names: Collection[str]) -> dict[str, VariableId]:
+        """Ids of an app's variables by name; those that are not there are left out."""
+        found = self.store.named(tenant, app, list(names), now_s=self.now())
+        return {name: variable.id for name, variable in found.items()}
+
+    def got(self, cell: Cell, criteria: Criteria, *, stream: bool = False) -> None:
+        """Somebody asks for a variable."""
+        if cell.ended:
+            return
+        run = self._live.get(cell.run)
+        if run is not None and cell.id in run.cells:
+            if run.progress.got(cell.id, criteria):
+                self._objectives_changed(run)
+                self._got_outside(run, criteria)
+        elif self._shared and cell.run and (noted := (cell.id, criteria, stream)) not in self._noted:
+            # Who asks again and again says nothing new.
+            self._noted[noted] = True
+            with suppress(StoreError):
+                self.store.note_get(cell.tenant, cell.id, str(criteria), stream=stream, now_s=self.now())
+
+    def _got_outside(self, run: LiveRun, criteria: Criteria) -> None:
+        """Somebody asks for what a run makes, and so for what it reads of other runs."""
+        for cell in list(run.outside.values()):
+            self.got(cell, criteria)
+
+    async def put(
+        self, tenant: str, app: str, name: str, value: Value | None, contributor: str
+    ) -> VariableId:
+        """Declare or set a variable that no step produces. Raises VariableExists and TooManyBytes."""
+        new = NewVariable(new_id("var"), name, app, value=None if value is None else stored_value(value))
+        id = await done(
+            self.store.put(
+                tenant,
+                new,
+                now_s=self.now(),
+                keep_s=self.knobs.keep_values_s,
+                contributor=contributor,
+                limits=self._limits,
+            )
+        )
+        cell = self._elsewhere.watched(id)
+        if cell is not None and value is not None and not cell.ended:
+            cell.become(value)
+            cell.keep()
+            self._outside_ended(cell)
+        return id
+
+    # ---- runs end
+
+    def cancel(self, run: LiveRun, code: str = "cancelled", message: str = "The run was cancelled.") -> None:
+        """Cancel whatever of it has not ended."""
+        if run.ended is None and not run.lost:
+            if code != "cancelled":
+                run.failure = Failure(code, message)
+            self.apply(run, run.progress.cancel(code, message))
+
+    def cancel_step(self, run: LiveRun, step: StepId) -> None:
+        """A call's client has left: its step fails, and what depends on it."""
+        if run.ended is None and not run.lost and step in run.graph.steps:
+            self.apply(run, run.progress.refused(step, "cancelled", "Its client left."))
+
+    def limit_time(self, run: LiveRun, left_s: float) -> None:
+        """Cancel it when so many seconds have passed."""
+        run.over = asyncio.get_running_loop().call_later(
+            max(0.0, left_s),
+            self.cancel,
+            run,
+            "budget_exceeded",
+            "The run took longer than its budget allows.",
+        )
+
+    async def request_cancel(self, tenant: str, id: str) -> bool:
+        """Cancel a run, whoever carries it out; False where the tenant has none such that goes on."""
+        run = self._live.get(id)
+        if run is not None and run.tenant == tenant and run.ended is None:
+            self.cancel(run)
+            await self._saving.all_kept()
+            return True
+        return await done(self.store.request_cancel(tenant, id, now_s=self.now()))
+
+    async def forget_run(self, tenant: str, id: str) -> bool:
+        """Cancel and delete a run."""
+        run = self._live.get(id)
+        if run is not None and run.tenant == tenant:
+            self.cancel(run)
+            await self._saving.all_kept()
+        self._release(id)
+        return await done(self.store.forget_run(tenant, id, now_s=self.now()))
+
+    async def forget_app(self, tenant: str, app: str) -> int:
+        """Cancel and delete what an app has."""
+        mine = [run for run in self._live.values() if (run.tenant, run.app) == (tenant, app)]
+        for run in mine:
+            self.cancel(run)
+        await self._saving.all_kept()
+        for cell in [c for c in self._cells.values() if (c.tenant, c.app) == (tenant, app)]:
+            self._cells.pop(cell.id, None)
+        return await done(self.store.forget_app(tenant, app, now_s=self.now()))
+
+    def drop(self, run: LiveRun) -> None:
+        """Another process carries it out by now, or it is gone: stop, and write nothing more of it."""
+        if run.lost:
+            return
+        run.lost = True
+        if run.over is not None:
+            run.over.cancel()
+        for task in list(run.tasks.values()):
+            task.cancel()
+        for future in run.attached.values():
+            if not future.done():
+                future.set_result(None)
+        for cell in run.cells.values():
+            if not cell.ended:
+                cell.fail(
+                    WhyFailed("run_lost", "Another process carries this run on; ask again.", (cell.name,))
+                )
+                cell.keep()
+        self._release(run.id)
+
+    def _release(self, id: str) -> None:
+        run = self._live.pop(id, None)
+        if run is None:
+            return
+        if run.ended is None:
+            self._metrics.live(-1)
+        self._held_bytes[run.tenant] -= self._held.get(run.tenant, {}).pop(id, 0)
+        if not self._held_bytes[run.tenant]:
+            del self._held_bytes[run.tenant]
+        if self._open.get((run.tenant, run.app)) is run:
+            del self._open[run.tenant, run.app]
+        for variable in run.outside:
+            if (readers := self._readers.get(variable)) is not None:
+                readers.pop(id, None)
+                if not readers:
+                    del self._readers[variable]
+        for variable in run.cells:
+            self._cells.pop(variable, None)
+
+    # ---- what happens
+
+    def apply(self, run: LiveRun, changes: Changes) -> None:
+        """Carry out what an event brought about."""
+        now = self.now()
+        ended = [id for id in (*changes.ready, *changes.failed) if id in run.cells]
+        for id in ended:
+            if id in changes.ready:
+                run.variable(VariableEnd(id, "ready", stored_value(changes.ready[id])))
+                run.cells[id].become(changes.ready[id])
+            else:
+                failure = changes.failed[id]
+                state: VariableState = "cancelled" if failure.code == CANCELLED else "failed"
+                run.variable(VariableEnd(id, state, failure=stored_failure(failure)))
+                run.cells[id].fail(failure, state)
+        for step, step_state in changes.steps.items():
+            self._step_is(run, step, step_state, now)
+        for step in changes.stop:
+            if (task := run.tasks.get(step)) is not None and task is not asyncio.current_task():
+                task.cancel()
+        for step in changes.start:
+            self._start(run, step)
+        if changes.ended is not None and not run.growing:
+            self._end(run, changes.ended)
+        if run.dirty:
+            self._saving.note(run)
+        for watcher in run.watchers:
+            watcher(changes)
+        for id in ended:
+            self._outside_ended(run.cells[id])
+
+    def _step_is(self, run: LiveRun, step: StepId, state: StepState, now: float) -> None:
+        if state is StepState.QUEUED:
+            run.step(step, state="queued", ready_at_s=now)
+        elif state in (StepState.DONE, StepState.FAILED, StepState.CANCELLED):
+            failures = (run.progress.failures.get(id) for id in run.graph.steps[step].writes.values())
+            failure = None if state is StepState.DONE else next(filter(None, failures), None)
+            why = None if failure is None else stored_failure(failure)
+            run.step(step, state=str(state), ended_at_s=now, failure=why)
+            self._metrics.step(run.steps[step].rank, str(state))
+            if run.objectives is not None:
+                run.objectives.ended(step)
+            if (future := run.attached.get(step)) is not None and not future.done():
+                future.set_result(None)
+
+    def _start(self, run: LiveRun, step: StepId) -> None:
+        if self._closing:
+            return
+        if (future := run.attached.get(step)) is not None:
+            if not future.done():
+                future.set_result(None)
+            return
+        if step in run.left:
+            message = "The process that its client was connected to ended."
+            self._soon(run, partial(run.progress.refused, step, "cancelled", message))
+            return
+        attempts = run.steps[step].attempts if step in run.steps else 0
+        if attempts >= MAX_ATTEMPTS:
+            message = f"It was being asked in {attempts} processes that ended."
+            self._soon(run, partial(run.progress.refused, step, "interrupted", message))
+            return
+        if (refusal := self._over_budget(run)) is not None:
+            self._soon(run, partial(run.progress.cancel, "budget_exceeded", refusal))
+            run.failure = Failure("budget_exceeded", refusal)
+            return
+        caller = run.callers[step]
+        model = run.graph.steps[step].chat.get("model")
+        if caller.credential_lost and not self._may_ask(model if isinstance(model, str) else ""):
+            message = "Its process ended, and with it the client's credential, which is stored nowhere."
+            self._soon(run, partial(run.progress.refused, step, "credential_lost", message))
+            return
+        run.step(step, state="running", attempts=attempts + 1, queued_at_s=self.now())
+        run.tasks[step] = self.spawn(self._carry_out(run, step), f"step {run.id} {step}")
+
+    def _soon(self, run: LiveRun, event: Callable[[], Changes]) -> None:
+        """Have an event happen after the one that is being carried out."""
+
+        def happen() -> None:
+            if run.ended is None and not run.lost:
+                self.apply(run, event())
+
+        asyncio.get_running_loop().call_soon(happen)
+
+    def _over_budget(self, run: LiveRun) -> str | None:
+        budget, spent = run.budget, run.spent
+        if budget.usd is not None and spent.usd >= budget.usd:
+            return f"The run's budget of {budget.usd:g} USD is spent."
+        if budget.tokens is not None and spent.tokens >= budget.tokens:
+            return f"The run's budget of {budget.tokens} tokens is spent."
+        return None
+
+    async def _carry_out(self, run: LiveRun, step: StepId) -> None:
+        try:
+            changes = await self._asker.ask(run, step, self._saving.all_kept, partial(self._said, run, step))
+            if run.ended is None and not run.lost:
+                self.apply(run, changes)
+                if (refusal := self._over_budget(run)) is not None and run.ended is None:
+                    self.cancel(run, "budget_exceeded", refusal)
+        finally:
+            run.tasks.pop(step, None)
+
+    async def call(
+        self, run: LiveRun, step: StepId, send: Send, began: Callable[[], Arrival]
+    ) -> Finished | None:
+        """Carry out the attached step of a client's own request; None, and nothing is sent, where it may not be asked.
+
+        `began` is called when it goes to the pipeline.
+        """
+        try:
+            await run.attached[step]
+            if run.lost or run.progress.steps[step] is not StepState.QUEUED:
+                return None
+            run.step(step, state="running", attempts=1, queued_at_s=self.now())
+            self._saving.note(run)
+            changes, finished = await self._asker.call(run, step, send, partial(self._said, run, step), began)
+            if run.ended is None and not run.lost:
+                self.apply(run, changes)
+            return finished
+        except (RequestError, EngineError) as error:
+            if run.ended is None and not run.lost:
+                self.apply(run, run.progress.refused(step, *refused(error)))
+            raise
+        except BaseException:
+            self.cancel_step(run, step)
+            raise
+
+    def _said(self, run: LiveRun, step: StepId, piece: str) -> None:
+        """A piece of a step's answer came."""
+        if run.steps[step].first_at_s is None:
+            run.step(step, first_at_s=self.now())
+        plan = run.graph.steps[step]
+        for output in plan.outputs:
+            if output.transforms:
+                continue
+            cell = run.cells[plan.writes[output.name]]
+            if cell.ended:
+                continue
+            if cell.state != "streaming":
+                run.progress.streaming(cell.id)
+                run.streams(cell.id)
+                self._saving.note(run)
+            cell.say(piece)
+            if cell.shared:
+                self._pieces.note(cell)
+
+    def _end(self, run: LiveRun, state: RunState) -> None:
+        run.ended, run.ended_at_s = state, self.now()
+        self._metrics.live(-1)
+        if run.over is not None:
+            run.over.cancel()
+        steps, graph = run.steps, run.graph
+
+        def took_s(step: StepId) -> float:
+            one = steps.get(step)
+            if one is None or one.ended_at_s is None or one.queued_at_s is None:
+                return 0.0
+            return max(0.0, one.ended_at_s - one.queued_at_s)
+
+        stages = max((graph.depth(step) for step in graph.steps), default=0)
+        run.end(
+            RunEnd(str(state), run.ended_at_s, run.failure, graph.critical_path(took_s), stages)  # type: ignore[arg-type]
+        )
+
+    def _kept(self, run: LiveRun, change: RunChange, committed: bool) -> None:
+        """A change is committed; or a store that fails has not taken it, and whoever waits is told all the same."""
+        for end in change.variables:
+            cell = run.cells[end.id]
+            if change.end is not None:
+                cell.expires_at_s = change.end.at_s + run.keep_values_s
+            cell.keep()
+        if change.end is None or not committed:
+            return
+        for watcher in run.watchers:
+            watcher(Changes(ended=run.ended))
+        if run.no_store and self._live.get(run.id) is run:
+            # Nobody else has its values.
+            asyncio.get_running_loop().call_later(run.keep_values_s, self._release, run.id)
+            self._hold(run)
+        else:
+            self._release(run.id)
+
+    def _hold(self, run: LiveRun) -> None:
+        """Keep values that are in memory only; let go of the tenant's oldest where they are more than it may have stored."""
+        held = self._held.setdefault(run.tenant, {})
+        held[run.id] = run.held_bytes
+        self._held_bytes[run.tenant] += held[run.id]
+        most = self.knobs.max_total_bytes
+        while most is not None and self._held_bytes[run.tenant] > most:
+            self._release(next(iter(held)))
+
+    def _give(self, run: LiveRun, cell: Cell) -> None:
+        """An outside variable that a run reads has ended."""
+        run.outside.pop(cell.id, None)
+        if run.ended is not None or run.lost:
+            return
+        run.objectives = None
+        if cell.state == "ready" and cell.value is not None:
+            self.apply(run, run.progress.value(cell.id, cell.value))
+        else:
+            self.apply(run, run.progress.lost(cell.id, cell.failure or _not_here(cell)))
+
+    def _outside_ended(self, cell: Cell) -> None:
+        for run in list(self._readers.pop(cell.id, {}).values()):
+            self._give(run, cell)
+
+    def _objectives_changed(self, run: LiveRun) -> None:
+        """Something was asked for: also what waits for its engine may be more urgent now."""
+        run.objectives = None
+        self._move(partial(self._asker.placed_anew, run))
+
+    # ---- other processes
+
+    def _elsewhere_wake(self) -> None:
+        if self._shared:
+            self._elsewhere.wake()
+
+    def _told(self, change: Change) -> None:
+        run = self._live.get(change.run_id)
+        if run is None:
+            return
+        if run.ended is not None:
+            if change.kind == "cancel" and self.store.run(run.id) is None:
+                # It was forgotten, and its values are in memory only.
+                self._release(run.id)
+        elif change.kind == "cancel":
+            self.cancel(run)
+        elif change.kind == "get" and change.variable_id in run.cells:
+            cell = run.cells[change.variable_id]
+            if run.progress.got(cell.id, _criteria(change.criteria)):
+                self._objectives_changed(run)
+            if change.stream and not cell.shared and not run.no_store:
+                cell.shared = True
+                self._pieces.note(cell)
+
+    def adopt(self, run: LiveRun) -> None:
+        """Carry on a run that another process began; see gateway.runs.leases."""
+        self._elsewhere_wake()
+        self._live[run.id] = run
+        self._metrics.live(1)
+        self._metrics.adopted()
+        self._cells |= run.cells
+        for id, cell in run.outside.items():
+            if not cell.ended:
+                self._readers.setdefault(id, {})[run.id] = run
+        if run.budget.seconds is not None:
+            self.limit_time(run, run.created_at_s + run.budget.seconds - self.now())
+        self.apply(run, run.progress.begin())
+        if run.ended is None and run.progress.state != RunState.RUNNING:
+            self._end(run, run.progress.state)
+            self._saving.note(run)
+
+
+def _progress(
+    graph: Graph, outside: Mapping[VariableId, Cell], gets: Mapping[VariableId | StepId, Criteria]
+) -> Progress:
+    values = {id: c.value for id, c in outside.items() if c.state == "ready" and c.value is not None}
+    failures = {
+        id: c.failure or _not_here(c) for id, c in outside.items() if c.state in ENDED and id not in values
+    }
+    return Progress(graph, values=values, failures=failures, gets=gets)
+
+
+def _not_here(cell: Cell) -> WhyFailed:
+    """Why a value that is there cannot be read."""
+    return WhyFailed(
+        "not_stored",
+        "Its value is in the memory of another process (no-store), or is gone.",
+        (cell.name or cell.id,),
+    )
+
+
+def _rows(new: NewGraph, caller: Caller, no_store: bool) -> list[NewStep]:
+    return [
+        kept_step(step, caller, attached=step.id == new.attached, no_store=no_store) for step in new.steps
+    ]
+
+
+def _variables(app: str, steps: tuple[Step, ...]) -> list[NewVariable]:
+    return [NewVariable(id, name, app, step.id) for step in steps for name, id in step.writes.items()]
+
+
+def _criteria(text: str) -> Criteria:
+    try:
+        return Criteria(text)
+    except ValueError:
+        return Criteria.LATENCY

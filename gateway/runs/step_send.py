@@ -1,0 +1,193 @@
+"""Takes the answer of a step: the `send` of a request that no client waits for, whose text becomes a variable."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+from multidict import CIMultiDict
+
+from engines.chat import Usage
+from engines.errors import EngineError
+from engines.finished import Body, usage_of
+from engines.sse import EventCutter, events
+from gateway.send import ClientGone, Write
+
+
+class StepSend:
+    """See gateway.send.Send. `said` takes each piece of the first choice's text as it comes; it must not block.
+
+    An answer whose text is longer than `max_text_bytes` is broken off: `too_large` tells.
+    """
+
+    __slots__ = (
+        "_body",
+        "_body_bytes",
+        "_cutter",
+        "_encoded",
+        "_kind",
+        "_max_text_bytes",
+        "_pieces",
+        "_said",
+        "_size_bytes",
+        "_streamed",
+        "broken",
+        "calls_tools",
+        "engine",
+        "first",
+        "gone",
+        "refusal",
+        "status",
+        "too_large",
+        "usage",
+    )
+
+    def __init__(self, said: Callable[[str], object], *, max_text_bytes: int) -> None:
+        self._said = said
+        self._max_text_bytes = max_text_bytes
+        self._pieces: list[str] = []
+        self._size_bytes = self._body_bytes = 0
+        self._cutter = EventCutter()
+        self._body: list[bytes] = []
+        self._streamed = self._encoded = False
+        self._kind = ""
+        self.gone = False
+        """Whether the run no longer wants the answer."""
+        self.status = 0
+        """Of the answer; 0 before there is one."""
+        self.engine = ""
+        self.usage: Usage | None = None
+        """Tokens as the engine counted them; None where it did not say."""
+        self.broken = ""
+        """Why the answer broke off after it had begun."""
+        self.refusal = ""
+        """The engine's own error, where its answer is one: the beginning of its body."""
+        self.calls_tools = False
+        self.too_large = False
+        self.first = False
+        """Whether any text has come."""
+
+    @property
+    def text(self) -> str:
+        """What was said so far."""
+        if len(self._pieces) > 1:
+            self._pieces = ["".join(self._pieces)]
+        return self._pieces[0] if self._pieces else ""
+
+    def whole(
+        self, status: int, headers: CIMultiDict[str], body: bytes | None, reason: str | None = None
+    ) -> None:
+        """See Send."""
+        self._head(status, headers)
+        self._body.append(body or b"")
+        self._body_bytes = len(body or b"")
+        self._read_whole()
+
+    async def begin(self, status: int, headers: CIMultiDict[str], reason: str | None = None) -> Write:
+        """See Send."""
+        self._head(status, headers)
+        return self._feed if self._streamed and not self._encoded and status < 400 else self._keep
+
+    async def end(self) -> None:
+        """See Send."""
+        if self._body:
+            self._read_whole()
+        elif rest := self._cutter.rest():
+            self._read_events(rest)
+
+    async def break_off(self, error: EngineError) -> None:
+        """See Send."""
+        self.broken = error.message
+
+    def _head(self, status: int, headers: CIMultiDict[str]) -> None:
+        self.status = status
+        self.engine = headers.get("x-understudy-engine", "")
+        self._kind = headers.get("Content-Type", "")
+        self._streamed = self._kind.startswith("text/event-stream")
+        self._encoded = headers.get("Content-Encoding", "identity").lower() != "identity"
+
+    async def _keep(self, chunk: bytes) -> None:
+        self._check_wanted()
+        self._body_bytes += len(chunk)
+        if self._body_bytes > 4 * self._max_text_bytes + 65_536:
+            self._refuse_size()
+        self._body.append(chunk)
+
+    async def _feed(self, chunk: bytes) -> None:
+        self._check_wanted()
+        if whole := self._cutter.whole(chunk):
+            self._read_events(whole)
+        if self.too_large:
+            raise ClientGone
+
+    def _check_wanted(self) -> None:
+        if self.gone:
+            raise ClientGone
+
+    def _refuse_size(self) -> None:
+        self.too_large = True
+        raise ClientGone
+
+    def _read_events(self, whole: bytes) -> None:
+        for data in events(whole):
+            if data == b"[DONE]":
+                continue
+            try:
+                event = orjson.loads(data)
+            except orjson.JSONDecodeError:
+                continue
+            if isinstance(event, dict):
+                self._read_event(event)
+
+    def _read_event(self, event: dict[str, Any]) -> None:
+        if isinstance(error := event.get("error"), dict):
+            self.broken = str(error.get("message") or "the stream ended with an error")
+        if event.get("usage"):
+            self.usage = usage_of(event)
+        choices = event.get("choices")
+        for choice in choices if isinstance(choices, list) else ():
+            if not isinstance(choice, dict) or choice.get("index", 0) != 0:
+                continue
+            delta = choice.get("delta")
+            if isinstance(delta, dict):
+                if isinstance(text := delta.get("content"), str) and text:
+                    self._add(text)
+                if delta.get("tool_calls"):
+                    self.calls_tools = True
+
+    def _read_whole(self) -> None:
+        body = Body(self._body, self._body_bytes, self._kind, self._encoded)
+        if self.status >= 400:
+            self.refusal = _error_text(body)
+            return
+        assembled = body.assembled()
+        if assembled is None:
+            self.broken = "the answer holds no chat completion"
+            return
+        self.usage = assembled.usage()
+        self.calls_tools = assembled.calls_tools()
+        if text := assembled.text():
+            self._add(text)
+
+    def _add(self, text: str) -> None:
+        self._size_bytes += len(text) if text.isascii() else len(text.encode())
+        if self._size_bytes > self._max_text_bytes:
+            self.too_large = True
+            return
+        self.first = True
+        self._pieces.append(text)
+        self._said(text)
+
+
+def _error_text(body: Body) -> str:
+    """The message of an error in OpenAI's shape, else the beginning of the body."""
+    try:
+        raw = body.decoded()
+    except Exception:
+        return ""
+    try:
+        parsed = orjson.loads(raw)
+        return str(parsed["error"]["message"])[:1000]
+    except (orjson.JSONDecodeError, KeyError, TypeError):
+        return raw[:1000].decode("utf-8", "replace")

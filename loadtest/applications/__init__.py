@@ -1,0 +1,1 @@
+"""Applications that make calls which feed each other: their shapes, and who carries them out."""

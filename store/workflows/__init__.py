@@ -1,0 +1,1 @@
+"""Runs of applications: their steps, the variables that join these, and who carries each run out."""

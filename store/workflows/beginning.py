@@ -1,0 +1,296 @@
+"""How runs, steps and variables come into being: jobs for the writer."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from typing import Any
+
+from store.workflows.records import (
+    Begun,
+    IdempotencyConflict,
+    Limits,
+    NewRun,
+    NewStep,
+    NewVariable,
+    NoSuchRun,
+    StepProgress,
+    TooManyBytes,
+    TooManyRuns,
+    VariableExists,
+)
+from store.workflows.rows import HELD, PROGRESS, ids_json, mapping_json, note, progress_row
+from store.workflows.values import added_bytes, as_bytes, context_of
+
+_STEP_COLUMNS = f"run_id, step, position, name, model, reads, writes, {PROGRESS}"
+_INSERT_STEP = f"INSERT INTO workflow_steps ({_STEP_COLUMNS}) VALUES ({', '.join('?' * 25)})"  # noqa: S608 - a constant
+_INSERT_RUN = (
+    "INSERT INTO workflow_runs (id, tenant, key_id, contributor, app, state, owner, lease_until_s, no_store, background,"
+    " gets, budget_usd, budget_tokens, budget_s, keep_values_s, idempotency_key, idempotency_hash, created_at_s)"
+    " VALUES (?, ?, ?, ?, ?, 'running', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
+_INSERT_VARIABLE = (
+    "INSERT INTO variables (id, tenant, contributor, app, name, run_id, step, state, is_list, size_bytes, created_at_s,"
+    " ended_at_s, expires_at_s, value) VALUES (:id, :tenant, :contributor, :app, :name, :run, :step, :state, :is_list,"
+    " :size, :now, :ended, :expires, :value)"
+)
+_TAKE_PRODUCER = (
+    " ON CONFLICT (id) DO UPDATE SET run_id = excluded.run_id, step = excluded.step, expires_at_s = NULL"
+    " WHERE variables.tenant = excluded.tenant AND variables.app = excluded.app AND variables.name = excluded.name"
+    " AND variables.run_id IS NULL AND variables.state = 'pending' AND variables.expired = 0"
+    " AND excluded.state = 'pending'"
+)
+
+
+def begin(
+    connection: sqlite3.Connection,
+    run: NewRun,
+    steps: Sequence[NewStep],
+    variables: Sequence[NewVariable],
+    limits: Limits,
+) -> Begun:
+    """`RunStore.begin`."""
+    if run.idempotency_key:
+        known = connection.execute(
+            "SELECT id, idempotency_hash FROM workflow_runs WHERE tenant = ? AND idempotency_key = ?",
+            (run.tenant, run.idempotency_key),
+        ).fetchone()
+        if known is not None:
+            if known[1] != run.idempotency_hash:
+                raise IdempotencyConflict(run.idempotency_key)
+            return Begun(known[0], repeated=True)
+    if limits.max_runs is not None and live_runs(connection, run.tenant) >= limits.max_runs:
+        raise TooManyRuns(f"{limits.max_runs} runs go on already")
+    budget = run.budget
+    connection.execute(
+        _INSERT_RUN,
+        (
+            *(run.id, run.tenant, run.key_id, run.contributor, run.app, run.owner, run.lease_until_s),
+            *(run.no_store, run.background, mapping_json(run.gets), budget.usd, budget.tokens),
+            *(budget.seconds, run.keep_values_s, run.idempotency_key, run.idempotency_hash, run.created_at_s),
+        ),
+    )
+    context = context_of(run)
+    if context:
+        _insert_texts(connection, run.id, run.tenant, [("", context)])
+    owned = _Owned(run.tenant, run.contributor, run.id, run.no_store, run.created_at_s)
+    _add(connection, owned, steps, variables, limits)
+    note(connection, run.created_at_s, "run", [(run.id, "")])
+    return Begun(run.id, repeated=False)
+
+
+def extend(
+    connection: sqlite3.Connection,
+    tenant: str,
+    run_id: str,
+    steps: Sequence[NewStep],
+    variables: Sequence[NewVariable],
+    now_s: float,
+    limits: Limits,
+) -> None:
+    """`RunStore.extend`."""
+    found = connection.execute(
+        "SELECT contributor, no_store FROM workflow_runs WHERE id = ? AND tenant = ? AND state = 'running'",
+        (run_id, tenant),
+    ).fetchone()
+    if found is None:
+        raise NoSuchRun(run_id)
+    _add(connection, _Owned(tenant, found[0], run_id, bool(found[1]), now_s), steps, variables, limits)
+    note(connection, now_s, "steps", [(run_id, "")])
+
+
+def put(
+    connection: sqlite3.Connection,
+    tenant: str,
+    variable: NewVariable,
+    now_s: float,
+    keep_s: float,
+    contributor: str,
+    limits: Limits,
+) -> str:
+    """`RunStore.put`."""
+    owned = _Owned(tenant, contributor, None, False, now_s, now_s + keep_s)
+    _give_names_back(connection, tenant, [variable], now_s)
+    known = _named(connection, tenant, variable)
+    if known is not None and (known[1] != "pending" or known[2] is not None):
+        raise VariableExists([variable.name])
+    _hold_room(connection, tenant, added_bytes((), (variable,)), limits)
+    if known is None:
+        try:
+            connection.execute(_INSERT_VARIABLE, _variable_row(owned, variable))
+        except sqlite3.IntegrityError:
+            raise VariableExists([variable.name or variable.id]) from None
+        return variable.id
+    id: str = known[0]
+    if variable.value is not None:
+        connection.execute(
+            "UPDATE variables SET state = 'ready', value = :value, is_list = :is_list, size_bytes = :size,"
+            " contributor = :contributor, ended_at_s = :now, expires_at_s = :expires WHERE id = :id",
+            _variable_row(owned, variable) | {"id": id},
+        )
+        note(connection, now_s, "variable", [("", id)])
+    return id
+
+
+def live_runs(connection: sqlite3.Connection, tenant: str) -> int:
+    """How many of a tenant's runs go on."""
+    row: tuple[int] = connection.execute(
+        "SELECT count(*) FROM workflow_runs WHERE tenant = ? AND state = 'running'", (tenant,)
+    ).fetchone()
+    return row[0]
+
+
+def total_bytes(connection: sqlite3.Connection, tenant: str) -> int:
+    """What a tenant's values and bodies take."""
+    row = connection.execute("SELECT total_bytes FROM workflow_bytes WHERE tenant = ?", (tenant,)).fetchone()
+    return 0 if row is None else int(row[0])
+
+
+class _Owned:
+    """Whose what is added is, and when."""
+
+    def __init__(
+        self,
+        tenant: str,
+        contributor: str,
+        run_id: str | None,
+        no_store: bool,
+        now_s: float,
+        expires_at_s: float | None = None,
+    ) -> None:
+        self.tenant, self.contributor, self.run_id = tenant, contributor, run_id
+        self.no_store, self.now_s, self.expires_at_s = no_store, now_s, expires_at_s
+
+
+def _add(
+    connection: sqlite3.Connection,
+    owned: _Owned,
+    steps: Sequence[NewStep],
+    variables: Sequence[NewVariable],
+    limits: Limits,
+) -> None:
+    run_id = owned.run_id
+    assert run_id is not None
+    if not owned.no_store:
+        _hold_room(connection, owned.tenant, added_bytes(steps, variables), limits)
+        _insert_texts(connection, run_id, owned.tenant, [(step.id, step.body) for step in steps if step.body])
+    (first,) = connection.execute(
+        "SELECT coalesce(max(position) + 1, 0) FROM workflow_steps WHERE run_id = ?", (run_id,)
+    ).fetchone()
+    waiting = progress_row(StepProgress(), no_store=False)
+    connection.executemany(
+        _INSERT_STEP,
+        [
+            (
+                *(run_id, step.id, first + place, step.name, step.model),
+                *(mapping_json(step.reads), mapping_json(step.writes), *waiting),
+            )
+            for place, step in enumerate(steps)
+        ],
+    )
+    behind = {owned.contributor, *(step.contributor for step in steps)} - {""}
+    connection.executemany(
+        "INSERT OR IGNORE INTO workflow_contributors (tenant, contributor, run_id) VALUES (?, ?, ?)",
+        [(owned.tenant, contributor, run_id) for contributor in sorted(behind)],
+    )
+    _insert_variables(connection, owned, variables)
+    _note_readers(connection, run_id, steps)
+
+
+def _insert_variables(
+    connection: sqlite3.Connection, owned: _Owned, variables: Sequence[NewVariable]
+) -> None:
+    _give_names_back(connection, owned.tenant, variables, owned.now_s)
+    taken = [
+        variable.name
+        for variable in variables
+        if (known := _named(connection, owned.tenant, variable)) is not None and known[0] != variable.id
+    ]
+    if taken:
+        raise VariableExists(taken)
+    for variable in variables:
+        try:
+            added = connection.execute(_INSERT_VARIABLE + _TAKE_PRODUCER, _variable_row(owned, variable))
+        except sqlite3.IntegrityError:
+            raise VariableExists([variable.name or variable.id]) from None
+        if not added.rowcount:
+            raise VariableExists([variable.name or variable.id])
+
+
+def _named(connection: sqlite3.Connection, tenant: str, variable: NewVariable) -> tuple[Any, ...] | None:
+    """(id, state, run id) of what holds this name."""
+    if not variable.app:
+        return None
+    found: tuple[Any, ...] | None = connection.execute(
+        "SELECT id, state, run_id FROM variables WHERE tenant = ? AND app = ? AND name = ? AND app <> '' AND expired = 0",
+        (tenant, variable.app, variable.name),
+    ).fetchone()
+    return found
+
+
+def _give_names_back(
+    connection: sqlite3.Connection, tenant: str, variables: Sequence[NewVariable], now_s: float
+) -> None:
+    """What is over, and was not deleted yet, holds no name."""
+    connection.executemany(
+        EXPIRE_VARIABLES + " AND v.tenant = :tenant AND v.app = :app AND v.app <> '' AND v.name = :name)",
+        [
+            {"now": now_s, "tenant": tenant, "app": variable.app, "name": variable.name}
+            for variable in variables
+            if variable.app
+        ],
+    )
+
+
+EXPIRE_VARIABLES = (
+    "UPDATE variables SET expired = 1, value = NULL, size_bytes = 0,"  # noqa: S608 - constants
+    " failure = json_remove(failure, '$.message', '$.body')"
+    f" WHERE id IN (SELECT v.id FROM variables v WHERE v.expired = 0 AND v.expires_at_s <= :now AND NOT ({HELD})"
+)
+"""To be gone on with: more conditions on `v`, and a closing bracket."""
+
+
+def _variable_row(owned: _Owned, variable: NewVariable) -> dict[str, Any]:
+    data = None if variable.value is None or owned.no_store else as_bytes(variable.value)
+    return {
+        "id": variable.id,
+        "tenant": owned.tenant,
+        "contributor": owned.contributor,
+        "app": variable.app,
+        "name": variable.name,
+        "run": owned.run_id,
+        "step": variable.step,
+        "state": "pending" if variable.value is None else "ready",
+        "is_list": isinstance(variable.value, tuple),
+        "size": len(data or b""),
+        "now": owned.now_s,
+        "ended": None if variable.value is None else owned.now_s,
+        "expires": owned.expires_at_s,
+        "value": data,
+    }
+
+
+def _insert_texts(
+    connection: sqlite3.Connection, run_id: str, tenant: str, texts: Sequence[tuple[str, bytes]]
+) -> None:
+    connection.executemany(
+        "INSERT INTO workflow_texts (run_id, step, tenant, size_bytes, text) VALUES (?, ?, ?, ?, ?)",
+        [(run_id, step, tenant, len(text), text) for step, text in texts],
+    )
+
+
+def _hold_room(connection: sqlite3.Connection, tenant: str, added: int, limits: Limits) -> None:
+    if limits.max_total_bytes is None or not added:
+        return
+    if total_bytes(connection, tenant) + added > limits.max_total_bytes:
+        raise TooManyBytes(f"values and requests of a tenant may take {limits.max_total_bytes} bytes")
+
+
+def _note_readers(connection: sqlite3.Connection, run_id: str, steps: Sequence[NewStep]) -> None:
+    read = {id for step in steps for id in step.reads.values()}
+    if read:
+        connection.execute(
+            "INSERT OR IGNORE INTO variable_readers (variable_id, run_id) SELECT id, ?1 FROM variables"
+            " WHERE id IN (SELECT value FROM json_each(?2)) AND run_id IS NOT ?1",
+            (run_id, ids_json(sorted(read))),
+        )

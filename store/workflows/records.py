@@ -1,0 +1,350 @@
+"""Frozen rows of runs, steps and variables, and the errors of writing them. Nothing here knows SQL or what a template is.
+
+Times are Unix seconds as the caller's clock has them. Ids are the caller's: 128 random bits, so that one says nothing of
+another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+RunState = Literal["running", "done", "failed", "cancelled"]
+StepState = Literal["waiting", "queued", "running", "done", "failed", "cancelled"]
+VariableState = Literal["pending", "streaming", "ready", "failed", "cancelled"]
+ENDED: frozenset[str] = frozenset(("ready", "failed", "cancelled"))
+"""States of a variable that no write changes any more."""
+Value = str | tuple[str, ...]
+"""A text, or a list of texts."""
+
+
+class VariableExists(Exception):
+    """Names that are taken in their app, or variables that were written already; `names` has them."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        super().__init__(f"already there: {', '.join(names)}")
+        self.names = tuple(names)
+
+
+class IdempotencyConflict(Exception):
+    """The tenant used this idempotency key for another request."""
+
+
+class TooManyRuns(Exception):
+    """The tenant has as many live runs as it may."""
+
+
+class TooManyBytes(Exception):
+    """The tenant's values would take more room than they may."""
+
+
+class NoSuchRun(Exception):
+    """There is no such run of that tenant, or it has ended."""
+
+
+class LeaseLost(Exception):
+    """Another owner carries these runs out, or they were forgotten: nothing of the write was kept."""
+
+    def __init__(self, run_ids: Sequence[str]) -> None:
+        super().__init__(f"not this owner's any more: {', '.join(run_ids)}")
+        self.run_ids = tuple(run_ids)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a tenant may have at once. None is no limit."""
+
+    max_runs: int | None = None
+    """Live runs."""
+    max_total_bytes: int | None = None
+    """Of values and of the bodies of steps, in UTF-8."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunBudget:
+    """What a run may spend; None is no limit."""
+
+    usd: float | None = None
+    tokens: int | None = None
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a run, a step or a variable failed."""
+
+    code: str
+    """As in an error of the API: producer_failed, transform_failed, budget_exceeded... Stays when texts go."""
+    message: str = ""
+    """May quote the client's texts: goes with the values."""
+    status: int = 0
+    """Of the engine's answer; 0 where no engine answered."""
+    chain: tuple[str, ...] = ()
+    """Names of variables, from this one to where the failure began. Stays."""
+    body: Mapping[str, Any] | None = None
+    """The engine's own error object. Goes with the values."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewRun:
+    """A run that is to be carried out."""
+
+    id: str
+    tenant: str
+    created_at_s: float
+    owner: str
+    """Names the process that carries it out, different after every start."""
+    lease_until_s: float
+    """From then on another process may adopt it."""
+    key_id: str = ""
+    contributor: str = ""
+    """As of Example.contributor, so that it goes when its contributor is forgotten."""
+    app: str = ""
+    no_store: bool = False
+    """Neither bodies nor values nor context are written: a restart fails the run."""
+    background: bool = False
+    """Goes on when the client leaves."""
+    gets: Mapping[str, str] = field(default_factory=dict)
+    """Variable id to criteria: latency, ttft or throughput."""
+    budget: RunBudget = RunBudget()
+    keep_values_s: float = 3600.0
+    """How long values live after the run's end."""
+    context: Mapping[str, Any] = field(default_factory=dict)
+    """JSON: what whoever adopts the run needs to ask in the client's name, and no credential. Goes with the values."""
+    idempotency_key: str = ""
+    """Of the tenant; empty for none. Held as long as the run's row."""
+    idempotency_hash: bytes = b""
+    """Of the request: tells a repeat from another request under the same key."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewStep:
+    """One step of a run, as it was asked for."""
+
+    id: str
+    """Unique in its run."""
+    name: str = ""
+    model: str = ""
+    body: bytes = b""
+    """What is asked: the chat body, its transforms. The store does not read it. Goes with the values."""
+    reads: Mapping[str, str] = field(default_factory=dict)
+    """Template name to variable id."""
+    writes: Mapping[str, str] = field(default_factory=dict)
+    """Output name to variable id."""
+    contributor: str = ""
+    """Who asked for it, where that is another than the run's: the whole run is forgotten with them."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepProgress:
+    """How far a step is: what changes. Every field is written anew with each change."""
+
+    state: StepState = "waiting"
+    attempts: int = 0
+    """How often an engine was asked, or was about to be."""
+    rank: str = ""
+    """latency, group or throughput; empty before it is known."""
+    group: str = ""
+    depth: int = 0
+    engine: str = ""
+    replica: str = ""
+    request_id: str = ""
+    """Of its row in the log of requests."""
+    ready_at_s: float | None = None
+    """When its last input was there."""
+    queued_at_s: float | None = None
+    started_at_s: float | None = None
+    """When the engine began (prefill)."""
+    first_at_s: float | None = None
+    """When the first token came (decode)."""
+    ended_at_s: float | None = None
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    completion_tokens: int = 0
+    cost_usd: float = 0.0
+    failure: Failure | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A step and how far it is."""
+
+    run_id: str
+    position: int
+    plan: NewStep
+    progress: StepProgress
+
+
+@dataclass(frozen=True, slots=True)
+class NewVariable:
+    """A variable that is declared, or set at once where `value` is given.
+
+    One whose id is there already, of the same tenant and name, pending and without a producer, gets this producer.
+    """
+
+    id: str
+    name: str = ""
+    app: str = ""
+    """Names are unique within tenant and app; without an app there is no look-up by name."""
+    step: str = ""
+    """The step that produces it, in the run that it is begun with; empty: nobody does, it is set."""
+    value: Value | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A variable. Written once: what has ended does not change any more."""
+
+    id: str
+    tenant: str
+    app: str
+    name: str
+    run_id: str
+    """Empty: it was declared or set by itself."""
+    step: str
+    state: VariableState
+    value: Value | None
+    """None unless ready; also None when its run is not stored."""
+    failure: Failure | None
+    attempt: int
+    """How often its text began anew because a process died: what was read of an earlier attempt does not count."""
+    size_bytes: int
+    created_at_s: float
+    ended_at_s: float | None
+    expires_at_s: float | None
+    """None while its run goes on."""
+
+
+@dataclass(frozen=True, slots=True)
+class VariableEnd:
+    """How a variable ended."""
+
+    id: str
+    state: VariableState
+    value: Value | None = None
+    failure: Failure | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunEnd:
+    """How a run ended. What had not ended of it must be ended in the same change."""
+
+    state: RunState
+    at_s: float
+    failure: Failure | None = None
+    critical_path: tuple[str, ...] = ()
+    """Step ids."""
+    round_trips_saved: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RunChange:
+    """What happened to one run, written in one transaction: a step is never done without its values being there."""
+
+    run_id: str
+    at_s: float
+    steps: Mapping[str, StepProgress] = field(default_factory=dict)
+    streaming: Sequence[str] = ()
+    """Variables of which the first text came."""
+    variables: Sequence[VariableEnd] = ()
+    end: RunEnd | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run."""
+
+    id: str
+    tenant: str
+    key_id: str
+    contributor: str
+    app: str
+    state: RunState
+    owner: str
+    lease_until_s: float
+    no_store: bool
+    background: bool
+    gets: Mapping[str, str]
+    budget: RunBudget
+    keep_values_s: float
+    context: Mapping[str, Any]
+    """Empty once its values are gone."""
+    cancel_asked: bool
+    adoptions: int
+    """How often another process took it over."""
+    created_at_s: float
+    ended_at_s: float | None
+    expires_at_s: float | None
+    """When its values go."""
+    failure: Failure | None
+    critical_path: tuple[str, ...]
+    round_trips_saved: int
+
+
+@dataclass(frozen=True, slots=True)
+class WholeRun:
+    """A run with its steps in their order and its variables, ended or not, expired ones without a value."""
+
+    run: Run
+    steps: tuple[Step, ...]
+    variables: tuple[Variable, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RunSummary:
+    """A run in a list."""
+
+    run: Run
+    steps: Mapping[str, int]
+    """How many are in which state."""
+    prompt_tokens: int
+    cached_tokens: int
+    completion_tokens: int
+    cost_usd: float
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """What became of `begin`."""
+
+    run_id: str
+    repeated: bool
+    """The idempotency key was used before: this is the run of then, and nothing was written."""
+
+
+@dataclass(frozen=True, slots=True)
+class TenantUse:
+    """What a tenant has at the moment."""
+
+    live_runs: int
+    total_bytes: int
+
+
+ChangeKind = Literal["variable", "run", "steps", "get", "cancel"]
+"""variable: it ended, its text grew, or it is gone. run: it began, ended or has another owner. steps: it was extended.
+get: somebody waits for a variable. cancel: a run is to stop, or is forgotten."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One line of what happened in any process."""
+
+    kind: ChangeKind
+    run_id: str
+    variable_id: str
+    criteria: str = ""
+    """Of a get."""
+    stream: bool = False
+    """Of a get: whether its text is wanted as it comes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What happened since a place in the log of changes."""
+
+    place: int
+    """To go on from."""
+    missed: bool
+    """The log was cut after the place asked for: read anew what is waited for."""
+    changes: tuple[Change, ...]

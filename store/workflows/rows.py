@@ -1,0 +1,137 @@
+"""Rows of the tables of runs as values, and back."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, fields
+from operator import attrgetter
+from typing import Any
+
+import orjson
+
+from store.workflows.records import (
+    Change,
+    ChangeKind,
+    Failure,
+    NewStep,
+    Run,
+    RunBudget,
+    Step,
+    StepProgress,
+    Variable,
+)
+from store.workflows.values import as_value, without_texts
+
+RUN = (
+    "SELECT r.id, r.tenant, r.key_id, r.contributor, r.app, r.state, r.owner, r.lease_until_s, r.no_store, r.background,"
+    " r.gets, r.budget_usd, r.budget_tokens, r.budget_s, r.keep_values_s, r.cancel_asked, r.adoptions, r.created_at_s,"
+    " r.ended_at_s, r.expires_at_s, r.failure, r.critical_path, r.round_trips_saved,"
+    " (SELECT t.text FROM workflow_texts t WHERE t.run_id = r.id AND t.step = '') FROM workflow_runs r"
+)
+PROGRESS = (
+    "state, attempts, rank, task_group, depth, engine, replica, request_id, ready_at_s, queued_at_s, started_at_s,"
+    " first_at_s, ended_at_s, prompt_tokens, cached_tokens, completion_tokens, cost_usd, failure"
+)
+"""The columns of a step's progress, in the order of StepProgress."""
+_plain_progress = attrgetter(*(field.name for field in fields(StepProgress) if field.name != "failure"))
+STEP = (
+    f"SELECT s.run_id, s.position, s.step, s.name, s.model, t.text, s.reads, s.writes, {PROGRESS}"  # noqa: S608 - constants
+    " FROM workflow_steps s LEFT JOIN workflow_texts t ON t.run_id = s.run_id AND t.step = s.step"
+)
+VARIABLE = (
+    "SELECT v.id, v.tenant, v.app, v.name, v.run_id, v.step, v.state, v.value, v.is_list, v.failure, v.attempt,"
+    " v.size_bytes, v.created_at_s, v.ended_at_s, v.expires_at_s FROM variables v"
+)
+HELD = (
+    "v.expired = 0 AND (v.expires_at_s IS NULL OR v.expires_at_s > :now"
+    " OR EXISTS (SELECT 1 FROM variable_readers h WHERE h.variable_id = v.id))"
+)
+"""What has not expired at `:now`."""
+
+
+def as_run(row: Sequence[Any]) -> Run:
+    """A row of `RUN`."""
+    *asked, no_store, background, gets, usd, tokens, seconds, keep_s, cancel_asked, adoptions = row[:17]
+    created_at_s, ended_at_s, expires_at_s, failure, critical_path, saved, context = row[17:]
+    columns: list[Any] = [
+        *asked,
+        *(bool(no_store), bool(background), json.loads(gets), RunBudget(usd, tokens, seconds), keep_s),
+        *(json.loads(context) if context else {}, bool(cancel_asked), adoptions),
+        *(created_at_s, ended_at_s, expires_at_s, as_failure(failure)),
+        *(tuple(json.loads(critical_path)), saved),
+    ]
+    return Run(*columns)
+
+
+def as_step(row: Sequence[Any]) -> Step:
+    """A row of `STEP`."""
+    run_id, position, step, name, model, text, reads, writes, *progress, failure = row
+    plan = NewStep(step, name, model, text or b"", json.loads(reads), json.loads(writes))
+    columns: list[Any] = [*progress, as_failure(failure)]
+    return Step(run_id, position, plan, StepProgress(*columns))
+
+
+def as_variable(row: Sequence[Any]) -> Variable:
+    """A row of `VARIABLE`."""
+    id, tenant, app, name, run_id, step, state, value, is_list, failure, *rest = row
+    return Variable(
+        *(id, tenant, app, name, run_id or "", step, state),
+        None if value is None else as_value(value, bool(is_list)),
+        as_failure(failure),
+        *rest,
+    )
+
+
+def progress_row(progress: StepProgress, *, no_store: bool) -> tuple[Any, ...]:
+    """The values of `PROGRESS`."""
+    return (*_plain_progress(progress), failure_json(progress.failure, no_store=no_store))
+
+
+def failure_json(failure: Failure | None, *, no_store: bool) -> str | None:
+    """A failure as JSON, without what may quote a text where nothing may be stored."""
+    kept = without_texts(failure) if no_store else failure
+    return None if kept is None else json.dumps(asdict(kept))
+
+
+def as_failure(text: str | None) -> Failure | None:
+    """What `failure_json` was given; what has expired of it is empty."""
+    if text is None:
+        return None
+    told = json.loads(text)
+    return Failure(
+        told["code"], told.get("message", ""), told["status"], tuple(told["chain"]), told.get("body")
+    )
+
+
+def as_change(row: Sequence[Any]) -> Change:
+    """A row of the log of changes, without its place."""
+    kind, run_id, variable_id, criteria, stream = row
+    return Change(kind, run_id, variable_id, criteria, bool(stream))
+
+
+def note(
+    connection: sqlite3.Connection,
+    at_s: float,
+    kind: ChangeKind,
+    lines: Iterable[tuple[str, str]],
+    *,
+    criteria: str = "",
+    stream: bool = False,
+) -> None:
+    """Add lines of (run id, variable id) to the log of changes."""
+    connection.executemany(
+        "INSERT INTO workflow_changes (at_s, kind, run_id, variable_id, criteria, stream) VALUES (?, ?, ?, ?, ?, ?)",
+        [(at_s, kind, run_id, variable_id, criteria, stream) for run_id, variable_id in lines],
+    )
+
+
+def ids_json(ids: Iterable[str]) -> str:
+    """For `IN (SELECT value FROM json_each(?))`."""
+    return orjson.dumps(list(ids)).decode()
+
+
+def mapping_json(mapping: Mapping[str, str]) -> str:
+    """Names and ids as a JSON object."""
+    return orjson.dumps(dict(mapping)).decode()

@@ -1,0 +1,332 @@
+"""Runs of applications in the database: `RunStore`, shared by every process of the data folder."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from functools import partial
+from typing import get_args
+
+from store.sqlite.database import Database
+from store.workflows import beginning, going, going_on
+from store.workflows.records import (
+    Begun,
+    Changes,
+    Limits,
+    NewRun,
+    NewStep,
+    NewVariable,
+    RunChange,
+    RunState,
+    RunSummary,
+    TenantUse,
+    Variable,
+    WholeRun,
+)
+from store.workflows.rows import HELD, RUN, STEP, VARIABLE, as_change, as_run, as_step, as_variable, ids_json
+from store.workflows.run_store import NO_LIMITS
+from store.workflows.values import as_value
+
+
+class WorkflowRuns:
+    """Runs, steps, variables, leases, and the log of changes: see `RunStore` for what each does."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    # ---- a run's life
+
+    def begin(
+        self,
+        run: NewRun,
+        steps: Sequence[NewStep],
+        variables: Sequence[NewVariable],
+        limits: Limits = NO_LIMITS,
+    ) -> Future[Begun]:
+        """Keep a run with all its steps and variables, or nothing of it."""
+        return self._db.write(
+            partial(beginning.begin, run=run, steps=steps, variables=variables, limits=limits)
+        )
+
+    def extend(
+        self,
+        tenant: str,
+        run_id: str,
+        steps: Sequence[NewStep],
+        variables: Sequence[NewVariable],
+        *,
+        now_s: float,
+        limits: Limits = NO_LIMITS,
+    ) -> Future[None]:
+        """Add steps to a live run, whoever owns it."""
+        return self._db.write(
+            lambda connection: beginning.extend(connection, tenant, run_id, steps, variables, now_s, limits)
+        )
+
+    def save(self, owner: str, changes: Sequence[RunChange]) -> Future[None]:
+        """Write what happened to runs, all in one transaction."""
+        return self._db.write(lambda connection: going_on.save(connection, owner, changes))
+
+    def append(self, owner: str, variable_id: str, offset: int, text: str) -> Future[None]:
+        """Add to the text of a streaming variable."""
+        at_s = time.time()
+        return self._db.write(
+            lambda connection: going_on.append(connection, owner, variable_id, offset, text, at_s)
+        )
+
+    def renew(self, owner: str, run_ids: Sequence[str], until_s: float) -> Future[frozenset[str]]:
+        """Hold on to runs until then; gives those that are still this owner's."""
+        return self._db.write(lambda connection: going_on.renew(connection, owner, run_ids, until_s))
+
+    def adopt(self, owner: str, *, now_s: float, until_s: float, limit: int = 100) -> Future[tuple[str, ...]]:
+        """Take over live runs whose lease is over; gives their ids."""
+        orphaned = (
+            self._db.read()
+            .execute(
+                "SELECT 1 FROM workflow_runs WHERE state = 'running' AND lease_until_s < ? LIMIT 1", (now_s,)
+            )
+            .fetchone()
+        )
+        if orphaned is None:
+            nothing: Future[tuple[str, ...]] = Future()
+            nothing.set_result(())
+            return nothing
+        return self._db.write(lambda connection: going_on.adopt(connection, owner, now_s, until_s, limit))
+
+    def request_cancel(self, tenant: str, run_id: str, *, now_s: float) -> Future[bool]:
+        """Have a live run's owner cancel it."""
+        return self._db.write(lambda connection: going_on.request_cancel(connection, tenant, run_id, now_s))
+
+    # ---- variables
+
+    def put(
+        self,
+        tenant: str,
+        variable: NewVariable,
+        *,
+        now_s: float,
+        keep_s: float,
+        contributor: str = "",
+        limits: Limits = NO_LIMITS,
+    ) -> Future[str]:
+        """Declare or set a variable that no step produces; gives its id."""
+        return self._db.write(
+            lambda connection: beginning.put(connection, tenant, variable, now_s, keep_s, contributor, limits)
+        )
+
+    def note_get(
+        self, tenant: str, variable_id: str, criteria: str, *, stream: bool, now_s: float
+    ) -> Future[None]:
+        """Tell the variable's owner that somebody waits for it."""
+        return self._db.write(
+            lambda connection: going_on.note_get(connection, tenant, variable_id, criteria, stream, now_s)
+        )
+
+    def variable(self, tenant: str, variable_id: str, *, now_s: float) -> Variable | None:
+        """One variable, or None where it is absent, another tenant's or expired."""
+        return self.variables(tenant, [variable_id], now_s=now_s).get(variable_id)
+
+    def variables(self, tenant: str, variable_ids: Sequence[str], *, now_s: float) -> dict[str, Variable]:
+        """Those of them that are there, by id."""
+        rows = self._db.read().execute(
+            _BY_ID,
+            {"ids": ids_json(variable_ids), "tenant": tenant, "now": now_s},
+        )
+        return {row[0]: as_variable(row) for row in rows.fetchall()}
+
+    def named(self, tenant: str, app: str, names: Sequence[str], *, now_s: float) -> dict[str, Variable]:
+        """Variables of an app by name; those that are not there are left out."""
+        rows = self._db.read().execute(
+            _BY_NAME,
+            {"tenant": tenant, "app": app, "names": ids_json(names), "now": now_s},
+        )
+        return {found.name: found for row in rows.fetchall() for found in [as_variable(row)]}
+
+    def text(self, tenant: str, variable_id: str, after: int = 0) -> str:
+        """What is kept of a streaming variable's text from `after` characters on."""
+        rows = (
+            self._db.read()
+            .execute(
+                "SELECT p.start, p.text FROM variables v JOIN variable_pieces p ON p.variable_id = v.id"
+                " WHERE v.id = :id AND v.tenant = :tenant AND p.start >= coalesce((SELECT max(q.start)"
+                " FROM variable_pieces q WHERE q.variable_id = :id AND q.start <= :after), 0) ORDER BY p.start",
+                {"id": variable_id, "tenant": tenant, "after": after},
+            )
+            .fetchall()
+        )
+        told = "".join(str(as_value(text, False)) for _, text in rows)
+        return told[max(0, after - rows[0][0]) :] if rows else ""
+
+    # ---- what others did
+
+    def place(self) -> int:
+        """The last place in the log of changes."""
+        row: tuple[int] = (
+            self._db.read().execute("SELECT coalesce(max(place), 0) FROM workflow_changes").fetchone()
+        )
+        return row[0]
+
+    def changes(self, after: int, limit: int = 1000) -> Changes:
+        """What happened in any process after that place, in order."""
+        read = self._db.read()
+        rows = read.execute(
+            "SELECT place, kind, run_id, variable_id, criteria, stream FROM workflow_changes WHERE place > ?"
+            " ORDER BY place LIMIT ?",
+            (after, limit),
+        ).fetchall()
+        if not rows:
+            return Changes(after, False, ())
+        return Changes(rows[-1][0], rows[0][0] > after + 1, tuple(as_change(row[1:]) for row in rows))
+
+    def version(self) -> bytes | int:
+        """Differs from the last one seen whenever anybody may have written."""
+        return self._db.data_version()
+
+    # ---- runs
+
+    def run(self, run_id: str, tenant: str | None = None) -> WholeRun | None:
+        """One run with everything; None where it is absent, or another's than the tenant named."""
+        read = self._db.read()
+        found = read.execute(RUN + " WHERE r.id = ?", (run_id,)).fetchone()
+        if found is None or (tenant is not None and found[1] != tenant):
+            return None
+        steps = read.execute(STEP + " WHERE s.run_id = ? ORDER BY s.position", (run_id,)).fetchall()
+        variables = read.execute(VARIABLE + " WHERE v.run_id = ? ORDER BY v.rowid", (run_id,)).fetchall()
+        return WholeRun(
+            as_run(found), tuple(as_step(row) for row in steps), tuple(as_variable(row) for row in variables)
+        )
+
+    def live_run(self, tenant: str, app: str) -> str | None:
+        """The id of the app's latest live run, or None."""
+        row = (
+            self._db.read()
+            .execute(
+                "SELECT id FROM workflow_runs WHERE tenant = ? AND app = ? AND app <> '' AND state = 'running'"
+                " ORDER BY created_at_s DESC, id DESC LIMIT 1",
+                (tenant, app),
+            )
+            .fetchone()
+        )
+        return None if row is None else row[0]
+
+    def runs(
+        self,
+        *,
+        tenant: str | None = None,
+        app: str | None = None,
+        states: Sequence[RunState] = (),
+        before: tuple[float, str] | None = None,
+        limit: int = 50,
+    ) -> list[RunSummary]:
+        """The latest runs, newest first."""
+        conditions = {
+            "r.tenant = :tenant": tenant is not None,
+            "r.app = :app AND r.app <> ''": app is not None,
+            "r.state = :state": len(states) == 1,
+            "r.state IN (SELECT value FROM json_each(:states))": len(states) > 1,
+            "(r.created_at_s, r.id) < (:before_s, :before_id)": before is not None,
+        }
+        where = " AND ".join(text for text, wanted in conditions.items() if wanted) or "TRUE"
+        read = self._db.read()
+        rows = read.execute(
+            f"{RUN} WHERE {where} ORDER BY r.created_at_s DESC, r.id DESC LIMIT :limit",
+            {
+                "tenant": tenant,
+                "app": app,
+                "state": states[0] if states else None,
+                "states": ids_json(states),
+                "before_s": before[0] if before else None,
+                "before_id": before[1] if before else None,
+                "limit": limit,
+            },
+        ).fetchall()
+        sums = read.execute(
+            "SELECT run_id, state, count(*), sum(prompt_tokens), sum(cached_tokens), sum(completion_tokens),"
+            " sum(cost_usd) FROM workflow_steps WHERE run_id IN (SELECT value FROM json_each(?))"
+            " GROUP BY run_id, state",
+            (ids_json(row[0] for row in rows),),
+        ).fetchall()
+        return [
+            RunSummary(
+                as_run(row),
+                {state: count for _, state, count, *_ in own},
+                *(sum(each[place] for each in own) for place in (3, 4, 5, 6)),
+            )
+            for row in rows
+            for own in [[each for each in sums if each[0] == row[0]]]
+        ]
+
+    def counts(self, *, since_s: float = 0.0, tenant: str | None = None) -> Mapping[RunState, int]:
+        """How many runs that began since then are in which state."""
+        read = self._db.read()
+        states: tuple[RunState, ...] = get_args(RunState)
+        # By an index each; one statement for all of them would read every run.
+        counted: dict[RunState, int] = {
+            state: read.execute(_COUNT, {"state": state, "since": since_s, "tenant": tenant}).fetchone()[0]
+            for state in states
+        }
+        return {state: count for state, count in counted.items() if count}
+
+    def use(self, tenant: str) -> TenantUse:
+        """What the tenant has at the moment."""
+        read = self._db.read()
+        return TenantUse(beginning.live_runs(read, tenant), beginning.total_bytes(read, tenant))
+
+    # ---- away
+
+    def forget_run(self, tenant: str, run_id: str, *, now_s: float) -> Future[bool]:
+        """Delete a run, cancelling it where it goes on."""
+        return self._db.write(
+            lambda connection: going.forget_run(connection, tenant, run_id, now_s), after=self._scrub
+        )
+
+    def forget_app(self, tenant: str, app: str, *, now_s: float) -> Future[int]:
+        """Cancel and delete an app's runs, and its variables."""
+        return self._forget("tenant = ? AND app = ? AND app <> ''", (tenant, app), now_s)
+
+    def forget_tenant(self, tenant: str) -> Future[int]:
+        """Cancel and delete everything of a tenant."""
+        return self._forget("tenant = ?", (tenant,), time.time())
+
+    def forget_contributor(self, tenant: str, contributor: str) -> Future[int]:
+        """Cancel and delete every run with a step of one contributor, and what they set."""
+        if not contributor:
+            raise ValueError("an empty contributor is nobody: name one, or forget the tenant")
+        return self._forget(
+            "tenant = ?1 AND contributor = ?2 AND contributor <> ''",
+            (tenant, contributor),
+            time.time(),
+            runs="id IN (SELECT run_id FROM workflow_contributors WHERE tenant = ?1 AND contributor = ?2)",
+        )
+
+    def expire(self, now_s: float, limit: int = 500) -> Future[int]:
+        """Delete values, bodies and contexts whose time is over, and old lines of the log of changes."""
+        return self._db.write(lambda connection: going.expire(connection, now_s, limit), after=self._scrub)
+
+    def trim(self, before_s: float, limit: int = 500) -> Future[int]:
+        """Delete runs that ended before then."""
+        return self._db.write(lambda connection: going.trim(connection, before_s, limit))
+
+    def _forget(
+        self, which: str, values: tuple[str, ...], now_s: float, *, runs: str | None = None
+    ) -> Future[int]:
+        return self._db.write(
+            lambda connection: going.forget(connection, runs or which, which, values, now_s),
+            after=self._scrub,
+        )
+
+    def _scrub(self, deleted: int) -> None:
+        if deleted:
+            self._db.scrub_soon()
+
+
+_COUNT = (
+    "SELECT count(*) FROM workflow_runs WHERE state = :state AND created_at_s >= :since"
+    " AND (:tenant IS NULL OR tenant = :tenant)"
+)
+_BY_ID = f"{VARIABLE} WHERE v.id IN (SELECT value FROM json_each(:ids)) AND v.tenant = :tenant AND {HELD}"  # noqa: S608
+_BY_NAME = (
+    f"{VARIABLE} WHERE v.tenant = :tenant AND v.app = :app AND v.app <> ''"  # noqa: S608 - constants
+    f" AND v.name IN (SELECT value FROM json_each(:names)) AND {HELD}"
+)

@@ -1,0 +1,225 @@
+"""The executor of runs: what is asked, when, how often, and what becomes of it."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engines.placement import Rank
+from gateway.runs.caller import Caller
+from gateway.runs.leases import Leases
+from gateway.runs.live import LiveRun
+from gateway.runs.runs import NewGraph, Runs
+from router.asked import Controls
+from store.workflows.memory import MemoryRuns
+from tests.gateway.runs.carried_out import KNOBS, TENANT, Engine, begun, body, runs_over, values
+from workflows.graph import build
+from workflows.submitted import Limits, read_run
+
+
+async def test_each_step_is_asked_once_and_not_before_its_inputs() -> None:
+    engine = Engine()
+    async with runs_over(engine) as runs:
+        run, _ = await begun(runs, body(("C {{b}}", "c"), ("B {{a}}", "b"), ("A", "a")))
+        assert await values(run) == {"c": "<C <B <A>>>", "b": "<B <A>>", "a": "<A>"}
+    assert engine.prompts == ["A", "B <A>", "C <B <A>>"]
+
+
+async def test_a_step_is_asked_as_a_stream_with_its_usage_and_its_place() -> None:
+    engine = Engine()
+    async with runs_over(engine) as runs:
+        run, _ = await begun(
+            runs, body(("A", "a"), ("B", "b"), ("C {{a}} {{b}}", "c"), ("D", "d"), get={"c": "latency"})
+        )
+        await values(run)
+    assert all(asked.chat.stream and asked.chat.include_usage for asked in engine.asked)
+    ranks = {str(a.chat.messages[-1]["content"])[0]: a.placement.rank for a in engine.asked if a.placement}
+    assert ranks == {"A": Rank.GROUP, "B": Rank.GROUP, "C": Rank.LATENCY, "D": Rank.THROUGHPUT}
+    last = engine.asked[-1].placement
+    assert last is not None and last.run == run.id and last.depth == 1
+    assert last.boundaries == ((0, 2), (0, 5), (0, 6))
+    assert run.spent.tokens == 28
+
+
+async def test_a_failure_fails_what_depends_on_it_and_nothing_else() -> None:
+    for word, code in (("refuse", "step_failed"), ("break", "upstream_connection_failed")):
+        engine = Engine()
+        async with runs_over(engine) as runs:
+            run, built = await begun(runs, body((word, "a"), ("B {{a}}", "b"), ("C", "c")))
+            assert await values(run) == {"a": None, "b": None, "c": "<C>"}
+            failure = run.cells[built.variables["a"]].failure
+            assert failure is not None and failure.code == code
+        assert sorted(engine.prompts) == ["C", word]
+
+
+async def test_an_answer_that_is_too_large_is_broken_off() -> None:
+    engine = Engine()
+    async with runs_over(engine) as runs:
+        run, built = await begun(runs, body(("x" * (KNOBS.max_value_bytes + 1), "a")))
+        await values(run)
+        failure = run.cells[built.variables["a"]].failure
+    assert failure is not None and failure.code == "value_too_large"
+
+
+async def test_cancelling_stops_what_is_asked() -> None:
+    engine = Engine(pause_s=60)
+    async with runs_over(engine) as runs:
+        run, _ = await begun(runs, body(("A", "a"), ("B {{a}}", "b")))
+        while not engine.under_way:
+            await asyncio.sleep(0)
+        runs.cancel(run)
+        assert await values(run) == {"a": None, "b": None}
+        while engine.under_way:
+            await asyncio.sleep(0)
+    assert engine.prompts == ["A"]
+
+
+async def test_a_thousand_steps() -> None:
+    engine = Engine()
+    async with runs_over(engine) as runs:
+        reduce = " ".join(f"{{{{v{i}}}}}" for i in range(999))
+        run, _ = await begun(runs, body(*((f"{i}", f"v{i}") for i in range(999)), (reduce, "all")))
+        assert (await values(run))["all"] is not None
+    assert len(engine.asked) == 1000
+
+
+async def test_a_run_of_a_process_that_ended_is_carried_on() -> None:
+    store, first, second = MemoryRuns(), Engine(), Engine()
+    dead = Runs(first.answer, store, KNOBS, shared=False, owner="dead")
+    # Of the first process: one step has ended, one is being asked, and nothing more ever happens.
+    run, built = await begun(dead, body(("A", "a"), ("B {{a}}", "b"), ("C {{b}}", "c")))
+    await run.cells[built.variables["a"]].until_ended(kept=True)
+    first.pause_s = 3600
+    while len(first.asked) < 2:
+        await asyncio.sleep(0)
+    for task in list(run.tasks.values()):
+        task.cancel()
+    run.lost = True
+    async with runs_over(second, store, shared=True, owner="other") as other:
+        cell = other.find(TENANT, built.variables["c"])
+        assert cell is not None
+        async with asyncio.timeout(30):
+            await cell.until_ended(kept=True)
+        assert cell.value == "<C <B <A>>>"
+        whole = store.run(run.id)
+        assert whole is not None and whole.run.adoptions == 1
+        assert {step.plan.name: step.progress.attempts for step in whole.steps} == {"a": 1, "b": 2, "c": 1}
+    assert second.prompts == ["B <A>", "C <B <A>>"]
+    await dead.aclose(grace_s=0)
+
+
+async def test_a_run_that_another_process_took_is_let_go() -> None:
+    store, engine = MemoryRuns(), Engine(pause_s=3600)
+    async with runs_over(engine, store, owner="late") as late:
+        run, _ = await begun(late, body(("A", "a")))
+        store.adopt(
+            "other", now_s=run.created_at_s + 10 * KNOBS.lease_s, until_s=run.created_at_s + 100
+        ).result()
+        await Leases(late)._renew()
+        assert run.lost and run.id not in late.live
+        while engine.under_way:
+            await asyncio.sleep(0)
+        whole = store.run(run.id)
+        assert whole is not None and whole.run.owner == "other" and whole.run.state == "running"
+
+
+async def test_an_executor_that_is_closed_hands_its_runs_over() -> None:
+    store = MemoryRuns()
+    async with runs_over(Engine(pause_s=3600), store, shared=True, owner="leaves") as leaves:
+        run, built = await begun(leaves, body(("A", "a")))
+        await asyncio.sleep(0.01)
+    async with runs_over(Engine(), store, shared=True, owner="stays") as stays:
+        cell = stays.find(TENANT, built.variables["a"])
+        assert cell is not None
+        async with asyncio.timeout(30):
+            await cell.until_ended(kept=True)
+        assert cell.value == "<A>"
+    assert run.id
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> tuple[list[tuple[str, list[int]]], list[float], int | None]:
+    """Steps with the steps they read, how long each answer takes, and after which answer the run is cancelled, if at all."""
+    count = draw(st.integers(1, 12))
+    steps = []
+    for i in range(count):
+        reads = sorted(draw(st.sets(st.integers(0, i - 1), max_size=3))) if i else []
+        steps.append((draw(st.sampled_from(["ok", "ok", "ok", "refuse", "break"])), reads))
+    pauses = draw(st.lists(st.sampled_from([0.0, 0.0, 0.001, 0.003]), min_size=count, max_size=count))
+    return steps, pauses, draw(st.one_of(st.none(), st.integers(0, count)))
+
+
+@settings(max_examples=50, deadline=None)
+@given(histories(), st.randoms())
+def test_whatever_happens_every_run_ends_and_nothing_is_asked_twice_or_early(
+    history: tuple[list[tuple[str, list[int]]], list[float], int | None], random: Any
+) -> None:
+    steps, pauses, cancelled_after = history
+
+    class Uneven(Engine):
+        async def answer(self, asked: Any, send: Any) -> Any:
+            number = str(asked.chat.messages[-1]["content"]).split(":")[0]
+            await asyncio.sleep(pauses[int(number)] if number.isdigit() else 0.0)
+            return await super().answer(asked, send)
+
+    async def happen() -> None:
+        engine = Uneven()
+        async with runs_over(engine) as runs, asyncio.timeout(60):
+            asked = [
+                (f"{i}:{word} {' '.join(f'{{{{v{r}}}}}' for r in reads)}", f"v{i}")
+                for i, (word, reads) in enumerate(steps)
+            ]
+            random.shuffle(asked)
+            run, built = await begun(runs, body(*asked))
+            other, _ = await begun(runs, body(("theirs", "v0")), tenant="bob")
+            if cancelled_after is not None:
+                while len(engine.asked) < cancelled_after and run.ended is None:
+                    await asyncio.sleep(0)
+                runs.cancel(run)
+            got = await values(run)
+            assert (await values(other)) == {"v0": "<theirs>"}
+            assert run.ended is not None and run.id not in runs.live
+            assert set(engine.counts.values()) <= {1}
+            fine = {
+                i for i in range(len(steps)) if all(steps[j][0] == "ok" for j in ancestors(steps, i) | {i})
+            }
+            if cancelled_after is None:
+                assert {name for name, value in got.items() if value is not None} == {f"v{i}" for i in fine}
+            for prompt in engine.prompts:
+                if prompt != "theirs":
+                    number = int(prompt.split(":")[0])
+                    assert "{{" not in prompt and prompt.count("<") >= len(steps[number][1])
+            for id in built.variables.values():
+                assert runs.find("bob", id) is None
+
+    asyncio.run(happen())
+
+
+def ancestors(steps: list[tuple[str, list[int]]], of: int) -> set[int]:
+    found: set[int] = set()
+    left = list(steps[of][1])
+    while left:
+        step = left.pop()
+        if step not in found:
+            found.add(step)
+            left += steps[step][1]
+    return found
+
+
+async def test_values_that_are_in_memory_only_have_their_bound() -> None:
+    engine = Engine()
+    async with runs_over(engine) as runs:
+        runs.knobs = replace(KNOBS, max_total_bytes=30)
+        made = []
+        for i in range(4):
+            built = build(read_run(body((f"ten bytes {i}", "a")), Limits(1000, 1000)), {})
+            caller = Caller(TENANT, controls=Controls(no_store=True))
+            run = await runs.begin(NewGraph(caller, tuple(built.graph.steps.values())))
+            assert isinstance(run, LiveRun)
+            await values(run)
+            made.append(run.id)
+        assert [id in runs.live for id in made] == [False, False, True, True]

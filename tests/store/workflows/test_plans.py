@@ -1,0 +1,95 @@
+"""However many runs are kept, no operation on them reads them all: every statement goes by an index."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from store import Store
+from store.sqlite import database
+from store.workflows.records import NewVariable
+from tests.admin.runs_kept import failed, going_on, map_reduce
+
+UNBOUNDED = re.compile(
+    r"^SCAN (?!json_each|.*USING (?:COVERING )?INDEX)"
+    r"(?:workflow_\w+|variables|variable_\w+|[rsvthpq])\b"
+)
+"""A scan by an index is an order, and ends with its LIMIT."""
+NOT_EXPLAINED = re.compile(r"^(?:BEGIN|COMMIT|ROLLBACK|SAVEPOINT|RELEASE|PRAGMA|--)", re.IGNORECASE)
+
+
+@pytest.fixture
+def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Every statement from now on, of readers and of the writer."""
+    statements: list[str] = []
+    opening, connecting = database._open_to_read, sqlite3.connect
+
+    def reader(path: Path) -> sqlite3.Connection:
+        connection = opening(path)
+        connection.set_trace_callback(statements.append)
+        return connection
+
+    def writer(*arguments: object, **options: object) -> sqlite3.Connection:
+        connection: sqlite3.Connection = connecting(*arguments, **options)  # type: ignore[call-overload]
+        connection.set_trace_callback(statements.append)
+        return connection
+
+    monkeypatch.setattr(database, "_open_to_read", reader)
+    monkeypatch.setattr(database.sqlite3, "connect", writer)
+    return statements
+
+
+def test_every_statement_goes_by_an_index(tmp_path: Path, said: list[str]) -> None:
+    store = Store.open(tmp_path)
+    said.clear()
+    runs, tenant = store.runs, "t1"
+    map_reduce(store, "run_1", 1000.0)
+    failed(store, "run_2", 1001.0)
+    going_on(store, "run_3", 1002.0)
+    variable = NewVariable("var_x", "x", "papers", value="text")
+    operations: list[Callable[[], object]] = [
+        lambda: runs.put(tenant, variable, now_s=1003.0, keep_s=9, contributor="k/u").result(30),
+        lambda: runs.append("w1", "run_3-1", 0, "text").result(30),
+        lambda: runs.text(tenant, "run_3-1", 2),
+        lambda: runs.note_get(tenant, "run_3-2", "ttft", stream=True, now_s=1003.0).result(30),
+        lambda: runs.renew("w1", ["run_3"], 1004.0).result(30),
+        lambda: runs.adopt("w2", now_s=1005.0, until_s=1006.0).result(30),
+        lambda: runs.request_cancel(tenant, "run_3", now_s=1005.0).result(30),
+        lambda: runs.variables(tenant, ["run_1-text", "var_x"], now_s=1003.0),
+        lambda: runs.named(tenant, "papers", ["text", "x"], now_s=1003.0),
+        lambda: runs.changes(runs.place() - 2),
+        lambda: runs.run("run_1", tenant),
+        lambda: runs.live_run(tenant, "papers"),
+        lambda: runs.runs(limit=2),
+        lambda: runs.runs(tenant=tenant, before=(1002.0, "run_3")),
+        lambda: runs.runs(app="papers"),
+        lambda: runs.runs(states=["failed"]),
+        lambda: runs.counts(since_s=1000.0),
+        lambda: runs.use(tenant),
+        lambda: runs.forget_run(tenant, "run_2", now_s=1006.0).result(30),
+        lambda: runs.expire(9000.0).result(30),
+        lambda: runs.trim(9000.0).result(30),
+        lambda: runs.forget_contributor(tenant, "k/u").result(30),
+        lambda: runs.forget_app(tenant, "papers", now_s=9000.0).result(30),
+        lambda: runs.forget_tenant(tenant).result(30),
+    ]
+    for operation in operations:
+        operation()
+    assert store.drain(30)
+    statements = {one for one in said if not NOT_EXPLAINED.match(one.strip())}
+    store.close()
+    connection = sqlite3.connect(tmp_path / "understudy.db")
+    found = {
+        f"{row[3]}: {statement[:300]}"
+        for statement in statements
+        if re.search(r"\b(?:workflow_|variable)", statement)
+        for row in connection.execute("EXPLAIN QUERY PLAN " + statement).fetchall()
+        if UNBOUNDED.match(row[3])
+    }
+    connection.close()
+    assert len(statements) > 40, "both kinds of connections must have been listened to"
+    assert not found, "\n".join(sorted(found))

@@ -1,0 +1,148 @@
+"""The graph: who feeds whom, what is due, and that it never holds a circle."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given
+
+from tests.workflows import bodies
+from tests.workflows.bodies import LIMITS
+from tests.workflows.graphs import graph, graphs, ids, step
+from workflows.criteria import Criteria
+from workflows.errors import WorkflowError
+from workflows.graph import Graph, build, step_of
+from workflows.names import is_id
+from workflows.submitted import read_run, read_step
+
+
+def test_producers_consumers_and_names() -> None:
+    g = graph(a="x", b="a", c="a b")
+    a, b, c = ids("a b c")
+    assert g.producer("x") is None and g.producer("unknown") is None
+    assert getattr(g.producer("a"), "id", None) == a
+    assert [each.id for each in g.consumers("a")] == [b, c]
+    assert (g.before(c), g.after(a), g.after(c)) == ({a, b}, {b, c}, set())
+    assert g.feeders(c) == {b}
+    assert g.variables == {"x", "a", "b", "c"}
+    assert (g.name("x"), g.name("unknown")) == ("x", "unknown")
+
+
+def test_order_depth_and_what_is_due() -> None:
+    g = graph(c="a b", b="a", a="x", d="")
+    assert [g.depth(each) for each in ids("a b c d")] == [0, 1, 2, 0]
+    place = {each: index for index, each in enumerate(g.order())}
+    assert place["s-a"] < place["s-b"] < place["s-c"]
+    assert [each.id for each in g.due(frozenset())] == ids("d")
+    assert [each.id for each in g.due({"x", "a"})] == ids("b a d")
+
+
+def test_the_critical_path_is_the_heaviest() -> None:
+    g = graph(a="", b="a", c="", d="b c")
+    weight = {"s-a": 1.0, "s-b": 1.0, "s-c": 5.0, "s-d": 1.0}
+    assert g.critical_path(weight.__getitem__) == ("s-c", "s-d")
+    assert g.critical_path(lambda _: 1.0) == ("s-a", "s-b", "s-d")
+    assert Graph().critical_path(lambda _: 1.0) == ()
+
+
+def test_a_graph_grows_call_by_call() -> None:
+    g = Graph()
+    g.add(step("a"))
+    assert g.depth("s-a") == 0
+    g.add(step("b", "a"), step("c", "b"))
+    assert g.depth("s-c") == 2 and list(g.steps) == ids("a b c")
+
+
+@pytest.mark.parametrize(
+    ("steps", "code"),
+    [
+        ([step("a", "a")], "cycle"),
+        ([step("a", "b"), step("b", "a")], "cycle"),
+        ([step("x", "y")], "cycle"),
+        ([step("b"), step("b2", writes=["b"])], "duplicate_output"),
+        ([step("other", writes=["y"])], "duplicate_output"),
+        ([step("y", writes=["z"])], "duplicate_output"),
+    ],
+)
+def test_bad_steps_are_refused_and_leave_nothing_behind(steps: list, code: str) -> None:
+    g = graph(y="x")
+    with pytest.raises(WorkflowError) as caught:
+        g.add(*steps)
+    assert caught.value.code == code and list(g.steps) == ids("y") and g.variables == {"x", "y"}
+    g.add(step("x"))
+    assert g.depth("s-y") == 1
+
+
+def test_a_circle_is_listed_in_order() -> None:
+    with pytest.raises(WorkflowError) as caught:
+        graph(a="c", b="a", c="b", d="c")
+    names = caught.value.message.partition(": ")[2].rstrip(".").split(" -> ")
+    assert len(names) == 4 and names[0] == names[-1]
+    assert names[1] == {"a": "b", "b": "c", "c": "a"}[names[0]]
+
+
+def test_a_run_is_built_with_ids() -> None:
+    asked = read_run(
+        {
+            "app": "x",
+            "inputs": {"task": "T"},
+            "steps": [
+                bodies.step("{{task}} {{a}} {{old}}", "b", inputs={"old": {"variable": "stored"}}),
+                bodies.call("{{task}}", outputs=[{"name": "a"}, {"name": "c", "transform": ["strip"]}]),
+            ],
+            "get": {"b": "ttft"},
+        },
+        LIMITS,
+    )
+    built = build(asked, {"stored": "var_1"})
+    assert list(built.variables) == ["b", "a", "c"] and all(
+        is_id("var", each) for each in built.variables.values()
+    )
+    first, second = built.graph.steps.values()
+    assert (first.given, first.reads) == ({"task": "T"}, {"a": built.variables["a"], "old": "var_1"})
+    assert (first.name, second.name) == ("b", "a") and second.outputs[1].transforms
+    assert built.gets == {built.variables["b"]: Criteria.TTFT}
+    dumped = built.graph.dumped()
+    assert dumped["texts"] == ["T"]
+    assert dict(Graph.loaded(json.loads(json.dumps(dumped))).steps) == dict(built.graph.steps)
+
+
+def test_a_call_that_waits_is_a_step_without_variables_of_its_own() -> None:
+    asked = read_step(bodies.call("{{a}}", inputs={"a": "A"}), LIMITS)
+    made = step_of(asked, "s0", {})
+    assert (made.name, made.writes, made.given) == ("s0", {}, {"a": "A"})
+
+
+@given(graphs())
+def test_any_graph_without_cycles_is_taken_in_any_order(reads: Mapping[str, tuple[str, ...]]) -> None:
+    at_once = Graph(step(name, *each) for name, each in reads.items())
+    one_by_one = Graph()
+    for name, each in reads.items():
+        one_by_one.add(step(name, *each))
+    for name, each in reads.items():
+        own = f"s-{name}"
+        before = {f"s-{other}" for other in each if other in reads}
+        assert at_once.before(own) == one_by_one.before(own) == before
+        assert at_once.depth(own) == one_by_one.depth(own) == max(map(at_once.depth, before), default=-1) + 1
+        assert at_once.feeders(own) == at_once.last_of(before)
+        assert at_once.last_of([own]) == {own}
+    place = {each: index for index, each in enumerate(at_once.order())}
+    assert all(place[f] < place[each] for each in at_once.steps for f in at_once.before(each))
+
+
+@given(graphs())
+def test_what_feeds_a_step_directly_reaches_all_it_depends_on(reads: Mapping[str, tuple[str, ...]]) -> None:
+    g = Graph(step(name, *each) for name, each in reads.items())
+    everything: dict[str, set[str]] = {}
+    for each in g.order():
+        everything[each] = set(g.before(each)).union(*(everything[before] for before in g.before(each)))
+        assert everything[each] == set(g.feeders(each)).union(*(everything[b] for b in g.feeders(each)))
+
+
+def test_a_step_that_closes_a_circle_with_an_older_one_is_refused() -> None:
+    g = graph(b="a", c="b")
+    with pytest.raises(WorkflowError, match="circle"):
+        g.add(step("a", "c"))
+    assert list(g.steps) == ids("b c")

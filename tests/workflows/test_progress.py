@@ -1,0 +1,323 @@
+"""A run's state machine: nothing starts too early, nothing is written twice, failures go where they must, and all ends."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.workflows.graphs import graph, graphs, ids, step
+from workflows.criteria import Criteria
+from workflows.graph import Graph, Step
+from workflows.progress import (
+    Changes,
+    Failure,
+    Progress,
+    RunState,
+    StepState,
+    VariableState,
+    outcomes,
+)
+from workflows.submitted import Output
+from workflows.transform import TransformFailed, read_transforms
+
+
+def answered(progress: Progress, name: str, text: str = "text") -> Changes:
+    each = progress.graph.steps[f"s-{name}"]
+    return progress.answered(each.id, outcomes(each, text, 1000))
+
+
+def test_a_chain_runs_to_its_end() -> None:
+    progress = Progress(graph(b="a", a=""), gets={"b": Criteria.LATENCY})
+    begun = progress.begin()
+    assert begun.start == ids("a") and begun.steps == {"s-a": StepState.QUEUED} and begun.ended is None
+    assert progress.running("s-a").steps == {"s-a": StepState.RUNNING}
+    assert progress.variable("a") is VariableState.PENDING
+    assert progress.streaming("a") and not progress.streaming("a")
+    assert progress.variable("a") is VariableState.STREAMING
+    first = answered(progress, "a", "one")
+    assert (first.start, first.ready) == (ids("b"), {"a": "one"})
+    assert progress.inputs("s-b") == {"a": "one"}
+    last = answered(progress, "b", "two")
+    assert last.ended is progress.state is RunState.DONE
+    assert progress.values == {"a": "one", "b": "two"} and progress.variable("b") is VariableState.READY
+    assert progress.ended == {"s-a", "s-b"}
+
+
+def test_a_value_from_outside_starts_who_waits_for_it() -> None:
+    progress = Progress(graph(a="x", b="x y"))
+    assert not progress.begin()
+    assert progress.value("x", ["1", "2"]).start == ids("a")
+    assert not progress.value("x", "again") and progress.inputs("s-a") == {"x": "1\n2"}
+    assert progress.value("y", "").start == ids("b")
+
+
+def test_texts_of_the_request_are_inputs() -> None:
+    given_text = Step("s", "a", {}, {"task": "T"}, {"x": "x"}, {"a": "a"}, (Output("a"),))
+    progress = Progress(Graph([given_text]), values={"x": "X"})
+    assert progress.begin().start == ["s"] and progress.inputs("s") == {"task": "T", "x": "X"}
+
+
+def test_a_failure_fails_what_depends_on_it_and_nothing_else() -> None:
+    progress = Progress(graph(a="", b="a", c="b", other="", both="other a"), gets={"c": Criteria.LATENCY})
+    progress.begin()
+    failed = progress.refused("s-a", "step_failed", "No such model.", 404)
+    assert failed.failed == {
+        "a": Failure("step_failed", "No such model.", ("a",), 404),
+        "b": Failure("producer_failed", "No such model.", ("b", "a"), 404),
+        "c": Failure("producer_failed", "No such model.", ("c", "b", "a"), 404),
+        "both": Failure("producer_failed", "No such model.", ("both", "a"), 404),
+    }
+    assert {each for each, state in failed.steps.items() if state is StepState.FAILED} == set(
+        ids("a b c both")
+    )
+    assert failed.ended is None and progress.steps["s-other"] is StepState.QUEUED
+    assert answered(progress, "other").ended is RunState.FAILED
+
+
+def test_a_failure_that_nobody_asked_for_does_not_fail_the_run() -> None:
+    progress = Progress(graph(a="", b=""), gets={"b": Criteria.LATENCY})
+    progress.begin()
+    progress.refused("s-a", "step_failed", "x")
+    assert answered(progress, "b").ended is RunState.DONE
+
+
+def test_a_transform_fails_its_variable_alone() -> None:
+    two = Step(
+        "s",
+        "a",
+        {},
+        {},
+        {},
+        {"a": "a", "b": "b"},
+        (Output("a", read_transforms([{"json": "/x"}], "t")), Output("b")),
+    )
+    progress = Progress(Graph([two, step("c", "a"), step("d", "b")]))
+    progress.begin()
+    changes = progress.answered("s", outcomes(two, "secret", 1000))
+    assert changes.ready == {"b": "secret"} and changes.start == ids("d")
+    assert changes.failed["a"].code == "transform_failed" and changes.failed["c"].chain == ("c", "a")
+    assert "secret" not in changes.failed["c"].message
+    assert progress.steps["s"] is StepState.DONE and progress.steps["s-c"] is StepState.FAILED
+    assert answered(progress, "d").ended is RunState.FAILED
+
+
+def test_a_value_that_is_too_long_fails() -> None:
+    each = step("a")
+    (failed,) = outcomes(each, "é" * 501, 1000).values()
+    assert isinstance(failed, TransformFailed) and "1002 bytes" in failed.message
+
+
+def test_cancelling_stops_what_was_asked_and_what_was_not() -> None:
+    progress = Progress(graph(a="", b="", c="a b"))
+    progress.begin()
+    progress.running("s-a")
+    cancelled = progress.cancel()
+    assert cancelled.stop == ids("a b") and cancelled.ended is RunState.CANCELLED
+    assert set(cancelled.steps.values()) == {StepState.CANCELLED}
+    assert {progress.variable(name) for name in "abc"} == {VariableState.CANCELLED}
+    assert cancelled.failed["c"].code == "cancelled"
+    assert not answered(progress, "a") and not progress.refused("s-b", "x", "y") and not progress.cancel()
+    assert "a" not in progress.values
+
+
+def test_a_budget_that_is_used_up_fails_the_run() -> None:
+    progress = Progress(graph(a="", b="a"))
+    progress.begin()
+    over = progress.cancel("budget_exceeded", "The run has used its 1000 tokens.")
+    assert over.ended is RunState.FAILED and progress.variable("b") is VariableState.FAILED
+
+
+def test_what_depends_on_something_lost_outside_is_lost() -> None:
+    progress = Progress(graph(a="x", b="a"))
+    progress.begin()
+    lost = progress.lost("x", Failure("cancelled", "The run was cancelled.", ("x",)))
+    assert lost.failed["b"].chain == ("b", "a", "x") and progress.variable("b") is VariableState.CANCELLED
+    assert set(lost.steps.values()) == {StepState.CANCELLED}
+    assert lost.ended is RunState.FAILED and not progress.value("x", "late")
+
+
+def test_steps_may_come_call_by_call() -> None:
+    progress = Progress(graph(a=""))
+    progress.begin()
+    answered(progress, "a")
+    assert progress.state is RunState.DONE
+    progress.graph.add(step("b", "a"), step("c", "b"))
+    assert progress.added().start == ids("b") and progress.state is RunState.RUNNING
+    progress.refused("s-b", "step_failed", "x")
+    progress.graph.add(step("d", "c"))
+    late = progress.added()
+    assert late.failed["d"].chain == ("d", "c", "b") and late.ended is RunState.FAILED
+    assert not progress.added()
+
+
+def test_a_cancelled_run_takes_no_more_steps() -> None:
+    progress = Progress(graph(a=""))
+    progress.begin()
+    progress.cancel()
+    progress.graph.add(step("b", "a"))
+    added = progress.added()
+    assert added.steps == {"s-b": StepState.CANCELLED} and not added.start and not added.stop
+
+
+def test_a_run_of_a_dead_worker_goes_on() -> None:
+    progress = Progress(
+        graph(a="", b="", c="a", d="b", e="c"),
+        values={"a": "A"},
+        failures={"c": Failure("step_failed", "x", ("c",))},
+        states={
+            "s-a": StepState.DONE,
+            "s-b": StepState.RUNNING,
+            "s-c": StepState.FAILED,
+            "s-d": StepState.DONE,
+            "s-e": StepState.WAITING,
+        },
+    )
+    resumed = progress.begin()
+    assert resumed.start == ids("b") and progress.steps["s-d"] is StepState.WAITING
+    assert resumed.failed["e"].chain == ("e", "c") and resumed.ended is None
+    assert answered(progress, "b").start == ids("d")
+    assert answered(progress, "d").ended is RunState.FAILED
+
+
+def test_a_run_that_had_ended_but_not_said_so_ends() -> None:
+    progress = Progress(graph(a=""), values={"a": "A"}, states={"s-a": StepState.RUNNING})
+    assert progress.begin().ended is RunState.DONE and progress.steps["s-a"] is StepState.DONE
+    failures = {"a": Failure("step_failed", "x", ("a",))}
+    failed = Progress(graph(a=""), failures=failures)
+    assert failed.begin().ended is RunState.FAILED and failed.steps["s-a"] is StepState.FAILED
+
+
+def test_the_strictest_get_is_kept() -> None:
+    progress = Progress(graph(a=""))
+    assert progress.got("a", Criteria.THROUGHPUT) and progress.got("a", Criteria.LATENCY)
+    assert not progress.got("a", Criteria.THROUGHPUT) and not progress.got("a", Criteria.LATENCY)
+    assert progress.gets == {"a": Criteria.LATENCY}
+
+
+def test_a_waiting_call_that_fails_fails_its_run() -> None:
+    progress = Progress(Graph([step("call", writes=())]), gets={"s-call": Criteria.LATENCY})
+    progress.begin()
+    assert progress.refused("s-call", "step_failed", "x").ended is RunState.FAILED
+
+
+# ---- any graph, any order of events
+
+
+class Checked:
+    """Plays events against a run, and checks each one's changes against what was told before."""
+
+    def __init__(self, reads: Mapping[str, tuple[str, ...]], **known: Any) -> None:
+        self.progress = Progress(Graph(step(name, *each) for name, each in reads.items()), **known)
+        self.asked: list[str] = []
+        self.settled: set[str] = {*known.get("values", ()), *known.get("failures", ())}
+        self.ends = 0
+        self.take(self.progress.begin())
+
+    def take(self, changes: Changes) -> None:
+        progress = self.progress
+        for each in changes.start:
+            assert each not in self.asked, "a step is started once"
+            assert all(variable in progress.values for variable in progress.graph.steps[each].reads.values())
+            self.asked.append(each)
+        for variable in (*changes.ready, *changes.failed):
+            assert variable not in self.settled, "a variable is written once"
+            self.settled.add(variable)
+        if changes.ended is not None:
+            self.ends += 1
+            assert progress.ended == progress.graph.steps.keys()
+        assert not set(progress.values) & set(progress.failures)
+
+    def under_way(self) -> list[str]:
+        return [each for each in self.asked if each not in self.progress.ended]
+
+    def end(self) -> None:
+        """Whatever is under way is answered; then nothing may be left waiting."""
+        for variable in sorted(self.progress.graph.variables):
+            if self.progress.graph.producer(variable) is None and variable not in self.settled:
+                self.take(self.progress.value(variable, variable))
+        while self.under_way():
+            each = self.progress.graph.steps[self.under_way()[0]]
+            self.take(self.progress.answered(each.id, outcomes(each, each.name, 1000)))
+        assert self.progress.ended == self.progress.graph.steps.keys(), "no run waits for ever"
+        assert self.progress.graph.variables <= self.settled
+        assert self.ends == 1
+
+
+EVENTS = st.sampled_from(["answer", "answer", "answer", "refuse", "outside", "lost", "late", "cancel", "run"])
+
+
+@given(graphs(), st.data())
+def test_any_order_of_events_ends_every_run(
+    reads: Mapping[str, tuple[str, ...]], data: st.DataObject
+) -> None:
+    checked = Checked(reads)
+    _play(checked, data)
+    checked.end()
+    for each in checked.progress.graph.steps.values():
+        failed = [variable for variable in each.reads.values() if variable in checked.progress.failures]
+        if failed:
+            assert not set(each.writes.values()) & checked.progress.values.keys()
+            assert each.id not in checked.asked
+
+
+@given(graphs(), st.data())
+def test_a_run_is_taken_over_at_any_moment(reads: Mapping[str, tuple[str, ...]], data: st.DataObject) -> None:
+    """Another process begins with what was stored; what ended is not asked again, what was under way once more."""
+    first = Checked(reads)
+    _play(first, data)
+    before = first.progress
+    # A worker may die between the rows of a step and those of its variables.
+    forgotten = data.draw(st.sets(st.sampled_from(sorted(before.steps)), max_size=2)) - before.ended
+    states = {each: state for each, state in before.steps.items() if each not in forgotten}
+    second = Checked(
+        reads,
+        values=dict(before.values),
+        failures=dict(before.failures),
+        states=states,
+        gets=dict(before.gets),
+    )
+    assert not before.ended & set(second.asked)
+    second.end() if second.ends == 0 else None
+    assert second.progress.ended == before.graph.steps.keys()
+    assert all(second.progress.values[variable] == value for variable, value in before.values.items())
+
+
+def _play(checked: Checked, data: st.DataObject) -> None:
+    progress = checked.progress
+    for event in data.draw(st.lists(EVENTS, max_size=25)):
+        under_way = checked.under_way()
+        if event in ("answer", "refuse", "run") and under_way:
+            each = progress.graph.steps[data.draw(st.sampled_from(under_way))]
+            if event == "answer":
+                checked.take(progress.answered(each.id, outcomes(each, each.name, 1000)))
+            elif event == "refuse":
+                checked.take(progress.refused(each.id, "step_failed", "x"))
+            else:
+                checked.take(progress.running(each.id))
+        elif event in ("outside", "lost"):
+            variable = data.draw(st.sampled_from(["x0", "x1", "x2"]))
+            failure = Failure("producer_failed", "x", (variable,))
+            checked.take(
+                progress.value(variable, "v") if event == "outside" else progress.lost(variable, failure)
+            )
+        elif event == "late" and progress.ended:
+            each = progress.graph.steps[data.draw(st.sampled_from(sorted(progress.ended)))]
+            late = progress.answered(each.id, outcomes(each, "late", 1000))
+            assert not late and not progress.refused(each.id, "step_failed", "late")
+        elif event == "cancel" and data.draw(st.integers(0, 5)) == 0:
+            checked.take(progress.cancel())
+
+
+@pytest.mark.parametrize("count", [1, 1000])
+def test_an_event_costs_what_it_changes(count: int) -> None:
+    names = [f"v{n}" for n in range(count)]
+    progress = Progress(Graph([*(step(name) for name in names), step("end", *names)]))
+    assert len(progress.begin().start) == count
+    for name in names:
+        changes = answered(progress, name)
+        assert len(changes.steps) + len(changes.ready) <= 3
+    assert answered(progress, "end").ended is RunState.DONE

@@ -1,0 +1,91 @@
+"""Builds what carries applications' runs out, and its endpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from engines.registry import Registry
+from gateway.handlers.handler import Handler
+from gateway.handlers.runs import RunsHandler
+from gateway.handlers.steps import RunCallers, Steps
+from gateway.handlers.variables import Variables
+from gateway.keys import Authenticator
+from gateway.pipeline import Pipeline
+from gateway.runs.intake import Intake
+from gateway.runs.knobs import RunKnobs
+from gateway.runs.metrics import RunMetrics
+from gateway.runs.peers import Peers
+from gateway.runs.runs import Runs
+from learning.bank.contributor import EndUsers
+from store.store import Store
+from understudy.settings.config import Config
+
+
+@dataclass(frozen=True, slots=True)
+class RunParts:
+    """What came of it."""
+
+    runs: Runs
+    steps: Steps
+    """Chat completions that carry the object `understudy`."""
+    handlers: Mapping[str, Handler]
+    """By the first segment of the path."""
+    peers: Peers | None
+    """None where there is one worker only."""
+
+
+def run_parts(
+    config: Config,
+    store: Store,
+    pipeline: Pipeline,
+    engines: Registry,
+    keys: Authenticator,
+    end_users: EndUsers,
+    *,
+    max_json_bytes: int,
+    max_kept_bytes: int,
+    began: Callable[[], None],
+    metrics: RunMetrics,
+) -> RunParts:
+    """The executor over this gateway's pipeline and store, and its handlers. `began`: a request came in."""
+
+    def may_ask(name: str) -> bool:
+        model = pipeline.model(name)
+        return model is not None and all(engines[each].info.holds_key for each in model.engines)
+
+    runs = Runs(
+        pipeline.answer,
+        store.runs,
+        knobs(config),
+        may_ask=may_ask,
+        began=began,
+        metrics=metrics,
+        move=engines.move,
+    )
+    intake = Intake(runs)
+    several = config.listen.workers > 1
+    peers = Peers(store.folder / "peers", runs.owner) if several else None
+    callers = RunCallers(keys, end_users, peers, max_kept_bytes=max_kept_bytes)
+    variables = Variables(intake, callers, max_json_bytes=max_json_bytes)
+    handlers: dict[str, Handler] = {
+        "variables": variables,
+        "apps": variables,
+        "runs": RunsHandler(intake, callers, pipeline, max_json_bytes=max_json_bytes),
+    }
+    return RunParts(runs, Steps(intake, callers, pipeline), handlers, peers)
+
+
+def knobs(config: Config) -> RunKnobs:
+    """The settings of the group `workflows`."""
+    settings = config.workflows
+    return RunKnobs(
+        keep_values_s=settings.keep_values_s,
+        max_steps=settings.max_steps,
+        max_value_bytes=int(settings.max_value_kib * 1024),
+        max_runs=settings.max_runs,
+        max_total_bytes=int(settings.max_total_mib * 2**20),
+        lease_s=settings.advanced.lease_s,
+        poll_s=settings.advanced.poll_s,
+        max_prompt_characters=settings.advanced.max_prompt_characters,
+    )

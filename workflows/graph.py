@@ -1,0 +1,295 @@
+"""Steps joined by write-once variables: a directed graph without cycles that grows call by call or comes at once."""
+
+from __future__ import annotations
+
+import graphlib
+from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import asdict, dataclass
+from types import MappingProxyType
+from typing import Any, Self
+
+from workflows.criteria import Criteria
+from workflows.errors import WorkflowError
+from workflows.names import StepId, VariableId, new_id
+from workflows.submitted import Output, Ref, RunAsked, StepAsked, cycle
+from workflows.transform import Transform
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One chat call of a run."""
+
+    id: StepId
+    name: str
+    """For people: its first output's name."""
+    chat: Mapping[str, Any]
+    """The chat body without `understudy`; its messages are templates."""
+    given: Mapping[str, str]
+    """Values that came as text with the request, by template name."""
+    reads: Mapping[str, VariableId]
+    """Variables whose values it waits for, by template name."""
+    writes: Mapping[str, VariableId]
+    """By output name."""
+    outputs: tuple[Output, ...]
+    """What becomes of its answer; one per entry of `writes`."""
+
+
+class Graph:
+    """The steps of one run. A variable has one producer, or none here: then its value comes from outside.
+
+    What is derived from the whole graph (order, depths, feeders) is kept until steps are added: with a thousand steps, a few
+    milliseconds each time.
+    """
+
+    def __init__(self, steps: Iterable[Step] = ()) -> None:
+        """Raises as `add` does."""
+        self._steps: dict[StepId, Step] = {}
+        self._producer: dict[VariableId, StepId] = {}
+        self._consumers: dict[VariableId, list[StepId]] = {}
+        self._names: dict[VariableId, str] = {}
+        self._derived: _Derived | None = None
+        self.add(*steps)
+
+    def add(self, *steps: Step) -> None:
+        """Adds steps, in any order, all or none.
+
+        Raises WorkflowError: `duplicate_output` (a variable has two producers, or a step's id is taken), `cycle` (its names
+        are listed).
+        """
+        written: dict[VariableId, str] = {}
+        for step in steps:
+            for name, variable in step.writes.items():
+                if variable in self._producer or variable in written:
+                    raise WorkflowError(
+                        f"{name!r} is written twice: a variable is written once.", code="duplicate_output"
+                    )
+                written[variable] = name
+        if len({step.id for step in steps} - self._steps.keys()) < len(steps):
+            raise WorkflowError("A step's id is taken.", code="duplicate_output")
+        self._refuse_cycle(steps, written)
+        for step in steps:
+            self._take(step)
+        if steps:
+            self._derived = None
+
+    @property
+    def steps(self) -> Mapping[StepId, Step]:
+        """All steps, in the order they were added."""
+        return MappingProxyType(self._steps)
+
+    @property
+    def variables(self) -> AbstractSet[VariableId]:
+        """All variables that a step writes or reads."""
+        return self._names.keys()
+
+    def producer(self, variable: VariableId) -> Step | None:
+        """The step that writes a variable; None where its value comes from outside."""
+        step = self._producer.get(variable)
+        return None if step is None else self._steps[step]
+
+    def consumers(self, variable: VariableId) -> tuple[Step, ...]:
+        """The steps that read a variable."""
+        return tuple(self._steps[step] for step in self._consumers.get(variable, ()))
+
+    def name(self, variable: VariableId) -> str:
+        """The name under which a variable is written, else read; its id where nobody here knows it."""
+        return self._names.get(variable, variable)
+
+    def before(self, step: StepId) -> frozenset[StepId]:
+        """The steps whose variables it reads."""
+        reads = self._steps[step].reads.values()
+        return frozenset(self._producer[variable] for variable in reads if variable in self._producer)
+
+    def after(self, step: StepId) -> frozenset[StepId]:
+        """The steps that read its variables."""
+        writes = self._steps[step].writes.values()
+        return frozenset(each for variable in writes for each in self._consumers.get(variable, ()))
+
+    def feeders(self, step: StepId) -> frozenset[StepId]:
+        """`before` without those that another of them needs, too: the steps that run just before it."""
+        return self._known().feeders[step]
+
+    def last_of(self, steps: Iterable[StepId]) -> frozenset[StepId]:
+        """Those of some steps that no other of them waits for, directly or through others."""
+        known = self._known()
+        several = frozenset(steps)
+        above = 0
+        for step in several:
+            above |= known.ancestors[step]
+        return frozenset(step for step in several if not above >> known.position[step] & 1)
+
+    def depth(self, step: StepId) -> int:
+        """Steps on the longest way to it: 0 for one that waits for no other."""
+        return self._known().depth[step]
+
+    def order(self) -> tuple[StepId, ...]:
+        """All steps, each after those it reads from."""
+        return self._known().order
+
+    def due(self, ready: AbstractSet[VariableId]) -> tuple[Step, ...]:
+        """The steps whose inputs are all ready, started or not, in the order they were added."""
+        return tuple(
+            step for step in self._steps.values() if all(each in ready for each in step.reads.values())
+        )
+
+    def critical_path(self, weight: Callable[[StepId], float]) -> tuple[StepId, ...]:
+        """The heaviest way through the graph, first step first; () without steps. Weights are zero or more."""
+        total: dict[StepId, float] = {}
+        via: dict[StepId, StepId | None] = {}
+        for step in self.order():
+            via[step] = max(self.feeders(step), key=lambda each: (total[each], each), default=None)
+            before = via[step]
+            total[step] = weight(step) + (0.0 if before is None else total[before])
+        path: list[StepId] = []
+        step_or_none = max(total, key=total.__getitem__, default=None)
+        while step_or_none is not None:
+            path.append(step_or_none)
+            step_or_none = via[step_or_none]
+        return tuple(reversed(path))
+
+    def dumped(self) -> dict[str, Any]:
+        """The graph as JSON values; a text given to many steps stands there once."""
+        texts: dict[str, int] = {}
+        steps = [
+            {
+                "id": step.id,
+                "name": step.name,
+                "chat": dict(step.chat),
+                "given": {name: texts.setdefault(text, len(texts)) for name, text in step.given.items()},
+                "reads": dict(step.reads),
+                "writes": dict(step.writes),
+                "outputs": [
+                    {"name": output.name, "transforms": [asdict(each) for each in output.transforms]}
+                    for output in step.outputs
+                ],
+            }
+            for step in self._steps.values()
+        ]
+        return {"texts": list(texts), "steps": steps}
+
+    @classmethod
+    def loaded(cls, dumped: Mapping[str, Any]) -> Self:
+        """The graph that `dumped` was made of."""
+        texts = dumped["texts"]
+        return cls(
+            Step(
+                step["id"],
+                step["name"],
+                step["chat"],
+                {name: texts[index] for name, index in step["given"].items()},
+                step["reads"],
+                step["writes"],
+                tuple(
+                    Output(output["name"], tuple(Transform(**each) for each in output["transforms"]))
+                    for output in step["outputs"]
+                ),
+            )
+            for step in dumped["steps"]
+        )
+
+    def _take(self, step: Step) -> None:
+        self._steps[step.id] = step
+        for name, variable in step.writes.items():
+            self._producer[variable] = step.id
+            self._names[variable] = name
+        for name, variable in step.reads.items():
+            readers = self._consumers.setdefault(variable, [])
+            if step.id not in readers[-1:]:
+                readers.append(step.id)
+            self._names.setdefault(variable, name)
+
+    def _refuse_cycle(self, steps: Iterable[Step], written: Mapping[VariableId, str]) -> None:
+        """A new circle goes through a variable that is written now and read by a step of before, or of now."""
+        read_now = {variable for step in steps for variable in step.reads.values()}
+        if not any(variable in read_now or variable in self._consumers for variable in written):
+            return
+        everything = {**self._steps, **{step.id: step for step in steps}}
+        producer = {variable: step.id for step in everything.values() for variable in step.writes.values()}
+        before = {
+            step.id: [producer[variable] for variable in step.reads.values() if variable in producer]
+            for step in everything.values()
+        }
+        try:
+            graphlib.TopologicalSorter(before).prepare()
+        except graphlib.CycleError as error:
+            circle = [everything[step] for step in error.args[1]]
+            raise cycle(
+                [_joint(step, after) for step, after in zip(circle, [*circle[1:], circle[1]], strict=True)]
+            ) from None
+
+    def _known(self) -> _Derived:
+        if self._derived is None:
+            self._derived = _derived({step: self.before(step) for step in self._steps})
+        return self._derived
+
+
+@dataclass(frozen=True, slots=True)
+class _Derived:
+    order: tuple[StepId, ...]
+    position: Mapping[StepId, int]
+    ancestors: Mapping[StepId, int]
+    """Bit i is set for the step at position i of `order`."""
+    depth: Mapping[StepId, int]
+    feeders: Mapping[StepId, frozenset[StepId]]
+
+
+def _derived(before: Mapping[StepId, frozenset[StepId]]) -> _Derived:
+    order = tuple(graphlib.TopologicalSorter(before).static_order())
+    position = {step: index for index, step in enumerate(order)}
+    ancestors: dict[StepId, int] = {}
+    depth: dict[StepId, int] = {}
+    feeders: dict[StepId, frozenset[StepId]] = {}
+    for step in order:
+        above = 0
+        for each in before[step]:
+            above |= ancestors[each]
+        feeders[step] = frozenset(each for each in before[step] if not above >> position[each] & 1)
+        for each in before[step]:
+            above |= 1 << position[each]
+        ancestors[step] = above
+        depth[step] = max((depth[each] + 1 for each in before[step]), default=0)
+    return _Derived(order, position, ancestors, depth, feeders)
+
+
+def _joint(step: Step, after: Step) -> str:
+    """The name of a variable by which one step feeds another."""
+    read = set(after.reads.values())
+    return next(name for name, variable in step.writes.items() if variable in read)
+
+
+# ---- from what was asked
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """A run's graph with ids, as it is about to be stored."""
+
+    graph: Graph
+    variables: Mapping[str, VariableId]
+    """Ids of the run's outputs by name."""
+    gets: Mapping[VariableId | StepId, Criteria]
+    """What was asked for."""
+
+
+def step_of(asked: StepAsked, step: StepId, variables: Mapping[str, VariableId]) -> Step:
+    """The step of one call: `variables` has an id for each of `asked.names`, and for each name that it writes."""
+    given = {name: source for name, source in asked.sources.items() if isinstance(source, str)}
+    reads = {
+        name: variables[source.variable] if source.named else source.variable
+        for name, source in asked.sources.items()
+        if isinstance(source, Ref)
+    }
+    outputs = asked.submitted.outputs
+    name = outputs[0].name if outputs else step
+    return Step(
+        step, name, asked.chat, given, reads, {each.name: variables[each.name] for each in outputs}, outputs
+    )
+
+
+def build(asked: RunAsked, from_app: Mapping[str, VariableId]) -> Built:
+    """The graph of a run with new ids; `from_app` has an id for each of `asked.from_app`."""
+    variables = {name: new_id("var") for name in asked.outputs}
+    names = {**from_app, **variables}
+    graph = Graph(step_of(step, f"s{index}", names) for index, step in enumerate(asked.steps))
+    return Built(graph, variables, {variables[name]: criteria for name, criteria in asked.get.items()})
