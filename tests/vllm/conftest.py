@@ -113,6 +113,14 @@ def large(servers: tuple[Served, Served]) -> Served:
     return servers[1]
 
 
+@pytest.fixture(scope="session")
+def twin(start_server: Starter) -> Served:
+    """Another server of the understudy: a replica of `small`."""
+    served = start_server("understudy")
+    vllm_serving.wait(served)
+    return served
+
+
 @pytest.fixture
 def open_guide(small: Served, large: Served, tmp_path: Path) -> Iterator[Opener]:
     """Starts real gateways in front of both servers; all are stopped in the end."""
