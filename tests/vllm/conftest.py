@@ -36,7 +36,7 @@ bank of its own."""
 STILL: dict[str, Any] = {
     "policy": "in_context",
     "proof": "off",
-    "few_shot": {"theta": 0.5, "m": 1},
+    "few_shot": {"theta": 0.5, "m": 1, "same_names": True},
     "advanced": {
         "epsilon": 0,
         "key_share": 0,
