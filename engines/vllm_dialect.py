@@ -23,7 +23,7 @@ _OURS = frozenset({"cache_salt", "priority"})
 
 @dataclass(frozen=True, slots=True)
 class Priorities:
-    """vLLM's priority of a request, lower is sooner; None sends none (a server without priority scheduling refuses any)."""
+    """vLLM's priority of a request, lower is sooner; None sends none (a server that does not order may refuse any)."""
 
     clients: int | None = None
     tenants: Mapping[str, int] | None = None

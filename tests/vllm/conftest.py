@@ -36,7 +36,7 @@ bank of its own."""
 STILL: dict[str, Any] = {
     "policy": "in_context",
     "proof": "off",
-    "few_shot": {"theta": 0.5, "m": 1},
+    "few_shot": {"theta": 0.5, "m": 1, "same_names": True},
     "advanced": {
         "epsilon": 0,
         "key_share": 0,
@@ -111,6 +111,14 @@ def small(servers: tuple[Served, Served]) -> Served:
 def large(servers: tuple[Served, Served]) -> Served:
     """The lead's server: knows every fact."""
     return servers[1]
+
+
+@pytest.fixture(scope="session")
+def twin(start_server: Starter) -> Served:
+    """Another server of the understudy: a replica of `small`."""
+    served = start_server("understudy")
+    vllm_serving.wait(served)
+    return served
 
 
 @pytest.fixture

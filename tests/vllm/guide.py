@@ -212,6 +212,18 @@ def settings(data: Path, small: Served, large: Served, **model: Any) -> dict[str
     }
 
 
+def pooled(*replicas: Served, **advanced: Any) -> dict[str, Any]:
+    """Settings that replace the engines and models of `settings`: one engine with these replicas, asked by policy fixed."""
+    pool = {
+        "kind": "vllm",
+        "api_key": "none",
+        "base_urls": [served.url for served in replicas],
+        "model": replicas[0].model,
+        "advanced": {"poll_s": 0.2} | advanced,
+    }
+    return {"engines": {"pool": pool}, "models": {MODEL: {"engines": ["pool"], "policy": "fixed"}}}
+
+
 def _engine(served: Served, *, input_usd: float, output_usd: float) -> dict[str, Any]:
     price = {"input_usd_per_mtok": input_usd, "output_usd_per_mtok": output_usd}
     return {

@@ -58,7 +58,7 @@ def test_the_helping_example_is_chosen_among_nearer_ones_that_would_mislead(guid
     for other in alike:
         guide.teach_fact(other, 0)
     misled = guide.ask(fact.question(0), fresh=True, engine="small")
-    assert misled.examples == 0, "nothing helps, so nothing is sent"
+    assert misled.text != fact.answer
     guide.teach_fact(fact, 4)
     helped = guide.ask(fact.question(0), fresh=True, engine="small")
     assert helped.examples >= 1 and helped.text == fact.answer

@@ -114,6 +114,7 @@ def test_an_engine_killed_while_it_answers_is_an_error_to_that_client_and_nobody
     vllm_serving.wait(again)
     until(lambda: guide.ask(FACT.question(0), fresh=True).engine == "mortal", "the engine asked again")
     assert guide.ask(FACT.question(0), model="alone", fresh=True).status == 200
+    again.stop()
 
 
 def test_a_gateway_killed_without_warning_loses_no_example(

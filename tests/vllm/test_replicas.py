@@ -12,7 +12,7 @@ from benchmarks.vllm import serving as vllm_serving
 from benchmarks.vllm.serving import Served
 from tests.vllm import held
 from tests.vllm.conftest import Opener, Starter
-from tests.vllm.guide import WORLD, Guide, until
+from tests.vllm.guide import WORLD, Guide, pooled, until
 
 LONG: dict[str, Any] = {
     "max_tokens": 200,
@@ -22,25 +22,12 @@ LONG: dict[str, Any] = {
 STREAMS, CONVERSATIONS, TURNS = 20, 8, 4
 
 
-def opened(open_guide: Opener, *replicas: Served) -> Guide:
-    """A gateway whose only engine has these replicas."""
-    pool = {
-        "kind": "vllm",
-        "api_key": "none",
-        "base_urls": [served.url for served in replicas],
-        "model": replicas[0].model,
-        "advanced": {"poll_s": 0.2},
-    }
-    models = {"town-guide": {"engines": ["pool"], "policy": "fixed"}}
-    return open_guide(top={"engines": {"pool": pool}, "models": models})
-
-
 def test_one_is_killed_under_twenty_streams_and_all_of_them_complete(
     start_server: Starter, small: Served, open_guide: Opener
 ) -> None:
     mortal = start_server("understudy")
     vllm_serving.wait(mortal)
-    guide = opened(open_guide, mortal, small)
+    guide = open_guide(top=pooled(mortal, small))
     with ExitStack() as stack, ThreadPoolExecutor(STREAMS) as threads:
         for served in (mortal, small):
             stack.enter_context(held.slowed(served))
@@ -59,12 +46,8 @@ def test_one_is_killed_under_twenty_streams_and_all_of_them_complete(
     assert guide.ask(WORLD.facts[0].question(0), fresh=True).engine == "pool"
 
 
-def test_later_turns_find_what_was_computed_before(
-    start_server: Starter, small: Served, open_guide: Opener
-) -> None:
-    other = start_server("understudy")
-    vllm_serving.wait(other)
-    guide = opened(open_guide, other, small)
+def test_later_turns_find_what_was_computed_before(twin: Served, small: Served, open_guide: Opener) -> None:
+    guide = open_guide(top=pooled(twin, small))
     with ThreadPoolExecutor(CONVERSATIONS) as threads:
         found = [
             turn
@@ -74,7 +57,7 @@ def test_later_turns_find_what_was_computed_before(
     print("cached tokens of later turns:", found)
     # At most one in fifty gave way to load.
     assert sum(cached > 0 for cached in found) >= 0.98 * len(found)
-    assert all(served.figures()["vllm:request_success_total"] > 0 for served in (other, small))
+    assert all(served.figures()["vllm:request_success_total"] > 0 for served in (twin, small))
 
 
 def streamed(guide: Guide, question: str) -> list[str]:
