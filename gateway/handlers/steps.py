@@ -23,7 +23,7 @@ from gateway.pipeline import Pipeline
 from gateway.relay import Relay
 from gateway.runs.caller import Caller, chat_of
 from gateway.runs.cell import Cell
-from gateway.runs.intake import Intake, Taken, idempotency, no_value, value_elsewhere
+from gateway.runs.intake import Intake, Taken, idempotency, no_value, refusals, value_elsewhere
 from gateway.runs.live import LiveRun
 from gateway.runs.peers import PeerGone, Peers, may_pass_on
 from gateway.runs.runs import KeptElsewhere, Runs
@@ -158,7 +158,9 @@ class Steps:
             return replace(journey.arrival, began=perf_counter())
 
         send = Relay(request)
-        if await self._intake.runs.call(run, taken.step, send, began) is None:
+        with refusals():
+            answered = await self._intake.runs.call(run, taken.step, send, began)
+        if answered is None:
             raise _failed(run, taken.step)
         return send.response
 

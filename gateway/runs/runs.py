@@ -62,6 +62,7 @@ from store.workflows.records import (
 )
 from store.workflows.run_store import RunStore
 from workflows.criteria import Criteria
+from workflows.errors import WorkflowError
 from workflows.graph import Graph, Step
 from workflows.names import StepId, VariableId, new_id
 from workflows.progress import CANCELLED, Changes, Progress, RunState, StepState
@@ -642,7 +643,7 @@ class Runs:
             if run.ended is None and not run.lost:
                 self.apply(run, changes)
             return finished
-        except (RequestError, EngineError) as error:
+        except (RequestError, EngineError, WorkflowError) as error:
             if run.ended is None and not run.lost:
                 self.apply(run, run.progress.refused(step, *refused(error)))
             raise
