@@ -139,8 +139,8 @@ class Runs:
         self._held: dict[str, dict[str, int]] = {}
         """Ended runs whose values are in memory only, by tenant, with their size."""
         self._held_bytes: Counter[str] = Counter()
-        self._owners: LRUCache[str, str | None] = LRUCache(_OWNERS)
-        """By run of another process: which one has its values in memory only; None: they are stored."""
+        self._owners: LRUCache[tuple[str, str], str | None] = LRUCache(_OWNERS)
+        """By tenant and run of another process: which one has its values in memory only; None: they are stored."""
         self._noted: TTLCache[tuple[VariableId, Criteria, bool], bool] = TTLCache(_OWNERS, _NOTED_S)
         """Gets that the processes that carry their runs out were told of lately."""
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -308,7 +308,13 @@ class Runs:
             try:
                 await done(
                     self.store.extend(
-                        run.tenant, run.id, rows, variables, now_s=self.now(), limits=self._limits
+                        run.tenant,
+                        run.id,
+                        rows,
+                        variables,
+                        now_s=self.now(),
+                        limits=self._limits,
+                        owner=self.owner,
                     )
                 )
             except NoSuchRun:
@@ -381,11 +387,11 @@ class Runs:
         """Which other process has this run's values in memory only; None where they are stored, or here."""
         if not run or run in self._live or not self._shared:
             return None
-        if run not in self._owners:
+        if (tenant, run) not in self._owners:
             whole = self.store.run(run, tenant)
             private = whole is not None and whole.run.no_store and whole.run.owner != self.owner
-            self._owners[run] = whole.run.owner if whole is not None and private else None
-        return self._owners[run]
+            self._owners[tenant, run] = whole.run.owner if whole is not None and private else None
+        return self._owners[tenant, run]
 
     def named(self, tenant: str, app: str, names: Collection[str]) -> dict[str, VariableId]:
         """Ids of an app's variables by name; those that are not there are left out."""
@@ -473,7 +479,7 @@ class Runs:
         if run is not None and run.tenant == tenant:
             self.cancel(run)
             await self._saving.all_kept()
-        self._release(id)
+            self._release(id)
         return await done(self.store.forget_run(tenant, id, now_s=self.now()))
 
     async def forget_app(self, tenant: str, app: str) -> int:
@@ -482,6 +488,9 @@ class Runs:
         for run in mine:
             self.cancel(run)
         await self._saving.all_kept()
+        for run in mine:
+            # Of one that is stored nowhere the values would stay.
+            self._release(run.id)
         for cell in [c for c in self._cells.values() if (c.tenant, c.app) == (tenant, app)]:
             self._cells.pop(cell.id, None)
         return await done(self.store.forget_app(tenant, app, now_s=self.now()))
