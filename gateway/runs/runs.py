@@ -74,6 +74,8 @@ log = structlog.get_logger(__name__)
 Answer = Callable[[Asked, Send], Awaitable[Finished]]
 _OWNERS = 4096
 _NOTED_S = 5.0
+_MOVED_EVERY_S = 0.02
+"""Each time all waiting steps of a run are looked at, however many calls joined it meanwhile."""
 
 
 class KeptElsewhere(Exception):
@@ -148,6 +150,9 @@ class Runs:
         self._metrics = metrics
         self._asker = StepAsker(answer, knobs, now, began)
         self._move = move
+        self._moved: dict[str, LiveRun] = {}
+        """Runs whose objectives have changed since waiting steps were last placed anew."""
+        self._moving: asyncio.TimerHandle | None = None
         self._saving = Saving(
             store, self.owner, now, self.spawn, kept=self._kept, lost=self.drop, failed=metrics.not_saved
         )
@@ -167,6 +172,8 @@ class Runs:
     async def aclose(self, grace_s: float = 5.0) -> None:
         """Ask no more steps, let those under way come to their end for a while, and leave the rest to other processes."""
         self._closing = True
+        if self._moving is not None:
+            self._moving.cancel()
         steps = [task for run in self._live.values() for task in run.tasks.values()]
         if steps and grace_s:
             await asyncio.wait(steps, timeout=grace_s)
@@ -742,7 +749,21 @@ class Runs:
     def _objectives_changed(self, run: LiveRun) -> None:
         """Something was asked for: also what waits for its engine may be more urgent now."""
         run.objectives = None
-        self._move(partial(self._asker.placed_anew, run))
+        self._moved[run.id] = run
+        if self._moving is None:
+            self._moving = asyncio.get_running_loop().call_later(_MOVED_EVERY_S, self._placed_anew)
+
+    def _placed_anew(self) -> None:
+        runs, self._moved, self._moving = self._moved, {}, None
+
+        def placement_of(now: Placement) -> Placement:
+            run = runs.get(now.run)
+            return now if run is None else self._asker.placed_anew(run, now)
+
+        self._move(placement_of)
+        for run in runs.values():
+            if run.dirty:
+                self._saving.note(run)
 
     # ---- other processes
 
