@@ -528,9 +528,10 @@ class Runs:
             return
         if run.ended is None:
             self._metrics.live(-1)
-        self._held_bytes[run.tenant] -= self._held.get(run.tenant, {}).pop(id, 0)
-        if not self._held_bytes[run.tenant]:
-            del self._held_bytes[run.tenant]
+        if (held := self._held.get(run.tenant)) is not None:
+            self._held_bytes[run.tenant] -= held.pop(id, 0)
+            if not held:
+                del self._held[run.tenant], self._held_bytes[run.tenant]
         if self._open.get((run.tenant, run.app)) is run:
             del self._open[run.tenant, run.app]
         for variable in run.outside:

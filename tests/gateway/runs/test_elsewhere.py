@@ -6,12 +6,17 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
+from gateway.runs.caller import Caller
 from gateway.runs.leases import Leases
-from gateway.runs.runs import Runs
+from gateway.runs.live import LiveRun
+from gateway.runs.runs import NewGraph, Runs
+from router.asked import Controls
 from store.errors import StoreFailed
 from store.workflows.memory import MemoryRuns
 from store.workflows.records import Variable, WholeRun
 from tests.gateway.runs.carried_out import KNOBS, TENANT, Engine, begun, body, runs_over
+from workflows.graph import build
+from workflows.submitted import Limits, read_run
 
 
 class Unreadable(MemoryRuns):
@@ -63,4 +68,23 @@ async def test_a_run_that_cannot_be_carried_on_holds_no_other_up() -> None:
     other.now = lambda: later
     await Leases(other)._adopt()
     assert list(other.live) == [whole.id]
+    await other.aclose(grace_s=0)
+
+
+async def test_a_run_that_is_stored_nowhere_fails_with_its_process_and_says_so() -> None:
+    store, engine = MemoryRuns(), Engine(pause_s=3600)
+    dead = Runs(engine.answer, store, KNOBS, shared=False, owner="dead")
+    built = build(read_run(body(("A", "a"), ("B {{a}}", "b")), Limits(1000, 1000)), {})
+    caller = Caller(TENANT, controls=Controls(no_store=True))
+    run = await dead.begin(NewGraph(caller, tuple(built.graph.steps.values())))
+    assert isinstance(run, LiveRun)
+    await dead.aclose(grace_s=0)
+    other = Runs(engine.answer, store, KNOBS, shared=False, owner="other")
+    other.now = lambda: run.created_at_s + 10 * KNOBS.lease_s
+    await Leases(other)._adopt()
+    whole = store.run(run.id)
+    assert whole is not None and whole.run.state == "failed" and not other.live
+    assert whole.run.failure is not None and whole.run.failure.code == "restarted"
+    assert {variable.state for variable in whole.variables} == {"failed"}
+    assert {step.progress.state for step in whole.steps} == {"failed"}
     await other.aclose(grace_s=0)

@@ -224,6 +224,9 @@ async def test_values_that_are_in_memory_only_have_their_bound() -> None:
             await values(run)
             made.append(run.id)
         assert [id in runs.live for id in made] == [False, False, True, True]
+        for id in made:
+            await runs.forget_run(TENANT, id)
+        assert not runs.live and not runs._held and not runs._held_bytes
 
 
 async def test_many_gets_place_what_waits_anew_once() -> None:
