@@ -82,7 +82,7 @@ class Order(Generic[What]):
         self._tickets = 0
         self._count = 0
         self._gone = 0
-        """Those that left the line, and may still be found in it."""
+        """Those that left the line, or their place in it, and may still be found there."""
         self._since_promoted = 0
         """Starts since the last of one that had waited longest."""
         self.waiting: dict[Rank, int] = dict.fromkeys(Rank, 0)
@@ -134,7 +134,12 @@ class Order(Generic[What]):
         self.waiting[waiting.placement.rank] -= 1
         self.waiting[placement.rank] += 1
         waiting.placement = placement
-        self._enqueue(waiting, told=True)
+        # Where it stood is found empty.
+        self._gone += 1
+        if self._gone > len(self) + _GONE:
+            self._tidy()
+        else:
+            self._enqueue(waiting, told=True)
 
     def take(self, now_s: float, judge: Callable[[Waiting[What]], Verdict]) -> Waiting[What] | None:
         """The next to start, taken out; None where none may. `judge` is asked in order, until one starts or all is full.

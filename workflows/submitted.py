@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import graphlib
 import itertools
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -21,6 +20,8 @@ from workflows.transform import Transform, read_transforms
 KEY = "understudy"
 """The object's name in a chat body; it never leaves for an engine."""
 _FIELDS = ("app", "inputs", "submit", "criteria", "output", "outputs")
+_MOST = 10**15
+"""Of a budget: more is none, and what is stored has 64 bits."""
 _RUN_FIELDS = ("app", "steps", "inputs", "get", "budget", "background", "stream")
 
 
@@ -378,8 +379,10 @@ def _budget(value: object) -> Budget:
     fields = _object(value, "budget", ("usd", "tokens", "seconds"))
     for name, each in fields.items():
         number = isinstance(each, int if name == "tokens" else int | float) and not isinstance(each, bool)
-        if each is not None and not (number and each > 0 and math.isfinite(each)):
-            raise WorkflowError(f"`budget.{name}` must be a number above zero.", param=f"budget.{name}")
+        if each is not None and not (number and 0 < each <= _MOST):
+            raise WorkflowError(
+                f"`budget.{name}` must be a number above zero, and at most {_MOST}.", param=f"budget.{name}"
+            )
     return Budget(**fields)
 
 

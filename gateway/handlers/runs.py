@@ -130,7 +130,7 @@ class RunsHandler:
     async def _ended(self, run: LiveRun) -> None:
         """Return when everything that was asked for has ended: then nobody waits for the rest."""
         wanted = [run.cells[id] for id in run.progress.gets if id in run.cells]
-        for cell in wanted or run.cells.values():
+        for cell in wanted or tuple(run.cells.values()):
             await cell.until_ended(kept=True)
 
     async def _repeated(self, journey: Journey, taken: Taken) -> web.StreamResponse:

@@ -23,7 +23,7 @@ from gateway.pipeline import Pipeline
 from gateway.relay import Relay
 from gateway.runs.caller import Caller, chat_of
 from gateway.runs.cell import Cell
-from gateway.runs.intake import Intake, Taken, idempotency, no_value, value_elsewhere
+from gateway.runs.intake import Intake, Taken, idempotency, no_value, refusals, value_elsewhere
 from gateway.runs.live import LiveRun
 from gateway.runs.peers import PeerGone, Peers, may_pass_on
 from gateway.runs.runs import KeptElsewhere, Runs
@@ -42,9 +42,16 @@ class RunCallers:
     """Who is behind a request about runs."""
 
     def __init__(
-        self, keys: Authenticator, end_users: EndUsers, peers: Peers | None = None, *, max_kept_bytes: int
+        self,
+        keys: Authenticator,
+        end_users: EndUsers,
+        peers: Peers | None = None,
+        *,
+        max_kept_bytes: int,
+        credential_headers: tuple[str, ...] = (),
     ) -> None:
-        """`peers`: None where there is one worker only."""
+        """`peers`: None where there is one worker only. `credential_headers`: `listen.tenant_headers`."""
+        self._credential_headers = credential_headers
         self._peers = peers
         self._keys = keys
         self._end_users = end_users
@@ -63,7 +70,7 @@ class RunCallers:
         controls = read_controls(request.headers, fields)
         contributor, end_user = self._end_users.behind(arrival, request.headers, fields)
         asked = Asked(arrival, target, headers, chat, controls, self._max_kept_bytes, contributor, end_user)
-        return Caller.behind(asked)
+        return Caller.behind(asked, self._credential_headers)
 
     async def passed_on(
         self, runs: Runs, request: web.BaseRequest, cell: Cell, journey: Journey
@@ -158,7 +165,9 @@ class Steps:
             return replace(journey.arrival, began=perf_counter())
 
         send = Relay(request)
-        if await self._intake.runs.call(run, taken.step, send, began) is None:
+        with refusals():
+            answered = await self._intake.runs.call(run, taken.step, send, began)
+        if answered is None:
             raise _failed(run, taken.step)
         return send.response
 

@@ -26,12 +26,13 @@ from workflows.errors import WorkflowError
 from workflows.graph import Step
 from workflows.names import StepId
 from workflows.objective import Objectives
-from workflows.progress import Changes, effort, outcomes
+from workflows.progress import Changes, StepState, effort, outcomes
 from workflows.template import Filled, fill
 
 log = structlog.get_logger(__name__)
 
 Said = Callable[[str], object]
+_UNDER_WAY = (StepState.QUEUED, StepState.RUNNING)
 
 
 class StepAsker:
@@ -109,7 +110,7 @@ class StepAsker:
 
     def placed_anew(self, run: LiveRun, now: Placement) -> Placement:
         """What is known by now of a step that waits for its engine; the same where it is another run's."""
-        if now.run != run.id or now.step not in run.graph.steps or now.step in run.progress.ended:
+        if now.run != run.id or run.progress.steps.get(now.step) not in _UNDER_WAY:
             return now
         objective = self._objectives(run).of(now.step)
         placed = replace(

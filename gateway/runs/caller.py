@@ -40,9 +40,11 @@ class Caller:
     max_kept_bytes: int = 2**20
     credential_lost: bool = False
     """It came with a credential for an upstream, which ended with the process that it came to."""
+    credential_headers: tuple[str, ...] = ()
+    """Further headers that hold one (`listen.tenant_headers`)."""
 
     @classmethod
-    def behind(cls, asked: Asked) -> Caller:
+    def behind(cls, asked: Asked, credential_headers: tuple[str, ...] = ()) -> Caller:
         """The client of a request."""
         headers = asked.headers.copy()
         for name in _NOT_OF_A_STEP:
@@ -61,19 +63,21 @@ class Caller:
             f"{_PATH}?{query}" if query else _PATH,
             asked.arrival.path,
             asked.max_kept_bytes,
+            credential_headers=credential_headers,
         )
 
     @property
     def holds_credential(self) -> bool:
         """Whether its headers or its query hold the client's own credential for an upstream."""
-        return any(name in self.headers for name in CREDENTIALS) or bool(key_parameters(self.target))
+        names = (*CREDENTIALS, *self.credential_headers)
+        return any(name in self.headers for name in names) or bool(key_parameters(self.target))
 
     def kept(self) -> dict[str, Any]:
         """As JSON, without any credential: what another process needs to ask in its name."""
         return {
             "key_id": self.key_id,
             "anonymous": self.anonymous,
-            "headers": list(without_credentials(self.headers).items()),
+            "headers": list(without_credentials(self.headers, self.credential_headers).items()),
             "controls": asdict(self.controls),
             "contributor": self.contributor,
             "end_user": self.end_user,

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from typing import TypeAlias
 
 from workflows.progress import Failure
 from workflows.transform import Value
 
 PENDING, STREAMING, READY, FAILED, CANCELLED = "pending", "streaming", "ready", "failed", "cancelled"
+Waiting: TypeAlias = dict[asyncio.Future[None], None]
+"""In the order in which they came."""
 ENDED = frozenset({READY, FAILED, CANCELLED, "skipped"})
 
 
@@ -21,6 +24,7 @@ class Cell:
         "__weakref__",
         "_pieces",
         "_waiting",
+        "_waiting_for_end",
         "app",
         "attempt",
         "expires_at_s",
@@ -57,7 +61,9 @@ class Cell:
         """Its value is stored nowhere (no-store)."""
         self.expires_at_s: float | None = None
         self._pieces: list[str] = []
-        self._waiting: list[asyncio.Future[None]] = []
+        self._waiting: Waiting = {}
+        self._waiting_for_end: Waiting = {}
+        """Those that no piece of its text wakes: a get wants the whole."""
 
     @property
     def ended(self) -> bool:
@@ -108,21 +114,31 @@ class Cell:
 
     async def changed(self) -> None:
         """Return when anything of it has changed."""
-        waiting = asyncio.get_running_loop().create_future()
-        self._waiting.append(waiting)
-        try:
-            await waiting
-        finally:
-            if not waiting.done() or waiting.cancelled():
-                self._waiting = [each for each in self._waiting if each is not waiting]
+        await _told(self._waiting)
 
     async def until_ended(self, *, kept: bool = False) -> None:
         """Return when it has ended; `kept`: and its end is committed."""
         while not self.ended or (kept and not self.kept):
-            await self.changed()
+            await _told(self._waiting_for_end)
 
     def _tell(self) -> None:
-        waiting, self._waiting = self._waiting, []
-        for each in waiting:
-            if not each.done():
-                each.set_result(None)
+        _wake(self._waiting)
+        if self.ended:
+            _wake(self._waiting_for_end)
+
+
+async def _told(waiting: Waiting) -> None:
+    """Return when those that wait are woken."""
+    one = asyncio.get_running_loop().create_future()
+    waiting[one] = None
+    try:
+        await one
+    finally:
+        waiting.pop(one, None)
+
+
+def _wake(waiting: Waiting) -> None:
+    for one in tuple(waiting):
+        if not one.done():
+            one.set_result(None)
+    waiting.clear()

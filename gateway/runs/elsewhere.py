@@ -84,18 +84,18 @@ class Elsewhere:
         version = self._store.version()
         if self._place is None or version == self._version:
             return
-        self._version = version
         while True:
             found = self._store.changes(self._place)
-            more = found.place != self._place
-            self._place = found.place
+            # Where reading fails, the same changes are read again at the next look.
             if found.missed:
                 self._read(list(self._watched))
             self._read(c.variable_id for c in found.changes if c.kind == "variable")
+            self._place = found.place
             for change in found.changes:
                 if change.kind != "variable":
                     self._told(change)
-            if not found.changes or not more:
+            if not found.changes:
+                self._version = version
                 return
 
     def _read(self, ids: Iterable[str]) -> None:

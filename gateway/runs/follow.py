@@ -27,7 +27,8 @@ async def followed(run: LiveRun) -> AsyncIterator[dict[str, Any] | None]:
     watch = _watcher(run, queue)
     run.watchers.append(watch)
     try:
-        for cell in run.cells.values():
+        # Calls of its app may add steps while an event is being sent.
+        for cell in tuple(run.cells.values()):
             if cell.ended:
                 yield _ended(run, cell.id)
         while run.ended is None or not all(cell.kept for cell in run.cells.values()) or not queue.empty():

@@ -93,14 +93,23 @@ class Leases:
             if whole is None or id in runs.live:
                 continue
             log.info("run_adopted", run=id, steps=len(whole.steps))
-            if whole.run.no_store:
-                await done(runs.store.save(runs.owner, [_lost(whole, now)]))
-            elif whole.run.cancel_asked:
-                run = restored(runs, whole)
-                runs.adopt(run)
-                runs.cancel(run)
-            else:
-                runs.adopt(restored(runs, whole))
+            try:
+                await self._take_over(whole, now)
+            except StoreError:
+                raise
+            except Exception as error:
+                # The others are carried on all the same; this one is taken over again when its lease is over.
+                log.error("run_not_carried_on", run=id, error=type(error).__name__)
+
+    async def _take_over(self, whole: WholeRun, now: float) -> None:
+        runs = self._runs
+        if whole.run.no_store:
+            await done(runs.store.save(runs.owner, [_lost(whole, now)]))
+            return
+        run = restored(runs, whole)
+        runs.adopt(run)
+        if whole.run.cancel_asked:
+            runs.cancel(run)
 
 
 def restored(runs: Runs, whole: WholeRun) -> LiveRun:

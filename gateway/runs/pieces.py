@@ -12,6 +12,7 @@ from store.errors import StoreError
 from store.workflows.run_store import RunStore
 
 _EVERY_S = 0.03
+_AGAIN_S = 1.0
 
 
 class Pieces:
@@ -40,7 +41,9 @@ class Pieces:
                     try:
                         await done(self._store.append(self._owner, cell.id, stored, text[stored:]))
                     except StoreError:
-                        return
+                        # What others read may have no gap.
+                        await asyncio.sleep(_AGAIN_S)
+                        continue
                     stored = len(text)
                     await asyncio.sleep(_EVERY_S)
                 else:

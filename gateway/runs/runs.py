@@ -62,6 +62,7 @@ from store.workflows.records import (
 )
 from store.workflows.run_store import RunStore
 from workflows.criteria import Criteria
+from workflows.errors import WorkflowError
 from workflows.graph import Graph, Step
 from workflows.names import StepId, VariableId, new_id
 from workflows.progress import CANCELLED, Changes, Progress, RunState, StepState
@@ -73,6 +74,8 @@ log = structlog.get_logger(__name__)
 Answer = Callable[[Asked, Send], Awaitable[Finished]]
 _OWNERS = 4096
 _NOTED_S = 5.0
+_MOVED_EVERY_S = 0.02
+"""Each time all waiting steps of a run are looked at, however many calls joined it meanwhile."""
 
 
 class KeptElsewhere(Exception):
@@ -138,8 +141,8 @@ class Runs:
         self._held: dict[str, dict[str, int]] = {}
         """Ended runs whose values are in memory only, by tenant, with their size."""
         self._held_bytes: Counter[str] = Counter()
-        self._owners: LRUCache[str, str | None] = LRUCache(_OWNERS)
-        """By run of another process: which one has its values in memory only; None: they are stored."""
+        self._owners: LRUCache[tuple[str, str], str | None] = LRUCache(_OWNERS)
+        """By tenant and run of another process: which one has its values in memory only; None: they are stored."""
         self._noted: TTLCache[tuple[VariableId, Criteria, bool], bool] = TTLCache(_OWNERS, _NOTED_S)
         """Gets that the processes that carry their runs out were told of lately."""
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -147,6 +150,9 @@ class Runs:
         self._metrics = metrics
         self._asker = StepAsker(answer, knobs, now, began)
         self._move = move
+        self._moved: dict[str, LiveRun] = {}
+        """Runs whose objectives have changed since waiting steps were last placed anew."""
+        self._moving: asyncio.TimerHandle | None = None
         self._saving = Saving(
             store, self.owner, now, self.spawn, kept=self._kept, lost=self.drop, failed=metrics.not_saved
         )
@@ -166,6 +172,8 @@ class Runs:
     async def aclose(self, grace_s: float = 5.0) -> None:
         """Ask no more steps, let those under way come to their end for a while, and leave the rest to other processes."""
         self._closing = True
+        if self._moving is not None:
+            self._moving.cancel()
         steps = [task for run in self._live.values() for task in run.tasks.values()]
         if steps and grace_s:
             await asyncio.wait(steps, timeout=grace_s)
@@ -307,7 +315,13 @@ class Runs:
             try:
                 await done(
                     self.store.extend(
-                        run.tenant, run.id, rows, variables, now_s=self.now(), limits=self._limits
+                        run.tenant,
+                        run.id,
+                        rows,
+                        variables,
+                        now_s=self.now(),
+                        limits=self._limits,
+                        owner=self.owner,
                     )
                 )
             except NoSuchRun:
@@ -380,11 +394,11 @@ class Runs:
         """Which other process has this run's values in memory only; None where they are stored, or here."""
         if not run or run in self._live or not self._shared:
             return None
-        if run not in self._owners:
+        if (tenant, run) not in self._owners:
             whole = self.store.run(run, tenant)
             private = whole is not None and whole.run.no_store and whole.run.owner != self.owner
-            self._owners[run] = whole.run.owner if whole is not None and private else None
-        return self._owners[run]
+            self._owners[tenant, run] = whole.run.owner if whole is not None and private else None
+        return self._owners[tenant, run]
 
     def named(self, tenant: str, app: str, names: Collection[str]) -> dict[str, VariableId]:
         """Ids of an app's variables by name; those that are not there are left out."""
@@ -472,7 +486,7 @@ class Runs:
         if run is not None and run.tenant == tenant:
             self.cancel(run)
             await self._saving.all_kept()
-        self._release(id)
+            self._release(id)
         return await done(self.store.forget_run(tenant, id, now_s=self.now()))
 
     async def forget_app(self, tenant: str, app: str) -> int:
@@ -481,6 +495,9 @@ class Runs:
         for run in mine:
             self.cancel(run)
         await self._saving.all_kept()
+        for run in mine:
+            # Of one that is stored nowhere the values would stay.
+            self._release(run.id)
         for cell in [c for c in self._cells.values() if (c.tenant, c.app) == (tenant, app)]:
             self._cells.pop(cell.id, None)
         return await done(self.store.forget_app(tenant, app, now_s=self.now()))
@@ -511,9 +528,10 @@ class Runs:
             return
         if run.ended is None:
             self._metrics.live(-1)
-        self._held_bytes[run.tenant] -= self._held.get(run.tenant, {}).pop(id, 0)
-        if not self._held_bytes[run.tenant]:
-            del self._held_bytes[run.tenant]
+        if (held := self._held.get(run.tenant)) is not None:
+            self._held_bytes[run.tenant] -= held.pop(id, 0)
+            if not held:
+                del self._held[run.tenant], self._held_bytes[run.tenant]
         if self._open.get((run.tenant, run.app)) is run:
             del self._open[run.tenant, run.app]
         for variable in run.outside:
@@ -642,7 +660,7 @@ class Runs:
             if run.ended is None and not run.lost:
                 self.apply(run, changes)
             return finished
-        except (RequestError, EngineError) as error:
+        except (RequestError, EngineError, WorkflowError) as error:
             if run.ended is None and not run.lost:
                 self.apply(run, run.progress.refused(step, *refused(error)))
             raise
@@ -732,7 +750,21 @@ class Runs:
     def _objectives_changed(self, run: LiveRun) -> None:
         """Something was asked for: also what waits for its engine may be more urgent now."""
         run.objectives = None
-        self._move(partial(self._asker.placed_anew, run))
+        self._moved[run.id] = run
+        if self._moving is None:
+            self._moving = asyncio.get_running_loop().call_later(_MOVED_EVERY_S, self._placed_anew)
+
+    def _placed_anew(self) -> None:
+        runs, self._moved, self._moving = self._moved, {}, None
+
+        def placement_of(now: Placement) -> Placement:
+            run = runs.get(now.run)
+            return now if run is None else self._asker.placed_anew(run, now)
+
+        self._move(placement_of)
+        for run in runs.values():
+            if run.dirty:
+                self._saving.note(run)
 
     # ---- other processes
 

@@ -87,11 +87,13 @@ def extend(
     variables: Sequence[NewVariable],
     now_s: float,
     limits: Limits,
+    owner: str | None = None,
 ) -> None:
     """`RunStore.extend`."""
     found = connection.execute(
-        "SELECT contributor, no_store FROM workflow_runs WHERE id = ? AND tenant = ? AND state = 'running'",
-        (run_id, tenant),
+        "SELECT contributor, no_store FROM workflow_runs WHERE id = ?1 AND tenant = ?2 AND state = 'running'"
+        " AND (?3 IS NULL OR owner = ?3)",
+        (run_id, tenant, owner),
     ).fetchone()
     if found is None:
         raise NoSuchRun(run_id)

@@ -10,6 +10,8 @@ from store.workflows.rows import ids_json, note
 
 _CHANGES_KEPT_S = 600.0
 """Whoever looks less often reads anew what it waits for."""
+_IN_MEMORY = "state = 'running' OR no_store AND expired = 0"
+"""Whether a process has something of it in its memory, and is to be told."""
 
 
 def forget(
@@ -17,7 +19,7 @@ def forget(
 ) -> int:
     """Delete runs, and variables set by themselves, by a condition on each table. The first of `values` is the tenant."""
     runs = connection.execute(
-        f"SELECT id, state FROM workflow_runs WHERE {of_runs}",  # noqa: S608 - our own conditions
+        f"SELECT id, {_IN_MEMORY} FROM workflow_runs WHERE {of_runs}",  # noqa: S608 - our own conditions
         values,
     ).fetchall()
     ids = ids_json(id for id, _ in runs)
@@ -26,7 +28,7 @@ def forget(
         values,
     ).fetchall()
     _delete_runs(connection, ids, now_s)
-    note(connection, now_s, "cancel", [(id, "") for id, state in runs if state == "running"])
+    note(connection, now_s, "cancel", [(id, "") for id, in_memory in runs if in_memory])
     connection.execute(
         "DELETE FROM variables WHERE id IN (SELECT value FROM json_each(?))",
         (ids_json(id for (id,) in alone),),
@@ -40,12 +42,13 @@ def forget(
 def forget_run(connection: sqlite3.Connection, tenant: str, run_id: str, now_s: float) -> bool:
     """`RunStore.forget_run`."""
     found = connection.execute(
-        "SELECT state FROM workflow_runs WHERE tenant = ? AND id = ?", (tenant, run_id)
+        f"SELECT {_IN_MEMORY} FROM workflow_runs WHERE tenant = ? AND id = ?",  # noqa: S608 - a constant
+        (tenant, run_id),
     ).fetchone()
     if found is None:
         return False
     _delete_runs(connection, ids_json([run_id]), now_s)
-    if found[0] == "running":
+    if found[0]:
         note(connection, now_s, "cancel", [(run_id, "")])
     return True
 

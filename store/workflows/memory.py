@@ -127,12 +127,15 @@ class MemoryRuns:
         *,
         now_s: float,
         limits: Limits = NO_LIMITS,
+        owner: str | None = None,
     ) -> Future[None]:
         """Add steps to a live run."""
 
         def extend() -> None:
             held = self._runs.get(run_id)
             if held is None or held.run.tenant != tenant or run_id not in self._live:
+                raise NoSuchRun(run_id)
+            if owner is not None and held.run.owner != owner:
                 raise NoSuchRun(run_id)
             self._add(held, steps, variables, now_s, limits)
             self._note("steps", run_id)
@@ -588,8 +591,8 @@ class MemoryRuns:
         self._drop(self._of_run(held.run.id), tell=tell)
         self._bytes[held.run.tenant] -= sum(len(step.plan.body) for step in held.steps.values())
         del self._runs[held.run.id]
-        if held.run.id in self._live:
-            self._live.remove(held.run.id)
+        if held.run.id in self._live or (held.run.no_store and not held.expired):
+            self._live.discard(held.run.id)
             self._note("cancel", held.run.id)
 
     def _drop(self, variables: Iterable[_Kept], *, tell: bool = True) -> None:

@@ -56,10 +56,12 @@ class RunStore(Protocol):
         *,
         now_s: float,
         limits: Limits = NO_LIMITS,
+        owner: str | None = None,
     ) -> Future[None]:
-        """Add steps to a live run, whoever owns it: its owner sees a change `steps`.
+        """Add steps to a live run, whoever owns it (its owner sees a change `steps`), or as its `owner`.
 
-        The future raises NoSuchRun where it is not the tenant's or has ended, VariableExists and TooManyBytes.
+        The future raises NoSuchRun where it is not the tenant's, has ended or is another owner's; VariableExists and
+        TooManyBytes.
         """
         ...
 

@@ -58,10 +58,13 @@ class WorkflowRuns:
         *,
         now_s: float,
         limits: Limits = NO_LIMITS,
+        owner: str | None = None,
     ) -> Future[None]:
         """Add steps to a live run, whoever owns it."""
         return self._db.write(
-            lambda connection: beginning.extend(connection, tenant, run_id, steps, variables, now_s, limits)
+            lambda connection: beginning.extend(
+                connection, tenant, run_id, steps, variables, now_s, limits, owner
+            )
         )
 
     def save(self, owner: str, changes: Sequence[RunChange]) -> Future[None]:

@@ -153,6 +153,18 @@ def test_those_that_left_are_not_kept() -> None:
     assert taken(order) == ["stays"]
 
 
+def test_places_that_were_changed_are_not_kept() -> None:
+    steps = [waiting(f"{n}", step("x", Rank.THROUGHPUT)) for n in range(10)]
+    order = line(*steps)
+    for work_left in range(1, 1_001):
+        for one in steps:
+            order.change(one, replace(one.placement, work_left=work_left))
+    (lane,) = order._lanes[Rank.THROUGHPUT].values()
+    (run,) = lane._runs.values()
+    assert len(run.steps) < 200 and len(lane._heap) < 200
+    assert taken(order) == [f"{n}" for n in range(10)]
+
+
 PLACEMENTS = st.builds(
     Placement,
     rank=st.sampled_from(Rank),

@@ -469,6 +469,34 @@ async def test_values_steps_and_runs_have_their_limits(behind: Upstream, tmp_pat
         ]
 
 
+async def test_a_prompt_that_is_too_long_with_its_values_is_refused(behind: Upstream, tmp_path: Path) -> None:
+    limits = {"advanced": {"max_prompt_characters": 50}}
+    async with line(config(behind, tmp_path, workflows=limits)) as gate:
+        for more in ({}, {"output": {"name": "a"}}):
+            asked = body("{{x}}" * 10, app="long", inputs={"x": "abcdefgh"}, **more)
+            got = await gate.post("/chat/completions", asked, KEY)
+            error = got.json["error"]
+            assert (got.status, error["code"], error["param"]) == (413, "request_too_large", "messages")
+        failed = await get(gate, "/apps/long/variables/a")
+        assert failed.status == 424 and "request_too_large" in failed.json["error"]["message"]
+    assert not behind.asked
+
+
+async def test_calls_may_join_a_run_while_its_events_are_told(gate: Line, behind: Upstream) -> None:
+    slow = Slow("x", "y")
+    behind.script = slow.script
+    asked = run_of(("A", "a"), ("B {{a}}", "b"), ("C {{a}}", "c"), app="joined", stream=True)
+    run = asyncio.create_task(gate.post("/runs", asked, KEY))
+    await slow.begun.wait()
+    behind.script = echo
+    for n in range(5):
+        await submit(gate, f"{n}", f"more{n}", app="joined")
+    for _ in range(2):
+        slow.let.release()
+    kinds = [each["type"] for each in (await run).events]
+    assert kinds[-1] == "run.completed" and kinds.count("variable.done") == 8
+
+
 async def test_a_plain_call_says_how_urgent_it_is(gate: Line, behind: Upstream) -> None:
     for tier in ("flex", "priority", "default"):
         got = await gate.chat("Q", KEY, model="m", service_tier=tier)

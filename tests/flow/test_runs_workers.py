@@ -184,6 +184,30 @@ async def test_values_that_are_stored_nowhere_are_had_from_their_worker(tmp_path
         assert not file.is_file() or b"secret-4711" not in file.read_bytes(), file
 
 
+@pytest.mark.parametrize("path", ["/runs/{run}", "/apps/x"])
+async def test_values_that_are_stored_nowhere_are_forgotten_by_whichever_worker(
+    tmp_path: Path, path: str
+) -> None:
+    unstored = KEY | {"Cache-Control": "no-store"}
+    async with site(tmp_path) as behind:
+        made = []
+        for n in range(6):
+            asked = body("A", app="x", submit=True, output={"name": f"v{n}"})
+            status, content = await behind.ask("POST", "/chat/completions", asked, unstored)
+            assert status == 202, content
+            made.append((content["understudy"]["run"], content["understudy"]["outputs"][f"v{n}"]))
+        for _, id in made:
+            assert (await behind.ask("GET", f"/variables/{id}?wait_s=60"))[0] == 200
+        for run in dict.fromkeys(run for run, _ in made):
+            await behind.ask("DELETE", path.format(run=run))
+        async with asyncio.timeout(PATIENCE_S):
+            # A worker learns of it within `poll_s`.
+            left = {200}
+            while left != {404}:
+                gets = [behind.ask("GET", f"/variables/{id}") for _, id in made for _ in range(6)]
+                left = {status for status, _ in await asyncio.gather(*gets)}
+
+
 async def test_a_secret_in_a_value_is_in_no_log_metric_or_other_tenants_row(tmp_path: Path) -> None:
     secret, bob = "canary-8086-secret", {"Authorization": "Bearer sk-bob"}
     async with site(tmp_path, log=True) as behind:

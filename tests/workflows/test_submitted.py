@@ -181,6 +181,7 @@ def test_names_of_the_app_are_told() -> None:
             "invalid_workflow",
         ),
         ({"steps": [step("x", "a")], "budget": {"usd": True}}, "budget.usd", "invalid_workflow"),
+        ({"steps": [step("x", "a")], "budget": {"tokens": 2**64}}, "budget.tokens", "invalid_workflow"),
         ({"steps": [step("x", "a")], "budget": {"eur": 1}}, "budget.eur", "unknown_field"),
         ({"steps": [step("x", "a")], "background": "yes"}, "background", "invalid_workflow"),
     ],

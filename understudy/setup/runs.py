@@ -66,7 +66,13 @@ def run_parts(
     intake = Intake(runs)
     several = config.listen.workers > 1
     peers = Peers(store.folder / "peers", runs.owner) if several else None
-    callers = RunCallers(keys, end_users, peers, max_kept_bytes=max_kept_bytes)
+    callers = RunCallers(
+        keys,
+        end_users,
+        peers,
+        max_kept_bytes=max_kept_bytes,
+        credential_headers=config.listen.tenant_headers,
+    )
     variables = Variables(intake, callers, max_json_bytes=max_json_bytes)
     handlers: dict[str, Handler] = {
         "variables": variables,

@@ -14,14 +14,20 @@ CHAT = {"model": "m", "messages": [{"role": "user", "content": "Q"}]}
 
 def caller() -> Caller:
     headers = CIMultiDict(
-        {"Authorization": "Bearer sk-1", "Content-Length": "7", "OpenAI-Beta": "x", "Accept": "a"}
+        {
+            "Authorization": "Bearer sk-1",
+            "X-Customer": "sk-3",
+            "Content-Length": "7",
+            "OpenAI-Beta": "x",
+            "Accept": "a",
+        }
     )
     arrival = Arrival("id", 0.0, 0.0, "POST", "/v1/chat/completions", "ann", "key-1")
     controls = Controls(scope="s")
     asked = Asked(
         arrival, "/chat/completions?api-version=1&key=sk-2", headers, chat_of(CHAT), controls, 9, "c", "u"
     )
-    return Caller.behind(asked)
+    return Caller.behind(asked, ("x-customer",))
 
 
 def test_what_is_kept_holds_no_credential_and_is_read_back() -> None:
@@ -50,3 +56,18 @@ def test_steps_are_streamed_unless_they_say_otherwise() -> None:
 
 def test_integers_beyond_64_bits_survive() -> None:
     assert b"18446744073709551617" in chat_of({**CHAT, "seed": 2**64 + 1}).body
+
+
+def test_a_header_that_tells_clients_apart_is_a_credential() -> None:
+    asked = Asked(
+        Arrival("id", 0.0, 0.0, "POST", "/v1/chat/completions", "ann"),
+        "/chat/completions",
+        CIMultiDict({"X-Customer": "sk-3"}),
+        chat_of(CHAT),
+        Controls(),
+        9,
+        "c",
+        "u",
+    )
+    assert Caller.behind(asked, ("x-customer",)).kept()["credential_lost"]
+    assert not Caller.behind(asked).kept()["credential_lost"]

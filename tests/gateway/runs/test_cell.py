@@ -38,4 +38,16 @@ async def test_who_wants_it_committed_waits_longer_and_who_leaves_is_not_kept() 
     assert not waiting.done()
     cell.keep()
     await waiting
-    assert cell.state == "cancelled" and not cell._waiting
+    assert cell.state == "cancelled" and not cell._waiting and not cell._waiting_for_end
+
+
+async def test_a_piece_of_text_wakes_nobody_who_wants_the_whole() -> None:
+    cell = Cell("var_1", "ann")
+    waiting = asyncio.create_task(cell.until_ended())
+    await asyncio.sleep(0)
+    before = list(cell._waiting_for_end)
+    cell.say("a")
+    await asyncio.sleep(0)
+    assert list(cell._waiting_for_end) == before and not before[0].done()
+    cell.become("a")
+    await waiting

@@ -17,6 +17,7 @@ from gateway.runs.runs import NewGraph, Runs
 from router.asked import Controls
 from store.workflows.memory import MemoryRuns
 from tests.gateway.runs.carried_out import KNOBS, TENANT, Engine, begun, body, runs_over, values
+from workflows.criteria import Criteria
 from workflows.graph import build
 from workflows.submitted import Limits, read_run
 
@@ -223,3 +224,24 @@ async def test_values_that_are_in_memory_only_have_their_bound() -> None:
             await values(run)
             made.append(run.id)
         assert [id in runs.live for id in made] == [False, False, True, True]
+        for id in made:
+            await runs.forget_run(TENANT, id)
+        assert not runs.live and not runs._held and not runs._held_bytes
+
+
+async def test_many_gets_place_what_waits_anew_once() -> None:
+    engine, moves = Engine(pause_s=3600), []
+    runs = Runs(engine.answer, MemoryRuns(), KNOBS, shared=False, move=moves.append)
+    asked = body(*((f"{n}", f"v{n}") for n in range(100)), background=True)
+    run, _ = await begun(runs, asked)
+    for cell in run.cells.values():
+        runs.got(cell, Criteria.LATENCY)
+    async with asyncio.timeout(10):
+        while not moves:
+            await asyncio.sleep(0.001)
+    (placement_of,) = moves
+    while len(engine.asked) < 100:
+        await asyncio.sleep(0)
+    before = next(a.placement for a in engine.asked if a.placement)
+    assert placement_of(replace(before, rank=Rank.THROUGHPUT)).rank is Rank.LATENCY
+    await runs.aclose(grace_s=0)
