@@ -313,8 +313,9 @@ async def test_a_replica_is_killed_under_streams_and_all_of_them_complete(
 async def streamed(session: aiohttp.ClientSession, url: str, number: int) -> str:
     body = {"model": "m", "stream": True, "messages": [{"role": "user", "content": f"Question {number}?"}]}
     async with session.post(f"{url}/chat/completions", json=body) as response:
-        assert response.status == 200
-        lines = (await response.read()).decode().splitlines()
+        answer = (await response.read()).decode()
+        assert response.status == 200, answer
+    lines = answer.splitlines()
     events = [line[6:] for line in lines if line.startswith("data: ")]
     assert events[-1] == "[DONE]"
     chunks = [json.loads(event) for event in events[:-1]]
