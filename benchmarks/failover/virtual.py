@@ -104,7 +104,9 @@ async def _load(
     servers = [Server(f"{number}", mean_s) for number, mean_s in enumerate(MEANS_S)]
     line = Line(10**6)
     guards = [
-        Guard(one, Limits(most, line.most, None, None), Breaker(failures=5, open_s=10, clock=clock), line=line)
+        Guard(
+            one, Limits(most, line.most, None, None), Breaker(failures=5, open_s=10, clock=clock), line=line
+        )
         for one in servers
     ]
     pool = Replicas([Replica(guard) for guard in guards], line, clock=clock)

@@ -173,6 +173,7 @@ def test_a_lower_dial_offloads_more_and_both_ends_can_be_reached(scales: Any) ->
     assert shares[0] > shares[1] > shares[2]
 
 
+@pytest.mark.slow
 def test_under_a_load_step_the_share_rises_and_falls_and_the_tail_improves(scales: Any) -> None:
     size = scenarios.Size(seeds=1, minutes=1.0, warm_up=1000, dials=(0.3,), step_minutes=3.0)
     step = scenarios.load_step(scenarios.Stage(scales, 1, size))

@@ -16,6 +16,7 @@ from benchmarks.failover.virtual import p99_s
 from understudy.settings.engines import OpenAIEngine
 
 
+@pytest.mark.slow
 async def test_a_few_failures_are_replayed_against_a_gateway(tmp_path: Path) -> None:
     asked = chosen("S04,S08,E11")
     found = await measured(asked, documented(), tmp_path)

@@ -117,6 +117,7 @@ def test_every_way_is_asked_and_no_prompt_twice(town: Any, servers: dict[str, An
     assert set(servers["small"].asked.values()) == {1}
 
 
+@pytest.mark.slow
 def test_a_run_trains_on_what_was_graded_and_compares_on_towns_it_never_saw(
     servers: dict[str, Any], tmp_path: Path
 ) -> None:

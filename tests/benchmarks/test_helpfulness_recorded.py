@@ -142,6 +142,7 @@ def test_a_folder_without_a_file_that_fits_gives_no_case(tmp_path: Path) -> None
     assert list(cases.cases(tmp_path, tmp_path)) == []
 
 
+@pytest.mark.slow
 def test_a_small_run_gives_every_figure_and_a_scorer_that_learnt(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,9 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from benchmarks.overhead import load
 
 
+@pytest.mark.slow
 def test_a_quick_run_measures_every_way_for_a_request_to_go(tmp_path: Path) -> None:
     figures_file, table_file = tmp_path / "figures.json", tmp_path / "table.md"
     command = [sys.executable, "-m", "benchmarks.overhead", "--quick", "--json", str(figures_file)]

@@ -36,6 +36,7 @@ def test_without_a_gap_nothing_can_be_recovered() -> None:
     assert np.isnan(metrics.apgr(np.arange(3.0), np.ones((3, 2))))
 
 
+@pytest.mark.slow
 def test_any_file_of_the_schema_is_judged_beside_the_baselines_and_the_rest_is_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -42,6 +42,7 @@ async def measured(settings, folder):
     return results, out.getvalue()
 
 
+@pytest.mark.slow
 async def test_the_same_seed_gives_the_same_numbers(tmp_path):
     (one, shown), (two, _) = [await measured(SETTINGS, tmp_path / name) for name in ("one", "two")]
     assert one.repeatable() == two.repeatable()

@@ -28,6 +28,7 @@ ROOT = Path(__file__).parents[2]
 DATA = ROOT.parent / "shared" / "data"
 
 
+@pytest.mark.slow
 async def test_reported_percentiles_are_within_two_per_cent_of_the_truth(
     serve_mock: Callable[..., Any],
 ) -> None:

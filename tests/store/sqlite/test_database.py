@@ -28,12 +28,13 @@ def intact(path: Path) -> bool:
         connection.close()
 
 
-def test_twenty_kills_lose_nothing_that_was_acknowledged(tmp_path: Path) -> None:
+@pytest.mark.parametrize("lives", [5, pytest.param(20, marks=pytest.mark.slow)])
+def test_kills_lose_nothing_that_was_acknowledged(tmp_path: Path, lives: int) -> None:
     path = tmp_path / "understudy.db"
     Database.open(path).close()
     chance = random.Random(7)
     acknowledged: set[str] = set()
-    for life in range(20):
+    for life in range(lives):
         writing = child(str(path), f"life{life}")
         assert writing.stdout is not None
         for _ in range(chance.randint(1, 300)):
