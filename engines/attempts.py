@@ -142,6 +142,7 @@ class Attempts:
         try:
             kind = await self._failure_of(candidate, reply)
         except EngineError as error:
+            error.replica = reply.replica
             await self._leave()
             self._note_failure(candidate, error.kind, began, error, reply.status)
             return False

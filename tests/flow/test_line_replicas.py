@@ -17,7 +17,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from tests.flow.line import Asked, Line, Script, Upstream, completion, line, upstream
+from tests.flow.line import Asked, Line, Script, Upstream, completion, events, line, upstream
 from tests.flow.process import running
 from tests.flow.replica_server import TEXT, WORD_S, replica_servers
 from tests.patience import PATIENCE_S, until
@@ -114,6 +114,26 @@ async def test_what_one_replica_refuses_another_answers_and_it_is_no_failing_ove
         assert [one["engine"] for one in tried] == ["pool", "pool"]
         assert {one["replica"] for one in tried} == set(here.names[:2])
         assert [one["kind"] is None for one in tried] == [False, True]
+
+
+async def test_a_stream_that_breaks_before_its_first_data_goes_on_at_another_replica(tmp_path: Path) -> None:
+    def preferred(urls: list[str]) -> list[Any]:
+        return [{"url": urls[0], "weight": 1000}, urls[1]]
+
+    async def role_only(request: web.Request, asked: Asked) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await response.prepare(request)
+        await response.write(events("", usage=False)[0])
+        await asyncio.sleep(0.05)
+        assert request.transport is not None
+        request.transport.abort()
+        return response
+
+    async with several(tmp_path, 2, urls=preferred) as here:
+        here.servers[0].script = role_only
+        got = await here.gate.chat("Who is well?", stream=True)
+        assert got.status == 200 and "Forty-two." in got.body.decode()
+        assert here.shares() == [1, 1]
 
 
 async def test_another_engine_answers_once_the_tries_of_this_one_are_used_up(tmp_path: Path) -> None:
