@@ -56,26 +56,12 @@ def read_controls(headers: MultiMapping[str], fields: Mapping[str, Any]) -> Cont
 
 def named_scope(headers: Mapping[str, str]) -> str | None:
     """The client's own name for the instructions of its request. Raises RequestError 400 for one that is no name."""
-    name = headers.get("x-understudy-scope")
-    if name is not None and not _SCOPE.fullmatch(name):
-        raise RequestError(
-            f"x-understudy-scope is {name[:40]!r}; it must be 1 to 100 printable ASCII characters.",
-            code="invalid_control",
-            param="x-understudy-scope",
-        )
-    return name
+    return _name(headers, "x-understudy-scope", _SCOPE, "1 to 100 printable ASCII characters")
 
 
 def named_session(headers: Mapping[str, str]) -> str | None:
     """The client's own name for the conversation of its request. Raises RequestError 400 for one that is no name."""
-    name = headers.get("x-understudy-session")
-    if name is not None and not _SESSION.fullmatch(name):
-        raise RequestError(
-            f"x-understudy-session is {name[:40]!r}; it must be 1 to 256 printable ASCII characters.",
-            code="invalid_control",
-            param="x-understudy-session",
-        )
-    return name
+    return _name(headers, "x-understudy-session", _SESSION, "1 to 256 printable ASCII characters")
 
 
 def session_of(named: str | None, fields: Mapping[str, Any]) -> str:
@@ -88,14 +74,7 @@ def session_of(named: str | None, fields: Mapping[str, Any]) -> str:
 
 def named_task(headers: Mapping[str, str]) -> str | None:
     """The client's own name for the task of its request. Raises RequestError 400 for one that is no name."""
-    name = headers.get("x-understudy-task")
-    if name is not None and not NAME.fullmatch(name):
-        raise RequestError(
-            f"x-understudy-task is {name[:40]!r}; it must be 1 to 64 letters, digits, dots, hyphens and underscores.",
-            code="invalid_control",
-            param="x-understudy-task",
-        )
-    return name
+    return _name(headers, "x-understudy-task", NAME, "1 to 64 letters, digits, dots, hyphens and underscores")
 
 
 def refuse_unsuited(controls: Controls, chat: ChatRequest) -> None:
@@ -135,3 +114,12 @@ def _dial(text: str) -> float:
             param="x-understudy-preference",
         )
     return value
+
+
+def _name(headers: Mapping[str, str], header: str, right: re.Pattern[str], it_must_be: str) -> str | None:
+    name = headers.get(header)
+    if name is not None and not right.fullmatch(name):
+        raise RequestError(
+            f"{header} is {name[:40]!r}; it must be {it_must_be}.", code="invalid_control", param=header
+        )
+    return name

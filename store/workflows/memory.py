@@ -358,15 +358,6 @@ class MemoryRuns:
         variables = tuple(kept.variable for kept in self._of_run(run_id))
         return WholeRun(held.run, tuple(held.steps.values()), variables)
 
-    def live_run(self, tenant: str, app: str) -> str | None:
-        """The id of the app's latest live run, or None."""
-        live = [
-            (run.created_at_s, run.id)
-            for run in (self._runs[id].run for id in self._live)
-            if app and (run.tenant, run.app) == (tenant, app)
-        ]
-        return max(live)[1] if live else None
-
     def runs(
         self,
         *,

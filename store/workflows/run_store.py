@@ -155,10 +155,6 @@ class RunStore(Protocol):
         """One run with everything; None where it is absent, or another's than the tenant named."""
         ...
 
-    def live_run(self, tenant: str, app: str) -> str | None:
-        """The id of the app's latest live run, or None."""
-        ...
-
     def runs(
         self,
         *,

@@ -200,19 +200,6 @@ class WorkflowRuns:
             as_run(found), tuple(as_step(row) for row in steps), tuple(as_variable(row) for row in variables)
         )
 
-    def live_run(self, tenant: str, app: str) -> str | None:
-        """The id of the app's latest live run, or None."""
-        row = (
-            self._db.read()
-            .execute(
-                "SELECT id FROM workflow_runs WHERE tenant = ? AND app = ? AND app <> '' AND state = 'running'"
-                " ORDER BY created_at_s DESC, id DESC LIMIT 1",
-                (tenant, app),
-            )
-            .fetchone()
-        )
-        return None if row is None else row[0]
-
     def runs(
         self,
         *,

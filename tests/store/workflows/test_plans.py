@@ -63,7 +63,6 @@ def test_every_statement_goes_by_an_index(tmp_path: Path, said: list[str]) -> No
         lambda: runs.named(tenant, "papers", ["text", "x"], now_s=1003.0),
         lambda: runs.changes(runs.place() - 2),
         lambda: runs.run("run_1", tenant),
-        lambda: runs.live_run(tenant, "papers"),
         lambda: runs.runs(limit=2),
         lambda: runs.runs(tenant=tenant, before=(1002.0, "run_3")),
         lambda: runs.runs(app="papers"),

@@ -221,7 +221,6 @@ class BothRemember(RuleBasedStateMachine):
             self.same(lambda runs, tenant=tenant: runs.use(tenant))
             self.same(lambda runs, tenant=tenant: runs.runs(tenant=tenant, limit=1000))
             self.same(lambda runs, tenant=tenant: dict(runs.counts(tenant=tenant)))
-            self.same(lambda runs, tenant=tenant: runs.live_run(tenant, "game"))
             named = self.same(lambda runs, tenant=tenant: runs.named(tenant, "game", NAMES, now_s=self.now_s))
             assert all(each.tenant == tenant for each in named.values())
 
