@@ -158,6 +158,11 @@ class Progress:
         refused = any(self._states.get(step) is StepState.FAILED for step in self._gets)
         return RunState.FAILED if failed or refused else RunState.DONE
 
+    @property
+    def cancelled(self) -> bool:
+        """Whether it was cancelled: steps that are added are, too."""
+        return self._cancelled is not None
+
     def variable(self, variable: VariableId) -> VariableState:
         """A variable's state."""
         if variable in self._values:

@@ -286,9 +286,9 @@ class Runs:
     def open_run(self, tenant: str, app: str) -> LiveRun | None:
         """The app's run under way here that further calls may join."""
         run = self._open.get((tenant, app)) if app else None
-        if run is None or run.ended is not None or run.lost or len(run.graph.steps) >= self.knobs.max_steps:
+        if run is None or run.ended is not None or run.lost or run.progress.cancelled:
             return None
-        return run
+        return run if len(run.graph.steps) < self.knobs.max_steps else None
 
     async def submit(self, new: NewGraph) -> LiveRun | Begun:
         """Add steps to the app's run that is under way here, or begin one. Raises as `begin` does."""

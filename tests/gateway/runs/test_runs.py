@@ -328,6 +328,18 @@ async def test_a_submit_to_a_run_that_is_lost_as_it_is_written_is_carried_on_wit
             await other.aclose(grace_s=0)
 
 
+async def test_a_submit_after_a_run_was_cancelled_does_not_join_it() -> None:
+    store, engine = Late(), Engine(pause_s=3600)
+    async with runs_over(engine, store) as runs:
+        run = await submitted(runs, one_call(runs, "A", "a"))
+        joining = await late_submit(runs, store, one_call(runs, "B", "b"))
+        runs.cancel(run)
+        assert run.ended is None, "a call is joining it"
+        other = await submitted(runs, one_call(runs, "C", "c"))
+        store.told.pop().set_result(None)
+        assert await joining is run is not other and run.ended == "cancelled" and other.ended is None
+
+
 async def test_a_submit_to_a_run_that_is_forgotten_as_it_is_written_is_forgotten_with_it() -> None:
     store, engine = Late(), Engine(pause_s=3600)
     async with runs_over(engine, store) as runs:
