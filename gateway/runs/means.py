@@ -8,17 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from engines.components.component import Work
+from gateway.runs.live import LiveRun
 from workflows.names import StepId, VariableId
-
-if TYPE_CHECKING:
-    from gateway.runs.live import LiveRun
-    from workflows.passes.profile import Profile
 
 Hit = tuple[str, float, int]
 """Text, distance, place."""
