@@ -8,17 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from engines.components.component import Work
+from gateway.runs.live import LiveRun
+from workflows.definition import Definition
 from workflows.names import StepId, VariableId
-
-if TYPE_CHECKING:
-    from gateway.runs.live import LiveRun
-    from workflows.passes.profile import Profile
+from workflows.optimise import Profile
 
 Hit = tuple[str, float, int]
 """Text, distance, place."""
@@ -122,4 +121,7 @@ class Means:
     indexes: Indexes
     profile: Callable[[], Profile]
     """Of components and engines as they are now: what the passes go by."""
+    definition: Callable[[str, str, Mapping[str, Any]], Definition]
+    """Of a tenant, a workflow's name, and `Definition.source`: read again where a run is taken up. Raises DefinitionError where
+    what it refers to is no longer there."""
     warming: Warming = field(default_factory=NoWarming)

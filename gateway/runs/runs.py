@@ -303,7 +303,11 @@ class Runs:
         return run if extended else await self.begin(new)
 
     async def _extend(self, run: LiveRun, new: NewGraph) -> bool:
-        """Whether the run could be extended: not where it is over by now."""
+        """Whether the run was extended: not where it is over by now. Once rows are written the answer is yes, so that
+        nobody submits them a second time."""
+        if run.ended is not None or run.lost:
+            # Since it was found: nothing of this may be written, for nobody would carry it out.
+            return False
         caller = new.caller
         outside = self._outside(caller.tenant, run.graph, new.steps)
         if any(cell.private for cell in outside.values()) and not run.no_store:
@@ -326,9 +330,13 @@ class Runs:
                 )
             except NoSuchRun:
                 return False
-            if run.lost or run.ended is not None:
-                return False
             run.graph.add(*new.steps)
+            if run.lost:
+                # Whoever carries the run on has read these steps with it; if it was forgotten, so were they.
+                if new.attached is not None:
+                    run.attached[new.attached] = asyncio.get_running_loop().create_future()
+                    run.attached[new.attached].set_result(None)
+                return True
             self._take_up(run, new.steps, caller, outside, new.attached)
             for id, criteria in new.gets.items():
                 run.progress.got(id, criteria)
@@ -341,7 +349,8 @@ class Runs:
             return True
         finally:
             run.growing -= 1
-            if not run.growing and run.ended is None and run.progress.state != RunState.RUNNING:
+            over = run.ended is None and not run.lost and run.progress.state != RunState.RUNNING
+            if over and not run.growing:
                 self._end(run, run.progress.state)
                 self._saving.note(run)
 
@@ -486,7 +495,7 @@ class Runs:
         if run is not None and run.tenant == tenant:
             self.cancel(run)
             await self._saving.all_kept()
-            self._release(id)
+            self._let_go(run)
         return await done(self.store.forget_run(tenant, id, now_s=self.now()))
 
     async def forget_app(self, tenant: str, app: str) -> int:
@@ -497,7 +506,7 @@ class Runs:
         await self._saving.all_kept()
         for run in mine:
             # Of one that is stored nowhere the values would stay.
-            self._release(run.id)
+            self._let_go(run)
         for cell in [c for c in self._cells.values() if (c.tenant, c.app) == (tenant, app)]:
             self._cells.pop(cell.id, None)
         return await done(self.store.forget_app(tenant, app, now_s=self.now()))
@@ -515,12 +524,36 @@ class Runs:
             if not future.done():
                 future.set_result(None)
         for cell in run.cells.values():
-            if not cell.ended:
+            if not cell.kept:
+                # Also one that had ended: its end is not committed, and the other process asks its step again.
                 cell.fail(
                     WhyFailed("run_lost", "Another process carries this run on; ask again.", (cell.name,))
                 )
                 cell.keep()
         self._release(run.id)
+        for cell in run.cells.values():
+            self._read_elsewhere(cell)
+        for watcher in run.watchers:
+            watcher(Changes())
+
+    def _read_elsewhere(self, cell: Cell) -> None:
+        """Runs of this process that read a lost run's variable have it from the process that carries that run on."""
+        if (readers := self._readers.get(cell.id)) is None:
+            return
+        found: Cell | None = None
+        with suppress(StoreError):
+            found = self.find(cell.tenant, cell.id)
+        for run in readers.values():
+            run.outside[cell.id] = found or cell
+        if found is None or found.ended:
+            self._outside_ended(found or cell)
+
+    def _let_go(self, run: LiveRun) -> None:
+        """It is about to be deleted; one that a call is about to join has not ended yet."""
+        if run.ended is None:
+            self.drop(run)
+        else:
+            self._release(run.id)
 
     def _release(self, id: str) -> None:
         run = self._live.pop(id, None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from gateway.runs.caller import Caller
 from store.workflows.records import RunBudget
@@ -24,6 +24,9 @@ class NewWorkflow:
       text comes, `cell.text` grows (`cell.changed()`); `cell.ended` and `cell.kept` tell its end, `cell.failure` why it failed.
     - `run.used`: prompt, cached and completion tokens and cost so far of all its steps (warming apart).
     - `Runs.cancel(run)` when the client of a foreground run leaves.
+
+    A step that is `unknown`: `await Runs.resolve(tenant, run_id, step_id, store.workflows.records.Resolution(how, value))`, in any
+    process; False where there is no such step of that tenant that waits for it.
     """
 
     caller: Caller
@@ -42,16 +45,6 @@ class NewWorkflow:
     idempotency_hash: bytes = b""
     size_bytes: int = 0
     """Of the request that it came with."""
-
-
-Resolution = Literal["retry", "skip", "value"]
-"""What is to become of a step that is `unknown`:
-
-    async def Runs.resolve(tenant, run_id, step_id, resolution, value: Value | None = None) -> bool
-
-False where the tenant has no such run under way or the step is not `unknown`; raises KeptElsewhere(owner) where another process
-carries the run out: pass the request on to it, as gets of values in memory are (gateway.runs.peers).
-"""
 
 
 @dataclass(slots=True)
