@@ -1,13 +1,13 @@
 """A declared workflow: named steps over named inputs, as it was read from the configuration or from a client.
 
 `workflows.declared` reads one, `workflows.called` reads the inputs of a call. Everything here is frozen and in memory only; what
-is stored is `Definition.source`, which `declared.read_definition` reads again.
+is stored of a run is `dumped`, which `loaded` reads without a configuration.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, get_args
 
 from workflows.transform import Transform, Value
@@ -145,3 +145,30 @@ class Definition:
         condition = () if spec.condition is None else (spec.condition[0],)
         named = dict.fromkeys((*spec.needs, *spec.after, *condition))
         return tuple(name for name in named if name in self.steps)
+
+
+def dumped(definition: Definition) -> dict[str, Any]:
+    """A definition as JSON values, with everything that was resolved when it was read: `loaded` needs no configuration."""
+    kept = asdict(definition)
+    kept["passes"] = sorted(definition.passes)
+    return kept
+
+
+def loaded(kept: Mapping[str, Any]) -> Definition:
+    """The definition that `dumped` was made of."""
+    inputs = {name: InputSpec(**each) for name, each in kept["inputs"].items()}
+    steps = {name: _loaded_step(each) for name, each in kept["steps"].items()}
+    return Definition(**{**kept, "inputs": inputs, "steps": steps, "passes": frozenset(kept["passes"])})
+
+
+def _loaded_step(kept: Mapping[str, Any]) -> StepSpec:
+    tuples = {name: tuple(kept[name]) for name in ("over", "messages", "first", "reads", "after", "test")}
+    return StepSpec(
+        **{
+            **kept,
+            **tuples,
+            "condition": None if kept["condition"] is None else tuple(kept["condition"]),
+            "splits": None if kept["splits"] is None else Splits(**kept["splits"]),
+            "transforms": tuple(Transform(**each) for each in kept["transforms"]),
+        }
+    )

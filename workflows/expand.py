@@ -1,4 +1,4 @@
-"""A graph of primitives with its items drawn out: for `explain`, the admin page, and the comparison with a chain of modules."""
+"""A graph of primitives with its items drawn out: for `explain`, the admin page, and to compare with a chain of modules."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The p-graph of a definition: its steps taken apart into primitives, which depend on each other one by one.
 
-After Teola (https://arxiv.org/abs/2407.00326), §4.1 and its Algorithm 1. The nodes stand for all items of their step: how many
-items there are is known only while it runs, so a pass notes on a node how it may be cut, and `expand` draws the pieces.
+After Teola (https://arxiv.org/abs/2407.00326), §4.1 and its Algorithm 1. A node stands for all items of its step: how many
+there are is known only while it runs, so a pass notes on a node how it may be cut, and `expand` draws the pieces.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from __future__ import annotations
 import graphlib
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from workflows.criteria import Criteria
@@ -23,6 +23,25 @@ _FIELDS = ("app", "inputs", "submit", "criteria", "output", "outputs")
 _MOST = 10**15
 """Of a budget: more is none, and what is stored has 64 bits."""
 _RUN_FIELDS = ("app", "steps", "inputs", "get", "budget", "background", "stream")
+_WORKFLOW_RUN_FIELDS = ("workflow", "inputs", "budget", "background", "stream")
+_SAMPLING = (
+    "temperature",
+    "top_p",
+    "top_k",
+    "min_p",
+    "max_tokens",
+    "max_completion_tokens",
+    "stop",
+    "seed",
+    "presence_penalty",
+    "frequency_penalty",
+    "logit_bias",
+    "reasoning_effort",
+    "verbosity",
+    "response_format",
+)
+"""Fields of a chat completion that say how an answer is to be, and not to what."""
+_NOT_OF_A_WORKFLOW = ("tools", "tool_choice", "functions", "function_call", "audio", "logprobs", "prediction")
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +136,58 @@ class RunAsked:
         return tuple(name for name in read if name not in frozenset(self.outputs))
 
 
+@dataclass(frozen=True, slots=True)
+class WorkflowAsked:
+    """A call of a declared workflow."""
+
+    name: str
+    inputs: object
+    """As they came, for workflows.called.read_inputs; None where there are none."""
+    sampling: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of a chat completion for the output's chat."""
+    budget: Budget = field(default_factory=Budget)
+    background: bool = False
+    stream: bool = False
+
+
+def read_workflow_call(body: Mapping[str, Any]) -> WorkflowAsked:
+    """A chat body whose model is a workflow. Raises WorkflowError with `param` from the body's root."""
+    refused = next((name for name in _NOT_OF_A_WORKFLOW if body.get(name)), None)
+    if refused is not None:
+        raise WorkflowError(
+            f"A workflow takes no `{refused}`: it answers with a text, and its steps say what they ask.",
+            param=refused,
+            code="unsupported_field",
+        )
+    if body.get("n") not in (None, 1):
+        raise WorkflowError(
+            "A workflow gives one answer: `n` must be 1.", param="n", code="unsupported_field"
+        )
+    said = body.get(KEY)
+    fields = {} if said is None else _object(said, KEY, ("inputs",))
+    return WorkflowAsked(
+        str(body.get("model")),
+        fields.get("inputs"),
+        {name: body[name] for name in _SAMPLING if body.get(name) is not None},
+        stream=_flag(body.get("stream"), "stream"),
+    )
+
+
+def read_workflow_run(body: Mapping[str, Any]) -> WorkflowAsked:
+    """The body of `POST /v1/runs` that names a workflow. Raises WorkflowError with `param` from the body's root."""
+    fields = _object(body, "", _WORKFLOW_RUN_FIELDS)
+    name = fields.get("workflow")
+    if not isinstance(name, str):
+        raise WorkflowError("`workflow` must be the name of a workflow.", param="workflow")
+    return WorkflowAsked(
+        name,
+        fields.get("inputs"),
+        budget=_budget(fields.get("budget")),
+        background=_flag(fields.get("background"), "background"),
+        stream=_flag(fields.get("stream"), "stream"),
+    )
+
+
 def read_submitted(value: object, limits: Limits) -> Submitted:
     """The object `understudy` of a chat body. Raises WorkflowError with `param` from the body's root."""
     fields = _object(value, KEY, _FIELDS)
@@ -159,8 +230,6 @@ def read_step(body: Mapping[str, Any], limits: Limits) -> StepAsked:
 
 def read_run(body: object, limits: Limits) -> RunAsked:
     """The body of `POST /v1/runs`. Raises WorkflowError with `param` from the body's root."""
-    if isinstance(body, dict) and "workflow" in body:
-        raise WorkflowError("`workflow` is not supported: send `steps`.", param="workflow")
     fields = _object(body, "", _RUN_FIELDS)
     background = _flag(fields.get("background"), "background")
     inputs = _inputs(fields.get("inputs"), "inputs", limits)
