@@ -18,9 +18,10 @@ from gateway.runs.primitives import CHAT, Primitives
 from gateway.runs.splitting import Splitting
 from gateway.runs.workflow import Flow, NewWorkflow
 from workflows.errors import WorkflowError
+from workflows.graph import Graph
 from workflows.names import StepId, VariableId, new_id
 from workflows.optimise import optimise
-from workflows.progress import Changes
+from workflows.progress import Changes, Progress
 from workflows.unfolding import Unfolding
 
 log = structlog.get_logger(__name__)
@@ -54,23 +55,25 @@ class Flows:
         counts = {name: len(value) for name, value in new.inputs.items() if isinstance(value, list)}
         plans = optimise(new.definition, self._means.profile(), counts=counts).plans
         id = new_id("run")
-        unfolding = Unfolding(id, new.definition, plans, new.inputs)
-        begun = unfolding.begin()
-        if len(begun.steps) > self._knobs.max_steps:
+        unfolding = Unfolding(id, new.definition, plans, new.inputs, max_items=self._knobs.max_items)
+        added, gets = unfolding.begin(), {unfolding.output: new.criteria}
+        if len(added.steps) > self._knobs.max_steps:
             raise WorkflowError(_too_many(self._knobs.max_steps), code="too_many_steps")
-        flow = Flow(new.definition, plans, new.inputs, new.fields, unfolding, new.caller, begun.values)
+        progress = Progress(Graph(), gets=gets)
         return NewGraph(
             new.caller,
-            tuple(begun.steps),
+            tuple(added.steps),
             app=new.app,
-            gets={unfolding.output: new.criteria},
+            gets=gets,
             budget=new.budget,
             background=new.background,
             idempotency_key=new.idempotency_key,
             idempotency_hash=new.idempotency_hash,
             size_bytes=new.size_bytes,
             id=id,
-            flow=flow,
+            flow=Flow(new.definition, plans, new.inputs, new.fields, unfolding, new.caller, added.values),
+            progress=progress,
+            begun=progress.grow(added),
         )
 
     # ---- what happens
@@ -102,9 +105,9 @@ class Flows:
         if step.primitive != CHAT:
             return await self._primitives.carry_out(run, step, kept)
         self._means.warming.asked(run, id)
-        if step.splits is None:
+        if (splits := splits_of(step)) is None or not self._starts_on_items(run, step.of):
             return await self._asker.ask(run, id, kept, partial(said, run, id))
-        splitting = Splitting(step.splits, partial(self._item, run, id))
+        splitting = Splitting(splits, partial(self._item, run, id), self._knobs.max_items)
 
         def heard(piece: str) -> None:
             said(run, id, piece)

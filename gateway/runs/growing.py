@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from gateway.runs.cell import Cell
 from gateway.runs.live import LiveRun, cells_of
 from store.workflows.records import NewStep, NewVariable
 from workflows.graph import Step
 from workflows.names import StepId, VariableId
-from workflows.progress import Changes
-from workflows.transform import Value
+from workflows.progress import Changes, StepState
 from workflows.unfolding import Added
 
 
@@ -28,49 +27,53 @@ class Growing:
     def grown(self, run: LiveRun, changes: Changes) -> Changes:
         """The changes of an event, with everything that follows from the values that it brought. Raises TooManySteps."""
         assert run.flow is not None
-        unfolding = run.flow.unfolding
         come = list(changes.ready.items())
         while come:
             variable, value = come.pop(0)
-            more = self.take_up(run, unfolding.ready(variable, value))
-            come += more.ready.items()
-            merge(changes, more)
+            added = run.flow.unfolding.ready(variable, value)
+            if added:
+                more = self.take_up(run, added)
+                come += more.ready.items()
+                merge(changes, more)
+        self._settle_early(run, changes)
         changes.ended = run.progress.state if changes.ended and not run.progress.open else None
         return changes
 
     def take_up(self, run: LiveRun, added: Added) -> Changes:
         """Take up what a run grows by. Raises TooManySteps."""
-        changes = Changes()
-        new = [step for step in added.steps if step.id not in run.graph.steps]
-        if len(run.graph.steps) + len(new) > self._max_steps:
+        if len(run.graph.steps) + len(added.steps) > self._max_steps:
             raise TooManySteps
-        if new:
-            run.graph.add(*new)
-            self._know(run, new)
-        for id, reads in added.reads:
-            run.graph.read_more(id, reads)
+        changes = run.progress.grow(added)
+        self.know(run, added.steps)
+        for id, _ in added.reads:
             run.learned(id, run.graph.steps[id].reads)
-        if new or added.reads:
-            run.objectives = None
-            merge(changes, run.progress.added())
-        for variable, value in added.values.items():
-            merge(changes, run.progress.value(variable, value))
         return changes
 
-    def _know(self, run: LiveRun, steps: Iterable[Step]) -> None:
+    def know(self, run: LiveRun, steps: Iterable[Step]) -> None:
+        """Note new steps, which the graph has: their variables, their rows, and who asks them."""
         assert run.flow is not None
-        early = [step for step in steps if step.early]
-        whole = [step for step in steps if not step.early]
-        for some, held_back in ((whole, False), (early, True)):
-            if some:
-                rows = [row_of(step) for step in some]
-                run.grew(rows, variables_of(some), held_back=held_back)
+        steps = list(steps)
+        whole = [step for step in steps if step.early is None]
+        run.grew(map(row_of, whole), variables_of(whole), held_back=False)
+        for step in steps:
+            if step.early is not None:
+                run.flow.early.setdefault(step.early, []).append(step.id)
+                run.grew([row_of(step)], variables_of([step]), held_back=True)
         cells = cells_of(run, steps)
         for cell in cells.values():
             cell.private = run.no_store
         run.cells |= cells
         self._cells |= cells
         run.callers |= dict.fromkeys((step.id for step in steps), run.flow.caller)
+
+    def _settle_early(self, run: LiveRun, changes: Changes) -> None:
+        """The list on whose items steps ran is whole: they are committed with it; or it failed, and they are forgotten."""
+        assert run.flow is not None
+        for step, state in changes.steps.items():
+            if state is StepState.DONE and step in run.flow.early and step not in changes.dropped:
+                run.let_in(run.flow.early.pop(step))
+        if changes.dropped:
+            run.forget(changes.dropped)
 
 
 def merge(changes: Changes, more: Changes) -> None:
@@ -80,6 +83,9 @@ def merge(changes: Changes, more: Changes) -> None:
     changes.steps |= more.steps
     changes.ready |= more.ready
     changes.failed |= more.failed
+    changes.opaque |= more.opaque
+    changes.skipped += more.skipped
+    changes.dropped += more.dropped
     changes.ended = more.ended or changes.ended
 
 

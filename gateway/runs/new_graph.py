@@ -11,6 +11,7 @@ from store.workflows.records import RunBudget
 from workflows.criteria import Criteria
 from workflows.graph import Step
 from workflows.names import RunId, StepId, VariableId
+from workflows.progress import Changes, Progress
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,3 +35,6 @@ class NewGraph:
     """New unless given."""
     flow: Flow | None = None
     """Of a workflow."""
+    progress: Progress | None = None
+    """Of a workflow: of its first steps, with what `begun` says."""
+    begun: Changes | None = None

@@ -26,7 +26,7 @@ from engines.placement import Placement
 from gateway.off_loop import off_loop
 from gateway.runs.asking import StepAsker, refused
 from gateway.runs.caller import Caller
-from gateway.runs.cell import ENDED, Cell
+from gateway.runs.cell import ENDED, SKIPPED, Cell
 from gateway.runs.elsewhere import Elsewhere
 from gateway.runs.flows import Flows
 from gateway.runs.growing import row_of, variables_of
@@ -37,8 +37,10 @@ from gateway.runs.live import (
     LiveRun,
     cells_of,
     kept_step,
+    skipped,
     stored_failure,
     stored_value,
+    value_of,
 )
 from gateway.runs.means import Means
 from gateway.runs.metrics import UNCOUNTED, Uncounted
@@ -226,7 +228,7 @@ class Runs:
 
     async def _begin(self, new: NewGraph) -> LiveRun | Begun:
         caller, now, flow = new.caller, self.now(), new.flow
-        graph = Graph(new.steps)
+        graph = Graph(new.steps) if new.progress is None else new.progress.graph
         outside = {} if flow is not None else self._outside(caller.tenant, graph, new.steps)
         if any(cell.private for cell in outside.values()):
             caller = caller.stored_nowhere()
@@ -235,7 +237,7 @@ class Runs:
             caller.tenant,
             new.app,
             graph,
-            _progress(graph, outside, new.gets, flow),
+            new.progress or _progress(graph, outside, new.gets),
             now,
             self.knobs.keep_values_s,
             caller.controls.no_store,
@@ -280,7 +282,7 @@ class Runs:
             self.limit_time(run, run.budget.seconds)
         for criteria in set(new.gets.values()):
             self._got_outside(run, criteria)
-        self.apply(run, run.progress.begin())
+        self.apply(run, run.progress.begin() if new.begun is None else new.begun)
         for id, cell in outside.items():
             if cell.ended and id not in run.progress.values and id not in run.progress.failures:
                 # It ended while the rows were being written.
@@ -307,7 +309,8 @@ class Runs:
         if run.progress.steps.get(step) is StepState.UNKNOWN:
             if resolution.how == "retry":
                 run.step(step, attempts=0)
-            self.apply(run, resolved(run, step, resolution))
+            value = "" if resolution.value is None else value_of(resolution.value)
+            self.apply(run, run.progress.resolve(step, resolution.how, value))
 
     def open_run(self, tenant: str, app: str) -> LiveRun | None:
         """The app's run under way here that further calls may join."""
@@ -612,16 +615,21 @@ class Runs:
         if run.flow is not None and self._flows is not None:
             changes = self._flows.grown(run, changes)
         now = self.now()
-        ended = [id for id in (*changes.ready, *changes.failed) if id in run.cells]
+        come = (*changes.ready, *changes.opaque, *changes.failed, *changes.skipped)
+        ended = [id for id in come if id in run.cells]
         for id in ended:
             if id in changes.ready:
-                value = changes.ready[id]
-                held = not isinstance(value, Opaque)
-                run.variable(VariableEnd(id, "ready", stored_value(value) if held else None))
-                run.cells[id].become(value, held=held)
+                run.variable(VariableEnd(id, "ready", stored_value(changes.ready[id])))
+                run.cells[id].become(changes.ready[id])
+            elif id in changes.opaque:
+                run.variable(VariableEnd(id, "ready"))
+                run.cells[id].become("", held=False)
+            elif id not in changes.failed:
+                run.variable(VariableEnd(id, "skipped"))
+                run.cells[id].fail(skipped(run.cells[id].name), SKIPPED)
             else:
                 failure = changes.failed[id]
-                state = _ENDED_AS.get(failure.code, "failed")
+                state: VariableState = "cancelled" if failure.code == CANCELLED else "failed"
                 run.variable(VariableEnd(id, state, failure=stored_failure(failure)))
                 run.cells[id].fail(failure, state)
         for step, step_state in changes.steps.items():
@@ -745,13 +753,14 @@ class Runs:
         if run.steps[step].first_at_s is None:
             run.step(step, first_at_s=self.now())
         plan = run.graph.steps[step]
-        if plan.splits:
+        if splits_of(plan) is not None:
             # Its value is a list: nobody reads it as it comes, but items of it may be worked on.
             return
-        for output in plan.outputs:
-            if output.transforms:
-                continue
-            cell = run.cells[plan.writes[output.name]]
+        along = [plan.writes[output.name] for output in plan.outputs if not output.transforms]
+        if plan.says is not None:
+            along.append(plan.says)
+        for variable in along:
+            cell = run.cells[variable]
             if cell.ended:
                 continue
             if cell.state != "streaming":
@@ -764,6 +773,8 @@ class Runs:
 
     def _end(self, run: LiveRun, state: RunState) -> None:
         run.ended, run.ended_at_s = state, self.now()
+        if run.flow is not None and (why_failed := run.progress.why()) is not None:
+            run.failure = run.failure or stored_failure(why_failed)
         self._metrics.live(-1)
         if run.over is not None:
             run.over.cancel()
@@ -914,10 +925,7 @@ def _progress(
     graph: Graph,
     outside: Mapping[VariableId, Cell],
     gets: Mapping[VariableId | StepId, Criteria],
-    flow: Flow | None,
 ) -> Progress:
-    if flow is not None:
-        return Progress(graph, values=flow.given, gets=gets)
     values = {id: c.value for id, c in outside.items() if c.state == "ready" and c.value is not None}
     failures = {
         id: c.failure or _not_here(c) for id, c in outside.items() if c.state in ENDED and id not in values

@@ -65,7 +65,9 @@ class Flow:
     caller: Caller
     """In whose name all its steps are asked."""
     given: Mapping[VariableId, Value]
-    """Values that are known from the beginning."""
+    """Values that are known from the beginning: of its inputs."""
+    early: dict[StepId, list[StepId]] = field(default_factory=dict)
+    """Steps that ran on items of a list that is not whole, by the chat that writes it."""
     indexes: dict[str, RunIndex] = field(default_factory=dict)
     """By `ingest` step of the definition."""
     committed: dict[StepId, str] = field(default_factory=dict)
@@ -87,18 +89,14 @@ class Flow:
         }
 
     @classmethod
-    def read(cls, run_id: str, tenant: str, context: Mapping[str, Any]) -> Flow:
+    def read(cls, run_id: str, tenant: str, context: Mapping[str, Any], max_items: int) -> Flow:
         """Of what `context` gave."""
         declared, plans = definition.loaded(context["definition"]), plan.loaded(context["plans"])
         inputs = context["inputs"]
-        return cls(
-            declared,
-            plans,
-            inputs,
-            context["fields"],
-            Unfolding(run_id, declared, plans, inputs),
-            Caller.read(tenant, context["caller"]),
-        )
+        unfolding = Unfolding(run_id, declared, plans, inputs, max_items=max_items)
+        caller = Caller.read(tenant, context["caller"])
+        given = {unfolding.variable(name): value for name, value in inputs.items()}
+        return cls(declared, plans, inputs, context["fields"], unfolding, caller, given)
 
 
 @dataclass(slots=True)
