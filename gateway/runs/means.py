@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
+from engines.components.component import Work
 from numpy.typing import NDArray
 
-from engines.components.component import Work
 from gateway.runs.live import LiveRun
 from workflows.definition import Definition
 from workflows.names import StepId, VariableId
