@@ -42,6 +42,8 @@ class Contributors:
             " UNION SELECT contributor FROM task_answers WHERE tenant = :tenant AND contributor <> ''"
             " UNION SELECT contributor FROM workflow_contributors WHERE tenant = :tenant"
             " UNION SELECT contributor FROM variables WHERE tenant = :tenant AND contributor <> ''"
+            " UNION SELECT contributor FROM workflows WHERE tenant = :tenant AND contributor <> ''"
+            " UNION SELECT contributor FROM collection_texts WHERE tenant = :tenant AND contributor <> ''"
             " UNION SELECT contributor FROM request_texts WHERE tenant = :tenant AND contributor <> '' ORDER BY 1",
             {"tenant": tenant},
         )
@@ -55,6 +57,7 @@ class Contributors:
             " UNION SELECT tenant FROM private_questions UNION SELECT tenant FROM tasks"
             " UNION SELECT tenant FROM task_answers"
             " UNION SELECT tenant FROM workflow_runs UNION SELECT tenant FROM variables"
+            " UNION SELECT tenant FROM workflows UNION SELECT tenant FROM collections"
             " ORDER BY 1"
         )
         return [tenant for (tenant,) in rows.fetchall()]
