@@ -22,7 +22,7 @@ KEY = "understudy"
 _FIELDS = ("app", "inputs", "submit", "criteria", "output", "outputs")
 _MOST = 10**15
 """Of a budget: more is none, and what is stored has 64 bits."""
-Resolution = Literal["retry", "skip", "value"]
+How = Literal["retry", "skip", "value"]
 _RUN_FIELDS = ("app", "steps", "inputs", "get", "budget", "background", "stream")
 _WORKFLOW_RUN_FIELDS = ("workflow", "inputs", "budget", "background", "stream")
 _SAMPLING = (
@@ -189,7 +189,7 @@ def read_workflow_run(body: Mapping[str, Any]) -> WorkflowAsked:
     )
 
 
-def read_resolution(body: object, max_bytes: int) -> tuple[Resolution, Value | None]:
+def read_resolution(body: object, max_bytes: int) -> tuple[How, Value | None]:
     """What is to become of a step whose outcome nobody knows: asked again, skipped, or given a value."""
     fields = _object(body, "", ("action", "value"))
     action, value = fields.get("action"), fields.get("value")

@@ -25,9 +25,10 @@ from gateway.runs.caller import Caller, chat_of
 from gateway.runs.events import Events
 from gateway.runs.follow import followed
 from gateway.runs.intake import Intake, Taken, absent, idempotency, refusals, store_refusals, value_elsewhere
-from gateway.runs.live import LiveRun
+from gateway.runs.live import LiveRun, stored_value
 from gateway.runs.runs import KeptElsewhere
 from gateway.wire import read_body, read_json
+from store.workflows.records import Resolution
 from workflows.names import is_id
 from workflows.submitted import RunAsked, WorkflowAsked, read_resolution
 
@@ -217,14 +218,9 @@ class RunsHandler:
         known = [each["id"] for each in self._shown(journey, id)["steps"]]
         if step not in known:
             raise absent("step")
-        try:
-            with refusals():
-                resolved = await self._runs.resolve(journey.arrival.tenant, id, step, how, value)
-        except KeptElsewhere as kept:
-            passed = await self._callers.pass_on(request, kept.owner, body, journey)
-            if passed is None:
-                raise value_elsewhere() from None
-            return passed
+        with refusals():
+            resolution = Resolution(how, None if value is None else stored_value(value))
+            resolved = await self._runs.resolve(journey.arrival.tenant, id, step, resolution)
         if not resolved:
             raise RequestError(
                 f"Step {step[:100]!r} does not wait to be told what became of it: only one that is `unknown` does.",

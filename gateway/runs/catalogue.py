@@ -52,7 +52,7 @@ class Catalogue:
         self._names: dict[str, Definition | None] = {}
         """None: some tenant has one of this name."""
         self._version: bytes | int | None = None
-        self._stamp: object = None
+        self._place: object = None
         self._definitions: LRUCache[tuple[str, str, str], Definition] = LRUCache(_READ)
         self._look()
 
@@ -145,11 +145,11 @@ class Catalogue:
         version = self._store.version()
         if version == self._version:
             return
-        stamp = self._library.stamp()
-        if stamp != self._stamp:
+        place = self._library.names_place()
+        if place != self._place or self._version is None:
             names: dict[str, Definition | None] = dict.fromkeys(self._library.workflow_names())
-            self._names = names | self.configured
-            self._stamp = stamp
+            self._names = {**names, **self.configured}
+            self._place = place
         self._version = version
 
 
