@@ -131,7 +131,7 @@ def _text_of(message: Mapping[str, Any], index: int) -> str:
                 raise _invalid(f"messages[{index}].content", "text only, as the workflow's input is a text")
     elif not isinstance(content, str):
         raise _invalid(f"messages[{index}].content", "a text")
-    return message_text(message)
+    return message_text(content)
 
 
 def _invalid(param: str, wanted: str) -> WorkflowError:

@@ -26,7 +26,7 @@ MAX_SOURCE_BYTES = 256 * 1024
 """Of a definition as JSON."""
 _FIELDS = ("description", "inputs", "model", "steps", "chain", "output", "passes")
 _INPUT_FIELDS = ("kind", "default")
-_INPUT_KINDS = get_args(InputKind)
+_INPUT_KINDS: tuple[InputKind, ...] = get_args(InputKind)
 _WORKFLOW = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,63}")
 
 
@@ -114,10 +114,11 @@ def _input(name: str, value: object, faults: Faults) -> InputSpec:
     for field in fields:
         if field not in _INPUT_FIELDS:
             faults.add("", f"{place}.{field}", "there is no such field", meant(field, _INPUT_FIELDS))
-    kind = fields.get("kind")
-    if kind not in _INPUT_KINDS:
-        remedy = meant(str(kind), _INPUT_KINDS) if kind else f"write one of {', '.join(_INPUT_KINDS)}"
-        faults.add("", place, "is no kind of input", remedy, value=kind)
+    written = fields.get("kind")
+    kind = next((each for each in _INPUT_KINDS if each == written), None)
+    if kind is None:
+        remedy = meant(str(written), _INPUT_KINDS) if written else f"write one of {', '.join(_INPUT_KINDS)}"
+        faults.add("", place, "is no kind of input", remedy, value=written)
         return InputSpec(name, "text")
     default = fields.get("default")
     if default is not None and not _fits(kind, default):

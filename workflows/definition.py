@@ -68,7 +68,7 @@ class StepSpec:
     name: str
     kind: Kind
     over: tuple[str, ...] = ()
-    """Names of what it works on: one; of `merge` and `first_of` several; of `chat` and `tool` none. `search`: the queries."""
+    """Names of what it works on: one; of `merge` and `first_of` several; of `chat` and `tool` none. `search`: queries."""
     messages: tuple[Mapping[str, Any], ...] = ()
     """Templates, of `chat`, `fold`, and a `map` of chats (a map without messages calls the tool `component`)."""
     first: tuple[Mapping[str, Any], ...] = ()
