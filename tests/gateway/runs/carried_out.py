@@ -15,7 +15,8 @@ from engines.errors import ConnectFailed
 from gateway.runs.caller import Caller
 from gateway.runs.knobs import RunKnobs
 from gateway.runs.live import LiveRun
-from gateway.runs.runs import NewGraph, Runs
+from gateway.runs.new_graph import NewGraph
+from gateway.runs.runs import Runs
 from gateway.send import Send
 from router.asked import Asked
 from router.finished import Finished, Outcome
