@@ -9,19 +9,20 @@ import graphlib
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 from workflows.criteria import Criteria
 from workflows.errors import WorkflowError
 from workflows.names import is_id, valid_app, valid_name
 from workflows.template import names_in
-from workflows.transform import Transform, read_transforms
+from workflows.transform import Transform, Value, read_transforms, size_bytes
 
 KEY = "understudy"
 """The object's name in a chat body; it never leaves for an engine."""
 _FIELDS = ("app", "inputs", "submit", "criteria", "output", "outputs")
 _MOST = 10**15
 """Of a budget: more is none, and what is stored has 64 bits."""
+How = Literal["retry", "skip", "value"]
 _RUN_FIELDS = ("app", "steps", "inputs", "get", "budget", "background", "stream")
 _WORKFLOW_RUN_FIELDS = ("workflow", "inputs", "budget", "background", "stream")
 _SAMPLING = (
@@ -186,6 +187,32 @@ def read_workflow_run(body: Mapping[str, Any]) -> WorkflowAsked:
         background=_flag(fields.get("background"), "background"),
         stream=_flag(fields.get("stream"), "stream"),
     )
+
+
+def read_resolution(body: object, max_bytes: int) -> tuple[How, Value | None]:
+    """What is to become of a step whose outcome nobody knows: asked again, skipped, or given a value."""
+    fields = _object(body, "", ("action", "value"))
+    action, value = fields.get("action"), fields.get("value")
+    if action in ("retry", "skip") and value is None:
+        return action, None
+    if action is not None or value is None:
+        raise WorkflowError(
+            'Say {"action": "retry"}, {"action": "skip"} or {"value": …}.',
+            param="action",
+            code="invalid_value",
+        )
+    if not isinstance(value, str) and not (
+        isinstance(value, list) and all(isinstance(item, str) for item in value)
+    ):
+        raise WorkflowError("`value` must be a text, or a list of texts.", param="value", code="invalid_type")
+    if size_bytes(value) > max_bytes:
+        raise WorkflowError(
+            f"`value` is longer than the {max_bytes} bytes that one value may have.",
+            param="value",
+            code="value_too_large",
+            status=413,
+        )
+    return "value", value
 
 
 def read_submitted(value: object, limits: Limits) -> Submitted:

@@ -7,7 +7,7 @@ moment that there is a new name, and a name that nobody serves is looked up ther
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
@@ -52,12 +52,19 @@ class Catalogue:
         self._names: dict[str, Definition | None] = {}
         """None: some tenant has one of this name."""
         self._version: bytes | int | None = None
-        self._stamp: object = None
+        self._place: object = None
         self._definitions: LRUCache[tuple[str, str, str], Definition] = LRUCache(_READ)
         self._look()
 
+    def __contains__(self, name: str) -> bool:
+        """Whether anybody has a workflow of this name."""
+        return name in self._names
+
     def find(self, tenant: str, name: str) -> Definition | None:
-        """The workflow that this tenant calls by this name; None where there is none. Raises StoreError."""
+        """The workflow that this tenant calls by this name; None where there is none.
+
+        Raises StoreError, and DefinitionError where what the tenant's own refers to is no longer there.
+        """
         if name not in self._names:
             return None
         return self._names[name] or self._own(tenant, name)
@@ -138,11 +145,11 @@ class Catalogue:
         version = self._store.version()
         if version == self._version:
             return
-        stamp = self._library.stamp()
-        if stamp != self._stamp:
+        place = self._library.names_place()
+        if place != self._place or self._version is None:
             names: dict[str, Definition | None] = dict.fromkeys(self._library.workflow_names())
-            self._names = names | self.configured
-            self._stamp = stamp
+            self._names = {**names, **self.configured}
+            self._place = place
         self._version = version
 
 
@@ -156,8 +163,3 @@ def described(definition: Definition) -> dict[str, Any]:
             name: {"type": spec.kind, "required": spec.required} for name, spec in definition.inputs.items()
         },
     }
-
-
-def listed(catalogue: Catalogue, tenant: str) -> Sequence[dict[str, Any]]:
-    """All that a tenant can call, as JSON: of its own also the definition."""
-    raise NotImplementedError

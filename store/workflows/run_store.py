@@ -176,6 +176,7 @@ class RunStore(Protocol):
         *,
         tenant: str | None = None,
         app: str | None = None,
+        workflow: str | None = None,
         states: Sequence[RunState] = (),
         before: tuple[float, str] | None = None,
         limit: int = 50,
@@ -206,7 +207,10 @@ class RunStore(Protocol):
         ...
 
     def forget_tenant(self, tenant: str) -> Future[int]:
-        """Cancel and delete everything of a tenant; gives how many runs and variables set by themselves."""
+        """Cancel and delete everything of a tenant.
+
+        Gives how many runs, variables set by themselves, versions of workflows and texts of collections.
+        """
         ...
 
     def forget_contributor(self, tenant: str, contributor: str) -> Future[int]:
