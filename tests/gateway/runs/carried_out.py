@@ -28,6 +28,7 @@ from workflows.submitted import Limits, read_run
 KNOBS = RunKnobs(
     keep_values_s=3600.0,
     max_steps=1000,
+    max_items=1000,
     max_value_bytes=20_000,
     max_runs=None,
     max_total_bytes=None,
