@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from workflows.graph import Step
 from workflows.names import VariableId
-from workflows.transform import TransformFailed
+from workflows.transform import TransformFailed, Value
 from workflows.values import Held
 
 Offsets = Callable[[str], list[tuple[int, int]]]
@@ -39,4 +39,9 @@ def texts(step: Step, held: Mapping[str, Held]) -> list[str]:
 
 def arguments(step: Step, held: Mapping[str, Held]) -> Mapping[str, Any]:
     """A tool's arguments with values in place: a text that is one reference to a list and nothing else becomes the list."""
+    raise NotImplementedError
+
+
+def scores(found: Sequence[float]) -> Value:
+    """Scores as the value of a `rerank` step: exact. Raises TransformFailed for one that is no number."""
     raise NotImplementedError

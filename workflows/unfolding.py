@@ -15,6 +15,19 @@ process that takes a run up makes the same graph of the values that are stored (
 | search            | `found.embed[0]` …, `found.search[0]` …, `found`               |
 | rerank            | `top.rerank[0]` …, `top`                                       |
 | map, fold         | `answer[0]` …, `answer`                                        |
+
+What a step's `what` holds, by primitive, and what it reads:
+
+| primitive | `what`                                                       | reads; what it answers with                    |
+|-----------|--------------------------------------------------------------|------------------------------------------------|
+| chat      | `splits` {how, pattern} and `max_items`, where it splits     | `Progress.inputs`; `outcomes` of its text      |
+| tool      | `component`, `args`, `idempotent`                            | `compute.arguments`; a text                    |
+| embed     | `component`                                                  | `compute.texts`; Opaque of Vectors             |
+| ingest    | `component`, `index` (its step), `collection`, `start` (the place of its first text) | `vectors`; Opaque of the index |
+| search    | `component`, `index` (`step:…`, `collection:…`, `component:…`), `k` | `vectors` (and `index`, of a step's), else `compute.texts`; a list: hits per query in order |
+| rerank    | `component`, `by` (a name it reads)                          | `compute.texts`; `compute.scores` of what came |
+| split     | `component` (whose tokens), `tokens`, `overlap`              | `compute.computed`                             |
+| when, first_of, merge, transform, gather |                               | `compute.computed`                             |
 """
 
 from __future__ import annotations
