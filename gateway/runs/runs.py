@@ -47,6 +47,7 @@ from gateway.runs.metrics import UNCOUNTED, Uncounted
 from gateway.runs.new_graph import NewGraph
 from gateway.runs.pieces import Pieces
 from gateway.runs.primitives import CHAT
+from gateway.runs.restoring import unknown
 from gateway.runs.saving import Saving, done
 from gateway.runs.workflow import Flow, NewWorkflow
 from gateway.send import Send
@@ -915,10 +916,18 @@ class Runs:
                 self._readers.setdefault(id, {})[run.id] = run
         if run.budget.seconds is not None:
             self.limit_time(run, run.created_at_s + run.budget.seconds - self.now())
+        if self._flows is not None and run.flow is not None:
+            self._flows.began(run)
+            for step in unknown(run):
+                run.step(step, state="unknown")
         self.apply(run, run.progress.begin())
         if run.ended is None and run.progress.state != RunState.RUNNING:
             self._end(run, run.progress.state)
             self._saving.note(run)
+        if run.dirty:
+            self._saving.note(run)
+        if run.flow is not None:
+            self._look_for_resolutions(run)
 
 
 def _progress(

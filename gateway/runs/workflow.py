@@ -74,6 +74,11 @@ class Flow:
     """The state in which a step with effects was last committed."""
 
     @property
+    def depth(self) -> int:
+        """Primitives from its beginning to its farthest end."""
+        return max((each.depth for each in self.plans.values()), default=0)
+
+    @property
     def output(self) -> VariableId:
         """The variable of its output step."""
         return self.unfolding.output
