@@ -9,7 +9,7 @@ import structlog
 
 from gateway.runs.asking import StepAsker
 from gateway.runs.cell import Cell
-from gateway.runs.growing import Growing, TooManySteps, merge
+from gateway.runs.growing import Growing, TooManySteps
 from gateway.runs.knobs import RunKnobs
 from gateway.runs.live import LiveRun
 from gateway.runs.means import Means
@@ -109,7 +109,7 @@ class Flows:
         """What follows from a step whose start was noted. Raises nothing but CancelledError."""
         step = run.graph.steps[id]
         if step.primitive != CHAT:
-            return await self._primitives.carry_out(run, step, kept)
+            return await self._primitives.carry_out(run, id, kept)
         self._means.warming.asked(run, id)
         if (splits := splits_of(step)) is None or not _feeds_items(run, step.of):
             return await self._asker.ask(run, id, kept, partial(said, run, id))

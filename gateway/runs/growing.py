@@ -8,7 +8,7 @@ from gateway.runs.cell import Cell
 from gateway.runs.live import LiveRun, cells_of
 from store.workflows.records import NewStep, NewVariable
 from workflows.graph import Step
-from workflows.names import StepId, VariableId
+from workflows.names import VariableId
 from workflows.progress import Changes, RunState, StepState
 from workflows.unfolding import Added
 

@@ -16,6 +16,7 @@ from gateway.runs.live import LiveRun
 from workflows.names import StepId, VariableId
 from workflows.plan import Profile
 
+
 class Warming(Protocol):
     """Pass 3 at run time; see gateway.runs.warming. For the event loop's thread; nothing of it waits."""
 

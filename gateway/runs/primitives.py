@@ -19,6 +19,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
 
+import numpy as np
 import structlog
 
 from engines.components.component import ComponentError, Work
@@ -112,11 +113,11 @@ class Primitives:
     async def _embed(self, run: LiveRun, step: Step, held: Mapping[str, Held], work: Work) -> Held:
         texts = compute.texts(step, held)
         vectors = await self._means.components.embed(_component(step), texts, work)
-        return Opaque(Vectors(texts, vectors), vectors.nbytes)
+        return Opaque(Vectors(texts, list(vectors)), vectors.nbytes)
 
     async def _ingest(self, run: LiveRun, step: Step, held: Mapping[str, Held], work: Work) -> Held:
         vectors, index = _vectors(held), self._index_for(run, step)
-        await index.add(int(step.what["start"]), vectors.texts, vectors.rows)
+        await index.add(int(step.what["start"]), vectors.texts, np.asarray(vectors.rows))
         return Opaque(index)
 
     async def _search(self, run: LiveRun, step: Step, held: Mapping[str, Held], work: Work) -> Held:
