@@ -92,6 +92,7 @@ class LiveRun:
     _new_variables: dict[VariableId, NewVariable] = field(default_factory=dict)
     _held_back: set[StepId] = field(default_factory=set)
     """Steps of which nothing is committed before they are `let_in`: they ran on items of a list that was not whole."""
+    _forgotten: set[StepId] = field(default_factory=set)
     _reads: dict[StepId, Mapping[str, VariableId]] = field(default_factory=dict)
 
     # ---- what is not committed yet
@@ -108,7 +109,8 @@ class LiveRun:
     def step(self, id: StepId, **changes: Any) -> None:
         """Note how far a step is."""
         self.steps[id] = replace(self.steps.get(id, _NOTHING_YET), **changes)
-        self._dirty_steps.add(id)
+        if id not in self._forgotten:
+            self._dirty_steps.add(id)
 
     def variable(self, end: VariableEnd) -> None:
         """Note how a variable ended."""
@@ -133,6 +135,18 @@ class LiveRun:
     def let_in(self, steps: Iterable[StepId]) -> None:
         """What steps were held back for is there: they are committed with the next change."""
         self._held_back.difference_update(steps)
+
+    def forget(self, steps: Iterable[StepId]) -> None:
+        """Nothing of these steps, which were held back, is ever committed."""
+        gone = set(steps)
+        variables = {id for step in gone for id in self.graph.steps[step].writes.values()}
+        self._new_steps = {id: step for id, step in self._new_steps.items() if id not in gone}
+        self._new_variables = {id: v for id, v in self._new_variables.items() if id not in variables}
+        self._dirty_variables = {id: e for id, e in self._dirty_variables.items() if id not in variables}
+        self._dirty_steps -= gone
+        self._streaming -= variables
+        self._held_back -= gone
+        self._forgotten |= gone
 
     def learned(self, step: StepId, reads: Mapping[str, VariableId]) -> None:
         """Note all that a step reads, where it has learned of more."""
@@ -261,6 +275,11 @@ def why(failure: Failure | None) -> WhyFailed:
     if failure is None:
         return WhyFailed("cancelled", "The run that was to produce it was cancelled.", ())
     return WhyFailed(failure.code, failure.message, failure.chain, failure.status or None)
+
+
+def skipped(name: str) -> WhyFailed:
+    """Why a variable whose branch was not taken has no value."""
+    return WhyFailed("skipped", "The branch that would have written it was not taken.", (name,))
 
 
 def stored_value(value: Value) -> str | tuple[str, ...]:

@@ -7,10 +7,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gateway.runs.caller import Caller
+from gateway.runs.indexes import RunIndex
 from store.workflows.records import RunBudget
+from workflows import definition, plan
 from workflows.criteria import Criteria
 from workflows.definition import Definition
+from workflows.names import StepId, VariableId
+from workflows.plan import StepPlan
 from workflows.transform import Value
+from workflows.unfolding import Unfolding
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +50,53 @@ class NewWorkflow:
     idempotency_hash: bytes = b""
     size_bytes: int = 0
     """Of the request that it came with."""
+
+
+@dataclass(slots=True)
+class Flow:
+    """By what the run of a workflow grows, and what it has beside values. Of one LiveRun, for the event loop's thread only."""
+
+    definition: Definition
+    plans: Mapping[str, StepPlan]
+    """By step of the definition."""
+    inputs: Mapping[str, Value]
+    fields: Mapping[str, Any]
+    unfolding: Unfolding
+    caller: Caller
+    """In whose name all its steps are asked."""
+    given: Mapping[VariableId, Value]
+    """Values that are known from the beginning: of its inputs."""
+    early: dict[StepId, list[StepId]] = field(default_factory=dict)
+    """Steps that ran on items of a list that is not whole, by the chat that writes it."""
+    indexes: dict[str, RunIndex] = field(default_factory=dict)
+    """By `ingest` step of the definition."""
+    committed: dict[StepId, str] = field(default_factory=dict)
+    """The state in which a step with effects was last committed."""
+
+    @property
+    def output(self) -> VariableId:
+        """The variable of its output step."""
+        return self.unfolding.output
+
+    def context(self) -> dict[str, Any]:
+        """As JSON values: what another process needs to carry it on."""
+        return {
+            "definition": definition.dumped(self.definition),
+            "plans": plan.dumped(self.plans),
+            "inputs": dict(self.inputs),
+            "fields": dict(self.fields),
+            "caller": self.caller.kept(),
+        }
+
+    @classmethod
+    def read(cls, run_id: str, tenant: str, context: Mapping[str, Any], max_items: int) -> Flow:
+        """Of what `context` gave."""
+        declared, plans = definition.loaded(context["definition"]), plan.loaded(context["plans"])
+        inputs = context["inputs"]
+        unfolding = Unfolding(run_id, declared, plans, inputs, max_items=max_items)
+        caller = Caller.read(tenant, context["caller"])
+        given = {unfolding.variable(name): value for name, value in inputs.items()}
+        return cls(declared, plans, inputs, context["fields"], unfolding, caller, given)
 
 
 @dataclass(slots=True)

@@ -50,7 +50,7 @@ class Contributors:
         return [name for (name,) in rows.fetchall()]
 
     def tenants(self) -> list[str]:
-        """Every tenant of whom there is an example, an exact answer, a choice, feedback, a task, a run or a text."""
+        """Every tenant of whom there is an example, an exact answer, a choice, feedback, a task, run, workflow or text."""
         rows = self._db.read().execute(
             "SELECT tenant FROM example_totals UNION SELECT tenant FROM exact_answers"
             " UNION SELECT tenant FROM choices UNION SELECT tenant FROM feedback UNION SELECT tenant FROM request_texts"

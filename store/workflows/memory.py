@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 
+from store.workflows.library import Library
 from store.workflows.memory_library import MemoryLibrary, done
 from store.workflows.records import (
     ENDED,
@@ -87,7 +88,8 @@ class MemoryRuns:
         self._log: list[Change] = []
         self._cut = 0
         """How many lines were dropped from the beginning of the log."""
-        self.library = MemoryLibrary(self._bytes)
+        self._library = MemoryLibrary(self._bytes)
+        self.library: Library = self._library
 
     # ---- a run's life
 
@@ -452,7 +454,7 @@ class MemoryRuns:
         return self._forget(
             lambda held: held.run.tenant == tenant,
             lambda kept: kept.variable.tenant == tenant,
-            lambda: self.library.forget(tenant),
+            lambda: self._library.forget(tenant),
         )
 
     def forget_contributor(self, tenant: str, contributor: str) -> Future[int]:
@@ -462,7 +464,7 @@ class MemoryRuns:
         return self._forget(
             lambda held: held.run.tenant == tenant and contributor in held.behind(),
             lambda kept: (kept.variable.tenant, kept.contributor) == (tenant, contributor),
-            lambda: self.library.forget(tenant, contributor),
+            lambda: self._library.forget(tenant, contributor),
         )
 
     def expire(self, now_s: float, limit: int = 500) -> Future[int]:
