@@ -5,7 +5,7 @@ from __future__ import annotations
 import graphlib
 from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from types import MappingProxyType
 from typing import Any, Self
 
@@ -18,7 +18,7 @@ from workflows.transform import Transform
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One chat call of a run."""
+    """One primitive of a run: a chat call, or one of a declared workflow's."""
 
     id: StepId
     name: str
@@ -33,6 +33,30 @@ class Step:
     """By output name."""
     outputs: tuple[Output, ...]
     """What becomes of its answer; one per entry of `writes`."""
+    primitive: str = "chat"
+    """`chat`, `tool`, `split`, `embed`, `ingest`, `search`, `rerank`, `when`, `first_of`, `merge`, `transform`, `gather`."""
+    what: Mapping[str, Any] = field(default_factory=dict)
+    """All that the primitive needs but values, as JSON; workflows.unfolding says what, by primitive."""
+    after: tuple[VariableId, ...] = ()
+    """Variables that must be ready, or skipped, before it starts."""
+    waits: tuple[VariableId, ...] = ()
+    """Variables that must have ended, however."""
+    condition: tuple[VariableId, str] | None = None
+    """(a variable, the text it must have); with any other it is skipped."""
+    first: bool = False
+    """Skipped inputs do not skip it, unless all are. `first_of` starts with the first in order that is not skipped."""
+    early: StepId | None = None
+    """The chat on whose items it runs before that chat's end; it is dropped where that fails."""
+    open: bool = False
+    """It does not know all it reads yet: it starts after `Graph.read_more`."""
+    effects: bool = False
+    """It is never asked twice."""
+    of: str = ""
+    """The step of the definition that it is a part of; "" in runs that were not declared."""
+    says: VariableId | None = None
+    """A variable of another step that will have the same text: its pieces go there, too, as they come."""
+    depth: int = 0
+    """Of a declared workflow's: primitives from here to the farthest end, for batching by depth."""
 
 
 class Graph:
@@ -72,6 +96,10 @@ class Graph:
             self._take(step)
         if steps:
             self._derived = None
+
+    def read_more(self, step: StepId, reads: Mapping[str, VariableId]) -> None:
+        """An open step learns all else it reads, and is open no longer. Progress.grow tells the progress."""
+        raise NotImplementedError
 
     @property
     def steps(self) -> Mapping[StepId, Step]:

@@ -7,19 +7,23 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from types import MappingProxyType
+from typing import Literal
 
 from workflows.criteria import Criteria
 from workflows.graph import Graph, Step
 from workflows.names import StepId, VariableId
 from workflows.transform import TransformFailed, Value, apply, as_text, bounded
 from workflows.transform import effort as transforms_effort
+from workflows.unfolding import Added
+from workflows.values import Held, Opaque
 
 
 class VariableState(StrEnum):
-    """`skipped` is kept for conditional steps."""
+    """`skipped`: the branch that would have written it was not taken."""
 
     PENDING = "pending"
     STREAMING = "streaming"
@@ -30,7 +34,10 @@ class VariableState(StrEnum):
 
 
 class StepState(StrEnum):
-    """A step waits for its inputs, is queued when they are there, and runs from the moment it is asked."""
+    """A step waits for its inputs, is queued when they are there, and runs from the moment it is asked.
+
+    `skipped`: its branch was not taken. `unknown`: it has effects, and its process ended while it ran; see Progress.resolve.
+    """
 
     WAITING = "waiting"
     QUEUED = "queued"
@@ -38,6 +45,8 @@ class StepState(StrEnum):
     DONE = "done"
     FAILED = "failed"
     CANCELLED = "cancelled"
+    SKIPPED = "skipped"
+    UNKNOWN = "unknown"
 
 
 class RunState(StrEnum):
@@ -76,6 +85,13 @@ class Changes:
     ready: dict[VariableId, Value] = field(default_factory=dict)
     failed: dict[VariableId, Failure] = field(default_factory=dict)
     """Also those that were cancelled: `Failure.code` says so."""
+    opaque: dict[VariableId, Opaque] = field(default_factory=dict)
+    """Ready as well; never stored."""
+    skipped: list[VariableId] = field(default_factory=list)
+    """Variables that will have no value, for their branch was not taken."""
+    dropped: list[StepId] = field(default_factory=list)
+    """Steps that ran on items of a list that failed: whatever they made is to be forgotten, also where they had ended. Those
+    to be stopped are in `stop`, too."""
     ended: RunState | None = None
     """The run's state, if its last step ended with this event."""
 
@@ -256,6 +272,33 @@ class Progress:
             return False
         self._gets[wanted] = criteria
         return True
+
+    def held(self, step: StepId) -> Mapping[str, Held]:
+        """A step's inputs by the names under which it reads them, texts of its own included. Skipped ones are missing.
+        Raises KeyError while one is missing."""
+        raise NotImplementedError
+
+    def grow(self, added: Added) -> Changes:
+        """After Unfolding: adds to the graph, and takes it up. Call it before anything else is told."""
+        raise NotImplementedError
+
+    def unknown(self, step: StepId) -> Changes:
+        """Whether a step with effects was carried out cannot be known: the run waits for `resolve`."""
+        raise NotImplementedError
+
+    def resolve(self, step: StepId, how: Literal["retry", "skip", "value"], value: Value = "") -> Changes:
+        """What became of an unknown step: ask it again, go on without it, or with this value. Raises ValueError for a step
+        that is not unknown."""
+        raise NotImplementedError
+
+    @property
+    def skipped(self) -> AbstractSet[VariableId]:
+        """Variables whose branch was not taken."""
+        raise NotImplementedError
+
+    def why(self) -> Failure | None:
+        """Of a run that failed: the failure of what was asked for; `output_skipped` where its branch was not taken."""
+        raise NotImplementedError
 
     # ---- inside
 

@@ -67,7 +67,7 @@ class OverHTTP:
     `{k}` as values."""
     api_key: str | None = field(default=None, repr=False)
     """Sent as a bearer token."""
-    headers: Mapping[str, str] = field(default=NO_OBJECT, repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Further headers to send on every request, as Brave's `X-Subscription-Token`."""
     model: str = ""
     """Sent as `model`; empty: none is sent."""
