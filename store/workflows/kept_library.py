@@ -101,6 +101,19 @@ class KeptLibrary:
         )
         return [KeptWorkflow(*row) for row in rows.fetchall()]
 
+    def workflow_names(self) -> list[str]:
+        """The names of all tenants' workflows."""
+        rows = self._db.read().execute("SELECT DISTINCT name FROM workflows").fetchall()
+        return [str(name) for (name,) in rows]
+
+    def names_place(self) -> object:
+        """Another one whenever a workflow was kept since. A row's number may come again, its time does not."""
+        return (
+            self._db.read()
+            .execute("SELECT rowid, created_at_s FROM workflows ORDER BY rowid DESC LIMIT 1")
+            .fetchone()
+        )
+
     def remove_workflow(self, tenant: str, name: str) -> Future[bool]:
         """Delete all versions."""
         return self._delete("DELETE FROM workflows WHERE tenant = ? AND name = ?", tenant, name)

@@ -48,6 +48,8 @@ class MemoryLibrary:
         self._bytes = used
         self._workflows: dict[tuple[str, str], list[KeptWorkflow]] = {}
         self._collections: dict[tuple[str, str], _Shelf] = {}
+        self._kept = 0
+        """How many definitions were ever kept."""
         self._last_seq = 0
         self._generations = 0
 
@@ -78,6 +80,7 @@ class MemoryLibrary:
             self._bytes[tenant] += len(definition) - freed
             new = KeptWorkflow(tenant, name, version, number, definition, contributor, now_s)
             self._workflows[tenant, name] = [*stay, new]
+            self._kept += 1
             return number
 
         return done(put)
@@ -90,6 +93,14 @@ class MemoryLibrary:
     def workflows(self, tenant: str | None = None) -> list[KeptWorkflow]:
         """The latest version of each workflow."""
         return [known[-1] for key, known in sorted(self._workflows.items()) if tenant in (None, key[0])]
+
+    def workflow_names(self) -> list[str]:
+        """The names of all tenants' workflows."""
+        return list(dict.fromkeys(name for _, name in self._workflows))
+
+    def names_place(self) -> object:
+        """Another one whenever a workflow was kept since."""
+        return self._kept
 
     def remove_workflow(self, tenant: str, name: str) -> Future[bool]:
         """Delete all versions."""

@@ -88,6 +88,7 @@ def knobs(config: Config) -> RunKnobs:
     return RunKnobs(
         keep_values_s=settings.keep_values_s,
         max_steps=settings.max_steps,
+        max_items=settings.max_items,
         max_value_bytes=int(settings.max_value_kib * 1024),
         max_runs=settings.max_runs,
         max_total_bytes=int(settings.max_total_mib * 2**20),
