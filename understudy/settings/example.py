@@ -1,7 +1,7 @@
 """Writes `config.example.yaml`: `python -m understudy.settings.example`.
 
-It shows the settings an operator meets. Those under `advanced` and `health`, what bounds workflows, and the simulated engines,
-are in docs/reference/settings.md.
+It shows the settings an operator meets. Those under `advanced` and `health`, what bounds workflows, and the simulated
+engines, are in docs/reference/settings.md.
 """
 
 from __future__ import annotations
