@@ -128,10 +128,7 @@ class Primitives:
             search = self._means.components.search
             found = await _all([search(_component(step), query, k, work) for query in queries])
             return [text for hits in found for text in hits]
-        if kind == "collection":
-            index = self._collection(run, step, name)
-        else:
-            index = _held(held, "index")
+        index = self._collection(run, step, name) if kind == "collection" else _held(held, "index")
         found = [[text for text, _, _ in await index.search(row, k)] for row in _vectors(held).rows]
         return [text for hits in found for text in hits]
 
