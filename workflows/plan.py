@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 
@@ -16,6 +16,8 @@ class Profile:
     certain_engine: Callable[[str], bool] = lambda model: False
     """Whether it is known before a request which engine will answer for a model, and that no examples will change the
     prompt: only there may a part of a prompt be computed early."""
+    hosted: Callable[[str], bool] = lambda model: False
+    """Whether a model is somebody else's, who may ask money for each token: there only where the step says `warm: true`."""
     warm_min_tokens: int = 256
     """The shortest prefix that is worth it; the run compares, once the values are there."""
 
@@ -77,9 +79,33 @@ class Note:
 
 def dumped(plans: Mapping[str, StepPlan]) -> dict[str, Any]:
     """Plans as JSON values: a run that another process takes up keeps the plans it began with, and so the same pieces."""
-    raise NotImplementedError
+    return {name: _without_defaults(plan) for name, plan in plans.items()}
 
 
 def loaded(plans: Mapping[str, Any]) -> dict[str, StepPlan]:
     """The plans that `dumped` was made of."""
-    raise NotImplementedError
+    return {name: _plan(kept) for name, kept in plans.items()}
+
+
+def _without_defaults(plan: StepPlan) -> dict[str, Any]:
+    kept = {each.name: getattr(plan, each.name) for each in fields(StepPlan)}
+    kept = {name: value for name, value in kept.items() if value != getattr(NO_PLAN, name)}
+    for name in ("order", "after"):
+        if name in kept:
+            kept[name] = list(kept[name])
+    if "warm" in kept:
+        kept["warm"] = [[w.step, w.part, list(w.boundary), list(w.needs), list(w.waits)] for w in plan.warm]
+    return kept
+
+
+def _plan(kept: Mapping[str, Any]) -> StepPlan:
+    read = dict(kept)
+    for name in ("order", "after"):
+        if name in read:
+            read[name] = tuple(read[name])
+    if "warm" in read:
+        read["warm"] = tuple(
+            Warm(step, part, (message, offset), tuple(needs), tuple(waits))
+            for step, part, (message, offset), needs, waits in read["warm"]
+        )
+    return StepPlan(**read)
