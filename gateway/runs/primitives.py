@@ -99,7 +99,7 @@ class Primitives:
     async def _computed(self, run: LiveRun, step: Step, held: Mapping[str, Held]) -> Outcome:
         if compute.needs_index(step):
             (variable,) = step.writes.values()
-            return {variable: Opaque(self._index(run, step.of))}
+            return {variable: Opaque(self._index_for(run, step))}
         component = str(step.what.get("component") or "")
 
         def offsets(text: str) -> list[tuple[int, int]]:
