@@ -1,7 +1,7 @@
-"""How urgent each chat step of a workflow is: by its output's criteria, its depth in the plan, and what is left of the run.
+"""How urgent each chat step of a workflow is: by its output's criteria, its depth in the plan, what is left of the run.
 
-The items of a `map` are a task group: only the last of them counts. What is left is kept as steps come and end, so that asking
-costs nothing, however many there are. All figures are estimates.
+The items of a `map` are a task group: only the last of them counts. What is left is kept as steps come and end, so that
+asking costs nothing, however many there are. All figures are estimates.
 """
 
 from __future__ import annotations

@@ -107,10 +107,8 @@ class Leases:
         if whole.run.no_store:
             await done(runs.store.save(runs.owner, [_lost(whole, now)]))
             return
-        if whole.run.workflow:
-            run = restored_workflow(whole, runs.knobs.max_items)
-        else:
-            run = restored(runs, whole)
+        declared = bool(whole.run.workflow)
+        run = restored_workflow(whole, runs.knobs.max_items) if declared else restored(runs, whole)
         runs.adopt(run)
         if whole.run.cancel_asked:
             runs.cancel(run)

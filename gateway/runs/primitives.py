@@ -99,7 +99,7 @@ class Primitives:
     async def _computed(self, run: LiveRun, step: Step, held: Mapping[str, Held]) -> Outcome:
         if compute.needs_index(step):
             (variable,) = step.writes.values()
-            return {variable: Opaque(self._index(run, step.of))}
+            return {variable: Opaque(self._index_for(run, step))}
         component = str(step.what.get("component") or "")
 
         def offsets(text: str) -> list[tuple[int, int]]:
@@ -128,10 +128,7 @@ class Primitives:
             search = self._means.components.search
             found = await _all([search(_component(step), query, k, work) for query in queries])
             return [text for hits in found for text in hits]
-        if kind == "collection":
-            index = self._collection(run, step, name)
-        else:
-            index = _held(held, "index")
+        index = self._collection(run, step, name) if kind == "collection" else _held(held, "index")
         found = [[text for text, _, _ in await index.search(row, k)] for row in _vectors(held).rows]
         return [text for hits in found for text in hits]
 

@@ -1,4 +1,4 @@
-"""The run of a workflow as it is carried on by another process: the same graph, made of the definition and the stored values.
+"""The run of a workflow as another process carries it on: the same graph, made of the definition and the stored values.
 
 A tool with effects that was being asked is `unknown`. Vectors and indexes are made again where something still needs them.
 """

@@ -8,12 +8,13 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, field_validator
 
+from engines.components.pointer import checked
+from engines.components.schema import check_schema
 from understudy.settings.engines import checked_url
 from understudy.settings.group import Settings
 
 _PLACES = re.compile(r"\{([^{}]*)\}")
 _KNOWN_PLACES = frozenset({"query", "k"})
-_POINTER = re.compile(r"(/([^~/]|~[01])*)*")
 
 
 class ComponentAdvanced(Settings):
@@ -105,11 +106,11 @@ class SearchComponent(HTTPComponent):
 
     _valid_url = field_validator("url")(lambda url: whole_url(url, _KNOWN_PLACES))
 
-    @field_validator("hits", "text", mode="before")
+    @field_validator("hits", "text")
     @classmethod
     def _are_pointers(cls, value: Any) -> Any:
-        for each in value if isinstance(value, list | tuple) else (value,):
-            _pointer(each)
+        for each in value if isinstance(value, tuple) else (value,):
+            checked(each)
         return value
 
 
@@ -130,7 +131,14 @@ class ToolComponent(HTTPComponent):
     )
 
     _valid_url = field_validator("url")(lambda url: whole_url(url, frozenset()))
-    _valid_result = field_validator("result")(lambda value: _pointer(value))
+    _valid_result = field_validator("result")(lambda value: checked(value))
+
+    @field_validator("args", "answer")
+    @classmethod
+    def _are_schemas(cls, value: dict[str, Any] | None) -> dict[str, Any] | None:
+        if value is not None:
+            check_schema(value)
+        return value
 
 
 class SimulatedComponent(ComponentSettings):
@@ -177,10 +185,3 @@ def whole_url(url: str, places: frozenset[str]) -> str:
             if _PLACES.search(name) or value != f"{{{place}}}":
                 raise ValueError(f"must have {{{place}}} as the whole value of a parameter: q={{{place}}}")
     return url
-
-
-def _pointer(value: Any) -> Any:
-    """A JSON pointer as it is. Raises ValueError."""
-    if not isinstance(value, str) or not _POINTER.fullmatch(value):
-        raise ValueError(f'{value!r} is no JSON pointer (RFC 6901); such as "" or "/web/results"')
-    return value

@@ -231,9 +231,9 @@ def _check_reads(step: StepSpec, holds: Mapping[str, Holds], faults: Faults) -> 
         elif found in ("vectors", "index"):
             problem = f"{_FORM.format(name)} holds {_SHOWN[found]}, which no text can show"
             faults.add(step.name, field, problem, "read the step that it was made of, or a `search`")
-        elif field == "by" and found == "list":
-            remedy = "add a `transform` that joins them"
-            faults.add(step.name, "by", f"{_FORM.format(name)} holds a list, not one text", remedy)
+    if step.by and holds.get(step.by) == "list":
+        remedy = "add a `transform` that joins them"
+        faults.add(step.name, "by", f"{_FORM.format(step.by)} holds a list, not one text", remedy)
 
 
 def _unfit(step: StepSpec, found: Holds) -> str:

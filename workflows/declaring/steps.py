@@ -8,7 +8,7 @@ from typing import Any
 
 from workflows.declaring.faults import meant
 from workflows.declaring.fields import NAME_REMEDY, Fields, is_name
-from workflows.declaring.world import Does, World
+from workflows.declaring.world import LOCAL, Does, World
 from workflows.definition import ITEM, KINDS, SO_FAR, Kind, Splits, StepSpec
 from workflows.errors import WorkflowError
 from workflows.transform import read_transforms
@@ -226,7 +226,9 @@ def _split(fields: Fields, world: World, model: str) -> Read:
     overlap = fields.number("overlap", 0, _MOST_TOKENS, 0)
     if overlap >= tokens:
         fields.fault("overlap", "is not below `tokens`", f"write less than {tokens}", value=overlap)
-    component = _component(fields, world, "component", "embed")
+    named = _component(fields, world, "component", "embed") if fields.has("component") else ""
+    # Whose tokens are counted matters little: where several could, the house's are.
+    component = named or world.default("embed") or LOCAL
     return {"over": _over(fields, "split"), "tokens": tokens, "overlap": overlap, "component": component}
 
 
