@@ -40,8 +40,6 @@ from workflows.transform import as_text
 
 log = structlog.get_logger(__name__)
 
-PURPOSE = "workflow"
-"""Under which it stands among the costs that no request has."""
 _TABLE_TOKENS = 200_000
 _LEFT_OUT = frozenset(
     {
@@ -56,9 +54,6 @@ _LEFT_OUT = frozenset(
     }
 )
 """Fields that say something of an answer, of which there is but one token."""
-
-Book = Callable[[str, str, float, int], object]
-"""(tenant, engine, US dollars, tokens) of one that was computed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +91,7 @@ class _Run:
     watched: set[VariableId] = field(default_factory=set)
     asked: set[StepId] = field(default_factory=set)
     told: dict[StepId, tuple[int, float]] = field(default_factory=dict)
-    """Warmed tokens and their cost, of steps that are not asked yet."""
+    """Warmed tokens and their cost, of steps that the run does not have yet."""
     under_way: list[_Wanted] = field(default_factory=list)
     began: dict[str, float] = field(default_factory=dict)
     """When steps of the definition were first asked (time.monotonic)."""
@@ -111,13 +106,11 @@ class Warmer:
         engines: Mapping[str, Engine],
         *,
         min_tokens: int,
-        book: Book = lambda tenant, engine, usd, tokens: None,
         told: Callable[[Verdict, int], object] = lambda verdict, tokens: None,
     ) -> None:
         """`told` is told of each prefix that was thought about, with its tokens."""
         self._certain = certain
         self._min_tokens = min_tokens
-        self._book = book
         self._told = told
         self._runs: dict[str, _Run] = {}
         self._tables: dict[str, PrefixTable] = {}
@@ -161,7 +154,7 @@ class Warmer:
         known.asked.add(step)
         known.began.setdefault(_named(step), time.monotonic())
         if (told := known.told.pop(step, None)) is not None:
-            run.step(step, warmed_tokens=told[0], warmed_cost_usd=told[1])
+            _book(run, step, *told)
         for wanted in known.under_way:
             if wanted.step == step and not wanted.sent and wanted.task is not None:
                 wanted.task.cancel()
@@ -171,6 +164,9 @@ class Warmer:
         known = self._runs.pop(run.id, None)
         if known is None:
             return
+        for step, told in known.told.items():
+            # It was computed in vain.
+            _book(run, _named(step), *told)
         for wanted in known.under_way:
             if wanted.task is not None:
                 wanted.task.cancel()
@@ -312,7 +308,7 @@ class Warmer:
 
     async def _warm(self, run: LiveRun, known: _Run, wanted: _Wanted, certain: Certain, facts: Facts) -> None:
         engine, bill = certain.engine, Bill({})
-        name = engine.info.name
+        name, tokens = engine.info.name, facts.prefix_tokens
         try:
             chat, placement = await self._request(run, wanted, certain, facts.prefix_tokens)
             prefixes = await self._prefixes(engine, chat, placement, run.tenant)
@@ -327,20 +323,20 @@ class Warmer:
                 chat,
                 most_tokens=1,
                 bill=bill,
-                purpose=PURPOSE,
+                purpose="prefix",
                 tenant=run.tenant,
                 placement=placement,
             )
             self._table(name).sent(prefixes, facts.prefix_tokens)
-            computed = said.usage.prompt_tokens - said.usage.cached_tokens
+            tokens = said.usage.prompt_tokens
+            computed = tokens - said.usage.cached_tokens
             if computed >= self._min_tokens:
                 self._pace.took(name, computed, time.monotonic() - began)
-            self._note(run, known, wanted.step, said.usage.prompt_tokens, said.cost_usd)
         except NotAnswered as error:
             log.info("prefix_not_computed", run=run.id, step=wanted.step, engine=name, why=str(error))
         finally:
-            for at, usd in bill.items.items():
-                self._book(run.tenant, at[0], usd, bill.tokens[at])
+            if wanted.sent:
+                self._note(run, known, wanted.step, tokens, bill.usd)
 
     async def _request(
         self, run: LiveRun, wanted: _Wanted, certain: Certain, tokens: int
@@ -389,10 +385,9 @@ class Warmer:
         return self._tables[engine]
 
     def _note(self, run: LiveRun, known: _Run, step: StepId, tokens: int, usd: float) -> None:
-        """A prefix was computed: its step's row says so, once there is one."""
-        run.used.warmed_tokens += tokens
-        if step in known.asked:
-            run.step(step, warmed_tokens=tokens, warmed_cost_usd=usd)
+        """A prefix was computed, or is paid all the same: its step's row says so, once there is one."""
+        if step in run.graph.steps or self._runs.get(run.id) is not known:
+            _book(run, step if step in run.graph.steps else _named(step), tokens, usd)
         else:
             known.told[step] = tokens, usd
 
@@ -437,6 +432,14 @@ class Warmer:
 
 def _template(spec: StepSpec, warm: Warm) -> tuple[Mapping[str, Any], ...]:
     return spec.first if warm.part == "first" and spec.first else spec.messages
+
+
+def _book(run: LiveRun, step: StepId, tokens: int, usd: float) -> None:
+    so_far = run.steps.get(step)
+    if so_far is not None:
+        tokens, usd = tokens + so_far.warmed_tokens, usd + so_far.warmed_cost_usd
+    if tokens:
+        run.step(step, warmed_tokens=tokens, warmed_cost_usd=usd)
 
 
 def _named(step: StepId) -> str:
