@@ -192,9 +192,7 @@ async def flows_over(
     world: World, store: RunStore | None = None, *, shared: bool = False, owner: str | None = None
 ) -> AsyncIterator[Runs]:
     """An executor of workflows, which is closed afterwards."""
-    made = Runs(
-        world.answer, store or MemoryRuns(), KNOBS, shared=shared, owner=owner, means=means_of(world)
-    )
+    made = Runs(world.answer, store or MemoryRuns(), KNOBS, shared=shared, owner=owner, means=means_of(world))
     made.start()
     try:
         yield made
@@ -202,9 +200,7 @@ async def flows_over(
         await made.aclose(grace_s=0)
 
 
-async def begun(
-    runs: Runs, definition: Definition, inputs: Mapping[str, Value], **more: Any
-) -> LiveRun:
+async def begun(runs: Runs, definition: Definition, inputs: Mapping[str, Value], **more: Any) -> LiveRun:
     """A run of a workflow."""
     caller = Caller(TENANT, headers=CIMultiDict({"Content-Type": "application/json"}))
     run = await runs.begin_workflow(NewWorkflow(caller, definition, inputs, **more))
