@@ -25,27 +25,9 @@ from engines.components.tool import Call
 Row = npt.NDArray[np.float32]
 _WORD = re.compile(r"\w+")
 _COMMON = frozenset(
-    (
-        "a",
-        "an",
-        "and",
-        "are",
-        "as",
-        "at",
-        "be",
-        "by",
-        "for",
-        "from",
-        "in",
-        "is",
-        "it",
-        "of",
-        "on",
-        "or",
-        "that",
-        "the",
+    _WORD.findall(
+        "a an and are as at be by for from in is it of on or that the this to was what which who with"
     )
-    + ("this", "to", "was", "what", "which", "who", "with")
 )
 
 
@@ -64,7 +46,7 @@ class SimulatedComponent:
             "search": self.search,
             "tool": self.call,
         }
-        return Member(spec.name, spec.limits, asks, f"simulated {self._pace.dimensions}")
+        return Member(spec.name, spec.limits, asks, lambda: f"simulated {self._pace.dimensions}")
 
     async def embed(self, portions: Sequence[Portion[str]]) -> Sequence[Answers[Row]]:
         """See engines.components.running.Ask."""

@@ -267,6 +267,18 @@ def _matched(pattern: str, text: str) -> str:
     return str(matched)
 
 
+def found_in(pattern: str, text: str) -> list[str]:
+    """Of each match of an expression that was read its group 1, else the whole; without empty ones."""
+    compiled = _compiled(pattern)
+    group = 1 if compiled.groups else 0
+    return [str(found[group]) for found in compiled.finditer(text) if found[group]]
+
+
+def matches(pattern: str, text: str) -> bool:
+    """Whether an expression that was read matches anywhere."""
+    return _compiled(pattern).search(text) is not None
+
+
 @lru_cache(maxsize=_KEPT_PATTERNS)
 def _compiled(pattern: str) -> Any:
     """RE2's program of an expression. Imported on first use: most gateways never need it."""

@@ -31,7 +31,6 @@ class EmbeddingsOverHTTP:
         self.url = URLAsked(spec.name, spec.http, spec.limits, tail="/embeddings", probed=True)
         self._dimensions = spec.http.dimensions
 
-    @property
     def identity(self) -> str:
         """See engines.components.component.Components."""
         return f"openai {self._http.url} {self._http.model} {self._http.dimensions or ''}".strip()

@@ -34,7 +34,8 @@ class Member:
     name: str
     limits: ComponentLimits
     asks: Mapping[Ability, Ask[Any, Any]]
-    identity: str = ""
+    identity: Callable[[], str] = str
+    """Of its embeddings. See Components."""
     offsets: Offsets = tokens.offsets
     url: URLAsked | None = None
     """What stands behind it, where that is asked over HTTP."""
@@ -46,7 +47,7 @@ class Member:
 def over_http(spec: ComponentSpec) -> Member:
     """A component of kind openai, rerank, search or tool. Raises ValueError for a URL that cannot be."""
     one: EmbeddingsOverHTTP | RerankOverHTTP | WebSearch | ToolOverHTTP
-    identity = ""
+    identity: Callable[[], str] = str
     if spec.kind == "openai":
         one = EmbeddingsOverHTTP(spec)
         identity = one.identity
@@ -59,6 +60,11 @@ def over_http(spec: ComponentSpec) -> Member:
     else:
         raise ValueError(f"a component of kind {spec.kind} is not asked over HTTP")
     return Member(spec.name, spec.limits, {spec.abilities[0]: one.ask}, identity, url=one.url)
+
+
+def uncounted(component: str, ability: Ability) -> Uncounted:
+    """Nobody counts."""
+    return UNCOUNTED
 
 
 class ComponentRegistry:
@@ -118,7 +124,7 @@ class ComponentRegistry:
 
     def identity(self, name: str) -> str:
         """See Components."""
-        return self._members[name].identity
+        return self._members[name].identity()
 
     # ---- for pages, metrics and the prober
 

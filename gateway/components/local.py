@@ -6,9 +6,11 @@ one by one, as the embedder does it: nothing is gained by a batch. It reads the 
 
 from __future__ import annotations
 
+import asyncio
 import re
+import threading
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -31,11 +33,14 @@ _KEPT = 4096
 
 
 class LocalEmbedder:
-    """Embeds and reranks. Its vectors have length 1."""
+    """Embeds and reranks. Its vectors have length 1. `open_`: gives the embedder when it is first needed, which may block for
+    seconds; raises ValueError or OSError with a remedy. Who opened it closes it."""
 
-    def __init__(self, name: str, embedder: Embedder) -> None:
+    def __init__(self, name: str, open_: Callable[[], Embedder]) -> None:
         self.name = name
-        self._embedder = embedder
+        self._open = open_
+        self._opening = threading.Lock()
+        self._opened: Embedder | None = None
         self._vectors: LRUCache[str, Vector] = LRUCache(_KEPT)
 
     def member(self, spec: ComponentSpec) -> Member:
@@ -44,10 +49,14 @@ class LocalEmbedder:
             spec.name,
             spec.limits,
             {"embed": self.embed, "rerank": self.rerank},
-            f"local {self._embedder.version}",
+            self.identity,
             self.offsets,
             one_by_one=True,
         )
+
+    def identity(self) -> str:
+        """See engines.components.component.Components."""
+        return f"local {self._embedder().version}"
 
     async def embed(self, portions: Sequence[Portion[str]]) -> Sequence[Answers[Vector]]:
         """See engines.components.running.Ask."""
@@ -60,7 +69,7 @@ class LocalEmbedder:
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
         """See engines.components.component.Components."""
-        return cut_long(self._embedder.offsets(text))
+        return cut_long(self._embedder().offsets(text))
 
     async def _score(self, query: str, text: str) -> float:
         cosine = float((await self._vector(query)) @ (await self._vector(text)))
@@ -78,17 +87,28 @@ class LocalEmbedder:
         if (known := self._vectors.get(text)) is not None:
             return known
         try:
-            vector = await self._embedder.embed_later(text)
+            embedder = self._opened or await asyncio.to_thread(self._embedder)
+            vector = await embedder.embed_later(text)
         except EmbedderError as error:
-            raise ComponentError(
-                f"The component '{self.name}' did not embed: {error}.", component=self.name, kind=Kind.OPEN
-            ) from error
+            raise self._error(f"did not embed: {error}") from error
         self._vectors[text] = vector
         return vector
 
+    def _embedder(self) -> Embedder:
+        with self._opening:
+            if self._opened is None:
+                try:
+                    self._opened = self._open()
+                except (ValueError, OSError) as error:
+                    raise self._error(f"cannot be opened: {error}") from error
+            return self._opened
+
+    def _error(self, what: str) -> ComponentError:
+        return ComponentError(f"The component '{self.name}' {what}.", component=self.name, kind=Kind.OPEN)
+
     @cached_property
     def _rarity(self) -> Rarity:
-        return Rarity.read(self._embedder.tokenizer_file)
+        return Rarity.read(self._embedder().tokenizer_file)
 
 
 def _words(text: str) -> list[str]:

@@ -51,7 +51,7 @@ class StepAsker:
         self._knobs = knobs
         self._now = now
         self._expected = ExpectedTokens()
-        self._flowing = FlowObjectives(self._expected)
+        self.flowing = FlowObjectives(self._expected)
 
     async def ask(self, run: LiveRun, id: StepId, kept: Callable[[], Awaitable[None]], said: Said) -> Changes:
         """Ask a step whose start was noted, once that is committed; gives what follows from its answer. Raises nothing but
@@ -130,7 +130,7 @@ class StepAsker:
 
     def _objective(self, run: LiveRun, step: Step) -> Objective:
         if run.flow is not None:
-            return self._flowing.of(run, step)
+            return self.flowing.of(run, step)
         return self._objectives(run).of(step.id)
 
     def _objectives(self, run: LiveRun) -> Objectives:

@@ -9,23 +9,24 @@ import structlog
 
 from gateway.runs.asking import StepAsker
 from gateway.runs.cell import Cell
-from gateway.runs.growing import Growing, TooManySteps, merge
+from gateway.runs.growing import Growing, TooManySteps
 from gateway.runs.knobs import RunKnobs
 from gateway.runs.live import LiveRun
 from gateway.runs.means import Means
 from gateway.runs.new_graph import NewGraph
 from gateway.runs.primitives import CHAT, Primitives
-from gateway.runs.splitting import Splitting
+from gateway.runs.splitting import Splitting, splits_of
 from gateway.runs.workflow import Flow, NewWorkflow
 from workflows.errors import WorkflowError
 from workflows.graph import Graph
 from workflows.names import StepId, VariableId, new_id
 from workflows.optimise import optimise
-from workflows.progress import Changes, Progress
+from workflows.progress import Changes, Progress, StepState
 from workflows.unfolding import Unfolding
 
 log = structlog.get_logger(__name__)
 
+_ENDED = (StepState.DONE, StepState.FAILED, StepState.CANCELLED, StepState.SKIPPED)
 Said = Callable[[LiveRun, StepId, str], object]
 
 
@@ -47,7 +48,7 @@ class Flows:
         self._asker = asker
         self._applied = applied
         self._stop = stop
-        self._growing = Growing(cells, knobs.max_steps)
+        self._growing = Growing(cells, knobs.max_steps, asker.flowing.came)
         self._primitives = Primitives(means, knobs)
 
     def graph_of(self, new: NewWorkflow) -> NewGraph:
@@ -84,6 +85,9 @@ class Flows:
             changes = self._growing.grown(run, changes)
         except TooManySteps:
             self._stop(run, "too_many_steps", _too_many(self._knobs.max_steps))
+        for step, state in changes.steps.items():
+            if state in _ENDED:
+                self._asker.flowing.ended(run, step)
         if changes.ready:
             self._means.warming.learned(run, changes.ready)
         return changes
@@ -91,10 +95,12 @@ class Flows:
     def began(self, run: LiveRun) -> None:
         """Its inputs are known."""
         assert run.flow is not None
+        self._asker.flowing.begun(run)
         self._means.warming.learned(run, run.flow.given)
 
     def ended(self, run: LiveRun) -> None:
         """It is over, or another process carries it on."""
+        self._asker.flowing.over(run)
         self._means.warming.ended(run)
 
     async def carry_out(
@@ -103,9 +109,9 @@ class Flows:
         """What follows from a step whose start was noted. Raises nothing but CancelledError."""
         step = run.graph.steps[id]
         if step.primitive != CHAT:
-            return await self._primitives.carry_out(run, step, kept)
+            return await self._primitives.carry_out(run, id, kept)
         self._means.warming.asked(run, id)
-        if (splits := splits_of(step)) is None or not self._starts_on_items(run, step.of):
+        if (splits := splits_of(step)) is None or not _feeds_items(run, step.of):
             return await self._asker.ask(run, id, kept, partial(said, run, id))
         splitting = Splitting(splits, partial(self._item, run, id), self._knobs.max_items)
 
@@ -125,6 +131,15 @@ class Flows:
             self._stop(run, "too_many_steps", _too_many(self._knobs.max_steps))
         else:
             self._applied(run, changes)
+
+
+def _feeds_items(run: LiveRun, name: str) -> bool:
+    """Whether a step starts on the items of this one."""
+    assert run.flow is not None
+    flow = run.flow
+    return any(
+        flow.plans[spec.name].early_items and name in spec.over for spec in flow.definition.steps.values()
+    )
 
 
 def _too_many(most: int) -> str:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from gateway.runs.cell import Cell
 from gateway.runs.live import LiveRun, cells_of
 from store.workflows.records import NewStep, NewVariable
 from workflows.graph import Step
-from workflows.names import StepId, VariableId
-from workflows.progress import Changes, StepState
+from workflows.names import VariableId
+from workflows.progress import Changes, RunState, StepState
 from workflows.unfolding import Added
 
 
@@ -18,11 +18,17 @@ class TooManySteps(Exception):
 
 
 class Growing:
-    """`cells` are those of all runs of this process."""
+    """`cells` are those of all runs of this process; `came` is told of new steps."""
 
-    def __init__(self, cells: dict[VariableId, Cell], max_steps: int) -> None:
+    def __init__(
+        self,
+        cells: dict[VariableId, Cell],
+        max_steps: int,
+        came: Callable[[LiveRun, Sequence[Step]], object],
+    ) -> None:
         self._cells = cells
         self._max_steps = max_steps
+        self._came = came
 
     def grown(self, run: LiveRun, changes: Changes) -> Changes:
         """The changes of an event, with everything that follows from the values that it brought. Raises TooManySteps."""
@@ -36,7 +42,9 @@ class Growing:
                 come += more.ready.items()
                 merge(changes, more)
         self._settle_early(run, changes)
-        changes.ended = run.progress.state if changes.ended and not run.progress.open else None
+        if changes.ended is not None:
+            state = run.progress.state
+            changes.ended = None if state is RunState.RUNNING else state
         return changes
 
     def take_up(self, run: LiveRun, added: Added) -> Changes:
@@ -49,10 +57,9 @@ class Growing:
             run.learned(id, run.graph.steps[id].reads)
         return changes
 
-    def know(self, run: LiveRun, steps: Iterable[Step]) -> None:
+    def know(self, run: LiveRun, steps: Sequence[Step]) -> None:
         """Note new steps, which the graph has: their variables, their rows, and who asks them."""
         assert run.flow is not None
-        steps = list(steps)
         whole = [step for step in steps if step.early is None]
         run.grew(map(row_of, whole), variables_of(whole), held_back=False)
         for step in steps:
@@ -65,6 +72,7 @@ class Growing:
         run.cells |= cells
         self._cells |= cells
         run.callers |= dict.fromkeys((step.id for step in steps), run.flow.caller)
+        self._came(run, steps)
 
     def _settle_early(self, run: LiveRun, changes: Changes) -> None:
         """The list on whose items steps ran is whole: they are committed with it; or it failed, and they are forgotten."""

@@ -1,7 +1,7 @@
 """What the steps of a workflow are carried out with, beside engines: components, kept collections, warming of prompts.
 
-Interfaces only. What they raise for a step: engines.components.component.ComponentError, whose `code`, `message` and `status`
-become the step's failure. Cancelling the awaiting task withdraws the work at once, whether it waits or is under way.
+Interfaces only. What they raise for a step is engines.components.component.ComponentError. Cancelling the awaiting task
+withdraws the work at once, whether it waits or is under way.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from gateway.runs.indexes import Indexes
 from gateway.runs.live import LiveRun
 from workflows.names import StepId, VariableId
 from workflows.plan import Profile
+
 
 class Warming(Protocol):
     """Pass 3 at run time; see gateway.runs.warming. For the event loop's thread; nothing of it waits."""

@@ -16,9 +16,10 @@ A tool with effects is asked only once the store has committed that it is about 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from typing import Any, TypeVar
 
+import numpy as np
 import structlog
 
 from engines.components.component import ComponentError, Work
@@ -32,12 +33,16 @@ from workflows.errors import WorkflowError
 from workflows.graph import Step
 from workflows.names import StepId, VariableId
 from workflows.progress import Changes
-from workflows.transform import TransformFailed, bounded
+from workflows.transform import TransformFailed, bounded, size_bytes
 from workflows.values import Held, Opaque, Vectors
 
 log = structlog.get_logger(__name__)
 
+T = TypeVar("T")
+
 CHAT = "chat"
+_STATUS = 502
+"""Of a step whose component did not answer."""
 Outcome = Mapping[VariableId, Held | TransformFailed]
 
 
@@ -94,7 +99,7 @@ class Primitives:
     async def _computed(self, run: LiveRun, step: Step, held: Mapping[str, Held]) -> Outcome:
         if compute.needs_index(step):
             (variable,) = step.writes.values()
-            return {variable: Opaque(self._index(run, step.of))}
+            return {variable: Opaque(self._index_for(run, step))}
         component = str(step.what.get("component") or "")
 
         def offsets(text: str) -> list[tuple[int, int]]:
@@ -108,34 +113,30 @@ class Primitives:
     async def _embed(self, run: LiveRun, step: Step, held: Mapping[str, Held], work: Work) -> Held:
         texts = compute.texts(step, held)
         vectors = await self._means.components.embed(_component(step), texts, work)
-        return Opaque(Vectors(texts, vectors), vectors.nbytes)
+        return Opaque(Vectors(texts, list(vectors)), vectors.nbytes)
 
     async def _ingest(self, run: LiveRun, step: Step, held: Mapping[str, Held], work: Work) -> Held:
-        vectors = _vectors(held)
-        index = self._index_for(run, step)
-        await index.add(int(step.what["place"]), vectors.texts, vectors.rows)
+        vectors, index = _vectors(held), self._index_for(run, step)
+        await index.add(int(step.what["start"]), vectors.texts, np.asarray(vectors.rows))
         return Opaque(index)
 
     async def _search(self, run: LiveRun, step: Step, held: Mapping[str, Held], work: Work) -> Held:
-        k, found = int(step.what["k"]), list[str]()
-        if _component(step) and "index" not in step.what:
-            asked = [
-                self._means.components.search(_component(step), query, k, work)
-                for query in compute.texts(step, held)
-            ]
-            for hits in await _all(asked):
-                found += hits
-        else:
-            index = self._index_of(run, step, held)
-            for vector in _vectors(held).rows:
-                found += [text for text, _, _ in await index.search(vector, k)]
-        return list(dict.fromkeys(found))
+        k, where = int(step.what["k"]), str(step.what["index"])
+        kind, _, name = where.partition(":")
+        if kind == "component":
+            queries = compute.texts(step, held)
+            search = self._means.components.search
+            found = await _all([search(_component(step), query, k, work) for query in queries])
+            return [text for hits in found for text in hits]
+        index = self._collection(run, step, name) if kind == "collection" else _held(held, "index")
+        found = [[text for text, _, _ in await index.search(row, k)] for row in _vectors(held).rows]
+        return [text for hits in found for text in hits]
 
     async def _rerank(self, run: LiveRun, step: Step, held: Mapping[str, Held], work: Work) -> Held:
         texts, by = compute.texts(step, held), held[step.what["by"]]
         assert isinstance(by, str)
         scores = await self._means.components.rerank(_component(step), by, texts, work)
-        return [repr(score) for score in scores]
+        return compute.scores(scores)
 
     async def _tool(self, run: LiveRun, step: Step, held: Mapping[str, Held], work: Work) -> Held:
         may_retry = not step.effects or bool(step.what.get("idempotent"))
@@ -165,6 +166,49 @@ class Primitives:
             contributor=run.flow.caller.contributor,
             source=f"{run.id}:{step.of}",
         )
+
+
+def _component(step: Step) -> str:
+    return str(step.what.get("component") or "")
+
+
+def _held(held: Mapping[str, Held], name: str) -> Any:
+    value = held[name]
+    assert isinstance(value, Opaque)
+    return value.held
+
+
+def _vectors(held: Mapping[str, Held]) -> Vectors:
+    found = _held(held, "vectors")
+    assert isinstance(found, Vectors)
+    return found
+
+
+def _size(held: Held) -> int:
+    """What working on a value costs, in bytes."""
+    return 0 if isinstance(held, Opaque) else size_bytes(held)
+
+
+async def _all(asked: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
+    """All answers in their order; where one fails, the others are cancelled."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(each) for each in asked]
+    except BaseExceptionGroup as errors:
+        raise errors.exceptions[0] from None
+    return [task.result() for task in tasks]
+
+
+def _note(run: LiveRun, step: Step, work: Work) -> None:
+    """What the page of the run shows of a component's part in it."""
+    if not work.shared:
+        return
+    last = work.shared[-1]
+    queued = run.steps[step.id].queued_at_s
+    figures: dict[str, Any] = {"items": sum(each.items for each in work.shared), "batch": last.batch}
+    if queued is not None:
+        figures["started_at_s"] = queued + work.shared[0].waited_s
+    run.step(step.id, **figures)
 
 
 _ASKED: Mapping[str, Callable[..., Awaitable[Any]]] = {

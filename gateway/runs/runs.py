@@ -14,7 +14,6 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -47,8 +46,10 @@ from gateway.runs.metrics import UNCOUNTED, Uncounted
 from gateway.runs.new_graph import NewGraph
 from gateway.runs.pieces import Pieces
 from gateway.runs.primitives import CHAT
+from gateway.runs.restoring import unknown
 from gateway.runs.saving import Saving, done
-from gateway.runs.workflow import Flow, NewWorkflow
+from gateway.runs.splitting import splits_of
+from gateway.runs.workflow import NewWorkflow
 from gateway.send import Send
 from router.asked import Arrival, Asked
 from router.finished import Finished
@@ -62,7 +63,7 @@ from store.workflows.records import (
     NewStep,
     NewVariable,
     NoSuchRun,
-    RunBudget,
+    Resolution,
     RunChange,
     RunEnd,
     VariableEnd,
@@ -686,7 +687,11 @@ class Runs:
         caller = run.callers[step]
         plan = run.graph.steps[step]
         model = plan.chat.get("model") if plan.primitive == CHAT else None
-        if plan.primitive == CHAT and caller.credential_lost and not self._may_ask(model if isinstance(model, str) else ""):
+        if (
+            plan.primitive == CHAT
+            and caller.credential_lost
+            and not self._may_ask(model if isinstance(model, str) else "")
+        ):
             message = "Its process ended, and with it the client's credential, which is stored nowhere."
             self._soon(run, partial(run.progress.refused, step, "credential_lost", message))
             return
@@ -715,7 +720,9 @@ class Runs:
             if self._flows is not None and run.flow is not None:
                 changes = await self._flows.carry_out(run, step, self._saving.all_kept, self._said)
             else:
-                changes = await self._asker.ask(run, step, self._saving.all_kept, partial(self._said, run, step))
+                changes = await self._asker.ask(
+                    run, step, self._saving.all_kept, partial(self._said, run, step)
+                )
             if run.ended is None and not run.lost:
                 self.apply(run, changes)
                 if (refusal := self._over_budget(run)) is not None and run.ended is None:
@@ -819,9 +826,7 @@ class Runs:
 
     def _refused(self, run: LiveRun, error: Exception) -> None:
         """What a run grew by takes more room than its tenant has."""
-        self._stop(
-            run, "total_too_large", "It would take more room than workflows.max_total_mib allows."
-        )
+        self._stop(run, "total_too_large", "It would take more room than workflows.max_total_mib allows.")
 
     def _stop(self, run: LiveRun, code: str, message: str) -> None:
         """End it for a reason of its own, after the event that is being carried out."""
@@ -915,10 +920,18 @@ class Runs:
                 self._readers.setdefault(id, {})[run.id] = run
         if run.budget.seconds is not None:
             self.limit_time(run, run.created_at_s + run.budget.seconds - self.now())
+        if self._flows is not None and run.flow is not None:
+            self._flows.began(run)
+            for step in unknown(run):
+                run.step(step, state="unknown")
         self.apply(run, run.progress.begin())
         if run.ended is None and run.progress.state != RunState.RUNNING:
             self._end(run, run.progress.state)
             self._saving.note(run)
+        if run.dirty:
+            self._saving.note(run)
+        if run.flow is not None:
+            self._look_for_resolutions(run)
 
 
 def _progress(

@@ -125,7 +125,13 @@ class Saving:
             return None
         try:
             future = self._store.extend(
-                run.tenant, run.id, steps, variables, now_s=self._now(), limits=self._limits, owner=self._owner
+                run.tenant,
+                run.id,
+                steps,
+                variables,
+                now_s=self._now(),
+                limits=self._limits,
+                owner=self._owner,
             )
         except Exception as error:
             future = Future()

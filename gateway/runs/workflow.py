@@ -22,16 +22,13 @@ from workflows.unfolding import Unfolding
 class NewWorkflow:
     """A workflow that is to be carried out: `Runs.begin_workflow(new) -> LiveRun | Begun`.
 
-    It raises what `Runs.begin` does: WorkflowError (code, status), TooManyRuns, TooManyBytes, IdempotencyConflict, StoreError;
-    `gateway.runs.intake.refusals` makes RequestErrors of them. Of the LiveRun:
+    It raises what `Runs.begin` does: WorkflowError (code, status), TooManyRuns, TooManyBytes, IdempotencyConflict,
+    StoreError; `gateway.runs.intake.refusals` makes RequestErrors of them. Of the LiveRun:
 
-    - `run.output`: the output's VariableId; `run.cells[run.output]` is its Cell from the beginning on. While the output step's
-      text comes, `cell.text` grows (`cell.changed()`); `cell.ended` and `cell.kept` tell its end, `cell.failure` why it failed.
+    - `run.cells[run.output]` is the output's Cell from the beginning on. While the output step's text comes, `cell.text`
+      grows (`cell.changed()`); `cell.ended` and `cell.kept` tell its end, `cell.failure` why it failed.
     - `run.used`: prompt, cached and completion tokens and cost so far of all its steps (warming apart).
     - `Runs.cancel(run)` when the client of a foreground run leaves.
-
-    A step that is `unknown`: `await Runs.resolve(tenant, run_id, step_id, store.workflows.records.Resolution(how, value))`, in any
-    process; False where there is no such step of that tenant that waits for it.
     """
 
     caller: Caller
@@ -54,7 +51,7 @@ class NewWorkflow:
 
 @dataclass(slots=True)
 class Flow:
-    """By what the run of a workflow grows, and what it has beside values. Of one LiveRun, for the event loop's thread only."""
+    """By what the run of a workflow grows, and what it has beside values. For the event loop's thread only."""
 
     definition: Definition
     plans: Mapping[str, StepPlan]
@@ -72,6 +69,11 @@ class Flow:
     """By `ingest` step of the definition."""
     committed: dict[StepId, str] = field(default_factory=dict)
     """The state in which a step with effects was last committed."""
+
+    @property
+    def depth(self) -> int:
+        """Primitives from its beginning to its farthest end."""
+        return max((each.depth for each in self.plans.values()), default=0)
 
     @property
     def output(self) -> VariableId:

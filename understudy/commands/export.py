@@ -38,7 +38,7 @@ def export(data: Path, tenant: str | None, output: str, vectors: bool, collectio
     written = 0
     with store_in(data) as store:
         whose = tenant_named(store.keys, tenant) if tenant else None
-        total, lines = (_of_collections if collections else _of_bank)(store, whose, vectors)
+        tenants, total, lines = (_of_collections if collections else _of_bank)(store, whose, vectors)
         try:
             with _opened(output) as file, _bar(total) as bar:
                 for line in lines:
@@ -50,19 +50,20 @@ def export(data: Path, tenant: str | None, output: str, vectors: bool, collectio
         except OSError as error:
             click.echo(f"understudy: {output}: {error}", err=True)
             sys.exit(2)
-    click.echo(f"{written} {'texts' if collections else 'examples'}", err=True)
+    click.echo(f"{written} {'texts' if collections else 'examples'} of {tenants} tenants", err=True)
 
 
-def _of_bank(store: Store, tenant: str | None, vectors: bool) -> tuple[int, Iterator[bytes]]:
+def _of_bank(store: Store, tenant: str | None, vectors: bool) -> tuple[int, int, Iterator[bytes]]:
     tenants = sorted(store.examples.tenants()) if tenant is None else [tenant]
-    return sum(map(store.examples.count, tenants)), (
+    lines = (
         line_of(row.example, row.embedded_text, row.vector if vectors else None)
         for whose in tenants
         for row in store.examples.exported(whose)
     )
+    return len(tenants), sum(map(store.examples.count, tenants)), lines
 
 
-def _of_collections(store: Store, tenant: str | None, vectors: bool) -> tuple[int, Iterator[bytes]]:
+def _of_collections(store: Store, tenant: str | None, vectors: bool) -> tuple[int, int, Iterator[bytes]]:
     found = store.runs.library.collections(tenant)
 
     def lines() -> Iterator[bytes]:
@@ -81,7 +82,7 @@ def _of_collections(store: Store, tenant: str | None, vectors: bool) -> tuple[in
                     }
                     yield orjson.dumps(told, option=orjson.OPT_APPEND_NEWLINE)
 
-    return sum(each.texts for each in found), lines()
+    return len({each.tenant for each in found}), sum(each.texts for each in found), lines()
 
 
 def _bar(rows: int) -> Any:

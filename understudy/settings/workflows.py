@@ -22,6 +22,9 @@ class WorkflowsAdvanced(Settings):
         gt=0,
         description="How often a worker looks for what others did, while somebody waits for it.",
     )
+    warm_min_tokens: int = Field(
+        256, ge=16, description="Shortest part of a prompt that is worth computing before the rest is known."
+    )
     max_prompt_characters: int = Field(
         8_000_000, ge=1, description="Longest prompt of a step, with its variables in place."
     )

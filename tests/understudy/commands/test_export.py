@@ -29,7 +29,7 @@ def test_collections_are_written_whole(tmp_path: Path, monkeypatch: pytest.Monke
     assert sorted(json.loads(line)["text"] for line in everything.stdout.splitlines()) == [*"abcde"]
     file = tmp_path / "out.jsonl.gz"
     done = CliRunner().invoke(export, [*where, "--tenant", "acme", "-o", str(file)])
-    assert done.stderr == "4 texts\n"
+    assert done.stderr == "4 texts of 1 tenants\n"
     lines = [json.loads(line) for line in gzip.decompress(file.read_bytes()).splitlines()]
     assert lines[0] == {
         "tenant": acme,
