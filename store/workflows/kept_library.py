@@ -106,13 +106,10 @@ class KeptLibrary:
         rows = self._db.read().execute("SELECT DISTINCT name FROM workflows").fetchall()
         return [str(name) for (name,) in rows]
 
-    def names_place(self) -> object:
-        """Another one whenever a workflow was kept since. A row's number may come again, its time does not."""
-        return (
-            self._db.read()
-            .execute("SELECT rowid, created_at_s FROM workflows ORDER BY rowid DESC LIMIT 1")
-            .fetchone()
-        )
+    def names_place(self) -> int:
+        """Another one whenever a workflow was kept since."""
+        row: tuple[int] = self._db.read().execute("SELECT coalesce(max(seq), 0) FROM workflows").fetchone()
+        return row[0]
 
     def remove_workflow(self, tenant: str, name: str) -> Future[bool]:
         """Delete all versions."""

@@ -105,7 +105,7 @@ class Library(Protocol):
         """The names of all tenants' workflows, each once: whether to look for one at all."""
         ...
 
-    def names_place(self) -> object:
+    def names_place(self) -> int:
         """Another one whenever a workflow was kept since. Microseconds, however many there are."""
         ...
 

@@ -98,7 +98,7 @@ class MemoryLibrary:
         """The names of all tenants' workflows."""
         return list(dict.fromkeys(name for _, name in self._workflows))
 
-    def names_place(self) -> object:
+    def names_place(self) -> int:
         """Another one whenever a workflow was kept since."""
         return self._kept
 

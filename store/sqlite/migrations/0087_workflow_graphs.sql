@@ -105,6 +105,7 @@ END;
 
 -- Tenants' own workflows: of each name the latest versions. The one with the highest number runs.
 CREATE TABLE workflows (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
     tenant TEXT NOT NULL,
     name TEXT NOT NULL,
     version TEXT NOT NULL,
@@ -112,10 +113,11 @@ CREATE TABLE workflows (
     contributor TEXT NOT NULL,
     created_at_s REAL NOT NULL,
     size_bytes INTEGER NOT NULL,
-    definition BLOB NOT NULL,
-    PRIMARY KEY (tenant, name, version)
+    definition BLOB NOT NULL
 );
+CREATE UNIQUE INDEX workflows_by_version ON workflows (tenant, name, version);
 CREATE UNIQUE INDEX workflows_by_number ON workflows (tenant, name, number);
+CREATE INDEX workflows_by_name ON workflows (name);
 CREATE INDEX workflows_by_contributor ON workflows (tenant, contributor) WHERE contributor <> '';
 
 -- Texts with their vectors, which outlive the runs that kept them. Indexes in memory follow these rows.

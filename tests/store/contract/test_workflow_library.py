@@ -100,6 +100,18 @@ def test_a_tenants_workflows_are_nobody_elses(runs: RunStore) -> None:
     assert (library.workflow("a1", "qa"), runs.use("a1").total_bytes) == (None, 0)
 
 
+def test_whoever_looks_notices_that_there_is_a_new_name(runs: RunStore) -> None:
+    library = runs.library
+    places = [library.names_place()]
+    for tenant, name in (("a1", "qa"), ("b2", "qa"), ("b2", "other")):
+        put(library, "v1", tenant=tenant, name=name)
+        places.append(library.names_place())
+    assert sorted(library.workflow_names()) == ["other", "qa"]
+    library.remove_workflow("b2", "other").result()
+    put(library, "v1", tenant="b2", name="other")
+    assert len({*places, library.names_place()}) == 5
+
+
 # ---- collections
 
 

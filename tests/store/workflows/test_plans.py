@@ -78,6 +78,7 @@ def test_every_statement_goes_by_an_index(tmp_path: Path, said: list[str]) -> No
         lambda: library.workflow(tenant, "qa"),
         lambda: library.workflow(tenant, "qa", "v1"),
         lambda: library.workflows(tenant),
+        lambda: (library.workflow_names(), library.names_place()),
         lambda: library.add_texts(tenant, "c", texts, identity="e", now_s=1006.0, contributor="k/u").result(
             30
         ),
