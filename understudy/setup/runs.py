@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from engines.registry import Registry
+from gateway.handlers.collections import Collections
 from gateway.handlers.handler import Handler
 from gateway.handlers.runs import RunsHandler
 from gateway.handlers.steps import RunCallers, Steps
@@ -86,6 +87,7 @@ def run_parts(
         "variables": variables,
         "apps": variables,
         "runs": RunsHandler(intake, callers, pipeline, calls, max_json_bytes=max_json_bytes),
+        "collections": Collections(store.runs.library),
         "workflows": Workflows(runs, workflows.catalogue, callers),
     }
     return RunParts(runs, Steps(intake, callers, pipeline), calls, handlers, peers)

@@ -63,7 +63,7 @@ async def over(run: LiveRun) -> None:
 
 
 async def test_questions_about_documents_are_answered() -> None:
-    found = await ended(World(Answers()), doc_qa(passes=frozenset()), QUESTION)
+    found = await ended(World(Answers(4)), doc_qa(passes=frozenset()), QUESTION)
     assert found.state == "done"
     assert found.values["answer"]
     assert found.values["index"] is None, "an index is no text"
