@@ -696,7 +696,8 @@ class Runs:
             self._soon(run, partial(run.progress.refused, step, "credential_lost", message))
             return
         run.step(step, state="running", attempts=attempts + 1, queued_at_s=self.now())
-        run.tasks[step] = self.spawn(self._carry_out(run, step), f"step {run.id} {step}")
+        task = run.tasks[step] = self.spawn(self._carry_out(run, step), f"step {run.id} {step}")
+        task.add_done_callback(lambda task: run.tasks.get(step) is task and run.tasks.pop(step))
 
     def _soon(self, run: LiveRun, event: Callable[[], Changes]) -> None:
         """Have an event happen after the one that is being carried out."""
@@ -716,19 +717,14 @@ class Runs:
         return None
 
     async def _carry_out(self, run: LiveRun, step: StepId) -> None:
-        try:
-            if self._flows is not None and run.flow is not None:
-                changes = await self._flows.carry_out(run, step, self._saving.all_kept, self._said)
-            else:
-                changes = await self._asker.ask(
-                    run, step, self._saving.all_kept, partial(self._said, run, step)
-                )
-            if run.ended is None and not run.lost:
-                self.apply(run, changes)
-                if (refusal := self._over_budget(run)) is not None and run.ended is None:
-                    self.cancel(run, "budget_exceeded", refusal)
-        finally:
-            run.tasks.pop(step, None)
+        if self._flows is not None and run.flow is not None:
+            changes = await self._flows.carry_out(run, step, self._saving.all_kept, self._said)
+        else:
+            changes = await self._asker.ask(run, step, self._saving.all_kept, partial(self._said, run, step))
+        if run.ended is None and not run.lost:
+            self.apply(run, changes)
+            if (refusal := self._over_budget(run)) is not None and run.ended is None:
+                self.cancel(run, "budget_exceeded", refusal)
 
     async def call(
         self, run: LiveRun, step: StepId, send: Send, began: Callable[[], Arrival]
