@@ -129,7 +129,9 @@ class Primitives:
             found = await _all([search(_component(step), query, k, work) for query in queries])
             return [text for hits in found for text in hits]
         index = self._collection(run, step, name) if kind == "collection" else _opaque(held[name])
-        found = [[text for text, _, _ in await index.search(row, k)] for row in compute.vectors(step, held).rows]
+        found = [
+            [text for text, _, _ in await index.search(row, k)] for row in compute.vectors(step, held).rows
+        ]
         return [text for hits in found for text in hits]
 
     async def _rerank(self, run: LiveRun, step: Step, held: Mapping[str, Held], work: Work) -> Held:
