@@ -205,6 +205,11 @@ class Progress:
             return Failure(OUTPUT_SKIPPED, f"The branch of the output {name!r} was not taken.", (name,))
         return None
 
+    @property
+    def cancelled(self) -> bool:
+        """Whether it was cancelled: steps that are added are, too."""
+        return self._cancelled is not None
+
     def variable(self, variable: VariableId) -> VariableState:
         """A variable's state."""
         if variable in self._values or variable in self._opaque:
@@ -225,12 +230,13 @@ class Progress:
         }
 
     def held(self, step: StepId) -> Mapping[str, Held]:
-        """A step's inputs by the names under which it reads them, texts of its own included; without skipped ones.
-
-        Raises KeyError while one is missing."""
+        """A step's inputs by the names under which it reads them, texts of its own included. Of a step with `first` those
+        that are ready; else raises KeyError while one is missing."""
         each = self.graph.steps[step]
-        read = {name: variable for name, variable in each.reads.items() if variable not in self._skipped}
-        return {**each.given, **{name: self._held(variable) for name, variable in read.items()}}
+        read = each.reads.items()
+        if each.first:
+            read = {name: variable for name, variable in read if self._is_ready(variable)}.items()
+        return {**each.given, **{name: self._held(variable) for name, variable in read}}
 
     # ---- events
 

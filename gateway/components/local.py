@@ -33,8 +33,11 @@ _KEPT = 4096
 
 
 class LocalEmbedder:
-    """Embeds and reranks. Its vectors have length 1. `open_`: gives the embedder when it is first needed, which may block for
-    seconds; raises ValueError or OSError with a remedy. Who opened it closes it."""
+    """Embeds and reranks. Its vectors have length 1.
+
+    `open_`: gives the embedder when it is first needed, which may block for seconds; raises ValueError or OSError with a
+    remedy. Who opened it closes it.
+    """
 
     def __init__(self, name: str, open_: Callable[[], Embedder]) -> None:
         self.name = name
@@ -87,7 +90,8 @@ class LocalEmbedder:
         if (known := self._vectors.get(text)) is not None:
             return known
         try:
-            embedder = self._opened or await asyncio.to_thread(self._embedder)
+            opened = self._opened
+            embedder = await asyncio.to_thread(self._embedder) if opened is None else opened
             vector = await embedder.embed_later(text)
         except EmbedderError as error:
             raise self._error(f"did not embed: {error}") from error

@@ -65,11 +65,11 @@ class VectorTable:
         """
         if len(texts) != len(vectors):
             raise ValueError(f"there are {len(vectors)} vectors for {len(texts)} texts")
-        rows = np.asarray(vectors, np.float32).reshape(len(texts), -1)
+        rows: Vectors = np.asarray(vectors, np.float32).reshape(len(texts), -1)
         if len(texts) and self._added and rows.shape[1] != self.dimensions:
             raise ValueError(f"a vector has {rows.shape[1]} numbers; those before have {self.dimensions}")
         lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-        rows = rows / np.where(lengths == 0, 1, lengths)
+        rows = np.divide(rows, np.where(lengths == 0, 1, lengths), dtype=np.float32)
         for number, text in enumerate(texts):
             self._added[place + number] = (text, rows[number])
         self._rows = None

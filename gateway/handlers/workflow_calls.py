@@ -31,6 +31,7 @@ from gateway.runs.runs import Runs
 from gateway.runs.workflow import NewWorkflow
 from gateway.send import SERVER
 from router.finished import Outcome
+from store.errors import StoreError
 from store.workflows.records import RunBudget
 from workflows.called import CallLimits, read_inputs
 from workflows.criteria import Criteria
@@ -63,6 +64,13 @@ class WorkflowCalls:
         """The same for a name that nobody serves: also one that another process has kept a moment ago."""
         with refusals():
             return self._catalogue.find_anew(tenant, model)
+
+    def names(self, tenant: str) -> list[str]:
+        """The workflows that a tenant may call; none of its own where the store cannot be read."""
+        try:
+            return self._catalogue.known(tenant)
+        except StoreError:
+            return sorted(self._catalogue.configured)
 
     async def answer(
         self,

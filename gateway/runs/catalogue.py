@@ -31,7 +31,7 @@ _READ = 256
 class Catalogue:
     """Workflows by name. For the event loop's thread.
 
-    `configured`: by name. `world`: what a tenant's own may refer to. `follow` looks what other processes did.
+    `configured`: by name. `world`: what a tenant's own may refer to. `start` inside the running loop, `aclose` at the end.
     """
 
     def __init__(
@@ -54,6 +54,7 @@ class Catalogue:
         self._version: bytes | int | None = None
         self._place: object = None
         self._definitions: LRUCache[tuple[str, str, str], Definition] = LRUCache(_READ)
+        self._following: asyncio.Task[None] | None = None
         self._look()
 
     def __contains__(self, name: str) -> bool:
@@ -132,8 +133,17 @@ class Catalogue:
 
     # ---- other processes
 
-    async def follow(self) -> None:
-        """Look until cancelled what names others keep."""
+    def start(self) -> None:
+        """Begin to look what names others keep. Inside the running loop."""
+        self._following = asyncio.get_running_loop().create_task(self._follow(), name="workflows' names")
+
+    async def aclose(self) -> None:
+        """End it."""
+        if self._following is not None:
+            self._following.cancel()
+            await asyncio.wait([self._following])
+
+    async def _follow(self) -> None:
         while True:
             await asyncio.sleep(self._every_s)
             try:

@@ -41,10 +41,10 @@ class Growing:
                 more = self.take_up(run, added)
                 come += more.ready.items()
                 merge(changes, more)
-        self._settle_early(run, changes)
         if changes.ended is not None:
             state = run.progress.state
             changes.ended = None if state is RunState.RUNNING else state
+        self._settle_early(run, changes)
         return changes
 
     def take_up(self, run: LiveRun, added: Added) -> Changes:
@@ -81,7 +81,17 @@ class Growing:
             if state is StepState.DONE and step in run.flow.early and step not in changes.dropped:
                 run.let_in(run.flow.early.pop(step))
         if changes.dropped:
-            run.forget(changes.dropped)
+            self._forget(run, changes.dropped)
+        if changes.ended is not None:
+            self._forget(run, [step for steps in run.flow.early.values() for step in steps])
+            run.flow.early.clear()
+
+    def _forget(self, run: LiveRun, steps: Sequence[StepId]) -> None:
+        for step in steps:
+            for variable in run.graph.steps[step].writes.values():
+                run.cells.pop(variable, None)
+                self._cells.pop(variable, None)
+        run.forget(steps)
 
 
 def merge(changes: Changes, more: Changes) -> None:

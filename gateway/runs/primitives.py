@@ -116,7 +116,7 @@ class Primitives:
         return Opaque(Vectors(texts, list(vectors)), vectors.nbytes)
 
     async def _ingest(self, run: LiveRun, step: Step, held: Mapping[str, Held], work: Work) -> Held:
-        vectors, index = _vectors(held), self._index_for(run, step)
+        vectors, index = compute.vectors(step, held), self._index_for(run, step)
         await index.add(int(step.what["start"]), vectors.texts, np.asarray(vectors.rows))
         return Opaque(index)
 
@@ -128,8 +128,10 @@ class Primitives:
             search = self._means.components.search
             found = await _all([search(_component(step), query, k, work) for query in queries])
             return [text for hits in found for text in hits]
-        index = self._collection(run, step, name) if kind == "collection" else _held(held, "index")
-        found = [[text for text, _, _ in await index.search(row, k)] for row in _vectors(held).rows]
+        index = self._collection(run, step, name) if kind == "collection" else _opaque(held[name])
+        found = [
+            [text for text, _, _ in await index.search(row, k)] for row in compute.vectors(step, held).rows
+        ]
         return [text for hits in found for text in hits]
 
     async def _rerank(self, run: LiveRun, step: Step, held: Mapping[str, Held], work: Work) -> Held:
@@ -172,16 +174,9 @@ def _component(step: Step) -> str:
     return str(step.what.get("component") or "")
 
 
-def _held(held: Mapping[str, Held], name: str) -> Any:
-    value = held[name]
+def _opaque(value: Held) -> Any:
     assert isinstance(value, Opaque)
     return value.held
-
-
-def _vectors(held: Mapping[str, Held]) -> Vectors:
-    found = _held(held, "vectors")
-    assert isinstance(found, Vectors)
-    return found
 
 
 def _size(held: Held) -> int:

@@ -83,10 +83,16 @@ def _restore(run: LiveRun, known: dict[VariableId, Variable]) -> None:
         if (variable := known.get(id)) is None:
             continue
         cell.attempt = variable.attempt
-        if variable.state == "ready" and variable.value is None:
+        if variable.state == "ready" and variable.value is None and not _is_over(run, variable.step):
+            # It is made again.
             continue
         end_as(cell, variable)
         cell.kept = cell.ended
+
+
+def _is_over(run: LiveRun, step: StepId) -> bool:
+    """Whether nothing needs a step any more of which nothing is stored."""
+    return run.progress.steps.get(step) is StepState.DONE
 
 
 def unknown(run: LiveRun) -> list[StepId]:

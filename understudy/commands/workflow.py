@@ -23,6 +23,8 @@ from workflows.expand import Drawing, expand
 from workflows.optimise import EGraph, optimise
 from workflows.plan import Profile
 
+_MOST_PIECES = 4
+"""Of one step that are drawn, as text."""
 _FILE = click.argument("path", metavar="FILE", type=click.Path(path_type=Path))
 _CONFIG = click.option(
     "--config",
@@ -149,8 +151,10 @@ def _explained(
     definition: Definition, engines: Profile, counts: Mapping[str, int], tokens: Mapping[str, int]
 ) -> _Explained:
     graphs = optimise(definition, engines, counts=counts)
-    drawn = (expand(definition, each, counts) for each in (graphs.pgraph, graphs.graph))
-    return definition, graphs, *drawn, tokens  # type: ignore[return-value]
+    declared, carried_out = (
+        expand(definition, each, counts, _MOST_PIECES) for each in (graphs.pgraph, graphs.graph)
+    )
+    return definition, graphs, declared, carried_out, tokens
 
 
 def _summary(definition: Definition) -> dict[str, Any]:

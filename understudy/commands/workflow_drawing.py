@@ -58,4 +58,19 @@ def _node(node: DrawnNode, waits: Sequence[str], marks: Mapping[str, Sequence[in
     changes = "".join(f" [{number}]" for number in marks.get(node.node, ()))
     yield f"{node.id}  {node.label}{changes}"
     if waits:
-        yield f"  < {', '.join(waits)}"
+        yield f"  < {', '.join(_together(waits))}"
+
+
+def _together(waits: Sequence[str]) -> Iterator[str]:
+    """`index.ingest[0..7]` for the pieces of one step."""
+    pieces: dict[str, list[str]] = {}
+    for each in waits:
+        node, bracket, index = each.rstrip("]").rpartition("[")
+        pieces.setdefault(node if bracket else each, []).extend([index] if bracket else [])
+    for node, indexes in pieces.items():
+        if not indexes:
+            yield node
+        elif len(indexes) == 1:
+            yield f"{node}[{indexes[0]}]"
+        else:
+            yield f"{node}[{indexes[0]}..{indexes[-1]}]"

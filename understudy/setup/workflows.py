@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
-from engines.components.component import Components
+from engines.components.registry import ComponentRegistry, Counted
 from engines.engine import Engine
 from engines.registry import Registry
+from gateway.components.indexes import WorkflowIndexes
 from gateway.pipeline import Pipeline
 from gateway.runs.catalogue import Catalogue
+from gateway.runs.means import Means
 from gateway.runs.metrics import RunMetrics
 from gateway.runs.warming import Certain, CertainEngine, Warmer
 from router.asked import Controls
+from router.embedding.embedder import Embedder
 from store.store import Store
 from store.workflows.records import Limits
+from understudy.memory import Memory
 from understudy.settings.config import Config
+from understudy.setup.component_registry import component_registry
+from understudy.setup.components import component_specs
+from understudy.setup.examples import open_embedder
 from workflows.called import CallLimits
 from workflows.plan import Profile
 
@@ -29,31 +37,46 @@ class WorkflowParts:
 
     catalogue: Catalogue
     limits: CallLimits
+    """Of the inputs of one call."""
+    components: ComponentRegistry
     warmer: Warmer
-    profile: Callable[[], Profile]
+    means: Means
 
 
 def workflow_parts(
     config: Config,
-    store: Store,
+    memory: Memory,
     pipeline: Pipeline,
     engines: Registry,
-    components: Components | None,
     metrics: RunMetrics,
+    counted: Counted,
 ) -> WorkflowParts:
-    """Over this gateway's pipeline, store and components. `components`: None where there are none to measure."""
+    """Over this gateway's pipeline and memory. Components must be started, and closed after the runs that ask them.
+
+    The house's embedder is opened when a workflow first needs it, where no examples need it before.
+    """
     settings = config.workflows
+    components = component_registry(component_specs(config), partial(_embedder, config, memory), counted)
     certain = certain_engine(config, pipeline, engines)
-    warmer = Warmer(
-        certain,
-        engines,
-        min_tokens=settings.advanced.warm_min_tokens,
-        told=metrics.prefix,
-    )
-    limits = CallLimits(settings.max_items, int(settings.max_documents_mib * 2**20))
+    warmer = Warmer(certain, engines, min_tokens=settings.advanced.warm_min_tokens, told=metrics.prefix)
+    limits = Limits(None, int(settings.max_total_mib * 2**20))
+    indexes = WorkflowIndexes(memory.store.runs.library, components.identity, limits)
     return WorkflowParts(
-        catalogue(config, store), limits, warmer, lambda: profile(config, certain, components)
+        catalogue(config, memory.store),
+        CallLimits(settings.max_items, int(settings.max_documents_mib * 2**20)),
+        components,
+        warmer,
+        Means(components, indexes, lambda: profile(config, certain, components), warmer),
     )
+
+
+def _embedder(config: Config, memory: Memory) -> Embedder:
+    if memory.embedder is not None:
+        return memory.embedder
+    assert config.memory is not None
+    opened = open_embedder(config.memory, memory.store.folder)
+    memory.closing.callback(opened.close)
+    return opened
 
 
 def catalogue(config: Config, store: Store) -> Catalogue:
@@ -70,14 +93,18 @@ def catalogue(config: Config, store: Store) -> Catalogue:
     )
 
 
-def profile(config: Config, certain: CertainEngine, components: Components | None) -> Profile:
+def profile(config: Config, certain: CertainEngine, components: ComponentRegistry) -> Profile:
     """Of components and engines as they are now."""
-    batches: Mapping[str, int] = {}
-    if components is not None:
-        batches = {name: components.effective_batch(name) for name in ("local", *config.components)}
+    nothing_said = Controls()
+
+    def hosted(model: str) -> bool:
+        found = certain(model, nothing_said)
+        return found is not None and found.hosted
+
     return Profile(
-        effective_batch=batches,
-        certain_engine=lambda model: certain(model, Controls()) is not None,
+        effective_batch={name: components.effective_batch(name) for name in components},
+        certain_engine=lambda model: certain(model, nothing_said) is not None,
+        hosted=hosted,
         warm_min_tokens=config.workflows.advanced.warm_min_tokens,
     )
 

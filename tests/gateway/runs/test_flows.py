@@ -14,9 +14,6 @@ from hypothesis import strategies as st
 from gateway.runs.live import LiveRun
 from tests.gateway.runs.declared_world import World, begun, flows_over
 from tests.workflows.definitions import (
-    EMBEDDER,
-    NOTIFY,
-    TOOL,
     Answers,
     answers,
     chat_messages,
@@ -66,7 +63,7 @@ async def over(run: LiveRun) -> None:
 
 
 async def test_questions_about_documents_are_answered() -> None:
-    found = await ended(World(Answers()), doc_qa(passes=frozenset()), QUESTION)
+    found = await ended(World(Answers(4)), doc_qa(passes=frozenset()), QUESTION)
     assert found.state == "done"
     assert found.values["answer"]
     assert found.values["index"] is None, "an index is no text"
@@ -89,7 +86,9 @@ async def test_a_failed_step_fails_what_depends_on_it_and_nothing_else(passes: f
 
 
 @settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(definitions(), inputs(), answers(), st.integers(0, 1 << 16))
 def test_all_sets_of_passes_give_equal_values_errors_and_effects(
@@ -97,7 +96,12 @@ def test_all_sets_of_passes_give_equal_values_errors_and_effects(
 ) -> None:
     async def all_ended() -> list[Ended]:
         found = []
-        for passes in (frozenset(), frozenset(PASSES), frozenset({"prune"}), frozenset({"decoding", "stages"})):
+        for passes in (
+            frozenset(),
+            frozenset(PASSES),
+            frozenset({"prune"}),
+            frozenset({"decoding", "stages"}),
+        ):
             from dataclasses import replace
 
             changed = replace(declared, passes=passes)
