@@ -22,8 +22,8 @@ from workflows.expand import Drawing, expand
 from workflows.optimise import EGraph, optimise
 from workflows.plan import Profile
 
-_OURS = ("vllm", "vllm-local", "simulated")
-"""Kinds of engines that take no money for a token."""
+_OURS = ("vllm", "vllm-local")
+"""Kinds of engines that somebody else does not send bills for."""
 _ASSUMED_BATCH = 16
 """Of a component whose effective batch is measured while it works, which has not been yet."""
 _MOST_PIECES = 4
@@ -156,7 +156,7 @@ def profile(config: Config | None) -> Profile:
 
     def certain(model: str) -> bool:
         settings = config.models.get(model)
-        return settings is None or settings.policy == "fixed"
+        return settings is not None and settings.policy == "fixed"
 
     def hosted(model: str) -> bool:
         settings = config.models.get(model)
