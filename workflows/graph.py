@@ -5,7 +5,7 @@ from __future__ import annotations
 import graphlib
 from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import Any, Self
 
@@ -18,7 +18,7 @@ from workflows.transform import Transform
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One chat call of a run."""
+    """One primitive of a run: a chat call, or one of a declared workflow's."""
 
     id: StepId
     name: str
@@ -33,13 +33,45 @@ class Step:
     """By output name."""
     outputs: tuple[Output, ...]
     """What becomes of its answer; one per entry of `writes`."""
+    primitive: str = "chat"
+    """`chat`, `tool`, `split`, `embed`, `ingest`, `search`, `rerank`, `when`, `first_of`, `merge`, `transform`, `gather`."""
+    what: Mapping[str, Any] = field(default_factory=dict)
+    """All that the primitive needs but values, as JSON; workflows.unfolding says what, by primitive."""
+    after: tuple[VariableId, ...] = ()
+    """Variables that must be ready, or skipped, before it starts."""
+    waits: tuple[VariableId, ...] = ()
+    """Variables that must have ended, however."""
+    condition: tuple[VariableId, str] | None = None
+    """(a variable, the text it must have); with any other it is skipped."""
+    first: bool = False
+    """Skipped inputs do not skip it, unless all are. `first_of` starts with the first in order that is not skipped."""
+    early: StepId | None = None
+    """The chat on whose items it runs before that chat's end; it is dropped where that fails."""
+    open: bool = False
+    """It does not know all it reads yet: it starts after `Graph.read_more`."""
+    effects: bool = False
+    """It is never asked twice."""
+    of: str = ""
+    """The step of the definition that it is a part of; "" in runs that were not declared."""
+    says: VariableId | None = None
+    """A variable of another step that will have the same text: its pieces go there, too, as they come."""
+    depth: int = 0
+    """Of a declared workflow's: primitives from here to the farthest end, for batching by depth."""
+
+    @property
+    def inputs(self) -> Iterable[VariableId]:
+        """Every variable that it reads or waits for, each once."""
+        if not (self.after or self.waits or self.condition):
+            return dict.fromkeys(self.reads.values())
+        more = () if self.condition is None else self.condition[:1]
+        return dict.fromkeys((*more, *self.reads.values(), *self.after, *self.waits))
 
 
 class Graph:
     """The steps of one run. A variable has one producer, or none here: then its value comes from outside.
 
-    What is derived from the whole graph (order, depths, feeders) is kept until steps are added: with a thousand steps, a few
-    milliseconds each time.
+    What is derived from the whole graph (order, depths, feeders) is kept, and grows with steps that nothing there waits for.
+    Other additions have it worked out anew: with a thousand steps, a few milliseconds each time.
     """
 
     def __init__(self, steps: Iterable[Step] = ()) -> None:
@@ -47,6 +79,7 @@ class Graph:
         self._steps: dict[StepId, Step] = {}
         self._producer: dict[VariableId, StepId] = {}
         self._consumers: dict[VariableId, list[StepId]] = {}
+        self._early: dict[StepId, list[StepId]] = {}
         self._names: dict[VariableId, str] = {}
         self._derived: _Derived | None = None
         self.add(*steps)
@@ -67,11 +100,28 @@ class Graph:
                 written[variable] = name
         if len({step.id for step in steps} - self._steps.keys()) < len(steps):
             raise WorkflowError("A step's id is taken.", code="duplicate_output")
-        self._refuse_cycle(steps, written)
+        leaves = not any(variable in self._consumers for variable in written)
+        self._refuse_cycle(steps, written, leaves)
         for step in steps:
             self._take(step)
-        if steps:
+        if self._derived is not None and leaves:
+            self._derived.extend({step.id: self.before(step.id) for step in steps})
+        elif steps:
             self._derived = None
+
+    def read_more(self, step: StepId, reads: Mapping[str, VariableId]) -> None:
+        """An open step learns all else it reads, and is open no longer. Progress.grow tells the progress.
+
+        Whoever adds it makes sure that none of this waits for the step.
+        """
+        known = self._steps[step]
+        self._steps[step] = replace(known, reads={**known.reads, **reads}, open=False)
+        for name, variable in reads.items():
+            readers = self._consumers.setdefault(variable, [])
+            if step not in readers:
+                readers.append(step)
+            self._names.setdefault(variable, name)
+        self._derived = None
 
     @property
     def steps(self) -> Mapping[StepId, Step]:
@@ -89,7 +139,7 @@ class Graph:
         return None if step is None else self._steps[step]
 
     def consumers(self, variable: VariableId) -> tuple[Step, ...]:
-        """The steps that read a variable."""
+        """The steps that read a variable, or wait for its end."""
         return tuple(self._steps[step] for step in self._consumers.get(variable, ()))
 
     def name(self, variable: VariableId) -> str:
@@ -97,14 +147,20 @@ class Graph:
         return self._names.get(variable, variable)
 
     def before(self, step: StepId) -> frozenset[StepId]:
-        """The steps whose variables it reads."""
-        reads = self._steps[step].reads.values()
-        return frozenset(self._producer[variable] for variable in reads if variable in self._producer)
+        """The steps whose variables it reads or waits for, and the one on whose items it runs."""
+        known = self._steps[step]
+        found = [self._producer[variable] for variable in known.inputs if variable in self._producer]
+        return frozenset(found if known.early is None else (*found, known.early))
 
     def after(self, step: StepId) -> frozenset[StepId]:
-        """The steps that read its variables."""
+        """The steps that read its variables, or wait for them, and those that run on its items."""
         writes = self._steps[step].writes.values()
-        return frozenset(each for variable in writes for each in self._consumers.get(variable, ()))
+        found = [each for variable in writes for each in self._consumers.get(variable, ())]
+        return frozenset((*found, *self._early.get(step, ())))
+
+    def early(self, step: StepId) -> tuple[StepId, ...]:
+        """The steps that run on the items of a step before its end, directly or through others."""
+        return tuple(self._early.get(step, ()))
 
     def feeders(self, step: StepId) -> frozenset[StepId]:
         """`before` without those that another of them needs, too: the steps that run just before it."""
@@ -125,10 +181,10 @@ class Graph:
 
     def order(self) -> tuple[StepId, ...]:
         """All steps, each after those it reads from."""
-        return self._known().order
+        return tuple(self._known().order)
 
     def due(self, ready: AbstractSet[VariableId]) -> tuple[Step, ...]:
-        """The steps whose inputs are all ready, started or not, in the order they were added."""
+        """The steps of which all that they read is ready, started or not, in the order they were added."""
         return tuple(
             step for step in self._steps.values() if all(each in ready for each in step.reads.values())
         )
@@ -163,6 +219,7 @@ class Graph:
                     {"name": output.name, "transforms": [asdict(each) for each in output.transforms]}
                     for output in step.outputs
                 ],
+                **_more(step),
             }
             for step in self._steps.values()
         ]
@@ -184,6 +241,7 @@ class Graph:
                     Output(output["name"], tuple(Transform(**each) for each in output["transforms"]))
                     for output in step["outputs"]
                 ),
+                **{name: _READ_MORE.get(name, _same)(step[name]) for name in _MORE if name in step},
             )
             for step in dumped["steps"]
         )
@@ -193,21 +251,25 @@ class Graph:
         for name, variable in step.writes.items():
             self._producer[variable] = step.id
             self._names[variable] = name
+        for variable in step.inputs:
+            self._consumers.setdefault(variable, []).append(step.id)
         for name, variable in step.reads.items():
-            readers = self._consumers.setdefault(variable, [])
-            if step.id not in readers[-1:]:
-                readers.append(step.id)
             self._names.setdefault(variable, name)
+        if step.early is not None:
+            self._early.setdefault(step.early, []).append(step.id)
 
-    def _refuse_cycle(self, steps: Iterable[Step], written: Mapping[VariableId, str]) -> None:
-        """A new circle goes through a variable that is written now and read by a step of before, or of now."""
-        read_now = {variable for step in steps for variable in step.reads.values()}
-        if not any(variable in read_now or variable in self._consumers for variable in written):
+    def _refuse_cycle(self, steps: Iterable[Step], written: Mapping[VariableId, str], leaves: bool) -> None:
+        """A new circle goes through a variable that is written now and read by a step of before, or of now.
+
+        `leaves`: no step of before reads any; then it is among the new ones.
+        """
+        if leaves and not any(variable in written for step in steps for variable in step.inputs):
             return
-        everything = {**self._steps, **{step.id: step for step in steps}}
+        new = {step.id: step for step in steps}
+        everything = new if leaves else {**self._steps, **new}
         producer = {variable: step.id for step in everything.values() for variable in step.writes.values()}
         before = {
-            step.id: [producer[variable] for variable in step.reads.values() if variable in producer]
+            step.id: [producer[variable] for variable in step.inputs if variable in producer]
             for step in everything.values()
         }
         try:
@@ -220,41 +282,65 @@ class Graph:
 
     def _known(self) -> _Derived:
         if self._derived is None:
-            self._derived = _derived({step: self.before(step) for step in self._steps})
+            self._derived = _Derived()
+            self._derived.extend({step: self.before(step) for step in self._steps})
         return self._derived
 
 
-@dataclass(frozen=True, slots=True)
 class _Derived:
-    order: tuple[StepId, ...]
-    position: Mapping[StepId, int]
-    ancestors: Mapping[StepId, int]
-    """Bit i is set for the step at position i of `order`."""
-    depth: Mapping[StepId, int]
-    feeders: Mapping[StepId, frozenset[StepId]]
+    """What follows from all edges. Grows at its end."""
+
+    __slots__ = ("ancestors", "depth", "feeders", "order", "position")
+
+    def __init__(self) -> None:
+        self.order: list[StepId] = []
+        self.position: dict[StepId, int] = {}
+        self.ancestors: dict[StepId, int] = {}
+        """Bit i is set for the step at position i of `order`."""
+        self.depth: dict[StepId, int] = {}
+        self.feeders: dict[StepId, frozenset[StepId]] = {}
+
+    def extend(self, before: Mapping[StepId, frozenset[StepId]]) -> None:
+        """Steps that none of those here waits for, with what each waits for, here or among the new."""
+        position, ancestors, depth = self.position, self.ancestors, self.depth
+        for step in graphlib.TopologicalSorter(before).static_order():
+            if step in position:
+                continue
+            position[step] = len(self.order)
+            self.order.append(step)
+            above = 0
+            for each in before[step]:
+                above |= ancestors[each]
+            self.feeders[step] = frozenset(each for each in before[step] if not above >> position[each] & 1)
+            for each in before[step]:
+                above |= 1 << position[each]
+            ancestors[step] = above
+            depth[step] = max((depth[each] + 1 for each in before[step]), default=0)
 
 
-def _derived(before: Mapping[StepId, frozenset[StepId]]) -> _Derived:
-    order = tuple(graphlib.TopologicalSorter(before).static_order())
-    position = {step: index for index, step in enumerate(order)}
-    ancestors: dict[StepId, int] = {}
-    depth: dict[StepId, int] = {}
-    feeders: dict[StepId, frozenset[StepId]] = {}
-    for step in order:
-        above = 0
-        for each in before[step]:
-            above |= ancestors[each]
-        feeders[step] = frozenset(each for each in before[step] if not above >> position[each] & 1)
-        for each in before[step]:
-            above |= 1 << position[each]
-        ancestors[step] = above
-        depth[step] = max((depth[each] + 1 for each in before[step]), default=0)
-    return _Derived(order, position, ancestors, depth, feeders)
+_MORE = {each.name: each.default for each in fields(Step)[7:]}
+"""The fields that steps of declared workflows have besides, with their defaults."""
+_READ_MORE: Mapping[str, Callable[[Any], Any]] = {
+    "after": tuple,
+    "waits": tuple,
+    "condition": lambda kept: None if kept is None else tuple(kept),
+}
+
+
+def _same(kept: Any) -> Any:
+    return kept
+
+
+def _more(step: Step) -> dict[str, Any]:
+    """Those of `_MORE` that say something, as JSON values."""
+    said = {name: getattr(step, name) for name in _MORE}
+    kept = {name: value for name, value in said.items() if name != "what" and value != _MORE[name]}
+    return {**kept, "what": dict(step.what)} if step.what else kept
 
 
 def _joint(step: Step, after: Step) -> str:
     """The name of a variable by which one step feeds another."""
-    read = set(after.reads.values())
+    read = set(after.inputs)
     return next(name for name, variable in step.writes.items() if variable in read)
 
 

@@ -6,20 +6,27 @@ No waiting and no I/O: the gateway's executor tells what happened and does what 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from itertools import islice
 from types import MappingProxyType
+from typing import Literal
 
 from workflows.criteria import Criteria
+from workflows.definition import Splits
 from workflows.graph import Graph, Step
+from workflows.items import split
 from workflows.names import StepId, VariableId
 from workflows.transform import TransformFailed, Value, apply, as_text, bounded
 from workflows.transform import effort as transforms_effort
+from workflows.unfolding import Added
+from workflows.values import Held, Opaque
 
 
 class VariableState(StrEnum):
-    """`skipped` is kept for conditional steps."""
+    """`skipped`: the branch that would have written it was not taken."""
 
     PENDING = "pending"
     STREAMING = "streaming"
@@ -30,7 +37,10 @@ class VariableState(StrEnum):
 
 
 class StepState(StrEnum):
-    """A step waits for its inputs, is queued when they are there, and runs from the moment it is asked."""
+    """A step waits for its inputs, is queued when they are there, and runs from the moment it is asked.
+
+    `skipped`: its branch was not taken. `unknown`: it has effects, and its process ended while it ran; see Progress.resolve.
+    """
 
     WAITING = "waiting"
     QUEUED = "queued"
@@ -38,6 +48,8 @@ class StepState(StrEnum):
     DONE = "done"
     FAILED = "failed"
     CANCELLED = "cancelled"
+    SKIPPED = "skipped"
+    UNKNOWN = "unknown"
 
 
 class RunState(StrEnum):
@@ -76,6 +88,13 @@ class Changes:
     ready: dict[VariableId, Value] = field(default_factory=dict)
     failed: dict[VariableId, Failure] = field(default_factory=dict)
     """Also those that were cancelled: `Failure.code` says so."""
+    opaque: dict[VariableId, Opaque] = field(default_factory=dict)
+    """Ready as well; never stored."""
+    skipped: list[VariableId] = field(default_factory=list)
+    """Variables that will have no value, for their branch was not taken."""
+    dropped: list[StepId] = field(default_factory=list)
+    """Steps that ran on items of a list that failed: whatever they made is to be forgotten, also where they had ended. Those
+    to be stopped are in `stop`, too."""
     ended: RunState | None = None
     """The run's state, if its last step ended with this event."""
 
@@ -85,7 +104,10 @@ class Changes:
 
 CANCELLED = "cancelled"
 """The code of a failure that is none."""
-_OPEN = (StepState.WAITING, StepState.QUEUED, StepState.RUNNING)
+OUTPUT_SKIPPED = "output_skipped"
+"""The code of a run whose output's branch was not taken."""
+_OPEN = (StepState.WAITING, StepState.QUEUED, StepState.RUNNING, StepState.UNKNOWN)
+_ASKED = (StepState.QUEUED, StepState.RUNNING)
 _STRICTNESS = (Criteria.THROUGHPUT, Criteria.LATENCY, Criteria.TTFT)
 
 
@@ -107,23 +129,34 @@ class Progress:
         """`values`, `failures` and `states` are what is known of a run that another process began.
 
         A step that was queued or running there waits anew, and so does one that is said to have ended while one of its
-        variables has neither a value nor a failure.
+        variables has neither a value nor a failure: but for one that made vectors or an index which nothing needs any more.
         """
         self.graph = graph
         self._values = dict(values or {})
         self._failures = dict(failures or {})
         self._gets = dict(gets or {})
+        self._opaque: dict[VariableId, Opaque] = {}
+        self._skipped: set[VariableId] = set()
+        self._may_skip: set[VariableId] = set()
+        """Variables of steps that have a condition, or read of such: what reads them fails only once it cannot be skipped."""
+        self._careful: set[StepId] = set()
+        """Steps for which it is not enough that all their inputs ended."""
         self._streaming: set[VariableId] = set()
         self._states: dict[StepId, StepState] = {}
         self._missing: dict[StepId, int] = {}
         self._open = 0
         self._cancelled: Failure | None = None
-        self._take_up(states or {})
+        self._take_up(graph.steps.values(), states or {}, _unneeded(graph, states or {}))
 
     @property
     def values(self) -> Mapping[VariableId, Value]:
-        """Of every variable that is ready."""
+        """Of every variable that is ready, but for opaque ones."""
         return MappingProxyType(self._values)
+
+    @property
+    def skipped(self) -> AbstractSet[VariableId]:
+        """Variables whose branch was not taken."""
+        return self._skipped
 
     @property
     def failures(self) -> Mapping[VariableId, Failure]:
@@ -152,11 +185,25 @@ class Progress:
             return RunState.CANCELLED if self._cancelled.code == CANCELLED else RunState.FAILED
         if self._open:
             return RunState.RUNNING
-        asked = self._gets.keys() & self.graph.variables
-        asked |= {variable for step in self._gets if step in self._states for variable in self._writes(step)}
+        asked = self._asked()
         failed = asked & self._failures.keys() if self._gets else self._failures.keys()
         refused = any(self._states.get(step) is StepState.FAILED for step in self._gets)
-        return RunState.FAILED if failed or refused else RunState.DONE
+        return RunState.FAILED if failed or refused or asked & self._skipped else RunState.DONE
+
+    def why(self) -> Failure | None:
+        """Of a run that failed: the failure of what was asked for, or of all; `output_skipped` where a branch was not taken.
+
+        None where a step without variables failed."""
+        if self._cancelled is not None:
+            return self._cancelled
+        asked = self._asked()
+        for variable, failure in self._failures.items():
+            if variable in asked or not self._gets:
+                return failure
+        for variable in asked & self._skipped:
+            name = self.graph.name(variable)
+            return Failure(OUTPUT_SKIPPED, f"The branch of the output {name!r} was not taken.", (name,))
+        return None
 
     @property
     def cancelled(self) -> bool:
@@ -165,8 +212,10 @@ class Progress:
 
     def variable(self, variable: VariableId) -> VariableState:
         """A variable's state."""
-        if variable in self._values:
+        if variable in self._values or variable in self._opaque:
             return VariableState.READY
+        if variable in self._skipped:
+            return VariableState.SKIPPED
         failure = self._failures.get(variable)
         if failure is not None:
             return VariableState.CANCELLED if failure.code == CANCELLED else VariableState.FAILED
@@ -180,6 +229,15 @@ class Progress:
             **{name: as_text(self._values[variable]) for name, variable in each.reads.items()},
         }
 
+    def held(self, step: StepId) -> Mapping[str, Held]:
+        """A step's inputs by the names under which it reads them, texts of its own included. Of a step with `first` those
+        that are ready; else raises KeyError while one is missing."""
+        each = self.graph.steps[step]
+        read = each.reads.items()
+        if each.first:
+            read = {name: variable for name, variable in read if self._is_ready(variable)}.items()
+        return {**each.given, **{name: self._held(variable) for name, variable in read}}
+
     # ---- events
 
     def begin(self) -> Changes:
@@ -190,13 +248,25 @@ class Progress:
 
     def added(self) -> Changes:
         """After `graph.add`: takes up the new steps."""
-        new = [step for step in self.graph.steps if step not in self._states]
-        self._take_up({})
-        if self._cancelled is not None:
-            changes = Changes()
-            self._end_steps(new, StepState.CANCELLED, self._cancelled, changes)
-            return self._closed(changes)
-        return self._started(new)
+        new = list(islice(self.graph.steps.values(), len(self._states), None))
+        self._take_up(new, {})
+        return self._begun(step.id for step in new)
+
+    def grow(self, added: Added) -> Changes:
+        """After Unfolding: adds to the graph, and takes it up. Call it before anything else is told. Raises as Graph.add."""
+        self.graph.add(*added.steps)
+        for step, reads in added.reads:
+            self.graph.read_more(step, reads)
+        self._take_up(added.steps, {})
+        for step, _ in added.reads:
+            self._missing[step] = self._not_ended(self.graph.steps[step])
+        changes = self._begun([*(step.id for step in added.steps), *(step for step, _ in added.reads)])
+        for step, code, message in added.refused:
+            if self._states[step] in _OPEN:
+                self._end_steps([step], StepState.FAILED, Failure(code, message, ()), changes)
+        for variable, value in added.values.items():
+            self._write(variable, value, changes)
+        return self._closed(changes)
 
     def running(self, step: StepId) -> Changes:
         """A queued step was asked."""
@@ -212,7 +282,7 @@ class Progress:
             self._streaming.add(variable)
         return first
 
-    def answered(self, step: StepId, outcome: Mapping[VariableId, Value | TransformFailed]) -> Changes:
+    def answered(self, step: StepId, outcome: Mapping[VariableId, Held | TransformFailed]) -> Changes:
         """A step was answered; `outcome` is `outcomes(step, text)`. What a transform could not make fails alone."""
         changes = Changes()
         if self._states[step] not in _OPEN:
@@ -220,7 +290,8 @@ class Progress:
         self._set(step, StepState.DONE, changes)
         for variable, made in outcome.items():
             if isinstance(made, TransformFailed):
-                failure = Failure("transform_failed", made.message, (self.graph.name(variable),))
+                name = self.graph.steps[step].of or self.graph.name(variable)
+                failure = Failure("transform_failed", made.message, (name,))
                 self._fail(variable, failure, changes)
             else:
                 self._write(variable, made, changes)
@@ -245,6 +316,29 @@ class Progress:
         self._fail(variable, failure, changes)
         return self._closed(changes)
 
+    def unknown(self, step: StepId) -> Changes:
+        """Whether a step with effects was carried out cannot be known: the run waits for `resolve`."""
+        changes = Changes()
+        if self._states[step] in _OPEN:
+            self._set(step, StepState.UNKNOWN, changes)
+        return changes
+
+    def resolve(self, step: StepId, how: Literal["retry", "skip", "value"], value: Value = "") -> Changes:
+        """What became of an unknown step: ask it again, go on without it, or with this value.
+
+        Raises ValueError for a step that is not unknown."""
+        if self._states[step] is not StepState.UNKNOWN:
+            raise ValueError(f"step {step} is {self._states[step]}, not unknown")
+        changes = Changes()
+        match how:
+            case "retry":
+                self._queue(step, changes)
+            case "skip":
+                self._follow(self._skip(self.graph.steps[step], changes), changes)
+            case "value":
+                return self.answered(step, dict.fromkeys(self._writes(step), value))
+        return self._closed(changes)
+
     def cancel(self, code: str = CANCELLED, message: str = "The run was cancelled.") -> Changes:
         """Whatever has not ended is cancelled; `code` is another where a budget or a restart is the reason."""
         changes = Changes()
@@ -267,17 +361,54 @@ class Progress:
     def _writes(self, step: StepId) -> Iterable[VariableId]:
         return self.graph.steps[step].writes.values()
 
-    def _take_up(self, states: Mapping[StepId, StepState]) -> None:
-        """Steps of the graph that are not known yet."""
-        for step in self.graph.steps.values():
-            if step.id in self._states:
-                continue
+    def _asked(self) -> set[VariableId]:
+        """The variables of this graph that somebody asked for."""
+        asked = self._gets.keys() & self.graph.variables
+        return asked | {
+            variable for step in self._gets if step in self._states for variable in self._writes(step)
+        }
+
+    def _held(self, variable: VariableId) -> Held:
+        opaque = self._opaque.get(variable)
+        return self._values[variable] if opaque is None else opaque
+
+    def _is_ready(self, variable: VariableId) -> bool:
+        return variable in self._values or variable in self._opaque
+
+    def _has_ended(self, variable: VariableId) -> bool:
+        return self._is_ready(variable) or variable in self._failures or variable in self._skipped
+
+    def _not_ended(self, step: Step) -> int:
+        return sum(not self._has_ended(variable) for variable in step.inputs)
+
+    def _take_up(
+        self, steps: Iterable[Step], states: Mapping[StepId, StepState], unneeded: AbstractSet[StepId] = frozenset()
+    ) -> None:
+        """Steps of the graph that are not known yet; producers before those that read of them."""
+        for step in steps:
             said = states.get(step.id, StepState.WAITING)
-            whole = all(each in self._values or each in self._failures for each in step.writes.values())
-            ended = whole and (said not in _OPEN or bool(step.writes))
+            writes = step.writes.values()
+            if said is StepState.SKIPPED:
+                self._skipped.update(variable for variable in writes if not self._has_ended(variable))
+            whole = all(map(self._has_ended, writes)) or step.id in unneeded
+            ended = whole and (said not in _OPEN or bool(writes))
             self._states[step.id] = said if ended and said not in _OPEN else self._implied(step, ended)
-            self._missing[step.id] = len(set(step.reads.values()) - self._values.keys())
+            if said is StepState.UNKNOWN and not ended:
+                self._states[step.id] = said
+            self._note_care(step)
             self._open += not ended
+        for step in steps:
+            # Only now is it known what was skipped.
+            self._missing[step.id] = self._not_ended(step)
+
+    def _note_care(self, step: Step) -> None:
+        """Whether a step may be skipped, and whether it is one for which it is not enough that its inputs ended."""
+        among = [variable in self._may_skip for variable in step.reads.values()]
+        skippable = step.condition is not None or (bool(among) and (all(among) if step.first else any(among)))
+        if skippable:
+            self._may_skip.update(step.writes.values())
+        if skippable or step.after or step.waits or step.first or step.open or any(among):
+            self._careful.add(step.id)
 
     def _implied(self, step: Step, ended: bool) -> StepState:
         """The state of a step of which only its variables are known."""
@@ -286,15 +417,19 @@ class Progress:
         wrote = any(variable in self._values for variable in step.writes.values())
         return StepState.DONE if wrote else StepState.FAILED
 
+    def _begun(self, new: Iterable[StepId]) -> Changes:
+        """Starts what is due of steps that were added; cancels them where the run was."""
+        if self._cancelled is None:
+            return self._started(new)
+        changes = Changes()
+        self._end_steps(new, StepState.CANCELLED, self._cancelled, changes)
+        return self._closed(changes)
+
     def _started(self, steps: Iterable[StepId]) -> Changes:
         changes = Changes()
-        for step in [step for step in steps if self._states[step] is StepState.WAITING]:
-            read = self.graph.steps[step].reads.values()
-            lost = next((variable for variable in read if variable in self._failures), None)
-            if lost is not None:
-                self._spread(lost, changes)
-            elif not self._missing[step]:
-                self._queue(step, changes)
+        for id in [step for step in steps if self._states[step] is StepState.WAITING]:
+            if self._states[id] is StepState.WAITING:
+                self._follow(self._decide(self.graph.steps[id], changes), changes)
         return self._closed(changes)
 
     def _set(self, step: StepId, state: StepState, changes: Changes) -> None:
@@ -305,62 +440,191 @@ class Progress:
         self._set(step, StepState.QUEUED, changes)
         changes.start.append(step)
 
-    def _write(self, variable: VariableId, value: Value, changes: Changes) -> None:
-        if variable in self._values or variable in self._failures:
+    def _write(self, variable: VariableId, value: Held, changes: Changes) -> None:
+        if self._has_ended(variable):
             return
-        self._values[variable] = changes.ready[variable] = value
+        if isinstance(value, Opaque):
+            self._opaque[variable] = changes.opaque[variable] = value
+        else:
+            self._values[variable] = changes.ready[variable] = value
         self._streaming.discard(variable)
-        for step in self.graph.consumers(variable):
-            self._missing[step.id] -= 1
-            if not self._missing[step.id] and self._states[step.id] is StepState.WAITING:
-                self._queue(step.id, changes)
+        self._follow([variable], changes)
 
     def _fail(self, variable: VariableId, failure: Failure, changes: Changes) -> None:
-        if variable in self._values or variable in self._failures:
+        if self._has_ended(variable):
             return
         self._failures[variable] = changes.failed[variable] = failure
         self._streaming.discard(variable)
-        self._spread(variable, changes)
+        self._follow([variable], changes)
+        producer = self.graph.producer(variable)
+        if producer is not None:
+            self._drop(producer.id, changes)
 
-    def _spread(self, lost: VariableId, changes: Changes) -> None:
-        """Fails what depends on a variable that has failed, breadth first: the shortest chain is told."""
-        left = deque([lost])
+    def _follow(self, ended: Iterable[VariableId], changes: Changes) -> None:
+        """Tells whoever waits for variables that ended, breadth first: of failures the shortest chain is told."""
+        left = deque(ended)
         while left:
             variable = left.popleft()
-            cause = self._failures[variable]
             for step in self.graph.consumers(variable):
                 if self._states[step.id] is StepState.WAITING:
-                    cancelled = cause.code == CANCELLED
-                    self._set(step.id, StepState.CANCELLED if cancelled else StepState.FAILED, changes)
-                    left.extend(self._fail_all(step, _inherited(cause), changes))
+                    self._missing[step.id] -= 1
+                    left.extend(self._heard(step, variable, changes))
+
+    def _heard(self, step: Step, variable: VariableId, changes: Changes) -> Sequence[VariableId]:
+        """What ended with a waiting step, of which an input ended."""
+        last = not self._missing[step.id]
+        if self._is_ready(variable):
+            if step.id not in self._careful:
+                if last:
+                    self._queue(step.id, changes)
+                return ()
+            decides = last or step.first or (step.condition is not None and step.condition[0] == variable)
+            return self._decide(step, changes) if decides else ()
+        return self._decide(step, changes)
+
+    def _decide(self, step: Step, changes: Changes) -> Sequence[VariableId]:
+        """Starts, skips or fails a waiting step, if it is known which; gives its variables that ended with it."""
+        read = self._read(step)
+        if read.skips:
+            return self._skip(step, changes)
+        if read.lost is not None and (not read.pending or not self._may_yet_skip(step)):
+            return self._inherit(step, read.lost, changes)
+        if read.lost is None and not read.pending and not step.open:
+            self._queue(step.id, changes)
+        return ()
+
+    def _may_yet_skip(self, step: Step) -> bool:
+        """Whether a step of which an input has failed may be skipped all the same."""
+        return step.condition is not None or (
+            not step.first and any(variable in self._may_skip for variable in step.reads.values())
+        )
+
+    def _read(self, step: Step) -> _Read:
+        """Where a step's inputs stand. That it is skipped goes before that it fails: so neither depends on what ended first."""
+        found = _Read()
+        if step.condition is not None:
+            variable, wanted = step.condition
+            taken = self._values.get(variable, wanted) == wanted
+            self._look(variable, found, skips=True)
+            found.skips |= not taken
+        if step.first:
+            self._look_first(step, found)
+        else:
+            for variable in step.reads.values():
+                self._look(variable, found, skips=True)
+        for variable in step.after:
+            self._look(variable, found)
+        found.pending |= not all(map(self._has_ended, step.waits))
+        return found
+
+    def _look(self, variable: VariableId, found: _Read, *, skips: bool = False) -> None:
+        if self._is_ready(variable):
+            return
+        if variable in self._skipped:
+            found.skips |= skips
+        elif (failure := self._failures.get(variable)) is None:
+            found.pending = True
+        elif found.lost is None or (
+            self._failures[found.lost].code == CANCELLED and failure.code != CANCELLED
+        ):
+            found.lost = variable
+
+    def _look_first(self, step: Step, found: _Read) -> None:
+        """The inputs of a step that skipped inputs do not skip, unless all are."""
+        left = [variable for variable in step.reads.values() if variable not in self._skipped]
+        found.skips |= not left
+        for variable in left[:1] if step.primitive == "first_of" else left:
+            self._look(variable, found)
+
+    def _skip(self, step: Step, changes: Changes) -> list[VariableId]:
+        self._set(step.id, StepState.SKIPPED, changes)
+        skipped = [variable for variable in step.writes.values() if not self._has_ended(variable)]
+        self._skipped.update(skipped)
+        changes.skipped += skipped
+        return skipped
+
+    def _inherit(self, step: Step, lost: VariableId, changes: Changes) -> list[VariableId]:
+        """Fails a step of which an input has failed. Between parts of one declared step a failure stays what it is."""
+        cause = self._failures[lost]
+        producer = self.graph.producer(lost)
+        cancelled = cause.code == CANCELLED
+        self._set(step.id, StepState.CANCELLED if cancelled else StepState.FAILED, changes)
+        if step.of and producer is not None and producer.of == step.of:
+            return self._fail_all(step, replace(cause, chain=cause.chain[1:]), changes)
+        return self._fail_all(step, _inherited(cause), changes)
 
     def _fail_all(self, step: Step, failure: Failure, changes: Changes) -> list[VariableId]:
         """Fails a step's variables, each under its own name; those that were not written yet."""
         failed = []
         for name, variable in step.writes.items():
-            if variable not in self._values and variable not in self._failures:
-                named = replace(failure, chain=(name, *failure.chain))
+            if not self._has_ended(variable):
+                named = replace(failure, chain=(step.of or name, *failure.chain))
                 self._failures[variable] = changes.failed[variable] = named
                 self._streaming.discard(variable)
                 failed.append(variable)
+        self._drop(step.id, changes)
         return failed
+
+    def _drop(self, source: StepId, changes: Changes) -> None:
+        """A list failed of which items were told: what they started is cancelled, and what that made is forgotten.
+
+        Nothing but such steps reads of them: what gathers them learns of them when the list is whole."""
+        for id in self.graph.early(source):
+            if self._states[id] in _ASKED:
+                changes.stop.append(id)
+            self._set(id, StepState.CANCELLED, changes)
+            changes.dropped.append(id)
+            for variable in self._writes(id):
+                self._values.pop(variable, None)
+                self._opaque.pop(variable, None)
+                self._skipped.discard(variable)
+                self._failures[variable] = Failure(CANCELLED, "Its list failed.", (self.graph.name(variable),))
 
     def _end_steps(
         self, steps: Iterable[StepId], state: StepState, failure: Failure, changes: Changes
     ) -> None:
         ended = [step for step in steps if self._states[step] in _OPEN]
         if state is StepState.CANCELLED:
-            changes.stop += [step for step in ended if self._states[step] is not StepState.WAITING]
+            changes.stop += [step for step in ended if self._states[step] in _ASKED]
         for step in ended:
             self._set(step, state, changes)
         for step in ended:
-            for variable in self._fail_all(self.graph.steps[step], failure, changes):
-                self._spread(variable, changes)
+            self._follow(self._fail_all(self.graph.steps[step], failure, changes), changes)
 
     def _closed(self, changes: Changes) -> Changes:
         if changes.steps and not self._open:
             changes.ended = self.state
         return changes
+
+
+@dataclass(slots=True)
+class _Read:
+    """Where the inputs of a step stand."""
+
+    skips: bool = False
+    lost: VariableId | None = None
+    """One that failed."""
+    pending: bool = False
+
+
+def _unneeded(graph: Graph, states: Mapping[StepId, StepState]) -> AbstractSet[StepId]:
+    """Steps that made vectors or indexes, and whose readers have all ended: they need not run again."""
+    if not any(_makes_opaque(step) for step in graph.steps.values()):
+        return frozenset()
+    found: set[StepId] = set()
+    for id in reversed(graph.order()):
+        if states.get(id) is StepState.DONE and _makes_opaque(graph.steps[id]):
+            readers = (graph.steps[each] for each in graph.after(id))
+            if all(
+                each.id in found or (states.get(each.id, StepState.WAITING) not in _OPEN and not _makes_opaque(each))
+                for each in readers
+            ):
+                found.add(id)
+    return found
+
+
+def _makes_opaque(step: Step) -> bool:
+    return step.primitive in ("embed", "ingest") or step.what.get("how") in ("vectors", "index")
 
 
 def _inherited(cause: Failure) -> Failure:
@@ -370,7 +634,8 @@ def _inherited(cause: Failure) -> Failure:
 
 def effort(step: Step, text: str) -> int:
     """What `outcomes` costs at worst, in characters read."""
-    return sum(transforms_effort(output.transforms, text) for output in step.outputs)
+    read = sum(transforms_effort(output.transforms, text) for output in step.outputs)
+    return read + len(text) if "splits" in step.what else read
 
 
 def outcomes(step: Step, text: str, max_value_bytes: int) -> Mapping[VariableId, Value | TransformFailed]:
@@ -381,7 +646,10 @@ def outcomes(step: Step, text: str, max_value_bytes: int) -> Mapping[VariableId,
     made: dict[VariableId, Value | TransformFailed] = {}
     for output in step.outputs:
         try:
-            made[step.writes[output.name]] = bounded(apply(output.transforms, text), max_value_bytes)
+            value: Value = text
+            if (how := step.what.get("splits")) is not None:
+                value = split(Splits(**how), text, step.what.get("max_items"))
+            made[step.writes[output.name]] = bounded(apply(output.transforms, value), max_value_bytes)
         except TransformFailed as failure:
             made[step.writes[output.name]] = failure
     return made

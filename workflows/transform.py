@@ -21,7 +21,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal
 
 from workflows.errors import WorkflowError
 
@@ -57,8 +57,12 @@ class TransformFailed(Exception):
         self.message = message
 
 
-def read_transforms(value: object, param: str) -> tuple[Transform, ...]:
-    """The transforms of an output. `param` is the field's path, for errors.
+Held = Literal["text", "list", "either"]
+"""What there is before or after a transform, as far as it is known without the answer."""
+
+
+def read_transforms(value: object, param: str, held: Held = "text") -> tuple[Transform, ...]:
+    """The transforms of an output, of what is `held` before the first. `param` is the field's path, for errors.
 
     Raises WorkflowError: not a list, an unknown transform, an argument of the wrong type, an error of RE2, a transform of a
     list where there can only be a text.
@@ -69,7 +73,7 @@ def read_transforms(value: object, param: str) -> tuple[Transform, ...]:
         raise WorkflowError(
             f"`{param}` has {len(value)} transforms; {MAX_TRANSFORMS} are allowed.", param=param
         )
-    transforms, held = [], "text"
+    transforms = []
     for index, each in enumerate(value):
         place = f"{param}[{index}]"
         transform = _read(each, place)
@@ -78,9 +82,15 @@ def read_transforms(value: object, param: str) -> tuple[Transform, ...]:
     return tuple(transforms)
 
 
-def apply(transforms: Sequence[Transform], text: str) -> Value:
-    """What the transforms make of an answer. Raises TransformFailed."""
-    value: Value = text
+def held_by(transforms: Sequence[Transform], held: Held) -> Held:
+    """What there is after transforms that were read."""
+    for transform in transforms:
+        held = _held_after(transform.kind, held, "")
+    return held
+
+
+def apply(transforms: Sequence[Transform], value: Value) -> Value:
+    """What the transforms make of an answer, or of another value. Raises TransformFailed."""
     for index, transform in enumerate(transforms):
         try:
             value = _applied(transform, value)
@@ -137,7 +147,7 @@ def _read(each: object, place: str) -> Transform:
         raise WorkflowError(f"`{place}.{kind}` {error}", param=f"{place}.{kind}", code=_code(error)) from None
 
 
-def _held_after(kind: str, held: str, place: str) -> str:
+def _held_after(kind: str, held: Held, place: str) -> Held:
     """What there is after a transform: a text, a list, or (after `json`) either."""
     if (kind in _OF_LISTS and held == "text") or (kind in _TO_LISTS and held == "list"):
         needed = "a list" if kind in _OF_LISTS else "a text"
@@ -255,6 +265,18 @@ def _matched(pattern: str, text: str) -> str:
     if matched is None:
         raise TransformFailed("the expression does not match.")
     return str(matched)
+
+
+def found_in(pattern: str, text: str) -> list[str]:
+    """Of each match of an expression that was read its group 1, else the whole; without empty ones."""
+    compiled = _compiled(pattern)
+    group = 1 if compiled.groups else 0
+    return [str(found[group]) for found in compiled.finditer(text) if found[group]]
+
+
+def matches(pattern: str, text: str) -> bool:
+    """Whether an expression that was read matches anywhere."""
+    return _compiled(pattern).search(text) is not None
 
 
 @lru_cache(maxsize=_KEPT_PATTERNS)

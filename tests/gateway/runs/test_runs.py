@@ -15,7 +15,8 @@ from engines.placement import Rank
 from gateway.runs.caller import Caller
 from gateway.runs.leases import Leases
 from gateway.runs.live import LiveRun
-from gateway.runs.runs import NewGraph, Runs
+from gateway.runs.new_graph import NewGraph
+from gateway.runs.runs import Runs
 from gateway.send import Send
 from router.asked import Arrival, Controls
 from store.workflows.memory import MemoryRuns
