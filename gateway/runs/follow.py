@@ -64,7 +64,8 @@ def _watcher(run: LiveRun, queue: asyncio.Queue[list[dict[str, Any]]]) -> Callab
             for step in (*changes.steps,)
             if step in run.steps
         ]
-        events += [ended_event(run.cells[id]) for id in (*changes.ready, *changes.failed) if id in run.cells]
+        told = (*changes.ready, *changes.opaque, *changes.failed, *changes.skipped)
+        events += [ended_event(run.cells[id]) for id in told if id in run.cells]
         queue.put_nowait(events)
 
     return watch

@@ -813,10 +813,11 @@ class Runs:
             run.flow.committed |= {
                 step: progress.state
                 for step, progress in change.steps.items()
-                if run.graph.steps[step].effects
+                if step in run.graph.steps and run.graph.steps[step].effects
             }
         for end in change.variables:
-            cell = run.cells[end.id]
+            if (cell := run.cells.get(end.id)) is None:
+                continue
             if change.end is not None:
                 cell.expires_at_s = change.end.at_s + run.keep_values_s
             cell.keep()
