@@ -106,7 +106,11 @@ class Primitives:
             return self._means.components.offsets(component, text)
 
         size = sum(_size(each) for each in held.values())
-        return await off_loop(size, compute.computed, step, held, offsets, self._knobs.max_value_bytes)
+        made = await off_loop(size, compute.computed, step, held, offsets, self._knobs.max_value_bytes)
+        for value in made.values():
+            if step.primitive == "split" and isinstance(value, list):
+                run.step(step.id, items=len(value))
+        return made
 
     # ---- components
 

@@ -131,17 +131,12 @@ class Reference:
         return self.answers.chat(filled, spec.splits)
 
     def _call(self, spec: StepSpec, **more: str) -> str:
+        values = {name: self._value(name) for name in spec.reads} | more
         args: dict[str, Any] = {}
         for key, text in spec.args.items():
-            found = re.fullmatch(r"\{\{(\w+)\}\}", text)
-            if found and isinstance(self.states.get(found[1], ("", ""))[1], list):
-                args[key] = self._value(found[1])
-            else:
-                args[key] = re.sub(
-                    r"\{\{(\w+)\}\}", lambda m: more.get(m[1]) or as_text(self._value(m[1])), text
-                )
-            if "{{item}}" in text:
-                args[key] = text.replace("{{item}}", more["item"])
+            (name,) = re.findall(r"\{\{(\w+)\}\}", text)
+            alone = text == f"{{{{{name}}}}}" and isinstance(values[name], list)
+            args[key] = values[name] if alone else text.replace(f"{{{{{name}}}}}", as_text(values[name]))
         return asked_of_tool(self.answers, self.effects, spec.component, spec.effects, args)
 
     def _bounded(self, spec: StepSpec) -> list[str]:

@@ -47,7 +47,7 @@ def check(found: Outcome, expected: Outcome) -> None:
         assert chain[0] == name and chain[-1] in failing, (name, chain)
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_every_set_of_passes_gives_the_same_values_errors_and_effects(data: Any) -> None:
     definition = data.draw(definitions())
@@ -62,7 +62,7 @@ def test_every_set_of_passes_gives_the_same_values_errors_and_effects(data: Any)
     check(carried.outcome(), expected)
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_any_plan_gives_the_same(data: Any) -> None:
     definition = data.draw(definitions())

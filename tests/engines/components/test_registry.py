@@ -44,7 +44,7 @@ async def test_a_component_does_what_its_kind_can(upstream: Upstream) -> None:
     components = ComponentRegistry([SimulatedComponent("c", PACE).member(made)], counted)
     assert set(counts) == {("c", ability) for ability in ABILITIES["simulated"]}
     await components.embed("c", ["a", "b"], work())
-    assert counts["c", "embed"].seen[:2] == ["queued +2", "queued -1"]
+    assert counts["c", "embed"].seen[:2] == ["queued +2", "queued -2"]
     assert counts["c", "embed"].seen.count("answered 1") == 2
     assert components.load()["c", "embed"] == (0, 0, 1)
     assert "c" in components and list(components) == ["c"] and components.effective_batch("c") == 1
