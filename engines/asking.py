@@ -22,6 +22,7 @@ from engines.chat import ChatRequest, Usage, estimated_tokens
 from engines.engine import Engine, EngineRequest, Price
 from engines.errors import ConnectFailed, EngineError, Unavailable
 from engines.finished import from_json
+from engines.placement import Placement
 
 _LARGEST_BYTES = 4 * 2**20
 _BYTES_PER_TOKEN_AT_LEAST = 2
@@ -73,9 +74,11 @@ async def ask(
     purpose: str,
     tenant: str = "",
     tools: bool = False,
+    placement: Placement | None = None,
 ) -> Said:
     """Ask and wait for the whole answer. Raises NotAnswered. `tenant`: whose cache in the engine may hold the prompt.
-    `tools`: an answer that calls tools is one, too; its text is then the calls as JSON.
+    `tools`: an answer that calls tools is one, too; its text is then the calls as JSON. `placement`: where it stands in the
+    run that it is asked for.
 
     What it cost is booked in any case: also when waiting is cancelled or the answer breaks off, and then at the most it
     can have cost, since nobody tells.
@@ -83,7 +86,16 @@ async def ask(
     info = engine.info
     asked = chat.rewritten(model=info.model)
     headers = CIMultiDict({"Content-Type": "application/json", "Accept-Encoding": "identity"})
-    request = EngineRequest("POST", "/chat/completions", headers, asked.body, asked, tenant, background=True)
+    request = EngineRequest(
+        "POST",
+        "/chat/completions",
+        headers,
+        asked.body,
+        asked,
+        tenant,
+        background=True,
+        placement=placement,
+    )
     cost_usd = most_usd(info.price, len(asked.body), most_tokens)
     tokens = round(most_usd(A_TOKEN, len(asked.body), most_tokens))
     began = time.perf_counter()

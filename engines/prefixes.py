@@ -42,8 +42,8 @@ def prefixes_of(
 ) -> tuple[Prefix, ...]:
     """The prefixes of a chat request as it is sent, the shortest first; the last is its whole prompt.
 
-    `boundaries`: see engines.placement.Placement, of the messages as they are sent. Equal only within a tenant. Time is
-    linear in the prompt: 1 ms for about 1 MB.
+    `boundaries`: see engines.placement.Placement, of the messages as they are sent; one at the very end of a text gives the
+    prefix that a longer text has there. Equal only within a tenant. Time is linear in the prompt: 1 ms for about 1 MB.
     """
     digest = blake2b(digest_size=16, person=b"prompt prefix")
     _feed(digest, tenant, chat.model)
@@ -121,7 +121,7 @@ def _message(digest: blake2b, message: Mapping[str, Any], offsets: Sequence[int]
     _feed(digest, str(message.get("role")))
     text, at = message_text(content), 0
     for offset in offsets:
-        if at < offset < len(text):
+        if at < offset <= len(text):
             yield _feed_text(digest, text[at:offset])
             at = offset
     added = _feed_text(digest, text[at:])

@@ -1,7 +1,8 @@
 """A simulated engine: answers questions about the simulated world with modelled delays, and is marked in every reply.
 
 Each reply carries the header `x-simulated: true` and `"system_fingerprint": "simulated"`. The texts come from
-simulation.minds, simulation.judge or simulation.generator; this module holds the wire format, the delays and the queue.
+simulation.minds, simulation.judge, simulation.generator or simulation.quoting; this module holds the wire format, the delays
+and the queue.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from engines.engine import EngineInfo, EngineLoad, EngineReply, EngineRequest
 from simulation.generator import variations
 from simulation.judge import verdict
 from simulation.minds import TURNED_BAD, Role, reply
+from simulation.quoting import quoted
 from simulation.world import World, seeded
 
 FINGERPRINT = "simulated"
@@ -56,7 +58,7 @@ class SimulatedEngine:
         self,
         info: EngineInfo,
         *,
-        role: Role | Literal["judge", "generator"],
+        role: Role | Literal["judge", "generator", "reader"],
         world: World,
         ttft_ms: float,
         token_ms: float,
@@ -192,6 +194,8 @@ class SimulatedEngine:
     def _text(self, messages: list[dict[str, Any]], choice: int) -> str:
         if self._role == "judge":
             return verdict(self._world, self._seed, messages, choice)
+        if self._role == "reader":
+            return quoted(messages)
         if self._role == "generator":
             return variations(self._world, self._seed, messages, choice)
         bad = self._turns_bad_at is not None and self._turns_bad_at.exists()

@@ -10,7 +10,8 @@
     store.operators       who may sign in to the admin pages, beside them store.sessions() and store.audit
     store.jobs            .replay .kv_plans .engine_states .operator_asks
     store.tasks           .known .answers of requests that a student may answer
-    store.runs            applications' runs: their steps, variables, and who carries them out
+    store.runs            applications' runs: their steps, variables, and who carries them out. .library: tenants'
+                          workflows, and collections of texts
 
 Reads block, for microseconds to milliseconds, and give frozen values. Writes give a future that resolves after the
 commit; those that say so wait for it themselves. Errors: store.errors.
@@ -254,7 +255,7 @@ class Store:
         return f"the store cannot be written: {self._db.problem}" if self._db.problem else None
 
     def tenants(self) -> list[str]:
-        """Every tenant of whom there is an example, an exact answer, a choice, feedback, a task, a run or a text."""
+        """Every tenant of whom there is an example, an exact answer, a choice, feedback, a task, run, workflow or text."""
         return self.examples.contributors.tenants()
 
     def version(self) -> bytes | int:

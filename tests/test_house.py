@@ -73,6 +73,8 @@ TESTED_BY = {
     "store/decisions/stamps.py": "store/contract/test_stamps.py",
     "store/examples/places.py": "store/contract/test_places.py",
     "store/workflows/runs.py": "store/contract/test_workflow_runs.py",
+    "store/workflows/kept_library.py": "store/contract/test_workflow_library.py",
+    "store/workflows/memory_library.py": "store/contract/test_workflow_library.py",
     "store/workflows/beginning.py": "store/contract/test_workflow_runs.py",
     "store/workflows/going_on.py": "store/contract/test_workflow_runs.py",
     "store/workflows/going.py": "store/contract/test_workflow_runs.py",

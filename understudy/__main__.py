@@ -42,6 +42,11 @@ _COMMANDS = {
         "Requests whose answers are labels: list, propose, enable, pause.",
     ),
     "runs": ("understudy.commands.runs", "runs", "Runs of applications: list, show, cancel."),
+    "workflow": (
+        "understudy.commands.workflow",
+        "workflow",
+        "Workflows: check them, and explain how they are carried out.",
+    ),
     "engines": ("understudy.commands.engines", "engines", "How engines stand; drain, resume and test them."),
     "map": (
         "understudy.commands.map",

@@ -293,8 +293,11 @@ class Gateway:
                 self._upstream, self._keys, max_body_bytes=int(listen.advanced.max_body_mib * 2**20)
             )
         endpoints: dict[tuple[str, str], Handler] = {("POST", CHAT): self._chat(passthrough)}
-        if self._config.models:
-            endpoints["GET", "/models"] = Models(self._config.models, self._upstream, self._keys)
+        if self._config.models or self._runs is not None:
+            workflows = self._runs.calls.names if self._runs is not None else lambda tenant: ()
+            endpoints["GET", "/models"] = Models(
+                self._config.models, self._upstream, self._keys, workflows, passthrough
+            )
         by_model = None
         if self._config.models:
             served = {name: model.engines for name, model in self._config.models.items()}
@@ -335,26 +338,37 @@ class Gateway:
             Sizes(self._max_json_bytes(), self._kept_bytes()),
             self._end_users(),
             self._runs.steps if self._runs is not None else None,
+            self._runs.calls if self._runs is not None else None,
         )
 
     def _make_runs(self) -> RunParts | None:
         end_users = self._end_users()
         if self.memory is None or self.pipeline is None or end_users is None:
             return None
+        from gateway.components.metrics import ComponentMetrics
         from gateway.runs.metrics import RunMetrics
         from understudy.setup.runs import run_parts
+        from understudy.setup.workflows import workflow_parts
 
+        metrics = RunMetrics(self.metrics.registry)
+        counted = ComponentMetrics(self.metrics.registry).of
+        workflows = workflow_parts(self._config, self.memory, self.pipeline, self._engines, metrics, counted)
+        parts = self.parts
+        parts.add(workflows.components, start=workflows.components.start, aclose=workflows.components.aclose)
+        parts.add(workflows.warmer, aclose=workflows.warmer.aclose)
+        parts.add(workflows.catalogue, start=workflows.catalogue.start, aclose=workflows.catalogue.aclose)
         made = run_parts(
             self._config,
             self.memory.store,
             self.pipeline,
             self._engines,
+            workflows,
             self._keys,
             end_users,
             max_json_bytes=self._max_json_bytes(),
             max_kept_bytes=self._kept_bytes(),
             began=self._began,
-            metrics=RunMetrics(self.metrics.registry),
+            metrics=metrics,
         )
         self.parts.add(made.runs, start=made.runs.start, aclose=made.runs.aclose)
         return made

@@ -1,7 +1,7 @@
 """A declared workflow: named steps over named inputs, as it was read from the configuration or from a client.
 
-`workflows.declared` reads one, `workflows.called` reads the inputs of a call. Everything here is frozen and in memory only; what
-is stored of a run is `dumped`, which `loaded` reads without a configuration.
+`workflows.declared` reads one, `workflows.called` reads the inputs of a call. Everything here is frozen and in memory only;
+what is stored of a run is `dumped`, which `loaded` reads without a configuration.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class StepSpec:
     name: str
     kind: Kind
     over: tuple[str, ...] = ()
-    """Names of what it works on: one; of `merge` and `first_of` several; of `chat` and `tool` none. Of `search`: the queries."""
+    """Names of what it works on: one; of `merge` and `first_of` several; of `chat` and `tool` none. `search`: queries."""
     messages: tuple[Mapping[str, Any], ...] = ()
     """Templates, of `chat`, `fold`, and a `map` of chats (a map without messages calls the tool `component`)."""
     first: tuple[Mapping[str, Any], ...] = ()
@@ -140,7 +140,7 @@ class Definition:
     """The JSON it was read from."""
 
     def before(self, step: str) -> tuple[str, ...]:
-        """The steps a step refers to, each once: those it reads, `after`, and its condition. Without the order of a chain."""
+        """The steps a step refers to, each once: those it reads, `after`, its condition. Without the order of a chain."""
         spec = self.steps[step]
         condition = () if spec.condition is None else (spec.condition[0],)
         named = dict.fromkeys((*spec.needs, *spec.after, *condition))

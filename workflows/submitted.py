@@ -8,21 +8,41 @@ from __future__ import annotations
 import graphlib
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 from workflows.criteria import Criteria
 from workflows.errors import WorkflowError
 from workflows.names import is_id, valid_app, valid_name
 from workflows.template import names_in
-from workflows.transform import Transform, read_transforms
+from workflows.transform import Transform, Value, read_transforms, size_bytes
 
 KEY = "understudy"
 """The object's name in a chat body; it never leaves for an engine."""
 _FIELDS = ("app", "inputs", "submit", "criteria", "output", "outputs")
 _MOST = 10**15
 """Of a budget: more is none, and what is stored has 64 bits."""
+How = Literal["retry", "skip", "value"]
 _RUN_FIELDS = ("app", "steps", "inputs", "get", "budget", "background", "stream")
+_WORKFLOW_RUN_FIELDS = ("workflow", "inputs", "budget", "background", "stream")
+_SAMPLING = (
+    "temperature",
+    "top_p",
+    "top_k",
+    "min_p",
+    "max_tokens",
+    "max_completion_tokens",
+    "stop",
+    "seed",
+    "presence_penalty",
+    "frequency_penalty",
+    "logit_bias",
+    "reasoning_effort",
+    "verbosity",
+    "response_format",
+)
+"""Fields of a chat completion that say how an answer is to be, and not to what."""
+_NOT_OF_A_WORKFLOW = ("tools", "tool_choice", "functions", "function_call", "audio", "logprobs", "prediction")
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +137,84 @@ class RunAsked:
         return tuple(name for name in read if name not in frozenset(self.outputs))
 
 
+@dataclass(frozen=True, slots=True)
+class WorkflowAsked:
+    """A call of a declared workflow."""
+
+    name: str
+    inputs: object
+    """As they came, for workflows.called.read_inputs; None where there are none."""
+    sampling: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of a chat completion for the output's chat."""
+    budget: Budget = field(default_factory=Budget)
+    background: bool = False
+    stream: bool = False
+
+
+def read_workflow_call(body: Mapping[str, Any]) -> WorkflowAsked:
+    """A chat body whose model is a workflow. Raises WorkflowError with `param` from the body's root."""
+    refused = next((name for name in _NOT_OF_A_WORKFLOW if body.get(name)), None)
+    if refused is not None:
+        raise WorkflowError(
+            f"A workflow takes no `{refused}`: it answers with a text, and its steps say what they ask.",
+            param=refused,
+            code="unsupported_field",
+        )
+    if body.get("n") not in (None, 1):
+        raise WorkflowError(
+            "A workflow gives one answer: `n` must be 1.", param="n", code="unsupported_field"
+        )
+    said = body.get(KEY)
+    fields = {} if said is None else _object(said, KEY, ("inputs",))
+    return WorkflowAsked(
+        str(body.get("model")),
+        fields.get("inputs"),
+        {name: body[name] for name in _SAMPLING if body.get(name) is not None},
+        stream=_flag(body.get("stream"), "stream"),
+    )
+
+
+def read_workflow_run(body: Mapping[str, Any]) -> WorkflowAsked:
+    """The body of `POST /v1/runs` that names a workflow. Raises WorkflowError with `param` from the body's root."""
+    fields = _object(body, "", _WORKFLOW_RUN_FIELDS)
+    name = fields.get("workflow")
+    if not isinstance(name, str):
+        raise WorkflowError("`workflow` must be the name of a workflow.", param="workflow")
+    return WorkflowAsked(
+        name,
+        fields.get("inputs"),
+        budget=_budget(fields.get("budget")),
+        background=_flag(fields.get("background"), "background"),
+        stream=_flag(fields.get("stream"), "stream"),
+    )
+
+
+def read_resolution(body: object, max_bytes: int) -> tuple[How, Value | None]:
+    """What is to become of a step whose outcome nobody knows: asked again, skipped, or given a value."""
+    fields = _object(body, "", ("action", "value"))
+    action, value = fields.get("action"), fields.get("value")
+    if action in ("retry", "skip") and value is None:
+        return action, None
+    if action is not None or value is None:
+        raise WorkflowError(
+            'Say {"action": "retry"}, {"action": "skip"} or {"value": …}.',
+            param="action",
+            code="invalid_value",
+        )
+    if not isinstance(value, str) and not (
+        isinstance(value, list) and all(isinstance(item, str) for item in value)
+    ):
+        raise WorkflowError("`value` must be a text, or a list of texts.", param="value", code="invalid_type")
+    if size_bytes(value) > max_bytes:
+        raise WorkflowError(
+            f"`value` is longer than the {max_bytes} bytes that one value may have.",
+            param="value",
+            code="value_too_large",
+            status=413,
+        )
+    return "value", value
+
+
 def read_submitted(value: object, limits: Limits) -> Submitted:
     """The object `understudy` of a chat body. Raises WorkflowError with `param` from the body's root."""
     fields = _object(value, KEY, _FIELDS)
@@ -159,8 +257,6 @@ def read_step(body: Mapping[str, Any], limits: Limits) -> StepAsked:
 
 def read_run(body: object, limits: Limits) -> RunAsked:
     """The body of `POST /v1/runs`. Raises WorkflowError with `param` from the body's root."""
-    if isinstance(body, dict) and "workflow" in body:
-        raise WorkflowError("`workflow` is not supported: send `steps`.", param="workflow")
     fields = _object(body, "", _RUN_FIELDS)
     background = _flag(fields.get("background"), "background")
     inputs = _inputs(fields.get("inputs"), "inputs", limits)

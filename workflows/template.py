@@ -122,6 +122,12 @@ def names_in(messages: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     return tuple(names)
 
 
+def pieces_of(message: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """(text, the name behind it) along a message's texts; the name is empty at the end of each. Raises WorkflowError."""
+    for _, template in _templates(0, message):
+        yield from zip(template.literals, (*template.slots, ""), strict=True)
+
+
 def fill(
     messages: Sequence[Mapping[str, Any]], values: Mapping[str, str], *, max_characters: int | None = None
 ) -> Filled:

@@ -26,7 +26,8 @@ from gateway.pipeline import Pipeline, ServedModel
 from gateway.runs.caller import Caller
 from gateway.runs.knobs import RunKnobs
 from gateway.runs.live import LiveRun
-from gateway.runs.runs import NewGraph, Runs
+from gateway.runs.new_graph import NewGraph
+from gateway.runs.runs import Runs
 from gateway.runs.step_send import StepSend
 from loadtest.applications.shapes import Application, Call
 from router.policies.fixed import Fixed

@@ -25,6 +25,7 @@ from router.asked import Asked
 
 if TYPE_CHECKING:
     from gateway.handlers.steps import Steps
+    from gateway.handlers.workflow_calls import WorkflowCalls
     from learning.bank.contributor import EndUsers
 
 PATH = "/chat/completions"
@@ -50,9 +51,11 @@ class ChatCompletions:
         limits: Limits,
         end_users: EndUsers | None = None,
         steps: Steps | None = None,
+        workflows: WorkflowCalls | None = None,
     ) -> None:
-        """`end_users` and `steps`: None where nothing is remembered."""
+        """`end_users`, `steps` and `workflows`: None where nothing is remembered."""
         self._steps = steps
+        self._workflows = workflows
         self._end_users = end_users
         self._pipeline = pipeline
         self._passthrough = passthrough
@@ -69,6 +72,11 @@ class ChatCompletions:
             if pipeline is not None and pipeline.model_names:
                 raise _unsupported(request)
             return await self._forward(request, target, headers, body, journey)
+        workflows = self._workflows
+        if workflows is not None:
+            workflow = workflows.find(journey.arrival.tenant, fields.get("model"))
+            if workflow is not None:
+                return await workflows.answer(request, target, body, fields, workflow, journey)
         if "understudy" in fields:
             if self._steps is None:
                 raise _no_memory()
@@ -77,6 +85,10 @@ class ChatCompletions:
         journey.model = chat.model
         if pipeline is None or pipeline.model(chat.model) is None:
             if self._passthrough is None:
+                if workflows is not None:
+                    workflow = workflows.find_anew(journey.arrival.tenant, chat.model)
+                    if workflow is not None:
+                        return await workflows.answer(request, target, body, fields, workflow, journey)
                 raise _unknown_model(chat.model, pipeline.model_names if pipeline is not None else ())
             return await self._forward(request, target, headers, body, journey, choices=chat.choices)
         controls = read_controls(request.headers, fields)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import orjson
@@ -13,6 +13,7 @@ from multidict import CIMultiDict
 
 from engines.engine import Engine, EngineRequest
 from engines.errors import EngineError
+from gateway.handlers.handler import Handler
 from gateway.journey import Journey
 from gateway.keys import Authenticator, outgoing_headers
 from gateway.own_response import json_response
@@ -21,9 +22,19 @@ _LIMIT_S = 10.0
 
 
 class Models:
-    """Our aliases, and whatever the upstream has."""
+    """Our aliases, the workflows that the caller may call, and whatever the upstream has."""
 
-    def __init__(self, aliases: Iterable[str], upstream: Engine | None, keys: Authenticator) -> None:
+    def __init__(
+        self,
+        aliases: Iterable[str],
+        upstream: Engine | None,
+        keys: Authenticator,
+        workflows: Callable[[str], Iterable[str]] = lambda tenant: (),
+        otherwise: Handler | None = None,
+    ) -> None:
+        """`workflows`: the names of those that a tenant may call. `otherwise` answers where there is nothing of ours."""
+        self._workflows = workflows
+        self._otherwise = otherwise
         self._aliases = sorted(aliases)
         self._upstream = upstream
         self._keys = keys
@@ -31,11 +42,16 @@ class Models:
 
     async def __call__(self, request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
         """See gateway.handlers.handler.Handler. An upstream that cannot be reached leaves our own names."""
+        arrival = journey.arrival
+        own = () if arrival.anonymous else self._workflows(arrival.tenant)
+        aliases = dict.fromkeys((*self._aliases, *own))
+        if not aliases and self._otherwise is not None:
+            return await self._otherwise(request, target, journey)
         headers = outgoing_headers(request.headers, self._keys)
         headers["Accept-Encoding"] = "identity"
         listing = await self._upstreams(target, headers, journey)
         known = {m.get("id") for m in listing["data"] if isinstance(m, dict)}
-        for alias in self._aliases:
+        for alias in aliases:
             if alias not in known:
                 model = {"id": alias, "object": "model", "created": self._since_s, "owned_by": "understudy"}
                 listing["data"].append(model)

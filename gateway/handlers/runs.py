@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
+from urllib.parse import unquote
 
 from aiohttp import web
 
 from engines.errors import RequestError
 from gateway.handlers.steps import RunCallers, scoped
+from gateway.handlers.workflow_calls import WorkflowCalls
 from gateway.journey import Journey
 from gateway.keys import needs_credential
 from gateway.off_loop import off_loop
@@ -23,19 +25,27 @@ from gateway.runs.caller import Caller, chat_of
 from gateway.runs.events import Events
 from gateway.runs.follow import followed
 from gateway.runs.intake import Intake, Taken, absent, idempotency, refusals, store_refusals, value_elsewhere
-from gateway.runs.live import LiveRun
+from gateway.runs.live import LiveRun, stored_value
 from gateway.runs.runs import KeptElsewhere
 from gateway.wire import read_body, read_json
+from store.workflows.records import Resolution
 from workflows.names import is_id
-from workflows.submitted import RunAsked
+from workflows.submitted import RunAsked, WorkflowAsked, read_resolution
 
 
 class RunsHandler:
     """Everything at and below `/runs`."""
 
     def __init__(
-        self, intake: Intake, callers: RunCallers, pipeline: Pipeline, *, max_json_bytes: int
+        self,
+        intake: Intake,
+        callers: RunCallers,
+        pipeline: Pipeline,
+        workflows: WorkflowCalls,
+        *,
+        max_json_bytes: int,
     ) -> None:
+        self._workflows = workflows
         self._intake = intake
         self._runs = intake.runs
         self._callers = callers
@@ -60,9 +70,11 @@ class RunsHandler:
                 return json_response(self._shown(journey, id))
             case "POST", ["runs", id, "cancel"]:
                 return await self._cancel(journey, id)
+            case "POST", ["runs", id, "steps", step]:
+                return await self._resolve(request, journey, id, unquote(step))
             case "DELETE", ["runs", id]:
                 return await self._forget(journey, id)
-            case _, ["runs"] | ["runs", _] | ["runs", _, "cancel"]:
+            case _, ["runs"] | ["runs", _] | ["runs", _, "cancel"] | ["runs", _, "steps", _]:
                 raise RequestError(
                     f"{path[:100]} does not take {request.method}.", status=405, code="method_not_allowed"
                 )
@@ -78,6 +90,10 @@ class RunsHandler:
             raise RequestError(
                 "This content encoding cannot be read here.", status=415, code="invalid_encoding"
             )
+        if "workflow" in fields:
+            repeat = idempotency(request.headers.get("Idempotency-Key"), body)
+            called, taken = await self._workflows.run(request, target, body, fields, repeat, journey)
+            return await self._answered(request, journey, taken, called)
         asked = await off_loop(len(body), self._intake.read_run, fields)
         caller = await off_loop(len(body), self._caller, request, target, asked, journey)
         if asked.app is not None and caller.end_user:
@@ -90,6 +106,11 @@ class RunsHandler:
             if passed is None:
                 raise value_elsewhere() from None
             return passed
+        return await self._answered(request, journey, taken, asked)
+
+    async def _answered(
+        self, request: web.BaseRequest, journey: Journey, taken: Taken, asked: RunAsked | WorkflowAsked
+    ) -> web.StreamResponse:
         if taken.live is None:
             return await self._repeated(journey, taken)
         if asked.background and not asked.stream:
@@ -97,7 +118,7 @@ class RunsHandler:
             return _answer(self._shown(journey, taken.run), taken.run, 202)
         try:
             if asked.stream:
-                return await self._stream(request, journey, asked, taken.live)
+                return await self._stream(request, journey, taken.live)
             await self._ended(taken.live)
         except BaseException:
             if not asked.background:
@@ -139,9 +160,7 @@ class RunsHandler:
         journey.answered(status)
         return _answer(content, taken.run, status)
 
-    async def _stream(
-        self, request: web.BaseRequest, journey: Journey, asked: RunAsked, run: LiveRun
-    ) -> web.StreamResponse:
+    async def _stream(self, request: web.BaseRequest, journey: Journey, run: LiveRun) -> web.StreamResponse:
         events = Events(request)
         journey.answered(200)
         await events.begin(x_understudy_run=run.id)
@@ -184,6 +203,31 @@ class RunsHandler:
         self._shown(journey, id)
         with refusals():
             await self._runs.request_cancel(journey.arrival.tenant, id)
+        content = self._shown(journey, id)
+        journey.answered(200)
+        return json_response(content)
+
+    async def _resolve(
+        self, request: web.BaseRequest, journey: Journey, id: str, step: str
+    ) -> web.StreamResponse:
+        """What is to become of a step whose outcome nobody knows."""
+        body = await read_body(request, self._max_json_bytes)
+        fields = await read_json(request, body, self._max_json_bytes)
+        with refusals():
+            how, value = read_resolution(fields, self._runs.knobs.max_value_bytes)
+        known = [each["id"] for each in self._shown(journey, id)["steps"]]
+        if step not in known:
+            raise absent("step")
+        with refusals():
+            resolution = Resolution(how, None if value is None else stored_value(value))
+            resolved = await self._runs.resolve(journey.arrival.tenant, id, step, resolution)
+        if not resolved:
+            raise RequestError(
+                f"Step {step[:100]!r} does not wait to be told what became of it: only one that is `unknown` does.",
+                status=409,
+                code="step_not_unknown",
+                param="step",
+            )
         content = self._shown(journey, id)
         journey.answered(200)
         return json_response(content)

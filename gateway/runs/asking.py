@@ -16,6 +16,7 @@ from engines.placement import Placement, Rank
 from gateway.off_loop import off_loop
 from gateway.runs.caller import streamed
 from gateway.runs.expected import ExpectedTokens, prompt_tokens
+from gateway.runs.flow_objective import FlowObjectives
 from gateway.runs.knobs import RunKnobs
 from gateway.runs.live import LiveRun
 from gateway.runs.step_send import StepSend
@@ -25,7 +26,7 @@ from router.finished import Finished, Outcome
 from workflows.errors import WorkflowError
 from workflows.graph import Step
 from workflows.names import StepId
-from workflows.objective import Objectives
+from workflows.objective import Objective, Objectives
 from workflows.progress import Changes, StepState, effort, outcomes
 from workflows.template import Filled, fill
 
@@ -50,6 +51,7 @@ class StepAsker:
         self._knobs = knobs
         self._now = now
         self._expected = ExpectedTokens()
+        self.flowing = FlowObjectives(self._expected)
 
     async def ask(self, run: LiveRun, id: StepId, kept: Callable[[], Awaitable[None]], said: Said) -> Changes:
         """Ask a step whose start was noted, once that is committed; gives what follows from its answer. Raises nothing but
@@ -104,6 +106,8 @@ class StepAsker:
             size, fill, messages, values, max_characters=self._knobs.max_prompt_characters
         )
         fields = {**step.chat, "messages": list(filled.messages)}
+        if run.flow is not None and step.of == run.flow.definition.output:
+            fields = {**run.flow.fields, **fields}
         if streams:
             fields = streamed(fields)
         return await off_loop(size, run.callers[step.id].asked, fields, self._placement(run, step, filled))
@@ -112,7 +116,7 @@ class StepAsker:
         """What is known by now of a step that waits for its engine; the same where it is another run's."""
         if now.run != run.id or run.progress.steps.get(now.step) not in _UNDER_WAY:
             return now
-        objective = self._objectives(run).of(now.step)
+        objective = self._objective(run, run.graph.steps[now.step])
         placed = replace(
             now,
             rank=Rank(objective.rank),
@@ -124,6 +128,11 @@ class StepAsker:
             run.step(now.step, rank=placed.rank.label, group=placed.group, depth=placed.depth)
         return placed
 
+    def _objective(self, run: LiveRun, step: Step) -> Objective:
+        if run.flow is not None:
+            return self.flowing.of(run, step)
+        return self._objectives(run).of(step.id)
+
     def _objectives(self, run: LiveRun) -> Objectives:
         if run.objectives is None:
             run.objectives = Objectives(
@@ -132,7 +141,7 @@ class StepAsker:
         return run.objectives
 
     def _placement(self, run: LiveRun, step: Step, filled: Filled) -> Placement:
-        objective = self._objectives(run).of(step.id)
+        objective = self._objective(run, step)
         expected = prompt_tokens(filled.messages) + int(self._expected.answer(step.chat))
         run.step(step.id, rank=Rank(objective.rank).label, group=objective.group, depth=objective.depth)
         return Placement(

@@ -9,9 +9,10 @@ from workflows.progress import Failure
 from workflows.transform import Value
 
 PENDING, STREAMING, READY, FAILED, CANCELLED = "pending", "streaming", "ready", "failed", "cancelled"
+SKIPPED = "skipped"
 Waiting: TypeAlias = dict[asyncio.Future[None], None]
 """In the order in which they came."""
-ENDED = frozenset({READY, FAILED, CANCELLED, "skipped"})
+ENDED = frozenset({READY, FAILED, CANCELLED, SKIPPED})
 
 
 class Cell:

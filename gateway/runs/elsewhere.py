@@ -10,8 +10,8 @@ from contextlib import suppress
 
 import structlog
 
-from gateway.runs.cell import CANCELLED, FAILED, STREAMING, Cell
-from gateway.runs.live import value_of, why
+from gateway.runs.cell import CANCELLED, FAILED, SKIPPED, STREAMING, Cell
+from gateway.runs.live import skipped, value_of, why
 from store.errors import StoreError
 from store.workflows.records import Change, Variable
 from store.workflows.run_store import RunStore
@@ -150,3 +150,5 @@ def end_as(cell: Cell, variable: Variable) -> None:
         cell.become(value_of(variable.value), held=variable.value is not None)
     elif variable.state in (FAILED, CANCELLED):
         cell.fail(why(variable.failure), variable.state)
+    elif variable.state == SKIPPED:
+        cell.fail(skipped(variable.name), SKIPPED)

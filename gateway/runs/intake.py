@@ -16,7 +16,8 @@ from engines.errors import RequestError
 from gateway.off_loop import off_loop
 from gateway.runs.caller import Caller
 from gateway.runs.live import LiveRun
-from gateway.runs.runs import NewGraph, Runs
+from gateway.runs.new_graph import NewGraph
+from gateway.runs.runs import Runs
 from store.errors import StoreBusy, StoreError
 from store.workflows.records import (
     Begun,

@@ -11,6 +11,8 @@ class RunKnobs:
 
     keep_values_s: float
     max_steps: int
+    max_items: int
+    """Of a list in a workflow."""
     max_value_bytes: int
     max_runs: int | None
     max_total_bytes: int | None

@@ -19,6 +19,7 @@ from gateway.runs.cell import Cell
 from gateway.runs.elsewhere import end_as
 from gateway.runs.knobs import RunKnobs
 from gateway.runs.live import LiveRun, cells_of, value_of, why
+from gateway.runs.restoring import restored_workflow
 from gateway.runs.saving import done
 from store.errors import StoreError
 from store.workflows.records import Failure, RunChange, RunEnd, Step, Variable, VariableEnd, WholeRun
@@ -106,7 +107,8 @@ class Leases:
         if whole.run.no_store:
             await done(runs.store.save(runs.owner, [_lost(whole, now)]))
             return
-        run = restored(runs, whole)
+        declared = bool(whole.run.workflow)
+        run = restored_workflow(whole, runs.knobs.max_items) if declared else restored(runs, whole)
         runs.adopt(run)
         if whole.run.cancel_asked:
             runs.cancel(run)
@@ -200,7 +202,7 @@ def _lost(whole: WholeRun, now_s: float) -> RunChange:
     steps = {
         step.plan.id: replace(step.progress, state="failed", ended_at_s=now_s, failure=failure)
         for step in whole.steps
-        if step.progress.state not in ("done", "failed", "cancelled")
+        if step.progress.state not in ("done", "failed", "cancelled", "skipped")
     }
     variables = [
         VariableEnd(v.id, "failed", failure=replace(failure, chain=(v.name,)))

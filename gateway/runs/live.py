@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,9 +11,11 @@ import orjson
 
 from gateway.runs.caller import Caller
 from gateway.runs.cell import Cell
+from gateway.runs.workflow import Flow, Used
 from store.workflows.records import (
     Failure,
     NewStep,
+    NewVariable,
     RunBudget,
     RunChange,
     RunEnd,
@@ -65,6 +67,8 @@ class LiveRun:
     """Steps whose client's request ended with the process that it came to."""
     tasks: dict[StepId, asyncio.Task[None]] = field(default_factory=dict)
     spent: Spent = field(default_factory=Spent)
+    flow: Flow | None = None
+    """Of a workflow: by what it grows. None where its steps came from the client."""
     over: asyncio.TimerHandle | None = None
     """Ends it when its time is over."""
     template_tokens: dict[StepId, float] = field(default_factory=dict)
@@ -84,18 +88,29 @@ class LiveRun:
     _dirty_variables: dict[VariableId, VariableEnd] = field(default_factory=dict)
     _streaming: set[VariableId] = field(default_factory=set)
     _end: RunEnd | None = None
+    _new_steps: dict[StepId, NewStep] = field(default_factory=dict)
+    _new_variables: dict[VariableId, NewVariable] = field(default_factory=dict)
+    _held_back: set[StepId] = field(default_factory=set)
+    """Steps of which nothing is committed before they are `let_in`: they ran on items of a list that was not whole."""
+    _forgotten: set[StepId] = field(default_factory=set)
+    _reads: dict[StepId, Mapping[str, VariableId]] = field(default_factory=dict)
 
     # ---- what is not committed yet
 
     @property
     def dirty(self) -> bool:
         """Whether something is to be committed."""
-        return bool(self._dirty_steps or self._dirty_variables or self._streaming or self._end)
+        if self._held_back:
+            new = any(step not in self._held_back for step in self._new_steps)
+            return new or bool(self._dirty_steps - self._held_back or self._reads or self._end)
+        changed = self._dirty_steps or self._dirty_variables or self._streaming or self._reads
+        return bool(changed or self._new_steps or self._end)
 
     def step(self, id: StepId, **changes: Any) -> None:
         """Note how far a step is."""
         self.steps[id] = replace(self.steps.get(id, _NOTHING_YET), **changes)
-        self._dirty_steps.add(id)
+        if id not in self._forgotten:
+            self._dirty_steps.add(id)
 
     def variable(self, end: VariableEnd) -> None:
         """Note how a variable ended."""
@@ -110,24 +125,77 @@ class LiveRun:
         """Note that it is over."""
         self._end = end
 
+    def grew(self, steps: Iterable[NewStep], variables: Iterable[NewVariable], *, held_back: bool) -> None:
+        """Note steps that it had not at its beginning. `held_back`: nothing of them is committed until they are `let_in`."""
+        self._new_steps |= {step.id: step for step in steps}
+        self._new_variables |= {variable.id: variable for variable in variables}
+        if held_back:
+            self._held_back |= {step.id for step in steps}
+
+    def let_in(self, steps: Iterable[StepId]) -> None:
+        """What steps were held back for is there: they are committed with the next change."""
+        self._held_back.difference_update(steps)
+
+    def forget(self, steps: Iterable[StepId]) -> None:
+        """Nothing of these steps, which were held back, is ever committed."""
+        gone = set(steps)
+        variables = {id for step in gone for id in self.graph.steps[step].writes.values()}
+        self._new_steps = {id: step for id, step in self._new_steps.items() if id not in gone}
+        self._new_variables = {id: v for id, v in self._new_variables.items() if id not in variables}
+        self._dirty_variables = {id: e for id, e in self._dirty_variables.items() if id not in variables}
+        self._dirty_steps -= gone
+        self._streaming -= variables
+        self._held_back -= gone
+        self._forgotten |= gone
+
+    def learned(self, step: StepId, reads: Mapping[str, VariableId]) -> None:
+        """Note all that a step reads, where it has learned of more."""
+        self._reads[step] = reads
+
+    def grown(self) -> tuple[list[NewStep], list[NewVariable]]:
+        """The new steps that are to be written before anything is said of them, with their variables; to be asked for before
+        `taken`."""
+        if not self._new_steps:
+            return [], []
+        steps = [step for id, step in self._new_steps.items() if id not in self._held_back]
+        variables = [v for v in self._new_variables.values() if v.step not in self._held_back]
+        for step in steps:
+            del self._new_steps[step.id]
+        for variable in variables:
+            del self._new_variables[variable.id]
+        return steps, variables
+
     def taken(self, now_s: float) -> RunChange:
-        """All of that, to be committed; nothing is left."""
+        """All of that, to be committed; nothing is left but what is held back."""
+        ready = self._dirty_steps - self._held_back
+        back = {id for step in self._held_back for id in self.graph.steps[step].writes.values()}
+        variables = tuple(end for id, end in self._dirty_variables.items() if id not in back)
         change = RunChange(
             self.id,
             now_s,
-            {id: self.steps[id] for id in self._dirty_steps},
-            tuple(self._streaming),
-            tuple(self._dirty_variables.values()),
+            {id: self.steps[id] for id in ready},
+            tuple(self._streaming - back),
+            variables,
             self._end,
+            self._reads,
         )
-        self._dirty_steps, self._dirty_variables, self._streaming, self._end = set(), {}, set(), None
+        self._dirty_steps -= ready
+        self._dirty_variables = {id: end for id, end in self._dirty_variables.items() if id in back}
+        self._streaming &= back
+        self._end, self._reads = None, {}
         return change
+
+    def give_back_grown(self, steps: Iterable[NewStep], variables: Iterable[NewVariable]) -> None:
+        """New steps that could not be written are to be written after all."""
+        self._new_steps = {step.id: step for step in steps} | self._new_steps
+        self._new_variables = {variable.id: variable for variable in variables} | self._new_variables
 
     def give_back(self, change: RunChange) -> None:
         """What could not be committed is to be committed after all; what came later stays."""
         self._dirty_steps.update(change.steps)
         self._streaming.update(change.streaming)
         self._dirty_variables = {end.id: end for end in change.variables} | self._dirty_variables
+        self._reads = {**change.reads, **self._reads}
         self._end = self._end or change.end
 
     # ---- what it looks like
@@ -136,6 +204,24 @@ class LiveRun:
     def held_bytes(self) -> int:
         """Of its values, about."""
         return sum(size_bytes(cell.value) for cell in self.cells.values() if cell.value is not None)
+
+    @property
+    def output(self) -> VariableId:
+        """The variable of a workflow's output."""
+        assert self.flow is not None
+        return self.flow.output
+
+    @property
+    def used(self) -> Used:
+        """The sum over its steps so far."""
+        used = Used()
+        for step in self.steps.values():
+            used.prompt_tokens += step.prompt_tokens
+            used.cached_tokens += step.cached_tokens
+            used.completion_tokens += step.completion_tokens
+            used.cost_usd += step.cost_usd
+            used.warmed_tokens += step.warmed_tokens
+        return used
 
     def name_of(self, id: StepId) -> str:
         """A step's name, for people."""
@@ -189,6 +275,11 @@ def why(failure: Failure | None) -> WhyFailed:
     if failure is None:
         return WhyFailed("cancelled", "The run that was to produce it was cancelled.", ())
     return WhyFailed(failure.code, failure.message, failure.chain, failure.status or None)
+
+
+def skipped(name: str) -> WhyFailed:
+    """Why a variable whose branch was not taken has no value."""
+    return WhyFailed("skipped", "The branch that would have written it was not taken.", (name,))
 
 
 def stored_value(value: Value) -> str | tuple[str, ...]:

@@ -14,7 +14,6 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -26,8 +25,10 @@ from engines.placement import Placement
 from gateway.off_loop import off_loop
 from gateway.runs.asking import StepAsker, refused
 from gateway.runs.caller import Caller
-from gateway.runs.cell import ENDED, Cell
+from gateway.runs.cell import ENDED, SKIPPED, Cell
 from gateway.runs.elsewhere import Elsewhere
+from gateway.runs.flows import Flows
+from gateway.runs.growing import row_of, variables_of
 from gateway.runs.knobs import RunKnobs
 from gateway.runs.leases import Leases
 from gateway.runs.live import (
@@ -35,12 +36,20 @@ from gateway.runs.live import (
     LiveRun,
     cells_of,
     kept_step,
+    skipped,
     stored_failure,
     stored_value,
+    value_of,
 )
+from gateway.runs.means import Means
 from gateway.runs.metrics import UNCOUNTED, Uncounted
+from gateway.runs.new_graph import NewGraph
 from gateway.runs.pieces import Pieces
+from gateway.runs.primitives import CHAT
+from gateway.runs.restoring import unknown
 from gateway.runs.saving import Saving, done
+from gateway.runs.splitting import splits_of
+from gateway.runs.workflow import NewWorkflow
 from gateway.send import Send
 from router.asked import Arrival, Asked
 from router.finished import Finished
@@ -54,7 +63,7 @@ from store.workflows.records import (
     NewStep,
     NewVariable,
     NoSuchRun,
-    RunBudget,
+    Resolution,
     RunChange,
     RunEnd,
     VariableEnd,
@@ -86,25 +95,6 @@ class KeptElsewhere(Exception):
         self.owner = owner
 
 
-@dataclass(frozen=True, slots=True)
-class NewGraph:
-    """What is to be carried out."""
-
-    caller: Caller
-    steps: tuple[Step, ...]
-    app: str = ""
-    gets: Mapping[VariableId | StepId, Criteria] = field(default_factory=dict)
-    budget: RunBudget = field(default_factory=RunBudget)
-    background: bool = True
-    """It goes on when its client leaves."""
-    attached: StepId | None = None
-    """The step that the client's own request carries out."""
-    idempotency_key: str = ""
-    idempotency_hash: bytes = b""
-    size_bytes: int = 0
-    """Of the request that it came with."""
-
-
 class Runs:
     """See the module. `answer` is Pipeline.answer. `shared`: other processes use the same store.
 
@@ -124,9 +114,11 @@ class Runs:
         began: Callable[[], object] = lambda: None,
         metrics: Uncounted = UNCOUNTED,
         move: Callable[[Callable[[Placement], Placement]], None] = lambda placed_anew: None,
+        means: Means | None = None,
     ) -> None:
         """`may_ask`: whether a model can be asked without the client's own credential. `began` is called for each step that
-        goes to the pipeline by itself. `move` is engines.registry.Registry.move."""
+        goes to the pipeline by itself. `move` is engines.registry.Registry.move. `means`: None where there are no workflows.
+        """
         self.store = store
         self.knobs = knobs
         self.owner = owner or f"{os.getpid()}-{secrets.token_hex(8)}"
@@ -149,12 +141,23 @@ class Runs:
         self._closing = False
         self._metrics = metrics
         self._asker = StepAsker(answer, knobs, now, began)
+        self._flows: Flows | None = None
+        if means is not None:
+            self._flows = Flows(means, knobs, self._asker, self._cells, self.apply, self._stop)
         self._move = move
         self._moved: dict[str, LiveRun] = {}
         """Runs whose objectives have changed since waiting steps were last placed anew."""
         self._moving: asyncio.TimerHandle | None = None
         self._saving = Saving(
-            store, self.owner, now, self.spawn, kept=self._kept, lost=self.drop, failed=metrics.not_saved
+            store,
+            self.owner,
+            now,
+            self.spawn,
+            kept=self._kept,
+            lost=self.drop,
+            refused=self._refused,
+            limits=self._limits,
+            failed=metrics.not_saved,
         )
         self._elsewhere = Elsewhere(
             store, now, every_s=knobs.poll_s, told=self._told, ended=self._outside_ended
@@ -225,22 +228,23 @@ class Runs:
             self.cancel(run)
 
     async def _begin(self, new: NewGraph) -> LiveRun | Begun:
-        caller, now = new.caller, self.now()
-        graph = Graph(new.steps)
-        outside = self._outside(caller.tenant, graph, new.steps)
+        caller, now, flow = new.caller, self.now(), new.flow
+        graph = Graph(new.steps) if new.progress is None else new.progress.graph
+        outside = {} if flow is not None else self._outside(caller.tenant, graph, new.steps)
         if any(cell.private for cell in outside.values()):
             caller = caller.stored_nowhere()
         run = LiveRun(
-            new_id("run"),
+            new.id or new_id("run"),
             caller.tenant,
             new.app,
             graph,
-            _progress(graph, outside, new.gets),
+            new.progress or _progress(graph, outside, new.gets),
             now,
             self.knobs.keep_values_s,
             caller.controls.no_store,
             new.background,
             new.budget,
+            flow=flow,
         )
         row = NewRun(
             run.id,
@@ -256,30 +260,58 @@ class Runs:
             gets={id: str(criteria) for id, criteria in new.gets.items() if id.startswith("var_")},
             budget=run.budget,
             keep_values_s=run.keep_values_s,
-            context={},
+            context={} if flow is None or run.no_store else flow.context(),
             idempotency_key=new.idempotency_key,
             idempotency_hash=new.idempotency_hash,
+            workflow="" if flow is None else flow.definition.name,
+            version="" if flow is None else flow.definition.version,
         )
         rows = await off_loop(new.size_bytes, _rows, new, caller, run.no_store)
-        begun = await done(self.store.begin(row, rows, _variables(run.app, new.steps), self._limits))
+        variables = variables_of(new.steps, "" if flow is not None else run.app)
+        begun = await done(self.store.begin(row, rows, variables, self._limits))
         if begun.repeated:
             return begun
         self._elsewhere_wake()
         self._live[run.id] = run
         self._metrics.live(1)
-        if run.app:
+        if run.app and flow is None:
             self._open[run.tenant, run.app] = run
         self._take_up(run, new.steps, caller, outside, new.attached)
+        if self._flows is not None and flow is not None:
+            self._flows.began(run)
         if run.budget.seconds is not None:
             self.limit_time(run, run.budget.seconds)
         for criteria in set(new.gets.values()):
             self._got_outside(run, criteria)
-        self.apply(run, run.progress.begin())
+        self.apply(run, run.progress.begin() if new.begun is None else new.begun)
         for id, cell in outside.items():
             if cell.ended and id not in run.progress.values and id not in run.progress.failures:
                 # It ended while the rows were being written.
                 self._give(run, cell)
         return run
+
+    async def begin_workflow(self, new: NewWorkflow) -> LiveRun | Begun:
+        """Keep a run of a workflow and carry it out; see NewWorkflow for what it raises and how the run is read."""
+        assert self._flows is not None
+        return await self.begin(self._flows.graph_of(new))
+
+    async def resolve(self, tenant: str, id: str, step: StepId, resolution: Resolution) -> bool:
+        """Go on with a step that is `unknown`, whoever carries its run out; False where the tenant has none such."""
+        run = self._live.get(id)
+        if run is None or run.tenant != tenant or run.ended is not None:
+            return await done(self.store.resolve(tenant, id, step, resolution, now_s=self.now()))
+        if run.progress.steps.get(step) is not StepState.UNKNOWN:
+            return False
+        self._resolved(run, step, resolution)
+        await self._saving.all_kept()
+        return True
+
+    def _resolved(self, run: LiveRun, step: StepId, resolution: Resolution) -> None:
+        if run.progress.steps.get(step) is StepState.UNKNOWN:
+            if resolution.how == "retry":
+                run.step(step, attempts=0)
+            value = "" if resolution.value is None else value_of(resolution.value)
+            self.apply(run, run.progress.resolve(step, resolution.how, value))
 
     def open_run(self, tenant: str, app: str) -> LiveRun | None:
         """The app's run under way here that further calls may join."""
@@ -303,7 +335,11 @@ class Runs:
         return run if extended else await self.begin(new)
 
     async def _extend(self, run: LiveRun, new: NewGraph) -> bool:
-        """Whether the run could be extended: not where it is over by now."""
+        """Whether the run was extended: not where it is over by now. Once rows are written the answer is yes, so that
+        nobody submits them a second time."""
+        if run.ended is not None or run.lost:
+            # Since it was found: nothing of this may be written, for nobody would carry it out.
+            return False
         caller = new.caller
         outside = self._outside(caller.tenant, run.graph, new.steps)
         if any(cell.private for cell in outside.values()) and not run.no_store:
@@ -311,7 +347,7 @@ class Runs:
         run.growing += 1
         try:
             rows = await off_loop(new.size_bytes, _rows, new, caller, run.no_store)
-            variables = _variables(run.app, new.steps)
+            variables = variables_of(new.steps, run.app)
             try:
                 await done(
                     self.store.extend(
@@ -326,9 +362,13 @@ class Runs:
                 )
             except NoSuchRun:
                 return False
-            if run.lost or run.ended is not None:
-                return False
             run.graph.add(*new.steps)
+            if run.lost:
+                # Whoever carries the run on has read these steps with it; if it was forgotten, so were they.
+                if new.attached is not None:
+                    run.attached[new.attached] = asyncio.get_running_loop().create_future()
+                    run.attached[new.attached].set_result(None)
+                return True
             self._take_up(run, new.steps, caller, outside, new.attached)
             for id, criteria in new.gets.items():
                 run.progress.got(id, criteria)
@@ -341,7 +381,8 @@ class Runs:
             return True
         finally:
             run.growing -= 1
-            if not run.growing and run.ended is None and run.progress.state != RunState.RUNNING:
+            over = run.ended is None and not run.lost and run.progress.state != RunState.RUNNING
+            if over and not run.growing:
                 self._end(run, run.progress.state)
                 self._saving.note(run)
 
@@ -486,7 +527,7 @@ class Runs:
         if run is not None and run.tenant == tenant:
             self.cancel(run)
             await self._saving.all_kept()
-            self._release(id)
+            self._let_go(run)
         return await done(self.store.forget_run(tenant, id, now_s=self.now()))
 
     async def forget_app(self, tenant: str, app: str) -> int:
@@ -497,7 +538,7 @@ class Runs:
         await self._saving.all_kept()
         for run in mine:
             # Of one that is stored nowhere the values would stay.
-            self._release(run.id)
+            self._let_go(run)
         for cell in [c for c in self._cells.values() if (c.tenant, c.app) == (tenant, app)]:
             self._cells.pop(cell.id, None)
         return await done(self.store.forget_app(tenant, app, now_s=self.now()))
@@ -509,18 +550,44 @@ class Runs:
         run.lost = True
         if run.over is not None:
             run.over.cancel()
+        if self._flows is not None and run.flow is not None:
+            self._flows.ended(run)
         for task in list(run.tasks.values()):
             task.cancel()
         for future in run.attached.values():
             if not future.done():
                 future.set_result(None)
         for cell in run.cells.values():
-            if not cell.ended:
+            if not cell.kept:
+                # Also one that had ended: its end is not committed, and the other process asks its step again.
                 cell.fail(
                     WhyFailed("run_lost", "Another process carries this run on; ask again.", (cell.name,))
                 )
                 cell.keep()
         self._release(run.id)
+        for cell in run.cells.values():
+            self._read_elsewhere(cell)
+        for watcher in run.watchers:
+            watcher(Changes())
+
+    def _read_elsewhere(self, cell: Cell) -> None:
+        """Runs of this process that read a lost run's variable have it from the process that carries that run on."""
+        if (readers := self._readers.get(cell.id)) is None:
+            return
+        found: Cell | None = None
+        with suppress(StoreError):
+            found = self.find(cell.tenant, cell.id)
+        for run in readers.values():
+            run.outside[cell.id] = found or cell
+        if found is None or found.ended:
+            self._outside_ended(found or cell)
+
+    def _let_go(self, run: LiveRun) -> None:
+        """It is about to be deleted; one that a call is about to join has not ended yet."""
+        if run.ended is None:
+            self.drop(run)
+        else:
+            self._release(run.id)
 
     def _release(self, id: str) -> None:
         run = self._live.pop(id, None)
@@ -546,12 +613,21 @@ class Runs:
 
     def apply(self, run: LiveRun, changes: Changes) -> None:
         """Carry out what an event brought about."""
+        if run.flow is not None and self._flows is not None:
+            changes = self._flows.grown(run, changes)
         now = self.now()
-        ended = [id for id in (*changes.ready, *changes.failed) if id in run.cells]
+        come = (*changes.ready, *changes.opaque, *changes.failed, *changes.skipped)
+        ended = [id for id in come if id in run.cells]
         for id in ended:
             if id in changes.ready:
                 run.variable(VariableEnd(id, "ready", stored_value(changes.ready[id])))
                 run.cells[id].become(changes.ready[id])
+            elif id in changes.opaque:
+                run.variable(VariableEnd(id, "ready"))
+                run.cells[id].become("", held=False)
+            elif id not in changes.failed:
+                run.variable(VariableEnd(id, "skipped"))
+                run.cells[id].fail(skipped(run.cells[id].name), SKIPPED)
             else:
                 failure = changes.failed[id]
                 state: VariableState = "cancelled" if failure.code == CANCELLED else "failed"
@@ -576,7 +652,9 @@ class Runs:
     def _step_is(self, run: LiveRun, step: StepId, state: StepState, now: float) -> None:
         if state is StepState.QUEUED:
             run.step(step, state="queued", ready_at_s=now)
-        elif state in (StepState.DONE, StepState.FAILED, StepState.CANCELLED):
+        elif state is StepState.UNKNOWN:
+            run.step(step, state="unknown")
+        elif state in (StepState.DONE, StepState.FAILED, StepState.CANCELLED, StepState.SKIPPED):
             failures = (run.progress.failures.get(id) for id in run.graph.steps[step].writes.values())
             failure = None if state is StepState.DONE else next(filter(None, failures), None)
             why = None if failure is None else stored_failure(failure)
@@ -588,7 +666,7 @@ class Runs:
                 future.set_result(None)
 
     def _start(self, run: LiveRun, step: StepId) -> None:
-        if self._closing:
+        if self._closing or run.progress.steps[step] is not StepState.QUEUED:
             return
         if (future := run.attached.get(step)) is not None:
             if not future.done():
@@ -604,12 +682,16 @@ class Runs:
             self._soon(run, partial(run.progress.refused, step, "interrupted", message))
             return
         if (refusal := self._over_budget(run)) is not None:
-            self._soon(run, partial(run.progress.cancel, "budget_exceeded", refusal))
-            run.failure = Failure("budget_exceeded", refusal)
+            self._stop(run, "budget_exceeded", refusal)
             return
         caller = run.callers[step]
-        model = run.graph.steps[step].chat.get("model")
-        if caller.credential_lost and not self._may_ask(model if isinstance(model, str) else ""):
+        plan = run.graph.steps[step]
+        model = plan.chat.get("model") if plan.primitive == CHAT else None
+        if (
+            plan.primitive == CHAT
+            and caller.credential_lost
+            and not self._may_ask(model if isinstance(model, str) else "")
+        ):
             message = "Its process ended, and with it the client's credential, which is stored nowhere."
             self._soon(run, partial(run.progress.refused, step, "credential_lost", message))
             return
@@ -635,7 +717,12 @@ class Runs:
 
     async def _carry_out(self, run: LiveRun, step: StepId) -> None:
         try:
-            changes = await self._asker.ask(run, step, self._saving.all_kept, partial(self._said, run, step))
+            if self._flows is not None and run.flow is not None:
+                changes = await self._flows.carry_out(run, step, self._saving.all_kept, self._said)
+            else:
+                changes = await self._asker.ask(
+                    run, step, self._saving.all_kept, partial(self._said, run, step)
+                )
             if run.ended is None and not run.lost:
                 self.apply(run, changes)
                 if (refusal := self._over_budget(run)) is not None and run.ended is None:
@@ -673,10 +760,14 @@ class Runs:
         if run.steps[step].first_at_s is None:
             run.step(step, first_at_s=self.now())
         plan = run.graph.steps[step]
-        for output in plan.outputs:
-            if output.transforms:
-                continue
-            cell = run.cells[plan.writes[output.name]]
+        if splits_of(plan) is not None:
+            # Its value is a list: nobody reads it as it comes, but items of it may be worked on.
+            return
+        along = [plan.writes[output.name] for output in plan.outputs if not output.transforms]
+        if plan.says is not None:
+            along.append(plan.says)
+        for variable in along:
+            cell = run.cells[variable]
             if cell.ended:
                 continue
             if cell.state != "streaming":
@@ -689,9 +780,13 @@ class Runs:
 
     def _end(self, run: LiveRun, state: RunState) -> None:
         run.ended, run.ended_at_s = state, self.now()
+        if run.flow is not None and (why_failed := run.progress.why()) is not None:
+            run.failure = run.failure or stored_failure(why_failed)
         self._metrics.live(-1)
         if run.over is not None:
             run.over.cancel()
+        if self._flows is not None and run.flow is not None:
+            self._flows.ended(run)
         steps, graph = run.steps, run.graph
 
         def took_s(step: StepId) -> float:
@@ -707,6 +802,12 @@ class Runs:
 
     def _kept(self, run: LiveRun, change: RunChange, committed: bool) -> None:
         """A change is committed; or a store that fails has not taken it, and whoever waits is told all the same."""
+        if run.flow is not None and committed:
+            run.flow.committed |= {
+                step: progress.state
+                for step, progress in change.steps.items()
+                if run.graph.steps[step].effects
+            }
         for end in change.variables:
             cell = run.cells[end.id]
             if change.end is not None:
@@ -722,6 +823,15 @@ class Runs:
             self._hold(run)
         else:
             self._release(run.id)
+
+    def _refused(self, run: LiveRun, error: Exception) -> None:
+        """What a run grew by takes more room than its tenant has."""
+        self._stop(run, "total_too_large", "It would take more room than workflows.max_total_mib allows.")
+
+    def _stop(self, run: LiveRun, code: str, message: str) -> None:
+        """End it for a reason of its own, after the event that is being carried out."""
+        run.failure = run.failure or Failure(code, message)
+        self._soon(run, partial(run.progress.cancel, code, message))
 
     def _hold(self, run: LiveRun) -> None:
         """Keep values that are in memory only; let go of the tenant's oldest where they are more than it may have stored."""
@@ -782,6 +892,8 @@ class Runs:
                 self._release(run.id)
         elif change.kind == "cancel":
             self.cancel(run)
+        elif change.kind == "resolve":
+            self._look_for_resolutions(run)
         elif change.kind == "get" and change.variable_id in run.cells:
             cell = run.cells[change.variable_id]
             if run.progress.got(cell.id, _criteria(change.criteria)):
@@ -789,6 +901,12 @@ class Runs:
             if change.stream and not cell.shared and not run.no_store:
                 cell.shared = True
                 self._pieces.note(cell)
+
+    def _look_for_resolutions(self, run: LiveRun) -> None:
+        whole = self.store.run(run.id, run.tenant)
+        for step in whole.steps if whole is not None else ():
+            if step.resolution is not None:
+                self._resolved(run, step.plan.id, step.resolution)
 
     def adopt(self, run: LiveRun) -> None:
         """Carry on a run that another process began; see gateway.runs.leases."""
@@ -802,14 +920,24 @@ class Runs:
                 self._readers.setdefault(id, {})[run.id] = run
         if run.budget.seconds is not None:
             self.limit_time(run, run.created_at_s + run.budget.seconds - self.now())
+        if self._flows is not None and run.flow is not None:
+            self._flows.began(run)
+            for step in unknown(run):
+                run.step(step, state="unknown")
         self.apply(run, run.progress.begin())
         if run.ended is None and run.progress.state != RunState.RUNNING:
             self._end(run, run.progress.state)
             self._saving.note(run)
+        if run.dirty:
+            self._saving.note(run)
+        if run.flow is not None:
+            self._look_for_resolutions(run)
 
 
 def _progress(
-    graph: Graph, outside: Mapping[VariableId, Cell], gets: Mapping[VariableId | StepId, Criteria]
+    graph: Graph,
+    outside: Mapping[VariableId, Cell],
+    gets: Mapping[VariableId | StepId, Criteria],
 ) -> Progress:
     values = {id: c.value for id, c in outside.items() if c.state == "ready" and c.value is not None}
     failures = {
@@ -828,13 +956,11 @@ def _not_here(cell: Cell) -> WhyFailed:
 
 
 def _rows(new: NewGraph, caller: Caller, no_store: bool) -> list[NewStep]:
+    if new.flow is not None:
+        return [row_of(step) for step in new.steps]
     return [
         kept_step(step, caller, attached=step.id == new.attached, no_store=no_store) for step in new.steps
     ]
-
-
-def _variables(app: str, steps: tuple[Step, ...]) -> list[NewVariable]:
-    return [NewVariable(id, name, app, step.id) for step in steps for name, id in step.writes.items()]
 
 
 def _criteria(text: str) -> Criteria:

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import structlog
 
 from gateway.runs.live import LiveRun
-from store.workflows.records import LeaseLost, RunChange
+from store.workflows.records import (
+    LeaseLost,
+    Limits,
+    NewStep,
+    NewVariable,
+    NoSuchRun,
+    RunChange,
+    TooManyBytes,
+)
 from store.workflows.run_store import RunStore
 
 log = structlog.get_logger(__name__)
@@ -29,9 +38,18 @@ async def _result(future: Future[T]) -> T:
     return future.result()
 
 
+@dataclass(frozen=True, slots=True)
+class Grown:
+    """New steps of a run that are being written."""
+
+    steps: list[NewStep]
+    variables: list[NewVariable]
+    future: Future[None]
+
+
 class Saving:
     """`kept` is told of each change that is committed, or could not be (False) and will be tried again; `lost` of a run that
-    another process carries out."""
+    another process carries out; `refused` of one whose new steps take more room than its tenant has."""
 
     def __init__(
         self,
@@ -42,6 +60,8 @@ class Saving:
         *,
         kept: Callable[[LiveRun, RunChange, bool], None],
         lost: Callable[[LiveRun], None],
+        refused: Callable[[LiveRun, Exception], None],
+        limits: Limits,
         failed: Callable[[], object] = lambda: None,
     ) -> None:
         self._store = store
@@ -50,6 +70,8 @@ class Saving:
         self._spawn = spawn
         self._kept = kept
         self._lost = lost
+        self._refused = refused
+        self._limits = limits
         self._failed = failed
         self._dirty: dict[str, LiveRun] = {}
         self._flushing: asyncio.Future[None] | None = None
@@ -77,29 +99,61 @@ class Saving:
         if not runs:
             _resolve(flushing)
             return
+        growing = {run.id: grown for run in runs if (grown := self._grow(run)) is not None}
         changes = [run.taken(self._now()) for run in runs]
         try:
             future = self._store.save(self._owner, changes)
         except Exception as error:
+            for run in runs:
+                if run.id in growing:
+                    run.give_back_grown(growing[run.id].steps, growing[run.id].variables)
             self._not_kept(runs, changes, error)
             _resolve(flushing)
             return
         if future.done():
-            self._settle(runs, changes, future, flushing)
+            self._settle(runs, changes, growing, future, flushing)
         else:
             loop = asyncio.get_running_loop()
             future.add_done_callback(
-                lambda _: loop.call_soon_threadsafe(self._settle, runs, changes, future, flushing)
+                lambda _: loop.call_soon_threadsafe(self._settle, runs, changes, growing, future, flushing)
             )
+
+    def _grow(self, run: LiveRun) -> Grown | None:
+        """Have new steps written before what happened to them: the store keeps writes in order."""
+        steps, variables = run.grown()
+        if not steps:
+            return None
+        try:
+            future = self._store.extend(
+                run.tenant,
+                run.id,
+                steps,
+                variables,
+                now_s=self._now(),
+                limits=self._limits,
+                owner=self._owner,
+            )
+        except Exception as error:
+            future = Future()
+            future.set_exception(error)
+        return Grown(steps, variables, future)
 
     def _settle(
         self,
         runs: Sequence[LiveRun],
         changes: Sequence[RunChange],
+        growing: Mapping[str, Grown],
         future: Future[None],
         flushing: asyncio.Future[None],
     ) -> None:
         error = future.exception()
+        if growing:
+            # They were written, or not, before the change was.
+            stunted = {run.id: e for run in runs if (e := self._grown_error(run, growing)) is not None}
+            if stunted and error is None:
+                self._not_grown(runs, changes, stunted)
+                left = [pair for pair in zip(runs, changes, strict=True) if pair[0].id not in stunted]
+                runs, changes = [run for run, _ in left], [change for _, change in left]
         if error is None:
             for run, change in zip(runs, changes, strict=True):
                 self._kept(run, change, True)
@@ -112,6 +166,27 @@ class Saving:
         else:
             self._not_kept(runs, changes, error)
         _resolve(flushing)
+
+    def _grown_error(self, run: LiveRun, growing: Mapping[str, Grown]) -> BaseException | None:
+        grown = growing.get(run.id)
+        if grown is None or (error := grown.future.exception()) is None:
+            return None
+        if not isinstance(error, TooManyBytes):
+            run.give_back_grown(grown.steps, grown.variables)
+        return error
+
+    def _not_grown(
+        self, runs: Sequence[LiveRun], changes: Sequence[RunChange], stunted: Mapping[str, BaseException]
+    ) -> None:
+        """New steps were not written, and so nothing of what happened to them was."""
+        for run, change in zip(runs, changes, strict=True):
+            error = stunted.get(run.id)
+            if isinstance(error, NoSuchRun):
+                self._lost(run)
+            elif error is not None:
+                if isinstance(error, TooManyBytes):
+                    self._refused(run, error)
+                self._not_kept([run], [change], error)
 
     async def _each(
         self, runs: Sequence[LiveRun], changes: Sequence[RunChange], flushing: asyncio.Future[None]

@@ -165,6 +165,41 @@ class Embedder:
             timer.cancel()
             self._leave(key, work)
 
+    async def embed_later(self, text: str) -> Vector:
+        """As `embed`, for work that can wait: it has no deadline and begins when no request's text waits or is embedded.
+
+        Cached texts are found, but this one is not cached: a document must not push out what requests repeat. EmbedderLate
+        only after `close`.
+        """
+        shortened = self._cut(text)
+        with self._lock:
+            recent = self._recent.get(_key(shortened))
+        if recent is not None:
+            return recent
+        try:
+            future = self.session.submit_later(lambda infer: self._compute(shortened, infer))
+        except SessionBusy as busy:
+            raise EmbedderLate(str(busy)) from None
+        loop = asyncio.get_running_loop()
+        waiter: asyncio.Future[Vector] = loop.create_future()
+
+        def wake(future: Future[Vector]) -> None:
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(_settle, waiter, future)
+
+        future.add_done_callback(wake)
+        try:
+            return await waiter
+        finally:
+            future.cancel()
+
+    def offsets(self, text: str) -> list[tuple[int, int]]:
+        """Begin and end of each token of a whole text, in characters. Blocks for a millisecond or two per 10,000."""
+        # As long as before: half a surrogate pair becomes one character.
+        readable = text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
+        found: list[tuple[int, int]] = self._tokenizer.encode(readable, add_special_tokens=False).offsets
+        return found
+
     def embed_blocking(self, text: str) -> Vector:
         """As `embed`, without a deadline, for threads other than the event loop's. EmbedderLate only after `close`."""
         shortened = self._cut(text)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -45,6 +46,8 @@ class OnnxSession:
         self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"onnx-{name}")
         self._lock = threading.Lock()
         self._pending = 0
+        self._later: deque[tuple[Callable[[Infer], Any], Future[Any]]] = deque()
+        self._closed = False
 
     @property
     def pending(self) -> int:
@@ -77,9 +80,53 @@ class OnnxSession:
         future.add_done_callback(self._leave)
         return future
 
+    def submit_later(self, job: Callable[[Infer], T]) -> Future[T]:
+        """As `submit`, behind everything else: `job` begins when no other job waits or runs, so that one that is submitted
+        waits for at most one of these. They are not bounded and not among `pending` before they begin. Raises SessionBusy
+        after `close`."""
+        future: Future[T] = Future()
+        with self._lock:
+            if self._closed:
+                raise SessionBusy(f"{self.name}: the session is closed")
+            self._later.append((job, future))
+        self._begin_later()
+        return future
+
     def close(self) -> None:
         """Cancels waiting jobs, lets the running one finish and ends the thread. May be called twice."""
+        with self._lock:
+            self._closed = True
+            later = list(self._later)
+            self._later.clear()
+        for _, future in later:
+            future.cancel()
         self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def _begin_later(self) -> None:
+        with self._lock:
+            if self._pending or not self._later:
+                return
+            job, future = self._later.popleft()
+            self._pending += 1
+        try:
+            begun = self._pool.submit(self._run_later, job, future)
+        except RuntimeError:
+            future.cancel()
+            self._leave(None)
+            return
+        # One that `close` cancels before it began tells nobody by itself.
+        begun.add_done_callback(lambda ended: ended.cancelled() and future.cancel())
+        begun.add_done_callback(self._leave)
+
+    def _run_later(self, job: Callable[[Infer], T], future: Future[T]) -> None:
+        if not future.set_running_or_notify_cancel():
+            return
+        try:
+            result = job(self._infer)
+        except BaseException as error:
+            future.set_exception(error)
+        else:
+            future.set_result(result)
 
     def _infer(self, feeds: Mapping[str, npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
         outputs: list[npt.NDArray[Any]] = self._session.run(None, dict(feeds))
@@ -88,6 +135,8 @@ class OnnxSession:
     def _leave(self, _: object) -> None:
         with self._lock:
             self._pending -= 1
+        if self._later:
+            self._begin_later()
 
 
 def load(model: Path | bytes, intra_threads: int = 1) -> Any:

@@ -42,19 +42,22 @@ class Contributors:
             " UNION SELECT contributor FROM task_answers WHERE tenant = :tenant AND contributor <> ''"
             " UNION SELECT contributor FROM workflow_contributors WHERE tenant = :tenant"
             " UNION SELECT contributor FROM variables WHERE tenant = :tenant AND contributor <> ''"
+            " UNION SELECT contributor FROM workflows WHERE tenant = :tenant AND contributor <> ''"
+            " UNION SELECT contributor FROM collection_texts WHERE tenant = :tenant AND contributor <> ''"
             " UNION SELECT contributor FROM request_texts WHERE tenant = :tenant AND contributor <> '' ORDER BY 1",
             {"tenant": tenant},
         )
         return [name for (name,) in rows.fetchall()]
 
     def tenants(self) -> list[str]:
-        """Every tenant of whom there is an example, an exact answer, a choice, feedback, a task, a run or a text."""
+        """Every tenant of whom there is an example, an exact answer, a choice, feedback, a task, run, workflow or text."""
         rows = self._db.read().execute(
             "SELECT tenant FROM example_totals UNION SELECT tenant FROM exact_answers"
             " UNION SELECT tenant FROM choices UNION SELECT tenant FROM feedback UNION SELECT tenant FROM request_texts"
             " UNION SELECT tenant FROM private_questions UNION SELECT tenant FROM tasks"
             " UNION SELECT tenant FROM task_answers"
             " UNION SELECT tenant FROM workflow_runs UNION SELECT tenant FROM variables"
+            " UNION SELECT tenant FROM workflows UNION SELECT tenant FROM collections"
             " ORDER BY 1"
         )
         return [tenant for (tenant,) in rows.fetchall()]

@@ -15,19 +15,21 @@ from store.workflows.records import (
     NewVariable,
     NoSuchRun,
     StepProgress,
-    TooManyBytes,
     TooManyRuns,
     VariableExists,
 )
 from store.workflows.rows import HELD, PROGRESS, ids_json, mapping_json, note, progress_row
-from store.workflows.values import added_bytes, as_bytes, context_of
+from store.workflows.values import added_bytes, as_bytes, context_of, hold_room
 
-_STEP_COLUMNS = f"run_id, step, position, name, model, reads, writes, {PROGRESS}"
-_INSERT_STEP = f"INSERT INTO workflow_steps ({_STEP_COLUMNS}) VALUES ({', '.join('?' * 25)})"  # noqa: S608 - a constant
+_STEP_COLUMNS = (
+    f"run_id, step, position, name, model, primitive, component, effects, reads, writes, waits, {PROGRESS}"
+)
+_INSERT_STEP = f"INSERT INTO workflow_steps ({_STEP_COLUMNS}) VALUES ({', '.join('?' * 33)})"  # noqa: S608 - a constant
 _INSERT_RUN = (
     "INSERT INTO workflow_runs (id, tenant, key_id, contributor, app, state, owner, lease_until_s, no_store, background,"
-    " gets, budget_usd, budget_tokens, budget_s, keep_values_s, idempotency_key, idempotency_hash, created_at_s)"
-    " VALUES (?, ?, ?, ?, ?, 'running', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    " gets, budget_usd, budget_tokens, budget_s, keep_values_s, idempotency_key, idempotency_hash, created_at_s,"
+    " workflow, version)"
+    " VALUES (?, ?, ?, ?, ?, 'running', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 _INSERT_VARIABLE = (
     "INSERT INTO variables (id, tenant, contributor, app, name, run_id, step, state, is_list, size_bytes, created_at_s,"
@@ -68,6 +70,7 @@ def begin(
             *(run.id, run.tenant, run.key_id, run.contributor, run.app, run.owner, run.lease_until_s),
             *(run.no_store, run.background, mapping_json(run.gets), budget.usd, budget.tokens),
             *(budget.seconds, run.keep_values_s, run.idempotency_key, run.idempotency_hash, run.created_at_s),
+            *(run.workflow, run.version),
         ),
     )
     context = context_of(run)
@@ -116,7 +119,7 @@ def put(
     known = _named(connection, tenant, variable)
     if known is not None and (known[1] != "pending" or known[2] is not None):
         raise VariableExists([variable.name])
-    _hold_room(connection, tenant, added_bytes((), (variable,)), limits)
+    hold_room(total_bytes(connection, tenant), added_bytes((), (variable,)), limits)
     if known is None:
         try:
             connection.execute(_INSERT_VARIABLE, _variable_row(owned, variable))
@@ -174,7 +177,7 @@ def _add(
     run_id = owned.run_id
     assert run_id is not None
     if not owned.no_store:
-        _hold_room(connection, owned.tenant, added_bytes(steps, variables), limits)
+        hold_room(total_bytes(connection, owned.tenant), added_bytes(steps, variables), limits)
         _insert_texts(connection, run_id, owned.tenant, [(step.id, step.body) for step in steps if step.body])
     (first,) = connection.execute(
         "SELECT coalesce(max(position) + 1, 0) FROM workflow_steps WHERE run_id = ?", (run_id,)
@@ -185,7 +188,8 @@ def _add(
         [
             (
                 *(run_id, step.id, first + place, step.name, step.model),
-                *(mapping_json(step.reads), mapping_json(step.writes), *waiting),
+                *(step.primitive, step.component, step.effects),
+                *(mapping_json(step.reads), mapping_json(step.writes), ids_json(step.waits), *waiting),
             )
             for place, step in enumerate(steps)
         ],
@@ -281,15 +285,8 @@ def _insert_texts(
     )
 
 
-def _hold_room(connection: sqlite3.Connection, tenant: str, added: int, limits: Limits) -> None:
-    if limits.max_total_bytes is None or not added:
-        return
-    if total_bytes(connection, tenant) + added > limits.max_total_bytes:
-        raise TooManyBytes(f"values and requests of a tenant may take {limits.max_total_bytes} bytes")
-
-
 def _note_readers(connection: sqlite3.Connection, run_id: str, steps: Sequence[NewStep]) -> None:
-    read = {id for step in steps for id in step.reads.values()}
+    read = {id for step in steps for id in (*step.reads.values(), *step.waits)}
     if read:
         connection.execute(
             "INSERT OR IGNORE INTO variable_readers (variable_id, run_id) SELECT id, ?1 FROM variables"

@@ -7,13 +7,21 @@ import sqlite3
 from collections.abc import Sequence
 from typing import Any
 
-from store.workflows.records import LeaseLost, RunChange, RunEnd, VariableEnd
-from store.workflows.rows import PROGRESS, failure_json, ids_json, note, progress_row
+from store.workflows.records import LeaseLost, Resolution, RunChange, RunEnd, VariableEnd
+from store.workflows.rows import (
+    PROGRESS,
+    failure_json,
+    ids_json,
+    mapping_json,
+    note,
+    progress_row,
+    resolution_json,
+)
 from store.workflows.values import as_bytes, strictest
 
 _UPDATE_STEP = (
-    f"UPDATE workflow_steps SET ({PROGRESS}) = ({', '.join('?' * 18)})"  # noqa: S608 - a constant
-    " WHERE run_id = ? AND step = ?"
+    f"UPDATE workflow_steps SET ({PROGRESS}) = ({', '.join('?' * 22)}),"  # noqa: S608 - a constant
+    " resolution = CASE WHEN ? THEN resolution END WHERE run_id = ? AND step = ?"
 )
 _END_VARIABLE = (
     "UPDATE variables SET state = ?, value = ?, is_list = ?, size_bytes = ?, failure = ?, ended_at_s = ?"
@@ -44,9 +52,13 @@ def _save_one(connection: sqlite3.Connection, change: RunChange, *, no_store: bo
     connection.executemany(
         _UPDATE_STEP,
         [
-            (*progress_row(progress, no_store=no_store), run_id, step)
+            (*progress_row(progress, no_store=no_store), progress.state == "unknown", run_id, step)
             for step, progress in change.steps.items()
         ],
+    )
+    connection.executemany(
+        "UPDATE workflow_steps SET reads = ? WHERE run_id = ? AND step = ?",
+        [(mapping_json(reads), run_id, step) for step, reads in change.reads.items()],
     )
     touched: list[tuple[str, str]] = []
     if change.streaming:
@@ -173,6 +185,27 @@ def request_cancel(connection: sqlite3.Connection, tenant: str, run_id: str, now
     if asked:
         note(connection, now_s, "cancel", [(run_id, "")])
     return asked > 0
+
+
+def resolve(
+    connection: sqlite3.Connection, tenant: str, run_id: str, step: str, resolution: Resolution, now_s: float
+) -> bool:
+    """`RunStore.resolve`."""
+    told = connection.execute(
+        "UPDATE workflow_steps SET resolution = :resolution WHERE run_id = :run AND step = :step AND state = 'unknown'"
+        " AND EXISTS (SELECT 1 FROM workflow_runs r WHERE r.id = :run AND r.tenant = :tenant AND r.state = 'running'"
+        " AND (r.no_store = 0 OR :no_value))",
+        {
+            "resolution": resolution_json(resolution),
+            "run": run_id,
+            "step": step,
+            "tenant": tenant,
+            "no_value": resolution.value is None,
+        },
+    ).rowcount
+    if told:
+        note(connection, now_s, "resolve", [(run_id, "")])
+    return told > 0
 
 
 def note_get(

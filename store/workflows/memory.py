@@ -9,8 +9,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
 
+from store.workflows.library import Library
+from store.workflows.memory_library import MemoryLibrary, done
 from store.workflows.records import (
     ENDED,
     Begun,
@@ -24,14 +25,15 @@ from store.workflows.records import (
     NewStep,
     NewVariable,
     NoSuchRun,
+    Resolution,
     Run,
     RunChange,
     RunState,
     RunSummary,
+    Sharer,
     Step,
     StepProgress,
     TenantUse,
-    TooManyBytes,
     TooManyRuns,
     Variable,
     VariableEnd,
@@ -39,9 +41,7 @@ from store.workflows.records import (
     WholeRun,
 )
 from store.workflows.run_store import NO_LIMITS
-from store.workflows.values import added_bytes, size_of, strictest, without_texts
-
-T = TypeVar("T")
+from store.workflows.values import added_bytes, hold_room, size_of, strictest, without_texts
 
 _CHANGES_KEPT = 10_000
 
@@ -88,6 +88,8 @@ class MemoryRuns:
         self._log: list[Change] = []
         self._cut = 0
         """How many lines were dropped from the beginning of the log."""
+        self._library = MemoryLibrary(self._bytes)
+        self.library: Library = self._library
 
     # ---- a run's life
 
@@ -99,7 +101,7 @@ class MemoryRuns:
         limits: Limits = NO_LIMITS,
     ) -> Future[Begun]:
         """Keep a run with all its steps and variables, or nothing of it."""
-        return _done(lambda: self._begin(run, steps, variables, limits))
+        return done(lambda: self._begin(run, steps, variables, limits))
 
     def _begin(
         self, run: NewRun, steps: Sequence[NewStep], variables: Sequence[NewVariable], limits: Limits
@@ -140,7 +142,7 @@ class MemoryRuns:
             self._add(held, steps, variables, now_s, limits)
             self._note("steps", run_id)
 
-        return _done(extend)
+        return done(extend)
 
     def save(self, owner: str, changes: Sequence[RunChange]) -> Future[None]:
         """Write what happened to runs."""
@@ -152,11 +154,15 @@ class MemoryRuns:
             for change in changes:
                 self._save(self._runs[change.run_id], change)
 
-        return _done(save)
+        return done(save)
 
     def _save(self, held: _Held, change: RunChange) -> None:
         for id, progress in change.steps.items():
-            held.steps[id] = replace(held.steps[id], progress=progress)
+            known = held.steps[id]
+            resolution = known.resolution if progress.state == "unknown" else None
+            held.steps[id] = replace(known, progress=progress, resolution=resolution)
+        for id, reads in change.reads.items():
+            held.steps[id] = replace(held.steps[id], plan=replace(held.steps[id].plan, reads=reads))
         for id in change.streaming:
             kept = self._mine(held, id)
             if kept is not None and kept.variable.state == "pending":
@@ -214,7 +220,7 @@ class MemoryRuns:
             kept.variable = replace(kept.variable, state="streaming")
             self._note("variable", kept.variable.run_id, variable_id)
 
-        return _done(append)
+        return done(append)
 
     def renew(self, owner: str, run_ids: Sequence[str], until_s: float) -> Future[frozenset[str]]:
         """Hold on to runs until then; gives those that are still this owner's."""
@@ -225,7 +231,7 @@ class MemoryRuns:
                 self._runs[id].run = replace(self._runs[id].run, lease_until_s=until_s)
             return held
 
-        return _done(renew)
+        return done(renew)
 
     def adopt(self, owner: str, *, now_s: float, until_s: float, limit: int = 100) -> Future[tuple[str, ...]]:
         """Take over live runs whose lease is over; gives their ids."""
@@ -245,7 +251,7 @@ class MemoryRuns:
                         self._note("variable", run.id, kept.variable.id)
             return tuple(run.id for run in over[:limit])
 
-        return _done(adopt)
+        return done(adopt)
 
     def request_cancel(self, tenant: str, run_id: str, *, now_s: float) -> Future[bool]:
         """Have a live run's owner cancel it."""
@@ -257,7 +263,25 @@ class MemoryRuns:
             self._note("cancel", run_id)
             return True
 
-        return _done(ask)
+        return done(ask)
+
+    def resolve(
+        self, tenant: str, run_id: str, step: str, resolution: Resolution, *, now_s: float
+    ) -> Future[bool]:
+        """Have a live run's owner go on with a step that is `unknown`."""
+
+        def resolve() -> bool:
+            held = self._runs[run_id] if run_id in self._live else None
+            known = held.steps.get(step) if held is not None and held.run.tenant == tenant else None
+            if held is None or known is None or known.progress.state != "unknown":
+                return False
+            if held.run.no_store and resolution.value is not None:
+                return False
+            held.steps[step] = replace(known, resolution=resolution)
+            self._note("resolve", run_id)
+            return True
+
+        return done(resolve)
 
     # ---- variables
 
@@ -279,7 +303,7 @@ class MemoryRuns:
                 raise VariableExists([variable.name])
             if known is None and variable.id in self._variables:
                 raise VariableExists([variable.name or variable.id])
-            self._hold_room(tenant, added_bytes((), (variable,)), limits)
+            hold_room(self._bytes[tenant], added_bytes((), (variable,)), limits)
             id = variable.id if known is None else known.id
             if known is None or variable.value is not None:
                 made = _as_variable(replace(variable, id=id), tenant, "", now_s, now_s + keep_s)
@@ -289,7 +313,7 @@ class MemoryRuns:
                 self._note("variable", "", id)
             return id
 
-        return _done(put)
+        return done(put)
 
     def note_get(
         self, tenant: str, variable_id: str, criteria: str, *, stream: bool, now_s: float
@@ -305,7 +329,7 @@ class MemoryRuns:
             held.run = replace(held.run, gets={**held.run.gets, variable_id: stricter})
             self._note("get", held.run.id, variable_id, criteria, stream)
 
-        return _done(note)
+        return done(note)
 
     def variable(self, tenant: str, variable_id: str, *, now_s: float) -> Variable | None:
         """One variable, or None where it is absent, another tenant's or expired."""
@@ -363,6 +387,7 @@ class MemoryRuns:
         *,
         tenant: str | None = None,
         app: str | None = None,
+        workflow: str | None = None,
         states: Sequence[RunState] = (),
         before: tuple[float, str] | None = None,
         limit: int = 50,
@@ -373,11 +398,22 @@ class MemoryRuns:
             for held in self._runs.values()
             if (tenant is None or held.run.tenant == tenant)
             and (app is None or held.run.app == app)
+            and (workflow is None or held.run.workflow == workflow)
             and (not states or held.run.state in states)
             and (before is None or (held.run.created_at_s, held.run.id) < before)
         ]
         found.sort(key=lambda held: (held.run.created_at_s, held.run.id), reverse=True)
         return [_as_summary(held) for held in found[:limit]]
+
+    def sharers(self, batches: Sequence[str]) -> list[Sharer]:
+        """The steps of any tenant's runs that went in these batches."""
+        found = [
+            Sharer(step.progress.batch, held.run.tenant, held.run.id, step.plan.id, step.progress.items)
+            for held in self._runs.values()
+            for step in held.steps.values()
+            if step.progress.batch and step.progress.batch in batches
+        ]
+        return sorted(found, key=lambda one: (one.batch, one.run_id))
 
     def counts(self, *, since_s: float = 0.0, tenant: str | None = None) -> Mapping[RunState, int]:
         """How many runs that began since then are in which state."""
@@ -404,7 +440,7 @@ class MemoryRuns:
             self._delete(held)
             return True
 
-        return _done(forget)
+        return done(forget)
 
     def forget_app(self, tenant: str, app: str, *, now_s: float) -> Future[int]:
         """Cancel and delete an app's runs, and its variables."""
@@ -416,7 +452,9 @@ class MemoryRuns:
     def forget_tenant(self, tenant: str) -> Future[int]:
         """Cancel and delete everything of a tenant."""
         return self._forget(
-            lambda held: held.run.tenant == tenant, lambda kept: kept.variable.tenant == tenant
+            lambda held: held.run.tenant == tenant,
+            lambda kept: kept.variable.tenant == tenant,
+            lambda: self._library.forget(tenant),
         )
 
     def forget_contributor(self, tenant: str, contributor: str) -> Future[int]:
@@ -426,6 +464,7 @@ class MemoryRuns:
         return self._forget(
             lambda held: held.run.tenant == tenant and contributor in held.behind(),
             lambda kept: (kept.variable.tenant, kept.contributor) == (tenant, contributor),
+            lambda: self._library.forget(tenant, contributor),
         )
 
     def expire(self, now_s: float, limit: int = 500) -> Future[int]:
@@ -446,7 +485,7 @@ class MemoryRuns:
                 self._expire(kept)
             return max(len(runs), len(over))
 
-        return _done(expire)
+        return done(expire)
 
     def trim(self, before_s: float, limit: int = 500) -> Future[int]:
         """Delete runs that ended before then."""
@@ -462,7 +501,7 @@ class MemoryRuns:
                 self._delete(held, tell=False)
             return len(old[:limit])
 
-        return _done(trim)
+        return done(trim)
 
     # ---- how it is kept
 
@@ -475,7 +514,7 @@ class MemoryRuns:
         limits: Limits,
     ) -> None:
         run = held.run
-        self._hold_room(run.tenant, added_bytes(steps, variables), limits)
+        hold_room(self._bytes[run.tenant], added_bytes(steps, variables), limits)
         taken = [variable.name or variable.id for variable in variables if self._taken(run, variable, now_s)]
         if taken:
             raise VariableExists(taken)
@@ -484,7 +523,7 @@ class MemoryRuns:
         for variable in variables:
             self._keep(_Kept(_as_variable(variable, run.tenant, run.id, now_s, None), run.contributor))
         self._bytes[run.tenant] += added_bytes(steps, ())
-        read = {id for step in steps for id in step.reads.values()}
+        read = {id for step in steps for id in (*step.reads.values(), *step.waits)}
         held.outside |= {
             id for id in read if id in self._variables and self._variables[id].variable.run_id != run.id
         }
@@ -519,12 +558,6 @@ class MemoryRuns:
         self._bytes[variable.tenant] += variable.size_bytes
         if variable.app:
             self._names[variable.tenant, variable.app, variable.name] = variable.id
-
-    def _hold_room(self, tenant: str, added: int, limits: Limits) -> None:
-        if limits.max_total_bytes is None or not added:
-            return
-        if self._bytes[tenant] + added > limits.max_total_bytes:
-            raise TooManyBytes(f"values and requests of a tenant may take {limits.max_total_bytes} bytes")
 
     def _owned(self, owner: str, run_id: str) -> bool:
         held = self._runs.get(run_id)
@@ -567,16 +600,21 @@ class MemoryRuns:
             progress = replace(step.progress, failure=without_texts(step.progress.failure))
             held.steps[id] = replace(step, plan=replace(step.plan, body=b""), progress=progress)
 
-    def _forget(self, of_runs: Callable[[_Held], bool], alone: Callable[[_Kept], bool]) -> Future[int]:
+    def _forget(
+        self,
+        of_runs: Callable[[_Held], bool],
+        alone: Callable[[_Kept], bool],
+        of_library: Callable[[], int] = lambda: 0,
+    ) -> Future[int]:
         def forget() -> int:
             runs = [held for held in self._runs.values() if of_runs(held)]
             kept = [kept for kept in self._variables.values() if not kept.variable.run_id and alone(kept)]
             for held in runs:
                 self._delete(held)
             self._drop(kept)
-            return len(runs) + len(kept)
+            return len(runs) + len(kept) + of_library()
 
-        return _done(forget)
+        return done(forget)
 
     def _delete(self, held: _Held, *, tell: bool = True) -> None:
         self._drop(self._of_run(held.run.id), tell=tell)
@@ -605,15 +643,6 @@ class MemoryRuns:
             del self._log[:_CHANGES_KEPT]
 
 
-def _done(write: Callable[[], T]) -> Future[T]:
-    future: Future[T] = Future()
-    try:
-        future.set_result(write())
-    except Exception as error:
-        future.set_exception(error)
-    return future
-
-
 def _as_run(asked: NewRun) -> Run:
     return Run(
         asked.id,
@@ -638,6 +667,8 @@ def _as_run(asked: NewRun) -> Run:
         failure=None,
         critical_path=(),
         round_trips_saved=0,
+        workflow=asked.workflow,
+        version=asked.version,
     )
 
 
@@ -672,4 +703,6 @@ def _as_summary(held: _Held) -> RunSummary:
         sum(each.cached_tokens for each in progress),
         sum(each.completion_tokens for each in progress),
         sum(each.cost_usd for each in progress),
+        sum(each.warmed_tokens for each in progress),
+        sum(each.warmed_cost_usd for each in progress),
     )

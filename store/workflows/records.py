@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 RunState = Literal["running", "done", "failed", "cancelled"]
-StepState = Literal["waiting", "queued", "running", "done", "failed", "cancelled"]
-VariableState = Literal["pending", "streaming", "ready", "failed", "cancelled"]
-ENDED: frozenset[str] = frozenset(("ready", "failed", "cancelled"))
+StepState = Literal["waiting", "queued", "running", "done", "failed", "cancelled", "skipped", "unknown"]
+"""unknown: a step with side effects was cut off while it was asked: it waits for a `Resolution`."""
+VariableState = Literal["pending", "streaming", "ready", "failed", "cancelled", "skipped"]
+ENDED: frozenset[str] = frozenset(("ready", "failed", "cancelled", "skipped"))
 """States of a variable that no write changes any more."""
 Value = str | tuple[str, ...]
 """A text, or a list of texts."""
@@ -58,7 +59,7 @@ class Limits:
     max_runs: int | None = None
     """Live runs."""
     max_total_bytes: int | None = None
-    """Of values and of the bodies of steps, in UTF-8."""
+    """Of values, of the bodies of steps, of definitions and of the texts of collections, in UTF-8; vectors count, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +117,10 @@ class NewRun:
     """Of the tenant; empty for none. Held as long as the run's row."""
     idempotency_hash: bytes = b""
     """Of the request: tells a repeat from another request under the same key."""
+    workflow: str = ""
+    """The name of the workflow it is a run of; empty for steps that came one by one, or as a graph."""
+    version: str = ""
+    """Of that workflow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +139,14 @@ class NewStep:
     """Output name to variable id."""
     contributor: str = ""
     """Who asked for it, where that is another than the run's: the whole run is forgotten with them."""
+    primitive: str = "chat"
+    """embed, ingest, search, rerank, tool, gather...: what kind of work it is."""
+    component: str = ""
+    """Who does it, where that is no engine and not the gateway itself."""
+    effects: bool = False
+    """It is asked once, and its row is there before."""
+    waits: tuple[str, ...] = ()
+    """Variables that it waits for without reading them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +176,24 @@ class StepProgress:
     cached_tokens: int = 0
     completion_tokens: int = 0
     cost_usd: float = 0.0
+    items: int = 0
+    """How many texts, queries or pairs it works on; 0 where it works on one thing."""
+    batch: str = ""
+    """Unique among all processes: steps of any run that went to their component in one call. Of several, the last."""
+    warmed_tokens: int = 0
+    """Of its prompt, computed before the rest was known. What of them was used is in `cached_tokens`."""
+    warmed_cost_usd: float = 0.0
+    """What that cost; not in `cost_usd`."""
     failure: Failure | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """What somebody decided about a step whose outcome is unknown."""
+
+    how: Literal["retry", "skip", "value"]
+    value: Value | None = None
+    """Taken for the step's answer where `how` is value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +204,8 @@ class Step:
     position: int
     plan: NewStep
     progress: StepProgress
+    resolution: Resolution | None = None
+    """Decided, and not acted on yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,6 +281,8 @@ class RunChange:
     """Variables of which the first text came."""
     variables: Sequence[VariableEnd] = ()
     end: RunEnd | None = None
+    reads: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """All that a step reads, by step, where it has learned of more: template name to variable id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,6 +314,19 @@ class Run:
     failure: Failure | None
     critical_path: tuple[str, ...]
     round_trips_saved: int
+    workflow: str = ""
+    version: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Sharer:
+    """A step that went to its component in one call with others."""
+
+    batch: str
+    tenant: str
+    run_id: str
+    step: str
+    items: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,6 +349,8 @@ class RunSummary:
     cached_tokens: int
     completion_tokens: int
     cost_usd: float
+    warmed_tokens: int = 0
+    warmed_cost_usd: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,9 +370,9 @@ class TenantUse:
     total_bytes: int
 
 
-ChangeKind = Literal["variable", "run", "steps", "get", "cancel"]
+ChangeKind = Literal["variable", "run", "steps", "get", "cancel", "resolve"]
 """variable: it ended, its text grew, or it is gone. run: it began, ended or has another owner. steps: it was extended.
-get: somebody waits for a variable. cancel: a run is to stop, or is forgotten."""
+get: somebody waits for a variable. cancel: a run is to stop, or is forgotten. resolve: a step has a `Resolution`."""
 
 
 @dataclass(frozen=True, slots=True)

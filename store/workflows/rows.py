@@ -16,6 +16,7 @@ from store.workflows.records import (
     ChangeKind,
     Failure,
     NewStep,
+    Resolution,
     Run,
     RunBudget,
     Step,
@@ -27,17 +28,19 @@ from store.workflows.values import as_value, without_texts
 RUN = (
     "SELECT r.id, r.tenant, r.key_id, r.contributor, r.app, r.state, r.owner, r.lease_until_s, r.no_store, r.background,"
     " r.gets, r.budget_usd, r.budget_tokens, r.budget_s, r.keep_values_s, r.cancel_asked, r.adoptions, r.created_at_s,"
-    " r.ended_at_s, r.expires_at_s, r.failure, r.critical_path, r.round_trips_saved,"
+    " r.ended_at_s, r.expires_at_s, r.failure, r.critical_path, r.round_trips_saved, r.workflow, r.version,"
     " (SELECT t.text FROM workflow_texts t WHERE t.run_id = r.id AND t.step = '') FROM workflow_runs r"
 )
 PROGRESS = (
     "state, attempts, rank, task_group, depth, engine, replica, request_id, ready_at_s, queued_at_s, started_at_s,"
-    " first_at_s, ended_at_s, prompt_tokens, cached_tokens, completion_tokens, cost_usd, failure"
+    " first_at_s, ended_at_s, prompt_tokens, cached_tokens, completion_tokens, cost_usd, items, batch, warmed_tokens,"
+    " warmed_cost_usd, failure"
 )
 """The columns of a step's progress, in the order of StepProgress."""
 _plain_progress = attrgetter(*(field.name for field in fields(StepProgress) if field.name != "failure"))
 STEP = (
-    f"SELECT s.run_id, s.position, s.step, s.name, s.model, t.text, s.reads, s.writes, {PROGRESS}"  # noqa: S608 - constants
+    f"SELECT s.run_id, s.position, s.step, s.name, s.model, t.text, s.reads, s.writes, s.primitive,"  # noqa: S608 - constants
+    f" s.component, s.effects, s.waits, s.resolution, {PROGRESS}"
     " FROM workflow_steps s LEFT JOIN workflow_texts t ON t.run_id = s.run_id AND t.step = s.step"
 )
 VARIABLE = (
@@ -54,23 +57,34 @@ HELD = (
 def as_run(row: Sequence[Any]) -> Run:
     """A row of `RUN`."""
     *asked, no_store, background, gets, usd, tokens, seconds, keep_s, cancel_asked, adoptions = row[:17]
-    created_at_s, ended_at_s, expires_at_s, failure, critical_path, saved, context = row[17:]
+    created_at_s, ended_at_s, expires_at_s, failure, critical_path, saved, workflow, version, context = row[
+        17:
+    ]
     columns: list[Any] = [
         *asked,
         *(bool(no_store), bool(background), json.loads(gets), RunBudget(usd, tokens, seconds), keep_s),
         *(json.loads(context) if context else {}, bool(cancel_asked), adoptions),
         *(created_at_s, ended_at_s, expires_at_s, as_failure(failure)),
-        *(tuple(json.loads(critical_path)), saved),
+        *(tuple(json.loads(critical_path)), saved, workflow, version),
     ]
     return Run(*columns)
 
 
 def as_step(row: Sequence[Any]) -> Step:
     """A row of `STEP`."""
-    run_id, position, step, name, model, text, reads, writes, *progress, failure = row
-    plan = NewStep(step, name, model, text or b"", json.loads(reads), json.loads(writes))
+    run_id, position, step, name, model, text, reads, writes, primitive, component, effects, waits, *rest = (
+        row
+    )
+    resolution, *progress, failure = rest
+    plan = NewStep(
+        *(step, name, model, text or b"", json.loads(reads), json.loads(writes)),
+        primitive=primitive,
+        component=component,
+        effects=bool(effects),
+        waits=tuple(json.loads(waits)),
+    )
     columns: list[Any] = [*progress, as_failure(failure)]
-    return Step(run_id, position, plan, StepProgress(*columns))
+    return Step(run_id, position, plan, StepProgress(*columns), as_resolution(resolution))
 
 
 def as_variable(row: Sequence[Any]) -> Variable:
@@ -103,6 +117,19 @@ def as_failure(text: str | None) -> Failure | None:
     return Failure(
         told["code"], told.get("message", ""), told["status"], tuple(told["chain"]), told.get("body")
     )
+
+
+def resolution_json(resolution: Resolution) -> str:
+    """A resolution as JSON."""
+    return json.dumps(asdict(resolution))
+
+
+def as_resolution(text: str | None) -> Resolution | None:
+    """What `resolution_json` was given."""
+    if text is None:
+        return None
+    told = json.loads(text)
+    return Resolution(told["how"], tuple(told["value"]) if isinstance(told["value"], list) else told["value"])
 
 
 def as_change(row: Sequence[Any]) -> Change:

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from typing import Protocol
 
+from store.workflows.library import Library
 from store.workflows.records import (
     Begun,
     Changes,
@@ -18,9 +19,11 @@ from store.workflows.records import (
     NewRun,
     NewStep,
     NewVariable,
+    Resolution,
     RunChange,
     RunState,
     RunSummary,
+    Sharer,
     TenantUse,
     Variable,
     WholeRun,
@@ -31,6 +34,9 @@ NO_LIMITS = Limits()
 
 class RunStore(Protocol):
     """Runs, steps, variables, leases, and a log by which processes notice what others did."""
+
+    library: Library
+    """Tenants' own workflows and collections. Whoever is forgotten here is forgotten there."""
 
     # ---- a run's life
 
@@ -92,6 +98,16 @@ class RunStore(Protocol):
 
     def request_cancel(self, tenant: str, run_id: str, *, now_s: float) -> Future[bool]:
         """Have a live run's owner cancel it (change `cancel`, Run.cancel_asked); False where the tenant has none such."""
+        ...
+
+    def resolve(
+        self, tenant: str, run_id: str, step: str, resolution: Resolution, *, now_s: float
+    ) -> Future[bool]:
+        """Have a live run's owner go on with a step that is `unknown` (change `resolve`, Step.resolution).
+
+        Gone once the step is in another state. False where the tenant has no such step, and for a value of a run that is
+        not stored.
+        """
         ...
 
     # ---- variables
@@ -160,11 +176,16 @@ class RunStore(Protocol):
         *,
         tenant: str | None = None,
         app: str | None = None,
+        workflow: str | None = None,
         states: Sequence[RunState] = (),
         before: tuple[float, str] | None = None,
         limit: int = 50,
     ) -> list[RunSummary]:
         """The latest runs, newest first; `before`: (created_at_s, id) of the last one of the page before."""
+        ...
+
+    def sharers(self, batches: Sequence[str]) -> list[Sharer]:
+        """The steps of any tenant's runs that went in these batches: for people who may see them all."""
         ...
 
     def counts(self, *, since_s: float = 0.0, tenant: str | None = None) -> Mapping[RunState, int]:
@@ -186,7 +207,10 @@ class RunStore(Protocol):
         ...
 
     def forget_tenant(self, tenant: str) -> Future[int]:
-        """Cancel and delete everything of a tenant; gives how many runs and variables set by themselves."""
+        """Cancel and delete everything of a tenant.
+
+        Gives how many runs, variables set by themselves, versions of workflows and texts of collections.
+        """
         ...
 
     def forget_contributor(self, tenant: str, contributor: str) -> Future[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
@@ -9,7 +10,8 @@ from functools import partial
 from typing import get_args
 
 from store.sqlite.database import Database
-from store.workflows import beginning, going, going_on
+from store.workflows import beginning, going, going_on, kept_library
+from store.workflows.library import Library
 from store.workflows.records import (
     Begun,
     Changes,
@@ -17,9 +19,11 @@ from store.workflows.records import (
     NewRun,
     NewStep,
     NewVariable,
+    Resolution,
     RunChange,
     RunState,
     RunSummary,
+    Sharer,
     TenantUse,
     Variable,
     WholeRun,
@@ -34,6 +38,7 @@ class WorkflowRuns:
 
     def __init__(self, db: Database) -> None:
         self._db = db
+        self.library: Library = kept_library.KeptLibrary(db)
 
     # ---- a run's life
 
@@ -100,6 +105,14 @@ class WorkflowRuns:
     def request_cancel(self, tenant: str, run_id: str, *, now_s: float) -> Future[bool]:
         """Have a live run's owner cancel it."""
         return self._db.write(lambda connection: going_on.request_cancel(connection, tenant, run_id, now_s))
+
+    def resolve(
+        self, tenant: str, run_id: str, step: str, resolution: Resolution, *, now_s: float
+    ) -> Future[bool]:
+        """Have a live run's owner go on with a step that is `unknown`."""
+        return self._db.write(
+            lambda connection: going_on.resolve(connection, tenant, run_id, step, resolution, now_s)
+        )
 
     # ---- variables
 
@@ -205,6 +218,7 @@ class WorkflowRuns:
         *,
         tenant: str | None = None,
         app: str | None = None,
+        workflow: str | None = None,
         states: Sequence[RunState] = (),
         before: tuple[float, str] | None = None,
         limit: int = 50,
@@ -213,6 +227,7 @@ class WorkflowRuns:
         conditions = {
             "r.tenant = :tenant": tenant is not None,
             "r.app = :app AND r.app <> ''": app is not None,
+            "r.workflow = :workflow AND r.workflow <> ''": workflow is not None,
             "r.state = :state": len(states) == 1,
             "r.state IN (SELECT value FROM json_each(:states))": len(states) > 1,
             "(r.created_at_s, r.id) < (:before_s, :before_id)": before is not None,
@@ -224,6 +239,7 @@ class WorkflowRuns:
             {
                 "tenant": tenant,
                 "app": app,
+                "workflow": workflow,
                 "state": states[0] if states else None,
                 "states": ids_json(states),
                 "before_s": before[0] if before else None,
@@ -233,7 +249,8 @@ class WorkflowRuns:
         ).fetchall()
         sums = read.execute(
             "SELECT run_id, state, count(*), sum(prompt_tokens), sum(cached_tokens), sum(completion_tokens),"
-            " sum(cost_usd) FROM workflow_steps WHERE run_id IN (SELECT value FROM json_each(?))"
+            " sum(cost_usd), sum(warmed_tokens), sum(warmed_cost_usd) FROM workflow_steps"
+            " WHERE run_id IN (SELECT value FROM json_each(?))"
             " GROUP BY run_id, state",
             (ids_json(row[0] for row in rows),),
         ).fetchall()
@@ -241,11 +258,21 @@ class WorkflowRuns:
             RunSummary(
                 as_run(row),
                 {state: count for _, state, count, *_ in own},
-                *(sum(each[place] for each in own) for place in (3, 4, 5, 6)),
+                *(sum(each[place] for each in own) for place in range(3, 9)),
             )
             for row in rows
             for own in [[each for each in sums if each[0] == row[0]]]
         ]
+
+    def sharers(self, batches: Sequence[str]) -> list[Sharer]:
+        """The steps of any tenant's runs that went in these batches."""
+        rows = self._db.read().execute(
+            "SELECT s.batch, r.tenant, s.run_id, s.step, s.items FROM workflow_steps s"
+            " JOIN workflow_runs r ON r.id = s.run_id WHERE s.batch <> ''"
+            " AND s.batch IN (SELECT value FROM json_each(?)) ORDER BY s.batch, s.run_id, s.position",
+            (ids_json(batches),),
+        )
+        return [Sharer(*row) for row in rows.fetchall()]
 
     def counts(self, *, since_s: float = 0.0, tenant: str | None = None) -> Mapping[RunState, int]:
         """How many runs that began since then are in which state."""
@@ -277,7 +304,7 @@ class WorkflowRuns:
 
     def forget_tenant(self, tenant: str) -> Future[int]:
         """Cancel and delete everything of a tenant."""
-        return self._forget("tenant = ?", (tenant,), time.time())
+        return self._forget("tenant = ?", (tenant,), time.time(), library=True)
 
     def forget_contributor(self, tenant: str, contributor: str) -> Future[int]:
         """Cancel and delete every run with a step of one contributor, and what they set."""
@@ -288,6 +315,7 @@ class WorkflowRuns:
             (tenant, contributor),
             time.time(),
             runs="id IN (SELECT run_id FROM workflow_contributors WHERE tenant = ?1 AND contributor = ?2)",
+            library=True,
         )
 
     def expire(self, now_s: float, limit: int = 500) -> Future[int]:
@@ -299,12 +327,19 @@ class WorkflowRuns:
         return self._db.write(lambda connection: going.trim(connection, before_s, limit))
 
     def _forget(
-        self, which: str, values: tuple[str, ...], now_s: float, *, runs: str | None = None
+        self,
+        which: str,
+        values: tuple[str, ...],
+        now_s: float,
+        *,
+        runs: str | None = None,
+        library: bool = False,
     ) -> Future[int]:
-        return self._db.write(
-            lambda connection: going.forget(connection, runs or which, which, values, now_s),
-            after=self._scrub,
-        )
+        def forget(connection: sqlite3.Connection) -> int:
+            of_library = kept_library.forget(connection, *values) if library else 0
+            return of_library + going.forget(connection, runs or which, which, values, now_s)
+
+        return self._db.write(forget, after=self._scrub)
 
     def _scrub(self, deleted: int) -> None:
         if deleted:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 
-from store.workflows.records import Failure, NewRun, NewStep, NewVariable, Value
+from store.workflows.records import Failure, Limits, NewRun, NewStep, NewVariable, TooManyBytes, Value
 
 _UNPAIRED = "surrogatepass"
 """JSON may hold half a surrogate pair, which UTF-8 has no bytes for."""
@@ -35,6 +35,12 @@ def context_of(run: NewRun) -> bytes:
 def added_bytes(steps: Sequence[NewStep], variables: Sequence[NewVariable]) -> int:
     """What steps and variables that are about to be added count with."""
     return sum(len(step.body) for step in steps) + sum(size_of(variable.value) for variable in variables)
+
+
+def hold_room(total: int, added: int, limits: Limits) -> None:
+    """Raise TooManyBytes where a tenant would have more than it may."""
+    if limits.max_total_bytes is not None and added and total + added > limits.max_total_bytes:
+        raise TooManyBytes(f"values, requests and texts of a tenant may take {limits.max_total_bytes} bytes")
 
 
 def without_texts(failure: Failure | None) -> Failure | None:

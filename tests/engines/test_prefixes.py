@@ -74,7 +74,14 @@ def test_short_prefixes_are_left_out_and_points_are_few() -> None:
 
 def test_boundaries_that_are_none_do_no_harm() -> None:
     plain = prefixes_of(chat(("user", BOOK)))
-    assert prefixes_of(chat(("user", BOOK)), [(0, 0), (0, len(BOOK)), (0, 10**6), (7, 3), (0, -4)]) == plain
+    assert prefixes_of(chat(("user", BOOK)), [(0, 0), (0, len(BOOK) + 1), (7, 3), (0, -4)]) == plain
+
+
+def test_a_prompt_that_is_cut_at_a_boundary_is_the_prefix_of_the_whole() -> None:
+    cut = prefixes_of(chat(("system", LONG), ("user", BOOK)), [(1, len(BOOK))])
+    whole = prefixes_of(chat(("system", LONG), ("user", f"{BOOK}And then?")), [(1, len(BOOK))])
+    assert shared(cut, whole) == whole[1].tokens == cut[-1].tokens
+    assert shared(prefixes_of(chat(("system", LONG), ("user", BOOK))), whole) == whole[0].tokens
 
 
 def test_a_full_table_forgets_what_was_used_least_recently() -> None:

@@ -12,7 +12,18 @@ from tests.workflows.bodies import LIMITS, call, step
 from workflows.criteria import Criteria
 from workflows.errors import WorkflowError
 from workflows.names import new_id
-from workflows.submitted import Budget, Limits, Output, Ref, read_run, read_step, read_submitted
+from workflows.submitted import (
+    Budget,
+    Limits,
+    Output,
+    Ref,
+    read_resolution,
+    read_run,
+    read_step,
+    read_submitted,
+    read_workflow_call,
+    read_workflow_run,
+)
 from workflows.transform import Transform
 
 ID = new_id("var")
@@ -152,7 +163,7 @@ def test_names_of_the_app_are_told() -> None:
     ("body", "param", "code"),
     [
         ([], None, "invalid_workflow"),
-        ({"workflow": "w"}, "workflow", "invalid_workflow"),
+        ({"workflow": "w"}, "workflow", "unknown_field"),
         ({"step": []}, "step", "unknown_field"),
         ({"steps": []}, "steps", "invalid_workflow"),
         ({"steps": [step("x", "a")] * 1001}, "steps", "too_many_steps"),
@@ -237,3 +248,79 @@ def test_any_json_is_read_or_refused_in_our_words(body: Any) -> None:
             read_run(each, LIMITS)
         except WorkflowError as error:
             assert error.message and error.status in (400, 413)
+
+
+# ---- calls of declared workflows
+
+
+def called(**more: object) -> dict[str, object]:
+    return {"model": "doc-qa", "messages": [{"role": "user", "content": "What?"}], **more}
+
+
+def test_a_call_of_a_workflow_hands_on_how_its_answer_is_to_be() -> None:
+    asked = read_workflow_call(
+        called(temperature=0, stop=["x"], seed=None, stream=True, user="u", understudy={"inputs": {"a": ["b"]}})
+    )
+    assert asked.name == "doc-qa" and asked.stream
+    assert asked.inputs == {"a": ["b"]} and asked.sampling == {"temperature": 0, "stop": ["x"]}
+    assert read_workflow_call(called(tools=[], n=1)).inputs is None
+
+
+@pytest.mark.parametrize(
+    ("more", "param", "code"),
+    [
+        ({"tools": [{"type": "function"}]}, "tools", "unsupported_field"),
+        ({"functions": [{}]}, "functions", "unsupported_field"),
+        ({"n": 2}, "n", "unsupported_field"),
+        ({"logprobs": True}, "logprobs", "unsupported_field"),
+        ({"understudy": {"app": "a"}}, "understudy.app", "unknown_field"),
+        ({"understudy": []}, "understudy", "invalid_workflow"),
+        ({"stream": 1}, "stream", "invalid_workflow"),
+    ],
+)
+def test_what_a_workflow_does_not_take(more: dict[str, object], param: str, code: str) -> None:
+    with pytest.raises(WorkflowError) as refused:
+        read_workflow_call(called(**more))
+    assert (refused.value.param, refused.value.code, refused.value.status) == (param, code, 400)
+
+
+def test_a_run_of_a_workflow() -> None:
+    asked = read_workflow_run({"workflow": "w", "inputs": {"q": 1}, "background": True, "budget": {"usd": 2}})
+    assert (asked.name, asked.inputs, asked.background, asked.stream) == ("w", {"q": 1}, True, False)
+    assert asked.budget == Budget(usd=2)
+    for body, param in (({"workflow": 1}, "workflow"), ({"workflow": "w", "steps": []}, "steps")):
+        with pytest.raises(WorkflowError) as refused:
+            read_workflow_run(body)
+        assert refused.value.param == param
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        ({"action": "retry"}, ("retry", None)),
+        ({"action": "skip"}, ("skip", None)),
+        ({"value": "sent"}, ("value", "sent")),
+        ({"value": ["a", "b"]}, ("value", ["a", "b"])),
+    ],
+)
+def test_what_becomes_of_a_step_that_nobody_knows_of(body: object, found: tuple[str, object]) -> None:
+    assert read_resolution(body, 100) == found
+
+
+@pytest.mark.parametrize(
+    ("body", "param", "status"),
+    [
+        ([], None, 400),
+        ({}, "action", 400),
+        ({"action": "again"}, "action", 400),
+        ({"action": "retry", "value": "x"}, "action", 400),
+        ({"value": 1}, "value", 400),
+        ({"value": ["a", 1]}, "value", 400),
+        ({"value": "x" * 101}, "value", 413),
+        ({"what": 1}, "what", 400),
+    ],
+)
+def test_resolutions_that_are_none(body: object, param: str | None, status: int) -> None:
+    with pytest.raises(WorkflowError) as refused:
+        read_resolution(body, 100)
+    assert (refused.value.param, refused.value.status) == (param, status)

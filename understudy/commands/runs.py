@@ -1,4 +1,4 @@
-"""`understudy runs list|show|cancel`: applications' runs, in a person's hands. Shows no text of any step or value."""
+"""`understudy runs`: applications' runs, in a person's hands. Shows no text of any step or value."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NoReturn, get_args
+from typing import Any, Literal, NoReturn, get_args
 
 import click
 import orjson
 
-from store.workflows.records import Failure, RunState, RunSummary, Step, Variable, WholeRun
+from store.workflows.records import Failure, Resolution, RunState, RunSummary, Step, Variable, WholeRun
 from understudy.commands.data_folder import data_option, store_in
 from understudy.commands.giving_up import give_up
 from understudy.commands.tenant_option import tenant_named, tenant_option
@@ -20,27 +20,37 @@ from understudy.commands.tenant_option import tenant_named, tenant_option
 _WAIT_S = 30.0
 _JSON = click.option("--json", "as_json", is_flag=True, help="For machines.")
 _STATES: tuple[RunState, ...] = get_args(RunState)
+_HOW = ("retry", "skip", "value")
 
 
 @click.group()
 def runs() -> None:
-    """List, show and cancel runs of applications."""
+    """List, show and cancel runs of applications, and decide about steps whose outcome is unknown."""
 
 
 @runs.command("list")
 @data_option()
 @tenant_option("Whose; without it everybody's.")
 @click.option("--app", help="Of this application only.")
+@click.option("--workflow", help="Of this workflow only.")
 @click.option("--state", type=click.Choice(_STATES), help="In this state only.")
 @click.option("--limit", default=20, show_default=True, type=click.IntRange(1, 1000), help="How many.")
 @_JSON
 def list_(
-    data: Path, tenant: str | None, app: str | None, state: RunState | None, limit: int, as_json: bool
+    data: Path,
+    tenant: str | None,
+    app: str | None,
+    workflow: str | None,
+    state: RunState | None,
+    limit: int,
+    as_json: bool,
 ) -> None:
     """List the latest runs: how far each is, its tokens, what it cost and how long it took."""
     with store_in(data) as store:
         of = None if tenant is None else tenant_named(store.keys, tenant)
-        found = store.runs.runs(tenant=of, app=app, states=(state,) if state else (), limit=limit)
+        found = store.runs.runs(
+            tenant=of, app=app, workflow=workflow, states=(state,) if state else (), limit=limit
+        )
         names = {key.tenant: key.tenant_name for key in store.keys.list()}
     if as_json:
         _print_json([_summary(each, names) for each in found])
@@ -83,6 +93,34 @@ def cancel(run_id: str, data: Path) -> None:
     click.echo(f"asked to cancel {run_id}")
 
 
+@runs.command()
+@click.argument("run_id", metavar="RUN")
+@click.argument("step")
+@click.argument("how", type=click.Choice(_HOW))
+@click.option("--value", help="What the step is taken to have answered.")
+@data_option()
+def resolve(
+    run_id: str, step: str, how: Literal["retry", "skip", "value"], value: str | None, data: Path
+) -> None:
+    """Decide about a step with side effects that was cut off while it was asked: look first whether it took effect.
+
+    retry asks once more, skip goes on without it, value takes what --value says for its answer.
+    """
+    if (value is not None) != (how == "value"):
+        raise click.UsageError("--value goes with value, and value with --value")
+    with store_in(data) as store:
+        whole = store.runs.run(run_id)
+        if whole is None:
+            _no_such(run_id)
+        told = store.runs.resolve(
+            whole.run.tenant, run_id, step, Resolution(how, value), now_s=time.time()
+        ).result(_WAIT_S)
+    if not told:
+        unknown = [each.plan.id for each in whole.steps if each.progress.state == "unknown"]
+        give_up(f"step {step!r} does not wait for this; those that do: {', '.join(unknown) or 'none'}", 1)
+    click.echo(f"told {run_id} to go on with {step}: {how}")
+
+
 def _no_such(run_id: str) -> NoReturn:
     give_up(f"there is no run {run_id!r}; `understudy runs list` shows the latest", 1)
 
@@ -98,12 +136,16 @@ def _summary(each: RunSummary, names: dict[str, str]) -> dict[str, Any]:
         "tenant": run.tenant,
         "tenant_name": names.get(run.tenant, run.tenant),
         "app": run.app,
+        "workflow": run.workflow,
+        "version": run.version,
         "state": run.state,
         "steps": dict(each.steps),
         "prompt_tokens": each.prompt_tokens,
         "cached_tokens": each.cached_tokens,
         "completion_tokens": each.completion_tokens,
         "cost_usd": each.cost_usd,
+        "warmed_tokens": each.warmed_tokens,
+        "warmed_cost_usd": each.warmed_cost_usd,
         "created_at": _time(run.created_at_s),
         "took_s": None if run.ended_at_s is None else run.ended_at_s - run.created_at_s,
         "failure": _failure(run.failure),
@@ -115,10 +157,12 @@ def _line(told: dict[str, Any]) -> str:
     took = "" if told["took_s"] is None else f"  took {told['took_s']:.1f} s"
     tokens = told["prompt_tokens"] + told["completion_tokens"]
     why = f"  {told['failure']['code']}" if told["failure"] else ""
+    unknown = f"  {steps['unknown']} unknown" if steps.get("unknown") else ""
+    of = f"workflow {told['workflow']}" if told["workflow"] else f"app {told['app'] or '-'}"
     return (
         f"{told['run']}  {told['state']:9}  {steps.get('done', 0)}/{sum(steps.values())} steps"
         f"  {tokens} tokens  ${told['cost_usd']:.4f}  {told['created_at']}{took}"
-        f"  app {told['app'] or '-'}  tenant {told['tenant_name']}{why}"
+        f"  {of}  tenant {told['tenant_name']}{unknown}{why}"
     )
 
 
@@ -131,6 +175,8 @@ def _told(whole: WholeRun, names: dict[str, str]) -> dict[str, Any]:
         "tenant_name": names.get(run.tenant, run.tenant),
         "key": run.key_id,
         "app": run.app,
+        "workflow": run.workflow,
+        "version": run.version,
         "state": run.state,
         "failure": _failure(run.failure),
         "background": run.background,
@@ -156,7 +202,10 @@ def _step(step: Step) -> dict[str, Any]:
     return {
         "step": step.plan.id,
         "name": step.plan.name,
+        "primitive": step.plan.primitive,
         "model": step.plan.model,
+        "component": step.plan.component,
+        "effects": step.plan.effects,
         "reads": dict(step.plan.reads),
         "writes": dict(step.plan.writes),
         **fields,
@@ -186,7 +235,8 @@ def _failure(failure: Failure | None) -> dict[str, Any] | None:
 
 def _lines(whole: WholeRun, names: dict[str, str]) -> Iterable[str]:
     told = _told(whole, names)
-    yield f"{told['run']}  ({told['state']}; app {told['app'] or '-'}, tenant {told['tenant_name']})"
+    of = f"workflow {told['workflow']}" if told["workflow"] else f"app {told['app'] or '-'}"
+    yield f"{told['run']}  ({told['state']}; {of}, tenant {told['tenant_name']})"
     yield f"  began       {told['created_at']}, ended {told['ended_at'] or 'not yet'}"
     yield f"  cost        ${told['cost_usd']:.4f}"
     if told["adoptions"]:
@@ -197,18 +247,25 @@ def _lines(whole: WholeRun, names: dict[str, str]) -> Iterable[str]:
         yield f"  critical    {' > '.join(told['critical_path'])}; {told['round_trips_saved']} round trips saved"
     for step in told["steps"]:
         yield f"  {_step_line(step)}"
+    for step in told["steps"]:
+        if step["state"] == "unknown":
+            yield f"  waits       for `understudy runs resolve {told['run']} {step['step']} retry|skip|value`"
 
 
 def _step_line(step: dict[str, Any]) -> str:
-    where = "/".join(part for part in (step["engine"], step["replica"]) if part) or "-"
+    where = "/".join(part for part in (step["component"], step["engine"], step["replica"]) if part) or "-"
     begun = step["ready_at_s"] if step["queued_at_s"] is None else step["queued_at_s"]
     took = "" if None in (begun, step["ended_at_s"]) else f"  {step['ended_at_s'] - begun:.2f} s"
-    tokens = f"{step['prompt_tokens']}+{step['completion_tokens']} tokens, {step['cached_tokens']} cached"
+    said = [f"{step['prompt_tokens']}+{step['completion_tokens']} tokens, {step['cached_tokens']} cached"]
+    if step["primitive"] != "chat":
+        said = [step["primitive"], *([f"{step['items']} items"] if step["items"] else [])]
+    if step["warmed_tokens"]:
+        said.append(f"{step['warmed_tokens']} computed early")
     again = f"  {step['attempts']} attempts" if step["attempts"] > 1 else ""
     why = f"  {_why(step['failure'])}" if step["failure"] else ""
     return (
         f"{step['step']:8} {step['name']:20} {step['state']:9} {step['rank'] or '-':10} {where}{took}"
-        f"  {tokens}  ${step['cost_usd']:.4f}{again}{why}"
+        f"  {', '.join(said)}  ${step['cost_usd']:.4f}{again}{why}"
     )
 
 

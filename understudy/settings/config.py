@@ -11,8 +11,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from engines.components.component import ABILITIES
 from understudy.settings.admin import AdminSettings
 from understudy.settings.client_key import check_client_key
+from understudy.settings.components import AnyComponent
 from understudy.settings.engines import (
     HealthSettings,
     OpenAIEngine,
@@ -29,6 +31,8 @@ from understudy.settings.reach import replay_out_of_reach
 from understudy.settings.replay import ReplaySettings
 from understudy.settings.upstream import Upstream
 from understudy.settings.workflows import WorkflowsSettings
+from workflows.declared import DefinitionError, World, read_definition
+from workflows.definition import Definition
 
 
 class ListenAdvanced(Settings):
@@ -116,8 +120,12 @@ class Config(Settings):
     sharing: SharingSettings = Field(
         SharingSettings(), description="Examples that one tenant may read of another; nothing by default."
     )
+    components: dict[str, AnyComponent] = Field(
+        {}, description="Embedders, rerankers, searches and tools by name: what workflows ask beside models."
+    )
     workflows: WorkflowsSettings = Field(
-        WorkflowsSettings(), description="Runs: applications whose calls feed each other."
+        WorkflowsSettings(),
+        description="Runs: applications whose calls feed each other, and workflows that clients call as models.",
     )
     learning: LearningSettings = Field(LearningSettings(), description="Training from outcomes.")
     judging: JudgingSettings | None = Field(
@@ -181,6 +189,7 @@ class Config(Settings):
             raise ValueError(f"judging.engine is {self.judging.engine!r}; known engines: {known}")
         self._replay_has_what_it_needs(known)
         self._tasks_can_work()
+        self._workflows_can_work()
         check_workers(self.listen.workers, self.engines)
         check_client_key(self.engines, self.upstream)
         check_ports(self)
@@ -192,6 +201,47 @@ class Config(Settings):
         if self.upstream is None and not self.models:
             raise ValueError("nowhere to send requests: set `upstream.base_url`, or `engines` and `models`")
         return self
+
+    def definitions(self) -> dict[str, Definition]:
+        """The configured workflows. Raises DefinitionError; not for a Config that was validated."""
+        world = self.world()
+        return {name: read_definition(name, each, world) for name, each in self.workflows.definitions.items()}
+
+    def world(self) -> World:
+        """What a workflow of this configuration may refer to."""
+        settings = self.workflows
+        names = frozenset(settings.definitions)
+        anywhere = self.upstream is not None
+        return World(
+            {name: frozenset(ABILITIES[each.kind]) for name, each in self.components.items()},
+            is_model=lambda name: name in self.models or (anywhere and name not in names),
+            taken=lambda name: name in self.models,
+            max_steps=settings.max_steps,
+            max_depth=settings.max_depth,
+            max_items=settings.max_items,
+            passes=frozenset(settings.passes),
+        )
+
+    def _workflows_can_work(self) -> None:
+        """Every workflow's faults, all at once."""
+        if self.workflows.definitions and self.memory is None:
+            raise ValueError(
+                "workflows has workflows, but nothing keeps their runs: set `memory`, with data_dir null to forget them at "
+                "the end"
+            )
+        if "local" in self.components and self.components["local"].kind != "local":
+            raise ValueError(
+                "components.local has the name of the house's own embedder and reranker: call it something else"
+            )
+        world = self.world()
+        told = []
+        for name, value in self.workflows.definitions.items():
+            try:
+                read_definition(name, value, world)
+            except DefinitionError as error:
+                told.append(error.message)
+        if told:
+            raise ValueError("\n".join(told))
 
     def _tasks_can_work(self) -> None:
         for name, model in self.models.items():

@@ -330,8 +330,9 @@ class SimulatedEngineSettings(EngineSettings):
     """An engine of the simulated world: for the demo, tests and load. It says so in every reply."""
 
     kind: Literal["simulated"]
-    role: Literal["lead", "understudy", "judge", "generator"] = Field(
-        description="lead knows every fact, understudy a quarter; judge compares answers, generator varies requests."
+    role: Literal["lead", "understudy", "judge", "generator", "reader"] = Field(
+        description="lead knows every fact, understudy a quarter; judge compares answers, generator varies requests; reader "
+        "quotes the sentence of its prompt that fits the question best."
     )
     seed: int = Field(7, description="Seed of the world.")
     facts: int = Field(3000, ge=10, description="Facts in the world.")

@@ -1,7 +1,7 @@
 """Writes `config.example.yaml`: `python -m understudy.settings.example`.
 
-It shows the settings an operator meets. Those under `advanced`, `health` and `workflows`, and the simulated engines, are in
-docs/reference/settings.md.
+It shows the settings an operator meets. Those under `advanced` and `health`, what bounds workflows, and the simulated
+engines, are in docs/reference/settings.md.
 """
 
 from __future__ import annotations
@@ -33,8 +33,25 @@ _GROUPS: dict[str, tuple[type[BaseModel], Mapping[str, Any]]] = {
     "judging": (JudgingSettings, {"engine": "large"}),
 }
 """Groups that are off by default, or need a value, and what the example says in them."""
-_LEFT_OUT = {"health", "workflows"}
+_LEFT_OUT = {"health"}
 """Groups of less common settings only."""
+_SHOWN_ONLY = {
+    "components": """\
+components:
+  web: {kind: search, url: "https://search.example/api?q={query}&count={k}", hits: /results, text: [/title, /text]}
+""",
+    "workflows": """\
+workflows:
+  summary:  # docs/how-to/workflows.md
+    inputs: {document: last_user}
+    steps:
+      parts: {split: "{{document}}", tokens: 1000}
+      notes: {map: "{{parts}}", chat: "Note what matters in: {{item}}", model: gpt-4o}
+      answer: {chat: "Summarise these notes: {{notes}}", model: gpt-4o}
+    output: answer
+""",
+}
+"""Groups that hold what operators make up, shown as comments; their other settings are less common ones."""
 
 
 def example() -> str:
@@ -43,7 +60,11 @@ def example() -> str:
     for name, field in Config.model_fields.items():
         if name in _LEFT_OUT:
             continue
-        lines += ["", f"# {field.description}", f"{name}:"]
+        lines += ["", f"# {field.description}"]
+        if name in _SHOWN_ONLY:
+            lines += [f"# {line}" for line in _SHOWN_ONLY[name].splitlines()]
+            continue
+        lines.append(f"{name}:")
         match name:
             case "engines":
                 lines += _engines()

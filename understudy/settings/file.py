@@ -116,7 +116,7 @@ _SECRET_KEYS = re.compile(r"key|token|secret|password|authorization", re.IGNOREC
 def _explain(problem: dict[str, Any]) -> str:
     # The union's tag ("openai") sits in the location; the person never wrote it.
     parts = [str(part) for part in problem["loc"]]
-    if len(parts) > 2 and parts[0] == "engines":
+    if len(parts) > 2 and parts[0] in ("engines", "components"):
         del parts[2]
     key = ".".join(parts) or "configuration"
     message = str(problem["msg"]).removeprefix("Value error, ").replace("valid dictionary", "mapping")
@@ -148,7 +148,7 @@ def _shown(key: str, value: object) -> str:
 
 def _nearest(key: str) -> str:
     """Which setting was meant, most likely."""
-    starred = re.sub(r"^(engines|models)\.[^.]+\.", r"\1.*.", key)
+    starred = re.sub(r"^(engines|models|components)\.[^.]+\.", r"\1.*.", key)
     starred = re.sub(r"^(models\.\*\.tasks)\.[^.]+\.", r"\1.*.", starred)
     settings = [setting.name for setting in settings_of(Config)]
     groups = [group for name in settings for group in accumulate(name.split(".")[:-1], "{}.{}".format)]

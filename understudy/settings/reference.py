@@ -48,7 +48,7 @@ def _row(setting: Named) -> str:
     default = (
         "**required**" if field.is_required() else f"`{json.dumps(field.get_default(), default=_plain)}`"
     )
-    said = field.description or "openai, vllm, vllm-local or simulated."
+    said = field.description or _KINDS[setting.name]
     if setting.name == "engines.*.kind":
         default = '`"openai"`'
     return f"| `{setting.name}` | {default} | {_values(setting)} | {said.replace('|', chr(92) + '|')} |"
@@ -56,7 +56,7 @@ def _row(setting: Named) -> str:
 
 def _values(setting: Named) -> str:
     """What it may be, as far as its type and bounds say: `0 to 1`, `above 0`, the words of a choice."""
-    if setting.name == "engines.*.kind":
+    if setting.name in _KINDS:
         return ""
     words = [word for word in get_args(setting.field.annotation) if isinstance(word, str)]
     if words:
@@ -67,6 +67,13 @@ def _values(setting: Named) -> str:
     if low and high:
         return f"{low} to {high}"
     return low if low.startswith("above") else f"{low} or more" if low else ""
+
+
+_KINDS = {
+    "engines.*.kind": "openai, vllm, vllm-local or simulated.",
+    "components.*.kind": "local, openai, rerank, search, tool or simulated.",
+}
+"""Which kinds there are; each has a group of settings, and says its own word only."""
 
 
 def _plain(value: object) -> Any:

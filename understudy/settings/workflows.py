@@ -1,8 +1,10 @@
-"""Settings of runs: applications whose calls feed each other."""
+"""Settings of runs: applications whose calls feed each other, and workflows that are called as models."""
 
 from __future__ import annotations
 
-from pydantic import Field
+from typing import Any, Literal
+
+from pydantic import Field, model_validator
 
 from understudy.settings.group import Settings
 
@@ -20,21 +22,54 @@ class WorkflowsAdvanced(Settings):
         gt=0,
         description="How often a worker looks for what others did, while somebody waits for it.",
     )
+    warm_min_tokens: int = Field(
+        256, ge=16, description="Shortest part of a prompt that is worth computing before the rest is known."
+    )
     max_prompt_characters: int = Field(
         8_000_000, ge=1, description="Longest prompt of a step, with its variables in place."
     )
 
 
 class WorkflowsSettings(Settings):
-    """What applications may have under way, and how long its values are kept."""
+    """What applications may have under way, how long its values are kept, and workflows by name."""
 
     keep_values_s: float = Field(
         3600, ge=0, description="How long values live after the end of their run, in seconds."
     )
-    max_steps: int = Field(1000, ge=1, description="Most steps of one run.")
+    max_steps: int = Field(1000, ge=1, description="Most steps of one run, and of a workflow.")
+    max_items: int = Field(1000, ge=1, description="Most items of a list in a workflow.")
+    max_depth: int = Field(100, ge=1, description="Most steps of a workflow that wait for one another.")
+    max_documents_mib: float = Field(
+        16, gt=0, description="Largest inputs of one call of a workflow, all together, in MiB."
+    )
     max_value_kib: float = Field(1024, gt=0, description="Largest value of a variable, in KiB.")
     max_runs: int = Field(1000, ge=1, description="Most runs that a tenant may have under way.")
     max_total_mib: float = Field(
         256, gt=0, description="Most that a tenant's values and steps may take at once, in MiB."
     )
+    passes: tuple[Literal["prune", "stages", "prefill", "decoding"], ...] = Field(
+        ("prune", "stages", "prefill", "decoding"),
+        description="What is done to workflows to make them faster, where they do not say; their values are the same.",
+    )
+    definitions: dict[str, dict[str, Any]] = Field(
+        {},
+        description="Workflows by name. They stand beside these settings, as `workflows: {doc-qa: {steps: ...}}`: "
+        "docs/reference/workflows.md.",
+    )
     advanced: WorkflowsAdvanced = Field(WorkflowsAdvanced(), description="Less common settings.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _gather_definitions(cls, given: Any) -> Any:
+        """Every other key that has a mapping is a workflow."""
+        if not isinstance(given, dict) or not isinstance(given.get("definitions", {}), dict):
+            return given
+        named = {
+            name: value
+            for name, value in given.items()
+            if isinstance(value, dict) and name not in cls.model_fields
+        }
+        if not named:
+            return given
+        kept = {name: value for name, value in given.items() if name not in named}
+        return {**kept, "definitions": {**given.get("definitions", {}), **named}}

@@ -6,10 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from engines.registry import Registry
+from gateway.handlers.collections import Collections
 from gateway.handlers.handler import Handler
 from gateway.handlers.runs import RunsHandler
 from gateway.handlers.steps import RunCallers, Steps
 from gateway.handlers.variables import Variables
+from gateway.handlers.workflow_calls import WorkflowCalls
+from gateway.handlers.workflows import Workflows
 from gateway.keys import Authenticator
 from gateway.pipeline import Pipeline
 from gateway.runs.intake import Intake
@@ -20,6 +23,7 @@ from gateway.runs.runs import Runs
 from learning.bank.contributor import EndUsers
 from store.store import Store
 from understudy.settings.config import Config
+from understudy.setup.workflows import WorkflowParts
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +33,8 @@ class RunParts:
     runs: Runs
     steps: Steps
     """Chat completions that carry the object `understudy`."""
+    calls: WorkflowCalls
+    """Those that name a workflow as their model."""
     handlers: Mapping[str, Handler]
     """By the first segment of the path."""
     peers: Peers | None
@@ -40,6 +46,7 @@ def run_parts(
     store: Store,
     pipeline: Pipeline,
     engines: Registry,
+    workflows: WorkflowParts,
     keys: Authenticator,
     end_users: EndUsers,
     *,
@@ -62,6 +69,7 @@ def run_parts(
         began=began,
         metrics=metrics,
         move=engines.move,
+        means=workflows.means,
     )
     intake = Intake(runs)
     several = config.listen.workers > 1
@@ -73,13 +81,16 @@ def run_parts(
         max_kept_bytes=max_kept_bytes,
         credential_headers=config.listen.tenant_headers,
     )
+    calls = WorkflowCalls(runs, workflows.catalogue, callers, workflows.limits)
     variables = Variables(intake, callers, max_json_bytes=max_json_bytes)
     handlers: dict[str, Handler] = {
         "variables": variables,
         "apps": variables,
-        "runs": RunsHandler(intake, callers, pipeline, max_json_bytes=max_json_bytes),
+        "runs": RunsHandler(intake, callers, pipeline, calls, max_json_bytes=max_json_bytes),
+        "collections": Collections(store.runs.library),
+        "workflows": Workflows(runs, workflows.catalogue, callers),
     }
-    return RunParts(runs, Steps(intake, callers, pipeline), handlers, peers)
+    return RunParts(runs, Steps(intake, callers, pipeline), calls, handlers, peers)
 
 
 def knobs(config: Config) -> RunKnobs:
@@ -88,6 +99,7 @@ def knobs(config: Config) -> RunKnobs:
     return RunKnobs(
         keep_values_s=settings.keep_values_s,
         max_steps=settings.max_steps,
+        max_items=settings.max_items,
         max_value_bytes=int(settings.max_value_kib * 1024),
         max_runs=settings.max_runs,
         max_total_bytes=int(settings.max_total_mib * 2**20),

@@ -15,7 +15,8 @@ from engines.errors import ConnectFailed
 from gateway.runs.caller import Caller
 from gateway.runs.knobs import RunKnobs
 from gateway.runs.live import LiveRun
-from gateway.runs.runs import NewGraph, Runs
+from gateway.runs.new_graph import NewGraph
+from gateway.runs.runs import Runs
 from gateway.send import Send
 from router.asked import Asked
 from router.finished import Finished, Outcome
@@ -27,6 +28,7 @@ from workflows.submitted import Limits, read_run
 KNOBS = RunKnobs(
     keep_values_s=3600.0,
     max_steps=1000,
+    max_items=1000,
     max_value_bytes=20_000,
     max_runs=None,
     max_total_bytes=None,

@@ -9,7 +9,8 @@ from dataclasses import replace
 from gateway.runs.caller import Caller
 from gateway.runs.leases import Leases
 from gateway.runs.live import LiveRun
-from gateway.runs.runs import NewGraph, Runs
+from gateway.runs.new_graph import NewGraph
+from gateway.runs.runs import Runs
 from router.asked import Controls
 from store.errors import StoreFailed
 from store.workflows.memory import MemoryRuns

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import Future
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from multidict import CIMultiDict
 
 from engines.placement import Rank
 from gateway.runs.caller import Caller
 from gateway.runs.leases import Leases
 from gateway.runs.live import LiveRun
-from gateway.runs.runs import NewGraph, Runs
-from router.asked import Controls
+from gateway.runs.new_graph import NewGraph
+from gateway.runs.runs import Runs
+from gateway.send import Send
+from router.asked import Arrival, Controls
 from store.workflows.memory import MemoryRuns
 from tests.gateway.runs.carried_out import KNOBS, TENANT, Engine, begun, body, runs_over, values
 from workflows.criteria import Criteria
@@ -245,3 +249,110 @@ async def test_many_gets_place_what_waits_anew_once() -> None:
     before = next(a.placement for a in engine.asked if a.placement)
     assert placement_of(replace(before, rank=Rank.THROUGHPUT)).rank is Rank.LATENCY
     await runs.aclose(grace_s=0)
+
+
+def one_call(runs: Runs, text: str, name: str, **more: Any) -> NewGraph:
+    """A submit of one step to the app `app`."""
+    built = build(read_run(body((text, name)), Limits(1000, 20_000)), {})
+    caller = Caller(TENANT, headers=CIMultiDict({"Content-Type": "application/json"}))
+    steps = tuple(replace(step, id=f"s_{name}") for step in built.graph.steps.values())
+    return NewGraph(caller, steps, app="app", **more)
+
+
+async def submitted(runs: Runs, new: NewGraph) -> LiveRun:
+    """The run that it joined, or that was begun with it."""
+    run = await runs.submit(new)
+    assert isinstance(run, LiveRun)
+    return run
+
+
+async def test_a_submit_that_comes_as_its_run_ends_is_written_once() -> None:
+    engine = Engine(pause_s=3600)
+    async with runs_over(engine) as runs:
+        run = await submitted(runs, one_call(runs, "A", "a"))
+        joining = asyncio.create_task(runs.submit(one_call(runs, "B", "b")))
+        # The run is found, and ends before the step is added.
+        await asyncio.sleep(0)
+        runs.cancel(run)
+        assert run.ended is not None
+        other = await joining
+        assert isinstance(other, LiveRun) and other is not run
+        for each, names in ((run, ["a"]), (other, ["b"])):
+            whole = runs.store.run(each.id)
+            assert whole is not None and [step.plan.name for step in whole.steps] == names
+
+
+class Late(MemoryRuns):
+    """Tells that steps were added only when it is let."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.told: list[Future[None]] = []
+
+    def extend(self, *args: Any, **more: Any) -> Future[None]:
+        super().extend(*args, **more).result()
+        self.told.append(Future())
+        return self.told[-1]
+
+
+async def late_submit(runs: Runs, store: Late, new: NewGraph) -> asyncio.Task[LiveRun]:
+    """A submit whose rows are written, which it does not know yet."""
+    joining = asyncio.create_task(submitted(runs, new))
+    while not store.told:
+        await asyncio.sleep(0)
+    return joining
+
+
+async def test_a_submit_to_a_run_that_is_lost_as_it_is_written_is_carried_on_with_it() -> None:
+    for waits in (False, True):
+        store, second = Late(), Engine()
+        async with runs_over(Engine(pause_s=3600), store, owner="late") as late:
+            run = await submitted(late, one_call(late, "A", "a"))
+            new = one_call(late, "B", "b")
+            step = new.steps[0].id
+            joining = await late_submit(late, store, replace(new, attached=step if waits else None))
+            later = run.created_at_s + 10 * KNOBS.lease_s
+            other = Runs(second.answer, store, KNOBS, shared=False, owner="other")
+            other.now = lambda: later
+            await Leases(other)._adopt()
+            late.drop(run)
+            store.told.pop().set_result(None)
+            assert await joining is run and not late.live
+            await values(other.live[run.id])
+            assert second.prompts == (["A"] if waits else ["A", "B"])
+            if waits:
+                assert await late.call(run, step, cast(Send, None), lambda: cast(Arrival, None)) is None
+            await other.aclose(grace_s=0)
+
+
+async def test_a_submit_to_a_run_that_is_forgotten_as_it_is_written_is_forgotten_with_it() -> None:
+    store, engine = Late(), Engine(pause_s=3600)
+    async with runs_over(engine, store) as runs:
+        await submitted(runs, one_call(runs, "A", "a"))
+        joining = await late_submit(runs, store, one_call(runs, "B", "b"))
+        assert await runs.forget_app(TENANT, "app") == 1
+        store.told.pop().set_result(None)
+        await joining
+        assert not runs.live and not runs._cells and engine.prompts in ([], ["A"])
+
+
+async def test_a_run_that_reads_one_that_is_lost_reads_it_where_it_is_carried_on() -> None:
+    store, second = MemoryRuns(), Engine()
+    first = Engine(pause_s=3600)
+    async with runs_over(first, store, shared=True, owner="late") as late:
+        run = await submitted(late, one_call(late, "A", "a"))
+        (id,) = run.cells
+        first.pause_s = 0
+        built = build(read_run(body(("B {{a}}", "b"), app="app"), Limits(1000, 20_000)), {"a": id})
+        caller = Caller(TENANT, headers=CIMultiDict({"Content-Type": "application/json"}))
+        reads = await late.begin(NewGraph(caller, tuple(built.graph.steps.values())))
+        assert isinstance(reads, LiveRun)
+        other = Runs(second.answer, store, KNOBS, shared=False, owner="other")
+        later = run.created_at_s + 10 * KNOBS.lease_s
+        store.renew("late", [reads.id], later + 3600).result()
+        other.now = lambda: later
+        await Leases(other)._adopt()
+        late.drop(run)
+        async with asyncio.timeout(30):
+            assert await values(reads) == {"b": "<B <A>>"}
+        await other.aclose(grace_s=0)

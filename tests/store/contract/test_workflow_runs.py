@@ -24,9 +24,11 @@ from store.workflows.records import (
     NewStep,
     NewVariable,
     NoSuchRun,
+    Resolution,
     RunBudget,
     RunChange,
     RunEnd,
+    Sharer,
     StepProgress,
     TenantUse,
     TooManyBytes,
@@ -468,6 +470,102 @@ def test_another_tenant_s_are_absent(runs: RunStore) -> None:
     assert runs.forget_app("b2", "game", now_s=NOW).result() == 0
     assert runs.forget_tenant("b2").result() == 0
     assert runs.run("run_1", "a1") is not None
+
+
+# ---- steps of workflows
+
+
+def test_a_step_keeps_what_kind_of_work_it_is(runs: RunStore) -> None:
+    search = NewStep(
+        "found.search[0]",
+        "found",
+        reads={"queries": "var_task"},
+        writes={"found": "var_plan"},
+        primitive="search",
+        component="web",
+        effects=True,
+        waits=("var_task", "var_other"),
+    )
+    runs.begin(new_run(workflow="doc-qa", version="v1"), [search], [TASK]).result()
+    asked = StepProgress("running", 1, items=3, batch="b1", warmed_tokens=300, warmed_cost_usd=0.25)
+    runs.save("w1", [RunChange("run_1", NOW, {search.id: asked})]).result()
+    whole = runs.run("run_1", "a1")
+    assert whole is not None and (whole.run.workflow, whole.run.version) == ("doc-qa", "v1")
+    assert [(step.plan, step.progress, step.resolution) for step in whole.steps] == [(search, asked, None)]
+    (listed,) = runs.runs(workflow="doc-qa")
+    assert (listed.warmed_tokens, listed.warmed_cost_usd) == (300, 0.25)
+    assert runs.runs(workflow="") == runs.runs(workflow="other") == []
+
+
+def test_a_step_learns_of_more_to_read(runs: RunStore) -> None:
+    begin(runs)
+    reads = {"plan": "var_plan", "task": "var_task"}
+    runs.save("w1", [RunChange("run_1", NOW, reads={"code": reads})]).result()
+    whole = runs.run("run_1")
+    assert whole is not None and [step.plan.reads for step in whole.steps] == [PLAN.reads, reads]
+
+
+def test_what_is_not_taken_is_skipped_for_good(runs: RunStore) -> None:
+    begin(runs)
+    skipped = RunChange(
+        "run_1", NOW, {"plan": StepProgress("skipped")}, variables=[VariableEnd("var_plan", "skipped")]
+    )
+    runs.save("w1", [skipped]).result()
+    late = [VariableEnd("var_plan", "ready", "too late")]
+    runs.save("w1", [RunChange("run_1", NOW, variables=late)]).result()
+    found = runs.variable("a1", "var_plan", now_s=NOW)
+    assert found is not None and (found.state, found.value, found.ended_at_s) == ("skipped", None, NOW)
+
+
+def test_somebody_decides_about_a_step_whose_outcome_is_unknown(runs: RunStore) -> None:
+    begin(runs)
+    taken = Resolution("value", ("one", "two"))
+
+    def decide(tenant: str = "a1", step: str = "plan") -> bool:
+        return runs.resolve(tenant, "run_1", step, taken, now_s=NOW).result()
+
+    def decided() -> list[Resolution | None]:
+        whole = runs.run("run_1")
+        assert whole is not None
+        return [step.resolution for step in whole.steps]
+
+    assert not decide(), "it waits"
+    unknown = StepProgress("unknown", 1)
+    runs.save("w1", [RunChange("run_1", NOW, {"plan": unknown})]).result()
+    assert not decide(tenant="b2") and not decide(step="code") and not decide(step="nowhere")
+    place = runs.place()
+    assert decide()
+    assert [(c.kind, c.run_id) for c in runs.changes(place).changes] == [("resolve", "run_1")]
+    assert decided() == [taken, None]
+    runs.save("w1", [RunChange("run_1", NOW, {"plan": unknown})]).result()
+    assert decided() == [taken, None], "nobody acted on it yet"
+    runs.save("w1", [RunChange("run_1", NOW, {"plan": StepProgress("running", 2)})]).result()
+    assert decided() == [None, None]
+    runs.save("w1", [RunChange("run_1", NOW, {"plan": unknown})]).result()
+    assert decided() == [None, None], "what was decided holds once"
+    end(runs)
+    assert not decide()
+
+
+def test_a_decided_value_of_a_run_that_is_not_stored_is_not_written(runs: RunStore) -> None:
+    begin(runs, new_run(no_store=True))
+    runs.save("w1", [RunChange("run_1", NOW, {"plan": StepProgress("unknown")})]).result()
+    assert not runs.resolve("a1", "run_1", "plan", Resolution("value", "text"), now_s=NOW).result()
+    assert runs.resolve("a1", "run_1", "plan", Resolution("skip"), now_s=NOW).result()
+
+
+def test_who_shared_a_batch_is_found_whoever_they_are_of(runs: RunStore) -> None:
+    begin(runs)
+    begin(runs, new_run("run_2", tenant="b2"), prefix="b2_")
+    for run, items in (("run_1", 3), ("run_2", 5)):
+        runs.save(
+            "w1", [RunChange(run, NOW, {"plan": StepProgress("done", items=items, batch="b1")})]
+        ).result()
+    assert runs.sharers(["b1", "b2"]) == [
+        Sharer("b1", "a1", "run_1", "plan", 3),
+        Sharer("b1", "b2", "run_2", "plan", 5),
+    ]
+    assert runs.sharers([""]) == runs.sharers([]) == []
 
 
 # ---- lists

@@ -13,6 +13,7 @@ from store.examples.accounting import worth
 from store.examples.bank import ExampleBank
 from store.sqlite.database import Database
 from store.sqlite.schema import MIGRATIONS_FOLDER, numbered_files, statements
+from store.workflows.runs import WorkflowRuns
 
 
 def folder_with(tmp_path: Path, **scripts: str) -> Path:
@@ -156,4 +157,56 @@ def test_examples_from_before_the_accounts_lose_no_text_no_use_and_no_place(tmp_
     assert value == pytest.approx(worth(5.0, 2000.0, 2000.0), abs=1e-9)
     assert per_byte == pytest.approx(value - math.log(found.size_bytes))
     assert [change.removed for change in bank.tail(0)] == [False, True]
+    db.close()
+
+
+def test_runs_from_before_the_workflows_lose_no_step_and_no_value(tmp_path: Path) -> None:
+    old = tmp_path / "old"
+    old.mkdir()
+    for file in numbered_files(MIGRATIONS_FOLDER):
+        if file.name < "0087":
+            (old / file.name).write_text(file.read_text())
+    path = tmp_path / "a.db"
+    db = Database.open(path, migrations=old)
+
+    def insert(connection: sqlite3.Connection) -> None:
+        connection.execute(
+            "INSERT INTO workflow_runs (id, tenant, key_id, contributor, app, state, owner, lease_until_s, no_store,"
+            " background, gets, keep_values_s, idempotency_key, idempotency_hash, created_at_s) VALUES"
+            " ('run_1', 'a1', 'k', 'k/u', '', 'running', 'w1', 9, 0, 0, '{}', 60, '', x'', 1000)"
+        )
+        connection.execute(
+            "INSERT INTO workflow_steps VALUES ('run_1', 's0', 0, 'plan', 'm', '{\"x\": \"var_b\"}', '{}', 'running', 1,"
+            " 'latency', '', 2, 'lead', 'r1', 'req', 1, 2, 3, NULL, NULL, 7, 6, 5, 0.5, NULL)"
+        )
+        for id, state, value in (("var_b", "ready", b"text"), ("var_a", "streaming", None)):
+            connection.execute(
+                "INSERT INTO variables (id, tenant, contributor, app, name, run_id, step, state, size_bytes, created_at_s,"
+                " value) VALUES (?, 'a1', 'k/u', '', 'x', 'run_1', '', ?, ?, 1000, ?)",
+                (id, state, len(value or b""), value),
+            )
+        connection.execute("INSERT INTO variable_pieces VALUES ('var_a', 0, x'7069656365')")
+        connection.execute("INSERT INTO variable_readers VALUES ('var_b', 'run_1')")
+
+    db.write(insert).result(30)
+    db.close()
+
+    db = Database.open(path)
+    runs = WorkflowRuns(db)
+    whole = runs.run("run_1", "a1")
+    assert whole is not None
+    assert [(v.id, v.state, v.value) for v in whole.variables] == [
+        ("var_b", "ready", "text"),
+        ("var_a", "streaming", None),
+    ]
+    (step,) = whole.steps
+    assert (step.plan.primitive, step.plan.reads, step.progress.depth) == ("chat", {"x": "var_b"}, 2)
+    assert (step.progress.cost_usd, step.progress.items, step.progress.started_at_s) == (0.5, 0, 3)
+    assert (runs.text("a1", "var_a"), runs.use("a1").total_bytes) == ("piece", 4)
+    assert runs.forget_tenant("a1").result(30) == 1
+    assert runs.use("a1").total_bytes == 0
+    left = db.read().execute(
+        "SELECT (SELECT count(*) FROM variable_pieces), (SELECT count(*) FROM variable_readers)"
+    )
+    assert left.fetchone() == (0, 0)
     db.close()

@@ -11,12 +11,13 @@ import pytest
 
 from store import Store
 from store.sqlite import database
-from store.workflows.records import NewVariable
+from store.workflows.library import NewText
+from store.workflows.records import NewVariable, Resolution
 from tests.admin.runs_kept import failed, going_on, map_reduce
 
 UNBOUNDED = re.compile(
     r"^SCAN (?!json_each|.*USING (?:COVERING )?INDEX)"
-    r"(?:workflow_\w+|variables|variable_\w+|[rsvthpq])\b"
+    r"(?:workflow_\w+|variables|variable_\w+|collection\w*|[rsvthpq])\b"
 )
 """A scan by an index is an order, and ends with its LIMIT."""
 NOT_EXPLAINED = re.compile(r"^(?:BEGIN|COMMIT|ROLLBACK|SAVEPOINT|RELEASE|PRAGMA|--)", re.IGNORECASE)
@@ -46,7 +47,8 @@ def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_every_statement_goes_by_an_index(tmp_path: Path, said: list[str]) -> None:
     store = Store.open(tmp_path)
     said.clear()
-    runs, tenant = store.runs, "t1"
+    runs, library, tenant = store.runs, store.runs.library, "t1"
+    texts = [NewText("text", b"\0" * 8)]
     map_reduce(store, "run_1", 1000.0)
     failed(store, "run_2", 1001.0)
     going_on(store, "run_3", 1002.0)
@@ -69,6 +71,21 @@ def test_every_statement_goes_by_an_index(tmp_path: Path, said: list[str]) -> No
         lambda: runs.runs(states=["failed"]),
         lambda: runs.counts(since_s=1000.0),
         lambda: runs.use(tenant),
+        lambda: runs.runs(workflow="doc-qa"),
+        lambda: runs.sharers(["b1", "b2"]),
+        lambda: runs.resolve(tenant, "run_3", "s0", Resolution("skip"), now_s=1006.0).result(30),
+        lambda: library.put_workflow(tenant, "qa", "v1", b"{}", now_s=1006.0).result(30),
+        lambda: library.workflow(tenant, "qa"),
+        lambda: library.workflow(tenant, "qa", "v1"),
+        lambda: library.workflows(tenant),
+        lambda: (library.workflow_names(), library.names_place()),
+        lambda: library.add_texts(tenant, "c", texts, identity="e", now_s=1006.0, contributor="k/u").result(
+            30
+        ),
+        lambda: library.place(tenant, "c"),
+        lambda: library.texts(tenant, "c", 1),
+        lambda: library.remove_workflow(tenant, "qa").result(30),
+        lambda: library.remove_collection(tenant, "gone").result(30),
         lambda: runs.forget_run(tenant, "run_2", now_s=1006.0).result(30),
         lambda: runs.expire(9000.0).result(30),
         lambda: runs.trim(9000.0).result(30),
@@ -85,7 +102,7 @@ def test_every_statement_goes_by_an_index(tmp_path: Path, said: list[str]) -> No
     found = {
         f"{row[3]}: {statement[:300]}"
         for statement in statements
-        if re.search(r"\b(?:workflow_|variable)", statement)
+        if re.search(r"\b(?:workflow|variable|collection)", statement)
         for row in connection.execute("EXPLAIN QUERY PLAN " + statement).fetchall()
         if UNBOUNDED.match(row[3])
     }

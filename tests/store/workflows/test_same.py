@@ -21,6 +21,7 @@ from hypothesis.stateful import (
 )
 
 from store import Store
+from store.workflows.library import NewText
 from store.workflows.memory import MemoryRuns
 from store.workflows.records import (
     Failure,
@@ -28,6 +29,7 @@ from store.workflows.records import (
     NewRun,
     NewStep,
     NewVariable,
+    Resolution,
     RunChange,
     RunEnd,
     StepProgress,
@@ -151,6 +153,46 @@ class BothRemember(RuleBasedStateMachine):
                 break
 
     @precondition(lambda self: self.runs)
+    @rule(owner=owners, place=places, tenant=tenants, unknown=st.booleans(), value=st.none() | values)
+    def unknown(self, owner: str, place: int, tenant: str, unknown: bool, value: Any) -> None:
+        run, state = self.run_at(place), "unknown" if unknown else "running"
+        progress = StepProgress(state, items=2)
+        self.same(lambda runs: runs.save(owner, [RunChange(run, self.now_s, {"s1": progress})]))
+        decided = Resolution("skip" if value is None else "value", value)
+        self.same(lambda runs: runs.resolve(tenant, run, "s1", decided, now_s=self.now_s))
+
+    @rule(
+        tenant=tenants,
+        texts=st.lists(st.sampled_from(NAMES)),
+        identity=st.sampled_from(("e", "f")),
+        contributor=st.sampled_from(("k/u", "k/v")),
+    )
+    def add_texts(self, tenant: str, texts: list[str], identity: str, contributor: str) -> None:
+        made = [NewText(text, identity.encode() * 20) for text in texts]
+
+        def add(runs: RunStore) -> list[tuple[str, str]]:
+            runs.library.add_texts(
+                *(tenant, "c", made),
+                identity=identity,
+                now_s=self.now_s,
+                contributor=contributor,
+                limits=LIMITS,
+            ).result(30)
+            return [(each.text, each.identity) for each in runs.library.texts(tenant, "c")]
+
+        self.same(add)
+
+    @rule(tenant=tenants, version=st.sampled_from(("v1", "v2", "v3")), remove=st.booleans())
+    def put_workflow(self, tenant: str, version: str, remove: bool) -> None:
+        if remove:
+            self.same(lambda runs: runs.library.remove_workflow(tenant, "qa"))
+        self.same(
+            lambda runs: runs.library.put_workflow(
+                tenant, "qa", version, b"12345", now_s=self.now_s, contributor="k/u", keep=2, limits=LIMITS
+            )
+        )
+        self.same(lambda runs: runs.library.workflows())
+
     @rule(owner=owners, place=places, state=st.sampled_from(("done", "failed", "cancelled")))
     def end(self, owner: str, place: int, state: Any) -> None:
         change = RunChange(self.run_at(place), self.now_s, end=RunEnd(state, self.now_s, None, ("s0",), 1))
@@ -219,6 +261,7 @@ class BothRemember(RuleBasedStateMachine):
             self.same(lambda runs, run=run: _plain(runs.run(run)))
         for tenant in TENANTS:
             self.same(lambda runs, tenant=tenant: runs.use(tenant))
+            self.same(lambda runs, tenant=tenant: runs.library.collections(tenant))
             self.same(lambda runs, tenant=tenant: runs.runs(tenant=tenant, limit=1000))
             self.same(lambda runs, tenant=tenant: dict(runs.counts(tenant=tenant)))
             named = self.same(lambda runs, tenant=tenant: runs.named(tenant, "game", NAMES, now_s=self.now_s))

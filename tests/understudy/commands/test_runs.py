@@ -17,6 +17,7 @@ from store.workflows.records import (
     NewRun,
     NewStep,
     NewVariable,
+    Resolution,
     RunChange,
     RunEnd,
     StepProgress,
@@ -113,6 +114,52 @@ def test_one_run_is_shown_without_its_texts(data: Path) -> None:
     assert whole["failure"] == {"code": "step_failed", "status": 400, "chain": ["code"]}
     missing = ran(data, "show", "run_9")
     assert missing.exit_code == 1 and "no run 'run_9'" in missing.stderr
+
+
+@pytest.fixture
+def cut_off(data: Path) -> Path:
+    """A run of a workflow that waits for a person."""
+    with opened(data) as store:
+        steps = [
+            NewStep("found.search[0]", "found", primitive="search", component="web"),
+            NewStep("book", "book", primitive="tool", component="travel", effects=True),
+            NewStep("answer", "answer", "m"),
+        ]
+        store.runs.begin(NewRun("run_4", "t", 400.0, "w", 900.0, workflow="doc-qa"), steps, [])
+        progress = {
+            "found.search[0]": StepProgress("done", 1, items=3, batch="b1"),
+            "book": StepProgress("unknown", 1),
+            "answer": StepProgress("waiting", warmed_tokens=300, warmed_cost_usd=0.01),
+        }
+        store.runs.save("w", [RunChange("run_4", 401.0, progress)]).result(30)
+    return data
+
+
+def test_a_run_of_a_workflow_shows_primitives_and_what_it_waits_for(cut_off: Path) -> None:
+    (listed,) = told(cut_off, "list", "--workflow", "doc-qa")
+    assert (listed["run"], listed["workflow"], listed["warmed_tokens"]) == ("run_4", "doc-qa", 300)
+    assert "workflow doc-qa  tenant t  1 unknown" in ran(cut_off, "list").stdout
+    shown = ran(cut_off, "show", "run_4").stdout
+    assert "web  search, 3 items" in shown and "300 computed early" in shown
+    assert "understudy runs resolve run_4 book" in shown
+    steps = told(cut_off, "show", "run_4")["steps"]
+    assert [(each["primitive"], each["batch"], each["effects"]) for each in steps[:2]] == [
+        ("search", "b1", False),
+        ("tool", "", True),
+    ]
+
+
+def test_a_person_decides_about_a_step_whose_outcome_is_unknown(cut_off: Path) -> None:
+    assert ran(cut_off, "resolve", "run_4", "book", "value").exit_code == 2
+    assert ran(cut_off, "resolve", "run_4", "book", "skip", "--value", "x").exit_code == 2
+    wrong = ran(cut_off, "resolve", "run_4", "answer", "retry")
+    assert wrong.exit_code == 1 and "those that do: book" in wrong.stderr
+    assert ran(cut_off, "resolve", "run_9", "book", "retry").exit_code == 1
+    done = ran(cut_off, "resolve", "run_4", "book", "value", "--value", "booked")
+    assert done.stdout == "told run_4 to go on with book: value\n"
+    with opened(cut_off) as store:
+        whole = store.runs.run("run_4")
+        assert whole is not None and whole.steps[1].resolution == Resolution("value", "booked")
 
 
 def test_a_run_that_goes_on_is_cancelled(data: Path) -> None:

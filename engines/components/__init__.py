@@ -1,0 +1,1 @@
+"""What workflows ask besides chat engines: embedders, rerankers, web searches and tools, each behind a queue of its own."""

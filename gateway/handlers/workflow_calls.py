@@ -1,0 +1,282 @@
+"""A chat completion whose model is a workflow: a run of it, answered with the text of its output step.
+
+Until the first piece of that text is there nothing is sent, so that a step that fails by then is an error with a status. A
+client that leaves cancels the run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import orjson
+from aiohttp import web
+
+from engines.chat_json import read_chat_request
+from engines.errors import RequestError
+from gateway.errors import error_body
+from gateway.handlers.steps import RunCallers
+from gateway.journey import Journey
+from gateway.keys import needs_credential
+from gateway.off_loop import off_loop
+from gateway.own_response import json_response
+from gateway.runs.caller import Caller, chat_of
+from gateway.runs.catalogue import Catalogue
+from gateway.runs.cell import Cell
+from gateway.runs.intake import Idempotency, Taken, refusals
+from gateway.runs.live import LiveRun
+from gateway.runs.runs import Runs
+from gateway.runs.workflow import NewWorkflow
+from gateway.send import SERVER
+from router.finished import Outcome
+from store.errors import StoreError
+from store.workflows.records import RunBudget
+from workflows.called import CallLimits, read_inputs
+from workflows.criteria import Criteria
+from workflows.definition import Definition
+from workflows.progress import Failure
+from workflows.submitted import WorkflowAsked, read_workflow_call, read_workflow_run
+from workflows.transform import as_text
+
+_IDLE_S = 15.0
+_IDLE = b": waiting\n\n"
+
+
+class WorkflowCalls:
+    """Answers chat completions that name a workflow."""
+
+    def __init__(self, runs: Runs, catalogue: Catalogue, callers: RunCallers, limits: CallLimits) -> None:
+        self._runs = runs
+        self._catalogue = catalogue
+        self._callers = callers
+        self._limits = limits
+
+    def find(self, tenant: str, model: object) -> Definition | None:
+        """The tenant's workflow of this name; None where there is none. A look into a dict, where it is not a workflow's."""
+        if not isinstance(model, str) or model not in self._catalogue:
+            return None
+        with refusals():
+            return self._catalogue.find(tenant, model)
+
+    def find_anew(self, tenant: str, model: str) -> Definition | None:
+        """The same for a name that nobody serves: also one that another process has kept a moment ago."""
+        with refusals():
+            return self._catalogue.find_anew(tenant, model)
+
+    def names(self, tenant: str) -> list[str]:
+        """The workflows that a tenant may call; none of its own where the store cannot be read."""
+        try:
+            return self._catalogue.known(tenant)
+        except StoreError:
+            return sorted(self._catalogue.configured)
+
+    async def answer(
+        self,
+        request: web.BaseRequest,
+        target: str,
+        body: bytes,
+        fields: dict[str, Any],
+        definition: Definition,
+        journey: Journey,
+    ) -> web.StreamResponse:
+        """The answer to such a request. Raises RequestError."""
+        needs_credential(journey.arrival.anonymous)
+        journey.model = definition.name
+        chat = await off_loop(len(body), read_chat_request, body, fields)
+        with refusals():
+            asked = read_workflow_call(fields)
+        caller = self._callers.caller(request, target, fields, chat, journey.arrival)
+        new = await self._new(definition, asked, fields, caller, len(body))
+        with refusals():
+            run = await self._runs.begin_workflow(new)
+        assert isinstance(run, LiveRun)
+        answer = Answer(run, definition.name, int(self._runs.now()))
+        try:
+            if asked.stream:
+                return await answer.stream(request, journey, usage=chat.include_usage)
+            return await answer.whole(journey)
+        except BaseException:
+            self._runs.cancel(run)
+            raise
+
+    async def run(
+        self,
+        request: web.BaseRequest,
+        target: str,
+        body: bytes,
+        fields: dict[str, Any],
+        repeat: Idempotency,
+        journey: Journey,
+    ) -> tuple[WorkflowAsked, Taken]:
+        """A run of a workflow that the body of `POST /v1/runs` asks for, begun. Raises RequestError."""
+        with refusals():
+            asked = read_workflow_run(fields)
+        journey.model = asked.name[:100]
+        definition = self.find_anew(journey.arrival.tenant, asked.name)
+        if definition is None:
+            raise no_workflow(asked.name)
+        chat = chat_of({"model": asked.name, "messages": [{"role": "user", "content": ""}]})
+        caller = self._callers.caller(request, target, {}, chat, journey.arrival)
+        new = await self._new(definition, asked, None, caller, len(body))
+        with refusals():
+            begun = await self._runs.begin_workflow(
+                replace(new, idempotency_key=repeat.key, idempotency_hash=repeat.hash)
+            )
+        if isinstance(begun, LiveRun):
+            return asked, Taken(begun.id, {}, begun)
+        return asked, Taken(begun.run_id, {}, None)
+
+    async def _new(
+        self,
+        definition: Definition,
+        asked: WorkflowAsked,
+        chat: Mapping[str, Any] | None,
+        caller: Caller,
+        size: int,
+    ) -> NewWorkflow:
+        with refusals():
+            inputs = await off_loop(size, read_inputs, definition, chat, asked.inputs, self._limits)
+        return NewWorkflow(
+            caller,
+            definition,
+            inputs,
+            criteria=Criteria.TTFT if asked.stream else Criteria.LATENCY,
+            fields=asked.sampling,
+            budget=RunBudget(asked.budget.usd, asked.budget.tokens, asked.budget.seconds),
+            background=asked.background,
+            size_bytes=size,
+        )
+
+
+class Answer:
+    """The output of one run as a chat completion."""
+
+    def __init__(self, run: LiveRun, model: str, created_s: int) -> None:
+        self._run = run
+        self._head = {"id": f"chatcmpl-{run.id}", "created": created_s, "model": model}
+
+    @property
+    def _cell(self) -> Cell:
+        return self._run.cells[self._run.output]
+
+    async def whole(self, journey: Journey) -> web.Response:
+        """All of it. Raises RequestError 424 where there is none."""
+        cell = self._cell
+        await cell.until_ended(kept=True)
+        if cell.state != "ready":
+            raise step_failed(cell.failure)
+        journey.answered(200)
+        message = {"role": "assistant", "content": text_of(cell), "refusal": None}
+        response = json_response(
+            self._head
+            | {
+                "object": "chat.completion",
+                "choices": [{"index": 0, "message": message, "logprobs": None, "finish_reason": "stop"}],
+                "usage": usage_of(self._run),
+                "understudy": {"run": self._run.id},
+            }
+        )
+        response.headers["x-understudy-run"] = self._run.id
+        return response
+
+    async def stream(self, request: web.BaseRequest, journey: Journey, *, usage: bool) -> web.StreamResponse:
+        """The same as events, as it comes. Raises RequestError 424 before the first piece; later it is an event."""
+        cell = self._cell
+        while not cell.text and not (cell.ended and cell.kept):
+            await cell.changed()
+        if cell.ended and cell.state != "ready":
+            raise step_failed(cell.failure)
+        journey.answered(200)
+        response = web.StreamResponse(
+            headers={
+                "Content-Type": "text/event-stream; charset=utf-8",
+                "Cache-Control": "no-store",
+                "Server": SERVER,
+                "x-request-id": journey.arrival.id,
+                "x-understudy-run": self._run.id,
+            }
+        )
+        await response.prepare(request)
+        await response.write(self._chunk({"role": "assistant", "content": ""}))
+        async for piece in pieces(cell):
+            await response.write(_IDLE if piece is None else self._chunk({"content": piece}))
+        if cell.state != "ready":
+            journey.outcome, journey.error = Outcome.FAILED, step_failed(cell.failure).message
+        await response.write(self._end(cell, usage=usage))
+        await response.write_eof()
+        return response
+
+    def _end(self, cell: Cell, *, usage: bool) -> bytes:
+        if cell.state != "ready":
+            error = step_failed(cell.failure)
+            body = error_body(error.status, error.message, code=error.code, param=error.param)
+            return b"data: " + body + b"\n\n"
+        end = self._chunk({}, finish_reason="stop")
+        if usage:
+            end += self._event({"choices": [], "usage": usage_of(self._run)})
+        return end + b"data: [DONE]\n\n"
+
+    def _chunk(self, delta: Mapping[str, Any], finish_reason: str | None = None) -> bytes:
+        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish_reason}
+        return self._event({"choices": [choice]})
+
+    def _event(self, more: Mapping[str, Any]) -> bytes:
+        return b"data: " + orjson.dumps({**self._head, "object": "chat.completion.chunk", **more}) + b"\n\n"
+
+
+async def pieces(cell: Cell) -> AsyncIterator[str | None]:
+    """The text of a variable as it comes, until its end is committed; None where nothing came for a while."""
+    told = 0
+    while True:
+        text = text_of(cell)
+        if len(text) > told:
+            piece, told = text[told:], len(text)
+            yield piece
+            continue
+        if cell.ended and cell.kept:
+            return
+        try:
+            async with asyncio.timeout(_IDLE_S):
+                await cell.changed()
+        except TimeoutError:
+            yield None
+
+
+def text_of(cell: Cell) -> str:
+    """What a variable says so far; of a list its items, a line each."""
+    return as_text(cell.value) if cell.value is not None else cell.text
+
+
+def usage_of(run: LiveRun) -> dict[str, Any]:
+    """What the run has used by now: the sum over its steps."""
+    used = run.used
+    return {
+        "prompt_tokens": used.prompt_tokens,
+        "completion_tokens": used.completion_tokens,
+        "total_tokens": used.prompt_tokens + used.completion_tokens,
+        "prompt_tokens_details": {"cached_tokens": used.cached_tokens},
+    }
+
+
+def no_workflow(name: str) -> RequestError:
+    """The same for another tenant's and for one that never was."""
+    return RequestError(
+        f"There is no workflow {name[:100]!r}.", status=404, code="workflow_not_found", param="workflow"
+    )
+
+
+def step_failed(failure: Failure | None) -> RequestError:
+    """Why a run has no output: the step where it began, and the cause."""
+    if failure is None:
+        return RequestError("The run was cancelled.", status=424, code="cancelled")
+    step = failure.chain[-1] if failure.chain else ""
+    if failure.code in ("cancelled", "budget_exceeded", "output_skipped", "run_lost"):
+        return RequestError(failure.message, status=424, code=failure.code, param=step or None)
+    return RequestError(
+        f"Step {step!r} failed ({failure.code}): {failure.message}",
+        status=424,
+        code="step_failed",
+        param=step,
+    )

@@ -1,0 +1,124 @@
+"""`/v1/workflows`: the workflows that a caller may call, and a tenant's own, which it keeps, replaces and removes.
+
+A definition names components and models of the configuration; it holds no URL. Another tenant's workflow and one that never
+was are the same 404.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import unquote
+
+import orjson
+from aiohttp import web
+
+from engines.errors import RequestError
+from gateway.handlers.steps import RunCallers
+from gateway.handlers.workflow_calls import no_workflow
+from gateway.journey import Journey
+from gateway.keys import needs_credential
+from gateway.off_loop import off_loop
+from gateway.own_response import json_response
+from gateway.query import only, query_of
+from gateway.runs.catalogue import Catalogue, described
+from gateway.runs.intake import refusals
+from gateway.runs.runs import Runs
+from gateway.wire import read_body, read_json
+from store.workflows.library import KeptWorkflow
+from workflows.definition import Definition
+
+_MAX_BYTES = 256 * 1024
+"""Of one definition: its templates stand in it, its documents do not."""
+
+
+class Workflows:
+    """Everything at and below `/workflows`."""
+
+    def __init__(self, runs: Runs, catalogue: Catalogue, callers: RunCallers) -> None:
+        self._runs = runs
+        self._catalogue = catalogue
+        self._callers = callers
+
+    async def __call__(self, request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
+        """See gateway.handlers.handler.Handler. Raises RequestError."""
+        needs_credential(journey.arrival.anonymous)
+        path, _, query = target.partition("?")
+        with refusals():
+            match request.method, [unquote(part) for part in path.split("/")[1:]]:
+                case "GET", ["workflows"]:
+                    content = self._list(journey.arrival.tenant)
+                case "POST", ["workflows"]:
+                    content = await self._keep(request, journey)
+                case "GET", ["workflows", name]:
+                    content = self._one(journey.arrival.tenant, name, query_of(query))
+                case "DELETE", ["workflows", name]:
+                    content = await self._remove(journey.arrival.tenant, name)
+                case _, ["workflows"] | ["workflows", _]:
+                    raise RequestError(
+                        f"{path[:100]} does not take {request.method}.", status=405, code="method_not_allowed"
+                    )
+                case _:
+                    raise RequestError("There is no such path.", status=404, code="unknown_url")
+        journey.answered(200)
+        return json_response(content)
+
+    def _list(self, tenant: str) -> dict[str, Any]:
+        own = [_shown(kept) for kept in self._catalogue.own(tenant)]
+        configured = [_described(each) for each in self._catalogue.configured.values()]
+        return {"object": "list", "data": [*configured, *own]}
+
+    def _one(self, tenant: str, name: str, query: dict[str, str]) -> dict[str, Any]:
+        only(query, "version")
+        configured = self._catalogue.configured.get(name)
+        if configured is not None:
+            return _described(configured)
+        kept = self._catalogue.kept(tenant, name, query.get("version"))
+        if kept is None:
+            raise no_workflow(name)
+        return _shown(kept)
+
+    async def _keep(self, request: web.BaseRequest, journey: Journey) -> dict[str, Any]:
+        body = await read_body(request, _MAX_BYTES)
+        fields = await read_json(request, body, _MAX_BYTES)
+        if not isinstance(fields, dict) or not isinstance(name := fields.get("name"), str):
+            raise RequestError(
+                "A workflow is an object with `name`, `inputs`, `steps` or `chain`, and `output`.",
+                param="name",
+            )
+        value = {field: each for field, each in fields.items() if field != "name"}
+        definition = await off_loop(len(body), self._catalogue.read, name, value)
+        tenant, now_s = journey.arrival.tenant, self._runs.now()
+        contributor, _ = self._callers.contributor_and_app(journey.arrival, request.headers, "")
+        await self._catalogue.put(tenant, definition, now_s=now_s, contributor=contributor)
+        kept = self._catalogue.kept(tenant, name)
+        if kept is None:
+            raise no_workflow(name)
+        return _shown(kept)
+
+    async def _remove(self, tenant: str, name: str) -> dict[str, Any]:
+        if name in self._catalogue.configured:
+            raise RequestError(
+                f"The workflow {name[:100]!r} is the configuration's: it cannot be removed here.",
+                status=403,
+                code="workflow_configured",
+            )
+        if not await self._catalogue.remove(tenant, name):
+            raise no_workflow(name)
+        return {"id": name, "object": "workflow.deleted", "deleted": True}
+
+
+def _described(definition: Definition) -> dict[str, Any]:
+    return described(definition) | {"owned_by": "understudy"}
+
+
+def _shown(kept: KeptWorkflow) -> dict[str, Any]:
+    """A tenant's own, with its definition as it was sent."""
+    return {
+        "id": kept.name,
+        "object": "workflow",
+        "version": kept.version,
+        "number": kept.number,
+        "created_at": int(kept.created_at_s),
+        "owned_by": "tenant",
+        "definition": orjson.loads(kept.definition),
+    }

@@ -1,0 +1,146 @@
+"""The workflow side of the executor: begins a run's graph, lets it grow, and sees to its steps, whatever their kind."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+import structlog
+
+from gateway.runs.asking import StepAsker
+from gateway.runs.cell import Cell
+from gateway.runs.growing import Growing, TooManySteps
+from gateway.runs.knobs import RunKnobs
+from gateway.runs.live import LiveRun
+from gateway.runs.means import Means
+from gateway.runs.new_graph import NewGraph
+from gateway.runs.primitives import CHAT, Primitives
+from gateway.runs.splitting import Splitting, splits_of
+from gateway.runs.workflow import Flow, NewWorkflow
+from workflows.errors import WorkflowError
+from workflows.graph import Graph
+from workflows.names import StepId, VariableId, new_id
+from workflows.optimise import optimise
+from workflows.progress import Changes, Progress, StepState
+from workflows.unfolding import Unfolding
+
+log = structlog.get_logger(__name__)
+
+_ENDED = (StepState.DONE, StepState.FAILED, StepState.CANCELLED, StepState.SKIPPED)
+Said = Callable[[LiveRun, StepId, str], object]
+
+
+class Flows:
+    """`applied` carries out the changes of an event that happened outside of any answer; `stop` ends a run with a code and a
+    message, after the event that is being carried out."""
+
+    def __init__(
+        self,
+        means: Means,
+        knobs: RunKnobs,
+        asker: StepAsker,
+        cells: dict[VariableId, Cell],
+        applied: Callable[[LiveRun, Changes], None],
+        stop: Callable[[LiveRun, str, str], None],
+    ) -> None:
+        self._means = means
+        self._knobs = knobs
+        self._asker = asker
+        self._applied = applied
+        self._stop = stop
+        self._growing = Growing(cells, knobs.max_steps, asker.flowing.came)
+        self._primitives = Primitives(means, knobs)
+
+    def graph_of(self, new: NewWorkflow) -> NewGraph:
+        """What is to be carried out. Raises WorkflowError for one that begins with more steps than a run may have."""
+        counts = {name: len(value) for name, value in new.inputs.items() if isinstance(value, list)}
+        plans = optimise(new.definition, self._means.profile(), counts=counts).plans
+        id = new_id("run")
+        unfolding = Unfolding(id, new.definition, plans, new.inputs, max_items=self._knobs.max_items)
+        added, gets = unfolding.begin(), {unfolding.output: new.criteria}
+        if len(added.steps) > self._knobs.max_steps:
+            raise WorkflowError(_too_many(self._knobs.max_steps), code="too_many_steps")
+        progress = Progress(Graph(), gets=gets)
+        return NewGraph(
+            new.caller,
+            tuple(added.steps),
+            app=new.app,
+            gets=gets,
+            budget=new.budget,
+            background=new.background,
+            idempotency_key=new.idempotency_key,
+            idempotency_hash=new.idempotency_hash,
+            size_bytes=new.size_bytes,
+            id=id,
+            flow=Flow(new.definition, plans, new.inputs, new.fields, unfolding, new.caller, added.values),
+            progress=progress,
+            begun=progress.grow(added),
+        )
+
+    # ---- what happens
+
+    def grown(self, run: LiveRun, changes: Changes) -> Changes:
+        """An event's changes, with what follows from the values that it brought."""
+        try:
+            changes = self._growing.grown(run, changes)
+        except TooManySteps:
+            self._stop(run, "too_many_steps", _too_many(self._knobs.max_steps))
+        for step, state in changes.steps.items():
+            if state in _ENDED:
+                self._asker.flowing.ended(run, step)
+        if changes.ready:
+            self._means.warming.learned(run, changes.ready)
+        return changes
+
+    def began(self, run: LiveRun) -> None:
+        """Its inputs are known."""
+        assert run.flow is not None
+        self._asker.flowing.begun(run)
+        self._means.warming.learned(run, run.flow.given)
+
+    def ended(self, run: LiveRun) -> None:
+        """It is over, or another process carries it on."""
+        self._asker.flowing.over(run)
+        self._means.warming.ended(run)
+
+    async def carry_out(
+        self, run: LiveRun, id: StepId, kept: Callable[[], Awaitable[None]], said: Said
+    ) -> Changes:
+        """What follows from a step whose start was noted. Raises nothing but CancelledError."""
+        step = run.graph.steps[id]
+        if step.primitive != CHAT:
+            return await self._primitives.carry_out(run, id, kept)
+        self._means.warming.asked(run, id)
+        if (splits := splits_of(step)) is None or not _feeds_items(run, step.of):
+            return await self._asker.ask(run, id, kept, partial(said, run, id))
+        splitting = Splitting(splits, partial(self._item, run, id), self._knobs.max_items)
+
+        def heard(piece: str) -> None:
+            said(run, id, piece)
+            splitting.feed(piece)
+
+        return await self._asker.ask(run, id, kept, heard)
+
+    def _item(self, run: LiveRun, step: StepId, index: int, text: str) -> None:
+        """An item of a list came, which is not whole."""
+        if run.flow is None or run.ended is not None or run.lost:
+            return
+        try:
+            changes = self._growing.take_up(run, run.flow.unfolding.item(step, index, text))
+        except TooManySteps:
+            self._stop(run, "too_many_steps", _too_many(self._knobs.max_steps))
+        else:
+            self._applied(run, changes)
+
+
+def _feeds_items(run: LiveRun, name: str) -> bool:
+    """Whether a step starts on the items of this one."""
+    assert run.flow is not None
+    flow = run.flow
+    return any(
+        flow.plans[spec.name].early_items and name in spec.over for spec in flow.definition.steps.values()
+    )
+
+
+def _too_many(most: int) -> str:
+    return f"The run would have more than {most} steps, which workflows.max_steps allows."

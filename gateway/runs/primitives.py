@@ -1,0 +1,213 @@
+"""Carries out the steps of a workflow that are no chat: components are asked, and what needs nobody is computed here.
+
+| primitive                                | done by                          | its value                       |
+|------------------------------------------|----------------------------------|---------------------------------|
+| split, when, first_of, merge, transform  | workflows.compute                | text or list                    |
+| gather                                   | workflows.compute                | what its pieces make together   |
+| embed                                    | a component                      | opaque: texts and vectors       |
+| ingest                                   | an index                         | opaque: the index               |
+| search                                   | an index, or a component         | list                            |
+| rerank                                   | a component                      | scores                          |
+| tool                                     | a component                      | text                            |
+
+A tool with effects is asked only once the store has committed that it is about to be, and never again after that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+import structlog
+
+from engines.components.component import ComponentError, Work
+from gateway.off_loop import off_loop
+from gateway.runs.indexes import RunIndex
+from gateway.runs.knobs import RunKnobs
+from gateway.runs.live import LiveRun
+from gateway.runs.means import Means
+from workflows import compute
+from workflows.errors import WorkflowError
+from workflows.graph import Step
+from workflows.names import StepId, VariableId
+from workflows.progress import Changes
+from workflows.transform import TransformFailed, bounded, size_bytes
+from workflows.values import Held, Opaque, Vectors
+
+log = structlog.get_logger(__name__)
+
+T = TypeVar("T")
+
+CHAT = "chat"
+_STATUS = 502
+"""Of a step whose component did not answer."""
+Outcome = Mapping[VariableId, Held | TransformFailed]
+
+
+class NotCommitted(Exception):
+    """The store has not taken that a tool with effects is about to be asked."""
+
+
+class Primitives:
+    """See the module."""
+
+    def __init__(self, means: Means, knobs: RunKnobs) -> None:
+        self._means = means
+        self._knobs = knobs
+
+    async def carry_out(self, run: LiveRun, id: StepId, kept: Callable[[], Awaitable[None]]) -> Changes:
+        """What follows from a step whose start was noted. Raises nothing but CancelledError."""
+        step = run.graph.steps[id]
+        work = Work(run.id, run.tenant, id, step.depth, asyncio.get_running_loop().time())
+        try:
+            if step.effects:
+                await self._committed(run, step, kept)
+            return run.progress.answered(id, await self._outcome(run, step, work))
+        except ComponentError as error:
+            return run.progress.refused(id, "step_failed", error.message, _STATUS)
+        except WorkflowError as error:
+            return run.progress.refused(id, error.code, error.message, error.status)
+        except NotCommitted:
+            message = "The store could not note that it was about to be asked, so it was not."
+            return run.progress.refused(id, "store_unavailable", message, 503)
+        except Exception as error:
+            log.error("step_failed", run=run.id, step=id, error=type(error).__name__)
+            return run.progress.refused(id, "internal_error", "The gateway failed on this step.", 500)
+        finally:
+            _note(run, step, work)
+
+    async def _committed(self, run: LiveRun, step: Step, kept: Callable[[], Awaitable[None]]) -> None:
+        await kept()
+        if run.flow is None or run.flow.committed.get(step.id) != "running":
+            raise NotCommitted
+
+    async def _outcome(self, run: LiveRun, step: Step, work: Work) -> Outcome:
+        held = run.progress.held(step.id)
+        if step.primitive in compute.COMPUTED:
+            return await self._computed(run, step, held)
+        value = await _ASKED[step.primitive](self, run, step, held, work)
+        (variable,) = step.writes.values()
+        if not isinstance(value, Opaque):
+            try:
+                value = bounded(value, self._knobs.max_value_bytes)
+            except TransformFailed as failure:
+                return {variable: failure}
+        return {variable: value}
+
+    async def _computed(self, run: LiveRun, step: Step, held: Mapping[str, Held]) -> Outcome:
+        if compute.needs_index(step):
+            (variable,) = step.writes.values()
+            return {variable: Opaque(self._index_for(run, step))}
+        component = str(step.what.get("component") or "")
+
+        def offsets(text: str) -> list[tuple[int, int]]:
+            return self._means.components.offsets(component, text)
+
+        size = sum(_size(each) for each in held.values())
+        return await off_loop(size, compute.computed, step, held, offsets, self._knobs.max_value_bytes)
+
+    # ---- components
+
+    async def _embed(self, run: LiveRun, step: Step, held: Mapping[str, Held], work: Work) -> Held:
+        texts = compute.texts(step, held)
+        vectors = await self._means.components.embed(_component(step), texts, work)
+        return Opaque(Vectors(texts, list(vectors)), vectors.nbytes)
+
+    async def _ingest(self, run: LiveRun, step: Step, held: Mapping[str, Held], work: Work) -> Held:
+        vectors, index = compute.vectors(step, held), self._index_for(run, step)
+        await index.add(int(step.what["start"]), vectors.texts, np.asarray(vectors.rows))
+        return Opaque(index)
+
+    async def _search(self, run: LiveRun, step: Step, held: Mapping[str, Held], work: Work) -> Held:
+        k, where = int(step.what["k"]), str(step.what["index"])
+        kind, _, name = where.partition(":")
+        if kind == "component":
+            queries = compute.texts(step, held)
+            search = self._means.components.search
+            found = await _all([search(_component(step), query, k, work) for query in queries])
+            return [text for hits in found for text in hits]
+        index = self._collection(run, step, name) if kind == "collection" else _opaque(held[name])
+        found = [[text for text, _, _ in await index.search(row, k)] for row in compute.vectors(step, held).rows]
+        return [text for hits in found for text in hits]
+
+    async def _rerank(self, run: LiveRun, step: Step, held: Mapping[str, Held], work: Work) -> Held:
+        texts, by = compute.texts(step, held), held[step.what["by"]]
+        assert isinstance(by, str)
+        scores = await self._means.components.rerank(_component(step), by, texts, work)
+        return compute.scores(scores)
+
+    async def _tool(self, run: LiveRun, step: Step, held: Mapping[str, Held], work: Work) -> Held:
+        may_retry = not step.effects or bool(step.what.get("idempotent"))
+        key = f"{run.id}:{step.id}" if step.effects or may_retry else ""
+        arguments = compute.arguments(step, held)
+        return await self._means.components.call(_component(step), arguments, work, key, may_retry)
+
+    # ---- indexes
+
+    def _index_for(self, run: LiveRun, step: Step) -> RunIndex:
+        """The index that an `ingest` adds to."""
+        collection = step.what.get("collection")
+        return self._collection(run, step, str(collection)) if collection else self._index(run, step.of)
+
+    def _index(self, run: LiveRun, of: str) -> RunIndex:
+        assert run.flow is not None
+        if of not in run.flow.indexes:
+            run.flow.indexes[of] = self._means.indexes.of_run(run.id)
+        return run.flow.indexes[of]
+
+    def _collection(self, run: LiveRun, step: Step, name: str) -> RunIndex:
+        assert run.flow is not None
+        return self._means.indexes.collection(
+            run.tenant,
+            name,
+            embedder=_component(step),
+            contributor=run.flow.caller.contributor,
+            source=f"{run.id}:{step.of}",
+        )
+
+
+def _component(step: Step) -> str:
+    return str(step.what.get("component") or "")
+
+
+def _opaque(value: Held) -> Any:
+    assert isinstance(value, Opaque)
+    return value.held
+
+
+def _size(held: Held) -> int:
+    """What working on a value costs, in bytes."""
+    return 0 if isinstance(held, Opaque) else size_bytes(held)
+
+
+async def _all(asked: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
+    """All answers in their order; where one fails, the others are cancelled."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(each) for each in asked]
+    except BaseExceptionGroup as errors:
+        raise errors.exceptions[0] from None
+    return [task.result() for task in tasks]
+
+
+def _note(run: LiveRun, step: Step, work: Work) -> None:
+    """What the page of the run shows of a component's part in it."""
+    if not work.shared:
+        return
+    last = work.shared[-1]
+    queued = run.steps[step.id].queued_at_s
+    figures: dict[str, Any] = {"items": sum(each.items for each in work.shared), "batch": last.batch}
+    if queued is not None:
+        figures["started_at_s"] = queued + work.shared[0].waited_s
+    run.step(step.id, **figures)
+
+
+_ASKED: Mapping[str, Callable[..., Awaitable[Any]]] = {
+    "embed": Primitives._embed,
+    "ingest": Primitives._ingest,
+    "search": Primitives._search,
+    "rerank": Primitives._rerank,
+    "tool": Primitives._tool,
+}

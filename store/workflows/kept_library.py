@@ -1,0 +1,238 @@
+"""Tenants' workflows and collections in the database: `Library`, shared by every process of the data folder."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import sqlite3
+from collections.abc import Sequence
+from concurrent.futures import Future
+
+from store.sqlite.database import Database
+from store.workflows.beginning import total_bytes
+from store.workflows.library import (
+    NO_LIMITS,
+    Collection,
+    CollectionPlace,
+    CollectionText,
+    KeptWorkflow,
+    NewText,
+)
+from store.workflows.records import Limits
+from store.workflows.values import as_bytes, as_value, hold_room
+
+_WORKFLOW = "SELECT w.tenant, w.name, w.version, w.number, w.definition, w.contributor, w.created_at_s FROM workflows w"
+_LATEST = "w.number = (SELECT max(l.number) FROM workflows l WHERE l.tenant = w.tenant AND l.name = w.name)"
+_PLACE = (
+    "SELECT c.generation, coalesce((SELECT max(t.seq) FROM collection_texts t WHERE t.tenant = c.tenant"
+    " AND t.collection = c.name), 0) FROM collections c WHERE c.tenant = ? AND c.name = ?"
+)
+_COLLECTIONS = (
+    "SELECT c.tenant, c.name, count(t.seq), coalesce(sum(t.size_bytes), 0), c.created_at_s FROM collections c"
+    " LEFT JOIN collection_texts t ON t.tenant = c.tenant AND t.collection = c.name"
+    " WHERE :tenant IS NULL OR c.tenant = :tenant"
+    " GROUP BY c.tenant, c.name, c.created_at_s ORDER BY c.tenant, c.name"
+)
+
+
+class KeptLibrary:
+    """Definitions and collections: see `Library` for what each does."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    # ---- workflows
+
+    def put_workflow(
+        self,
+        tenant: str,
+        name: str,
+        version: str,
+        definition: bytes,
+        *,
+        now_s: float,
+        contributor: str = "",
+        keep: int = 20,
+        limits: Limits = NO_LIMITS,
+    ) -> Future[int]:
+        """Keep a version of a workflow as its latest; gives its number."""
+
+        def put(connection: sqlite3.Connection) -> int:
+            known = connection.execute(
+                f"{_WORKFLOW} WHERE w.tenant = ? AND w.name = ? AND {_LATEST}", (tenant, name)
+            ).fetchone()
+            if known is not None and known[2] == version:
+                return int(known[3])
+            number = 1 if known is None else int(known[3]) + 1
+            which = (tenant, name, version)
+            connection.execute("DELETE FROM workflows WHERE tenant = ? AND name = ? AND version = ?", which)
+            connection.execute(
+                "DELETE FROM workflows WHERE tenant = ? AND name = ? AND number <= ?",
+                (tenant, name, number - keep),
+            )
+            hold_room(total_bytes(connection, tenant), len(definition), limits)
+            connection.execute(
+                "INSERT INTO workflows (tenant, name, version, number, contributor, created_at_s, size_bytes, definition)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                (*which, number, contributor, now_s, len(definition), definition),
+            )
+            return number
+
+        return self._db.write(put)
+
+    def workflow(self, tenant: str, name: str, version: str | None = None) -> KeptWorkflow | None:
+        """That version of the tenant's workflow, else the latest."""
+        row = (
+            self._db.read()
+            .execute(
+                f"{_WORKFLOW} WHERE w.tenant = :tenant AND w.name = :name"
+                f" AND {_LATEST if version is None else 'w.version = :version'}",
+                {"tenant": tenant, "name": name, "version": version},
+            )
+            .fetchone()
+        )
+        return None if row is None else KeptWorkflow(*row)
+
+    def workflows(self, tenant: str | None = None) -> list[KeptWorkflow]:
+        """The latest version of each workflow."""
+        rows = self._db.read().execute(
+            f"{_WORKFLOW} WHERE (:tenant IS NULL OR w.tenant = :tenant) AND {_LATEST} ORDER BY w.tenant, w.name",
+            {"tenant": tenant},
+        )
+        return [KeptWorkflow(*row) for row in rows.fetchall()]
+
+    def workflow_names(self) -> list[str]:
+        """The names of all tenants' workflows."""
+        rows = self._db.read().execute("SELECT DISTINCT name FROM workflows").fetchall()
+        return [str(name) for (name,) in rows]
+
+    def names_place(self) -> int:
+        """Another one whenever a workflow was kept since."""
+        row: tuple[int] = self._db.read().execute("SELECT coalesce(max(seq), 0) FROM workflows").fetchone()
+        return row[0]
+
+    def remove_workflow(self, tenant: str, name: str) -> Future[bool]:
+        """Delete all versions."""
+        return self._delete("DELETE FROM workflows WHERE tenant = ? AND name = ?", tenant, name)
+
+    # ---- collections
+
+    def add_texts(
+        self,
+        tenant: str,
+        collection: str,
+        texts: Sequence[NewText],
+        *,
+        identity: str,
+        now_s: float,
+        contributor: str = "",
+        limits: Limits = NO_LIMITS,
+    ) -> Future[CollectionPlace]:
+        """Keep texts in a collection, made as needed; gives its place then."""
+        rows = [
+            {
+                "tenant": tenant,
+                "collection": collection,
+                "contributor": contributor,
+                "digest": hashlib.sha256(data).digest(),
+                "now": now_s,
+                "size": len(data) + len(each.vector),
+                "identity": identity,
+                "vector": each.vector,
+                "text": data,
+            }
+            for each in texts
+            for data in [as_bytes(each.text)]
+        ]
+
+        def add(connection: sqlite3.Connection) -> CollectionPlace:
+            before = total_bytes(connection, tenant)
+            connection.execute(
+                "INSERT INTO collections (tenant, name, generation, created_at_s) VALUES (?, ?, ?, ?)"
+                " ON CONFLICT (tenant, name) DO NOTHING",
+                (tenant, collection, secrets.token_hex(8), now_s),
+            )
+            replaced = connection.executemany(
+                "UPDATE collection_texts SET vector = :vector, identity = :identity, size_bytes = :size"
+                " WHERE tenant = :tenant AND collection = :collection AND contributor = :contributor"
+                " AND digest = :digest AND identity <> :identity",
+                rows,
+            ).rowcount
+            if replaced > 0:
+                _renew(connection, tenant, [collection])
+            connection.executemany(
+                "INSERT INTO collection_texts (tenant, collection, contributor, digest, created_at_s, size_bytes, identity,"
+                " vector, text) VALUES (:tenant, :collection, :contributor, :digest, :now, :size, :identity, :vector, :text)"
+                " ON CONFLICT (tenant, collection, contributor, digest) DO NOTHING",
+                rows,
+            )
+            # What was there already takes no room. Whoever raises is undone.
+            hold_room(before, max(0, total_bytes(connection, tenant) - before), limits)
+            return CollectionPlace(*connection.execute(_PLACE, (tenant, collection)).fetchone())
+
+        return self._db.write(add)
+
+    def place(self, tenant: str, collection: str) -> CollectionPlace | None:
+        """How far a collection is."""
+        row = self._db.read().execute(_PLACE, (tenant, collection)).fetchone()
+        return None if row is None else CollectionPlace(*row)
+
+    def texts(
+        self, tenant: str, collection: str, after_seq: int = 0, limit: int = 1000
+    ) -> list[CollectionText]:
+        """The texts of a collection after that one."""
+        rows = self._db.read().execute(
+            "SELECT seq, text, vector, identity FROM collection_texts WHERE tenant = ? AND collection = ? AND seq > ?"
+            " ORDER BY seq LIMIT ?",
+            (tenant, collection, after_seq, limit),
+        )
+        return [
+            CollectionText(seq, str(as_value(text, False)), vector, identity)
+            for seq, text, vector, identity in rows.fetchall()
+        ]
+
+    def collections(self, tenant: str | None = None) -> list[Collection]:
+        """Collections with their sizes."""
+        rows = self._db.read().execute(_COLLECTIONS, {"tenant": tenant})
+        return [Collection(*row) for row in rows.fetchall()]
+
+    def remove_collection(self, tenant: str, collection: str) -> Future[bool]:
+        """Delete a collection with its texts."""
+        return self._delete("DELETE FROM collections WHERE tenant = ? AND name = ?", tenant, collection)
+
+    def _delete(self, statement: str, tenant: str, name: str) -> Future[bool]:
+        def scrub(deleted: bool) -> None:
+            if deleted:
+                self._db.scrub_soon()
+
+        return self._db.write(
+            lambda connection: connection.execute(statement, (tenant, name)).rowcount > 0, after=scrub
+        )
+
+
+def forget(connection: sqlite3.Connection, tenant: str, contributor: str | None = None) -> int:
+    """Delete what a tenant, or one contributor of it, has kept; gives how many texts and versions."""
+    whose = "tenant = ?1 AND (?2 IS NULL OR contributor = ?2 AND contributor <> '')"
+    touched = connection.execute(
+        f"SELECT DISTINCT collection FROM collection_texts WHERE {whose}",  # noqa: S608 - a constant
+        (tenant, contributor),
+    ).fetchall()
+    deleted = sum(
+        connection.execute(f"DELETE FROM {table} WHERE {whose}", (tenant, contributor)).rowcount  # noqa: S608
+        for table in ("collection_texts", "workflows")
+    )
+    _renew(connection, tenant, [name for (name,) in touched])
+    connection.execute(
+        "DELETE FROM collections WHERE tenant = ? AND NOT EXISTS (SELECT 1 FROM collection_texts t"
+        " WHERE t.tenant = collections.tenant AND t.collection = collections.name)",
+        (tenant,),
+    )
+    return deleted
+
+
+def _renew(connection: sqlite3.Connection, tenant: str, collections: Sequence[str]) -> None:
+    """Have every process read these anew."""
+    connection.executemany(
+        "UPDATE collections SET generation = ? WHERE tenant = ? AND name = ?",
+        [(secrets.token_hex(8), tenant, name) for name in collections],
+    )

@@ -1,0 +1,235 @@
+"""`understudy workflow check|explain FILE`: whether workflows can be carried out, how, and what would make them faster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+import orjson
+import yaml
+
+from understudy.commands.giving_up import give_up
+from understudy.commands.workflow_drawing import LEGEND, side_by_side
+from understudy.settings.config import Config
+from understudy.settings.file import ConfigError, load_config, read_yaml
+from workflows.advice import advise
+from workflows.declared import DefinitionError, World, read_definition
+from workflows.definition import Definition
+from workflows.expand import Drawing, expand
+from workflows.optimise import EGraph, optimise
+from workflows.plan import Profile
+
+_OURS = ("vllm", "vllm-local")
+"""Kinds of engines that somebody else does not send bills for."""
+_ASSUMED_BATCH = 16
+"""Of a component whose effective batch is measured while it works, which has not been yet."""
+_MOST_PIECES = 4
+"""Of one step that are drawn, as text."""
+_FILE = click.argument("path", metavar="FILE", type=click.Path(path_type=Path))
+_CONFIG = click.option(
+    "--config",
+    "config_path",
+    type=click.Path(path_type=Path),
+    help="Where FILE is one workflow: the configuration with its models and components.",
+)
+_JSON = click.option("--json", "as_json", is_flag=True, help="For machines.")
+
+
+@click.group()
+def workflow() -> None:
+    """Check and explain workflows: of a configuration, or one in a file of its own."""
+
+
+@workflow.command()
+@_FILE
+@_CONFIG
+@_JSON
+def check(path: Path, config_path: Path | None, as_json: bool) -> None:
+    """Name everything that is wrong with the workflows of FILE: a configuration, or one workflow as YAML or JSON."""
+    definitions, _ = _read(path, config_path)
+    told = [_summary(each) for each in definitions]
+    if as_json:
+        _print_json(told)
+        return
+    for each in told:
+        inputs = ", ".join(f"{name} ({kind})" for name, kind in each["inputs"].items()) or "no inputs"
+        click.echo(f"{each['workflow']}  version {each['version']}  {len(each['steps'])} steps  {inputs}")
+
+
+@workflow.command()
+@_FILE
+@_CONFIG
+@click.option("--workflow", "name", help="Of a configuration: this workflow only.")
+@click.option(
+    "--items", multiple=True, metavar="NAME=N", help="How long the list NAME is; without it a guess."
+)
+@click.option(
+    "--tokens", multiple=True, metavar="NAME=N", help="How many tokens the value NAME has, for the advice."
+)
+@_JSON
+def explain(
+    path: Path,
+    config_path: Path | None,
+    name: str | None,
+    items: tuple[str, ...],
+    tokens: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Draw how the workflows of FILE are declared and how they are carried out, which pass made each change, and advice."""
+    definitions, config = _read(path, config_path)
+    chosen = [each for each in definitions if name in (None, each.name)]
+    if not chosen:
+        known = ", ".join(each.name for each in definitions)
+        give_up(f"there is no workflow {name!r} in {path}; there are {known}", 1)
+    counts, lengths = _numbers("--items", items), _numbers("--tokens", tokens)
+    explained = [_explained(each, profile(config), counts, lengths) for each in chosen]
+    if as_json:
+        _print_json([_told(*each) for each in explained])
+        return
+    click.echo("\n\n".join("\n".join(_lines(*each)) for each in explained))
+
+
+# ---- reading
+
+
+def _read(path: Path, config_path: Path | None) -> tuple[list[Definition], Config | None]:
+    """The workflows of a file, with the configuration they belong to."""
+    try:
+        value = read_yaml(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        give_up(f"cannot read {path}: {error}", 2)
+    except yaml.YAMLError as error:
+        give_up(f"{path} is not valid YAML: {error}", 2)
+    if not isinstance(value, dict):
+        give_up(f"{path} must be a configuration or a workflow: a mapping", 2)
+    alone = "steps" in value or "chain" in value
+    try:
+        config = _config(config_path) if alone else load_config(path)
+        if config is not None and not alone:
+            definitions = list(config.definitions().values())
+        else:
+            definitions = [_one(path, value, config)]
+    except (ConfigError, DefinitionError) as error:
+        give_up(f"configuration error\n{error}", 2)
+    if not definitions:
+        give_up(f"{path} has no workflows: write them below `workflows`", 1)
+    return definitions, config
+
+
+def _config(path: Path | None) -> Config | None:
+    return None if path is None else load_config(path)
+
+
+def _one(path: Path, value: Mapping[str, Any], config: Config | None) -> Definition:
+    """A workflow in a file of its own, as `POST /v1/workflows` takes it; without a name, the file's is its own."""
+    name = value.get("name", path.stem)
+    fields = {field: each for field, each in value.items() if field != "name"}
+    world = _ANY_MODEL if config is None else config.world()
+    return read_definition(str(name), fields, world)
+
+
+_ANY_MODEL = World({}, is_model=lambda name: True, taken=lambda name: False)
+"""Without a configuration: any model, and the components that are there in any case."""
+
+
+def _numbers(option: str, given: Iterable[str]) -> dict[str, int]:
+    found = {}
+    for each in given:
+        name, _, number = each.partition("=")
+        if not name or not number.isdecimal():
+            give_up(f"{option} {each}: write NAME=N, such as documents=40", 2)
+        found[name] = int(number)
+    return found
+
+
+def profile(config: Config | None) -> Profile:
+    """What a configuration tells about its engines and components without asking them."""
+    if config is None:
+        return Profile({"local": 1}, lambda model: True)
+    batches = {
+        name: each.batch or (1 if each.kind == "local" else _ASSUMED_BATCH)
+        for name, each in config.components.items()
+    }
+
+    def certain(model: str) -> bool:
+        settings = config.models.get(model)
+        return settings is not None and settings.policy == "fixed"
+
+    def hosted(model: str) -> bool:
+        settings = config.models.get(model)
+        return settings is None or config.engines[settings.engines[-1]].kind not in _OURS
+
+    return Profile({"local": 1, **batches}, certain, hosted)
+
+
+# ---- telling
+
+_Explained = tuple[Definition, EGraph, Drawing, Drawing, Mapping[str, int]]
+
+
+def _explained(
+    definition: Definition, engines: Profile, counts: Mapping[str, int], tokens: Mapping[str, int]
+) -> _Explained:
+    graphs = optimise(definition, engines, counts=counts)
+    declared, carried_out = (
+        expand(definition, each, counts, _MOST_PIECES) for each in (graphs.pgraph, graphs.graph)
+    )
+    return definition, graphs, declared, carried_out, tokens
+
+
+def _summary(definition: Definition) -> dict[str, Any]:
+    return {
+        "workflow": definition.name,
+        "version": definition.version,
+        "inputs": {name: spec.kind for name, spec in definition.inputs.items()},
+        "steps": {name: step.kind for name, step in definition.steps.items()},
+        "chain": definition.chained,
+        "output": definition.output,
+        "passes": sorted(definition.passes),
+    }
+
+
+def _told(
+    definition: Definition,
+    graphs: EGraph,
+    declared: Drawing,
+    carried_out: Drawing,
+    tokens: Mapping[str, int],
+) -> dict[str, Any]:
+    return {
+        **_summary(definition),
+        "p_graph": asdict(declared),
+        "e_graph": asdict(carried_out),
+        "changes": [asdict(note) for note in graphs.notes],
+        "advice": [asdict(each) for each in advise(definition, tokens)],
+    }
+
+
+def _lines(
+    definition: Definition,
+    graphs: EGraph,
+    declared: Drawing,
+    carried_out: Drawing,
+    tokens: Mapping[str, int],
+) -> Iterator[str]:
+    off = "" if definition.passes else " (no passes)"
+    yield f"{definition.name}  version {definition.version}{off}"
+    yield ""
+    yield from side_by_side(declared, carried_out, graphs.notes)
+    yield ""
+    yield LEGEND
+    for number, note in enumerate(graphs.notes, 1):
+        yield f"[{number}] {note.by}: {note.what}"
+    advice = advise(definition, tokens)
+    if advice:
+        yield ""
+        yield "Advice"
+    for each in advice:
+        yield f"- {each.step}: {each.text}" if each.step else f"- {each.text}"
+
+
+def _print_json(told: Any) -> None:
+    click.echo(orjson.dumps(told, option=orjson.OPT_INDENT_2).decode())

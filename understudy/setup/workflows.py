@@ -1,0 +1,131 @@
+"""From the settings to workflows: which there are, and what their steps are carried out with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+
+from engines.components.registry import ComponentRegistry, Counted
+from engines.engine import Engine
+from engines.registry import Registry
+from gateway.components.indexes import WorkflowIndexes
+from gateway.pipeline import Pipeline
+from gateway.runs.catalogue import Catalogue
+from gateway.runs.means import Means
+from gateway.runs.metrics import RunMetrics
+from gateway.runs.warming import Certain, CertainEngine, Warmer
+from router.asked import Controls
+from router.embedding.embedder import Embedder
+from store.store import Store
+from store.workflows.records import Limits
+from understudy.memory import Memory
+from understudy.settings.config import Config
+from understudy.setup.component_registry import component_registry
+from understudy.setup.components import component_specs
+from understudy.setup.examples import open_embedder
+from workflows.called import CallLimits
+from workflows.plan import Profile
+
+_OURS = frozenset({"vllm", "vllm-local"})
+"""Kinds of engines that somebody else does not send bills for."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkflowParts:
+    """What came of it."""
+
+    catalogue: Catalogue
+    limits: CallLimits
+    """Of the inputs of one call."""
+    components: ComponentRegistry
+    warmer: Warmer
+    means: Means
+
+
+def workflow_parts(
+    config: Config,
+    memory: Memory,
+    pipeline: Pipeline,
+    engines: Registry,
+    metrics: RunMetrics,
+    counted: Counted,
+) -> WorkflowParts:
+    """Over this gateway's pipeline and memory. Components must be started, and closed after the runs that ask them.
+
+    The house's embedder is opened when a workflow first needs it, where no examples need it before.
+    """
+    settings = config.workflows
+    components = component_registry(component_specs(config), partial(_embedder, config, memory), counted)
+    certain = certain_engine(config, pipeline, engines)
+    warmer = Warmer(certain, engines, min_tokens=settings.advanced.warm_min_tokens, told=metrics.prefix)
+    limits = Limits(None, int(settings.max_total_mib * 2**20))
+    indexes = WorkflowIndexes(memory.store.runs.library, components.identity, limits)
+    return WorkflowParts(
+        catalogue(config, memory.store),
+        CallLimits(settings.max_items, int(settings.max_documents_mib * 2**20)),
+        components,
+        warmer,
+        Means(components, indexes, lambda: profile(config, certain, components), warmer),
+    )
+
+
+def _embedder(config: Config, memory: Memory) -> Embedder:
+    if memory.embedder is not None:
+        return memory.embedder
+    assert config.memory is not None
+    opened = open_embedder(config.memory, memory.store.folder)
+    memory.closing.callback(opened.close)
+    return opened
+
+
+def catalogue(config: Config, store: Store) -> Catalogue:
+    """Of the configuration's workflows and the tenants' own, whose names are none of the configuration's."""
+    configured = config.definitions()
+    world = config.world()
+    taken = world.taken
+    return Catalogue(
+        configured,
+        store.runs,
+        replace(world, taken=lambda name: name in configured or taken(name)),
+        Limits(None, int(config.workflows.max_total_mib * 2**20)),
+        every_s=config.workflows.advanced.poll_s,
+    )
+
+
+def profile(config: Config, certain: CertainEngine, components: ComponentRegistry) -> Profile:
+    """Of components and engines as they are now."""
+    nothing_said = Controls()
+
+    def hosted(model: str) -> bool:
+        found = certain(model, nothing_said)
+        return found is not None and found.hosted
+
+    return Profile(
+        effective_batch={name: components.effective_batch(name) for name in components},
+        certain_engine=lambda model: certain(model, nothing_said) is not None,
+        hosted=hosted,
+        warm_min_tokens=config.workflows.advanced.warm_min_tokens,
+    )
+
+
+def certain_engine(config: Config, pipeline: Pipeline, engines: Mapping[str, Engine]) -> CertainEngine:
+    """Who answers for a model, where that hangs on nothing: its policy is `fixed`, or the client names the engine and wants
+    no examples. An engine that is sent the client's own credential is asked nothing in its name."""
+
+    def certain(model: str, controls: Controls) -> Certain | None:
+        served, settings = pipeline.model(model), config.models.get(model)
+        if served is None or settings is None:
+            return None
+        named = controls.engine
+        if settings.policy != "fixed" and (named is None or controls.max_examples != 0):
+            return None
+        if named is not None and named not in served.engines:
+            return None
+        name = named or served.engines[0]
+        engine = engines[name]
+        if not engine.info.holds_key:
+            return None
+        return Certain(engine, config.engines[name].kind not in _OURS)
+
+    return certain
