@@ -28,7 +28,9 @@ class Drawing:
     """(from, to, path as in SVG's `d`)."""
 
 
-def drawn(before: Mapping[str, AbstractSet[str]], depth: Mapping[str, int]) -> Drawing:
+def drawn(
+    before: Mapping[str, AbstractSet[str]], depth: Mapping[str, int], *, node_width: int = NODE_WIDTH
+) -> Drawing:
     """Place steps. `before`: which steps each reads from; `depth`: steps on the longest way to it."""
     layers = _layers(before, depth)
     tallest = max((len(layer) for layer in layers), default=0)
@@ -37,13 +39,15 @@ def drawn(before: Mapping[str, AbstractSet[str]], depth: Mapping[str, int]) -> D
         # Each layer is centred on the tallest.
         first = _MARGIN + (tallest - len(layer)) * (NODE_HEIGHT + _GAP_Y) // 2
         for place, step in enumerate(layer):
-            x = _MARGIN + number * (NODE_WIDTH + _GAP_X)
+            x = _MARGIN + number * (node_width + _GAP_X)
             nodes[step] = (x, first + place * (NODE_HEIGHT + _GAP_Y))
     edges = [
-        (one, step, _path(nodes[one], nodes[step])) for step in nodes for one in sorted(before.get(step, ()))
+        (one, step, _path(nodes[one], nodes[step], node_width))
+        for step in nodes
+        for one in sorted(before.get(step, ()))
     ]
     return Drawing(
-        2 * _MARGIN + len(layers) * (NODE_WIDTH + _GAP_X) - (_GAP_X if layers else 0),
+        2 * _MARGIN + len(layers) * (node_width + _GAP_X) - (_GAP_X if layers else 0),
         2 * _MARGIN + tallest * (NODE_HEIGHT + _GAP_Y) - (_GAP_Y if layers else 0),
         nodes,
         edges,
@@ -80,8 +84,8 @@ def _order(layer: list[str], neighbours: Mapping[str, AbstractSet[str]], place: 
     layer.sort(key=keys.__getitem__)
 
 
-def _path(one: tuple[int, int], other: tuple[int, int]) -> str:
-    x1, y1 = one[0] + NODE_WIDTH, one[1] + NODE_HEIGHT // 2
+def _path(one: tuple[int, int], other: tuple[int, int], node_width: int) -> str:
+    x1, y1 = one[0] + node_width, one[1] + NODE_HEIGHT // 2
     x2, y2 = other[0], other[1] + NODE_HEIGHT // 2
     middle = (x1 + x2) // 2
     return f"M{x1} {y1}C{middle} {y1} {middle} {y2} {x2} {y2}"

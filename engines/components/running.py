@@ -224,7 +224,7 @@ class Running(Generic[I, O]):
             answers = (await self._asked([Portion(portion.question, items)]))[0]
             if isinstance(answers, ComponentError):
                 return answers
-            found += answers
+            found.extend(answers)
         return found
 
     def _answered(

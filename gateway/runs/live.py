@@ -127,10 +127,11 @@ class LiveRun:
 
     def grew(self, steps: Iterable[NewStep], variables: Iterable[NewVariable], *, held_back: bool) -> None:
         """Note steps that it had not at its beginning. `held_back`: nothing of them is committed until they are `let_in`."""
-        self._new_steps |= {step.id: step for step in steps}
+        new = {step.id: step for step in steps}
+        self._new_steps |= new
         self._new_variables |= {variable.id: variable for variable in variables}
         if held_back:
-            self._held_back |= {step.id for step in steps}
+            self._held_back |= new.keys()
 
     def let_in(self, steps: Iterable[StepId]) -> None:
         """What steps were held back for is there: they are committed with the next change."""

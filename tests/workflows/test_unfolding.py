@@ -1,0 +1,75 @@
+"""The same values, errors and effects with any plan, whatever ends first; and what a run grows by."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.workflows.carried import Carried, Outcome, Reference, barriers
+from tests.workflows.definitions import EMBEDDER, RERANKER, Answers, answers, definitions, inputs
+from workflows.definition import PASSES, Definition
+from workflows.optimise import optimise
+from workflows.plan import Profile, StepPlan
+
+_SETS = st.sets(st.sampled_from(PASSES)).map(frozenset)
+
+
+@st.composite
+def any_plans(draw: st.DrawFn, definition: Definition) -> Mapping[str, StepPlan]:
+    """Plans that no pass has to make: whatever a plan may say, the values are the same."""
+    names = list(definition.steps)
+    plans = {}
+    for name in names:
+        before = list(definition.before(name))
+        if definition.chained and names.index(name):
+            before.append(names[names.index(name) - 1])
+        plans[name] = StepPlan(
+            order=tuple(dict.fromkeys(each for each in before if draw(st.booleans()))),
+            after=tuple({*definition.steps[name].after, *barriers(definition, name)}),
+            early_items=draw(st.booleans()),
+            stage=draw(st.sampled_from([None, 1, 2])),
+            follows=draw(st.booleans()),
+        )
+    return plans
+
+
+def check(found: Outcome, expected: Outcome) -> None:
+    assert dict(found.steps) == dict(expected.steps)
+    assert found == expected
+    failing = {
+        name for name, (state, code) in expected.steps.items() if state == "failed" and code != "producer_failed"
+    }
+    for name, chain in found.chains.items():
+        assert chain[0] == name and chain[-1] in failing, (name, chain)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_every_set_of_passes_gives_the_same_values_errors_and_effects(data: Any) -> None:
+    definition = data.draw(definitions())
+    given_inputs, world = data.draw(inputs()), data.draw(answers())
+    batches = {name: data.draw(st.integers(1, 3)) for name in (EMBEDDER, RERANKER)}
+    expected = Reference(definition, world, given_inputs).outcome()
+    order = random.Random(data.draw(st.integers(0, 1 << 16)))
+    plans = optimise(definition, Profile(batches), data.draw(_SETS)).plans
+    carried = Carried(definition, plans, world, given_inputs, order.randrange)
+    carried.begin()
+    carried.run()
+    check(carried.outcome(), expected)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_any_plan_gives_the_same(data: Any) -> None:
+    definition = data.draw(definitions())
+    given_inputs, world = data.draw(inputs()), data.draw(answers())
+    expected = Reference(definition, world, given_inputs).outcome()
+    order = random.Random(data.draw(st.integers(0, 1 << 16)))
+    carried = Carried(definition, data.draw(any_plans(definition)), world, given_inputs, order.randrange)
+    carried.begin()
+    carried.run()
+    check(carried.outcome(), expected)
