@@ -1,5 +1,5 @@
-"""Two ways to carry a definition out against the answers of a world: step after step, as a definition reads, and as a run does,
-whose events come in any order. Both tell what each step of the definition came to, and which effects were had."""
+"""Two ways to carry a definition out against the answers of a world: step after step, as a definition reads, and as a run
+does, whose events come in any order. Both tell what each step of the definition came to, and which effects were had."""
 
 from __future__ import annotations
 
@@ -192,7 +192,9 @@ class Reference:
                 return self._all([lambda item=item: self._call(spec, item=item) for item in items])  # type: ignore[misc]
             case "map":
                 items = self._bounded(spec)
-                return self._all([lambda item=item: self._chat(spec.messages, spec, item=item) for item in items])  # type: ignore[misc]
+                return self._all(
+                    [lambda item=item: self._chat(spec.messages, spec, item=item) for item in items]
+                )  # type: ignore[misc]
             case "fold":
                 so_far = spec.initial
                 for place, item in enumerate(self._bounded(spec)):
@@ -338,7 +340,9 @@ class Carried:
         """Steps that ran on items of a list that is not whole."""
         steps = self.progress.graph.steps
         return {
-            id for id, step in steps.items() if step.early and self.progress.steps[step.early] is not StepState.DONE
+            id
+            for id, step in steps.items()
+            if step.early and self.progress.steps[step.early] is not StepState.DONE
         }
 
     def stored(self) -> dict[VariableId, Value]:
@@ -462,9 +466,7 @@ class Carried:
                     index[place] = pair
                 return Opaque(index)
             case "rerank":
-                return scores(
-                    self.answers.rerank(as_text(_text(held[step.what["by"]])), texts(step, held))
-                )
+                return scores(self.answers.rerank(as_text(_text(held[step.what["by"]])), texts(step, held)))
             case "search":
                 return self._search(step, held)
         raise AssertionError(step.primitive)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.workflows.carried import Carried, Outcome, Reference, barriers
-from tests.workflows.definitions import EMBEDDER, RERANKER, Answers, answers, definitions, inputs
+from tests.workflows.definitions import EMBEDDER, RERANKER, answers, definitions, inputs
 from workflows.definition import PASSES, Definition
 from workflows.optimise import optimise
 from workflows.plan import Profile, StepPlan
@@ -41,7 +41,9 @@ def check(found: Outcome, expected: Outcome) -> None:
     assert dict(found.steps) == dict(expected.steps)
     assert found == expected
     failing = {
-        name for name, (state, code) in expected.steps.items() if state == "failed" and code != "producer_failed"
+        name
+        for name, (state, code) in expected.steps.items()
+        if state == "failed" and code != "producer_failed"
     }
     for name, chain in found.chains.items():
         assert chain[0] == name and chain[-1] in failing, (name, chain)
