@@ -259,7 +259,9 @@ def called(**more: object) -> dict[str, object]:
 
 def test_a_call_of_a_workflow_hands_on_how_its_answer_is_to_be() -> None:
     asked = read_workflow_call(
-        called(temperature=0, stop=["x"], seed=None, stream=True, user="u", understudy={"inputs": {"a": ["b"]}})
+        called(
+            temperature=0, stop=["x"], seed=None, stream=True, user="u", understudy={"inputs": {"a": ["b"]}}
+        )
     )
     assert asked.name == "doc-qa" and asked.stream
     assert asked.inputs == {"a": ["b"]} and asked.sampling == {"temperature": 0, "stop": ["x"]}
