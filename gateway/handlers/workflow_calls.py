@@ -183,7 +183,9 @@ class Answer:
             self._head
             | {
                 "object": "chat.completion",
-                "choices": [{"index": 0, "message": message, "logprobs": None, "finish_reason": "stop"}],
+                "choices": [
+                    {"index": 0, "message": message, "logprobs": None, "finish_reason": cell.finish_reason}
+                ],
                 "usage": usage_of(self._run),
                 "understudy": {"run": self._run.id},
             }
@@ -232,7 +234,7 @@ class Answer:
             error = step_failed(cell.failure)
             body = error_body(error.status, error.message, code=error.code, param=error.param)
             return b"data: " + body + b"\n\n"
-        end = self._chunk({}, finish_reason="stop")
+        end = self._chunk({}, finish_reason=cell.finish_reason)
         if usage:
             end += self._event({"choices": [], "usage": usage_of(self._run)})
         return end + b"data: [DONE]\n\n"

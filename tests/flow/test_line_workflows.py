@@ -182,6 +182,20 @@ async def test_sampling_fields_reach_the_chat_that_answers_and_no_other(gate: Li
     assert len(rewrites) == 1 and "temperature" not in rewrites[0]
 
 
+async def test_why_the_last_answer_ended_is_told(gate: Line, behind: Upstream) -> None:
+    async def cut_off(request: web.Request, asked: Asked) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await response.prepare(request)
+        await response.write(event("Os") + event(None).replace(b'"stop"', b'"length"') + b"data: [DONE]\n\n")
+        return response
+
+    behind.script = cut_off
+    whole = await call(gate, question(model="echo"))
+    assert whole.json["choices"][0]["finish_reason"] == "length"
+    streamed = await call(gate, question(model="echo", stream=True))
+    assert streamed.events[-1]["choices"][0]["finish_reason"] == "length"
+
+
 async def test_workflows_stand_among_the_models(gate: Line) -> None:
     listed = [each["id"] for each in (await get(gate, "/models")).json["data"]]
     assert listed == ["m", "doc-qa", "echo"]
