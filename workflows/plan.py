@@ -50,7 +50,8 @@ class StepPlan:
     early_items: bool = False
     """It starts on items of its source, a splitting chat, before the chat's answer is whole: one piece per item."""
     stage: int | None = None
-    """Its source's whole list is cut into pieces of this many items, if it has more; None: one piece."""
+    """Its source's whole list is cut into pieces of this many items, if it has more; None: one piece. Where it `follows` a
+    `map`, so many of its items make a piece; where it follows pieces of another kind, those are its own."""
     follows: bool = False
     """Where its source comes in pieces (cut, early, or a `map`'s items), it takes each as it is there."""
     warm: tuple[Warm, ...] = ()

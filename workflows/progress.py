@@ -138,7 +138,7 @@ class Progress:
         self._opaque: dict[VariableId, Opaque] = {}
         self._skipped: set[VariableId] = set()
         self._may_skip: set[VariableId] = set()
-        """Variables of steps that have a condition, or read of such: what reads them fails only once it cannot be skipped."""
+        """Variables of steps that have a condition, or read such: what reads them fails only once it cannot be skipped."""
         self._careful: set[StepId] = set()
         """Steps for which it is not enough that all their inputs ended."""
         self._streaming: set[VariableId] = set()
@@ -382,7 +382,10 @@ class Progress:
         return sum(not self._has_ended(variable) for variable in step.inputs)
 
     def _take_up(
-        self, steps: Iterable[Step], states: Mapping[StepId, StepState], unneeded: AbstractSet[StepId] = frozenset()
+        self,
+        steps: Iterable[Step],
+        states: Mapping[StepId, StepState],
+        unneeded: AbstractSet[StepId] = frozenset(),
     ) -> None:
         """Steps of the graph that are not known yet; producers before those that read of them."""
         for step in steps:
@@ -500,7 +503,7 @@ class Progress:
         )
 
     def _read(self, step: Step) -> _Read:
-        """Where a step's inputs stand. That it is skipped goes before that it fails: so neither depends on what ended first."""
+        """Where a step's inputs stand. It is skipped rather than that it fails: so neither depends on what ended first."""
         found = _Read()
         if step.condition is not None:
             variable, wanted = step.condition
@@ -578,7 +581,9 @@ class Progress:
                 self._values.pop(variable, None)
                 self._opaque.pop(variable, None)
                 self._skipped.discard(variable)
-                self._failures[variable] = Failure(CANCELLED, "Its list failed.", (self.graph.name(variable),))
+                self._failures[variable] = Failure(
+                    CANCELLED, "Its list failed.", (self.graph.name(variable),)
+                )
 
     def _end_steps(
         self, steps: Iterable[StepId], state: StepState, failure: Failure, changes: Changes
@@ -616,7 +621,8 @@ def _unneeded(graph: Graph, states: Mapping[StepId, StepState]) -> AbstractSet[S
         if states.get(id) is StepState.DONE and _makes_opaque(graph.steps[id]):
             readers = (graph.steps[each] for each in graph.after(id))
             if all(
-                each.id in found or (states.get(each.id, StepState.WAITING) not in _OPEN and not _makes_opaque(each))
+                each.id in found
+                or (states.get(each.id, StepState.WAITING) not in _OPEN and not _makes_opaque(each))
                 for each in readers
             ):
                 found.add(id)

@@ -29,7 +29,8 @@ from store.learned.artifacts import Artifacts
 from store.records import TaskAnswer
 from store.store import Tasks
 from store.tasks.tasks import TaskRow
-from tests.admin.runs_kept import failed, going_on, map_reduce
+from store.workflows.library import NewText
+from tests.admin.runs_kept import DOC_QA, failed, going_on, map_reduce, of_workflow
 from tests.flow.line import MODELS
 from tests.flow.process import Gateway, running
 from tests.patience import PATIENCE_S
@@ -96,6 +97,7 @@ def config(folder: Path, hostile_url: str) -> dict[str, Any]:
             },
             "hostile": {"engines": ["hostile"]},
         },
+        "workflows": {"doc-qa": DOC_QA},
         "memory": {"data_dir": str(folder / "data"), "anonymous": True, "advanced": advanced},
         "judging": {"engine": "judge", "share_offloaded": 1, "advanced": {"share_reference": 0.5}},
         "learning": {"enabled": False},
@@ -209,6 +211,16 @@ def composed(store: Store) -> None:
     map_reduce(store, "run_done", now_s - 60, maps=6, tenant="default", said=HOSTILE)
     failed(store, "run_failed", now_s - 50, tenant="default", said=HOSTILE)
     going_on(store, "run_going_on", now_s - 40, tenant="default")
+    of_workflow(store, "run_of_doc_qa", now_s - 55, tenant="default", said=HOSTILE)
+    steps = {
+        **DOC_QA["steps"],
+        "queries": {**DOC_QA["steps"]["queries"], "chat": f"{HOSTILE} {{{{question}}}}"},
+    }
+    definition = json.dumps({**DOC_QA, "steps": steps}).encode()
+    library = store.runs.library
+    library.put_workflow("default", "own-qa", "v1", definition, now_s=now_s).result(PATIENCE_S)
+    texts = [NewText(HOSTILE, b"\0" * 8)]
+    library.add_texts("default", "papers", texts, identity="e", now_s=now_s).result(PATIENCE_S)
 
 
 def learnt(artifacts: Artifacts) -> None:

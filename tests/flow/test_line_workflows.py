@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from tests.flow.line import Asked, Got, Line, Upstream, line
+from tests.flow.line import MODELS, Asked, Got, Line, Upstream, line
 from tests.flow.line import upstream as scripted
 from tests.flow.test_line_runs import EXACT_ONLY, KEY, Slow, event, get, prompt, say
 from tests.patience import until
@@ -115,6 +115,18 @@ async def test_questions_about_documents_are_answered_by_a_model_of_that_name(
     usage = whole["usage"]
     assert (usage["prompt_tokens"], usage["completion_tokens"], usage["total_tokens"]) == (21, 9, 30)
     assert usage["prompt_tokens"] == run["usage"]["prompt_tokens"]
+
+
+@pytest.mark.parametrize("examples", [False, True])
+async def test_the_houses_own_embedder_and_reranker_are_there_without_being_configured(
+    behind: Upstream, tmp_path: Path, examples: bool
+) -> None:
+    local = config(behind, tmp_path, components={})
+    local["memory"] |= {"examples": {"enabled": examples}, "advanced": {"embedding_cache_dir": str(MODELS)}}
+    async with line(local) as gate:
+        got = await call(gate, question())
+        assert got.status == 200, got.body
+        assert "The capital of Norway is Oslo" in got.text
 
 
 async def test_the_output_step_is_streamed(gate: Line) -> None:

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.workflows.definitions import definitions, doc_qa
-from workflows.definition import PASSES, Definition
+from tests.workflows.definitions import chat_messages, definition, definitions, doc_qa
+from workflows.definition import PASSES, Definition, StepSpec
 from workflows.expand import Drawing, expand
 from workflows.optimise import optimise
 from workflows.plan import Profile
@@ -97,6 +97,20 @@ def test_of_many_pieces_the_first_ones_and_the_last_are_drawn() -> None:
     embedded = [node for node in drawing.nodes if node.node == "index.embed"]
     assert [(node.index, node.items) for node in embedded] == [(0, 32), (1, 32), (2, 32), (31, 8)]
     assert embedded[-1].label == "Embedding 993-1000"
+
+
+def test_pieces_of_a_map_are_batches_of_its_items() -> None:
+    made = definition(
+        StepSpec("told", "map", ("documents",), chat_messages("{{item}}"), model="m"),
+        StepSpec("index", "ingest", ("told",), component="local"),
+        output="told",
+    )
+    profile = Profile({"local": 2})
+    drawing = expand(made, optimise(made, profile).graph, {"documents": 5, "told": 5})
+    edges = {(edge.before, edge.after) for edge in drawing.edges}
+    fed = [{f"told.decode[{item}]" for item in items} for items in ((0, 1), (2, 3), (4,))]
+    for piece, decodings in enumerate(fed):
+        assert {before for before, after in edges if after == f"index.embed[{piece}]"} == decodings
 
 
 @given(definitions(), st.sets(st.sampled_from(PASSES)), st.integers(0, 40))

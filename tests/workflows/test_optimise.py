@@ -152,6 +152,8 @@ def test_a_chat_per_chunk_hands_its_pieces_to_the_embedder() -> None:
         output="told",
     )
     assert _plans(made, "stages")["index"].follows
+    assert _plans(made, "stages")["index"].stage == 4, "chats are embedded four at a time"
+    assert not _plans(made, "stages", profile=Profile())["index"].follows, "nothing is known of the embedder"
     assert not _plans(made, "decoding", "prune", "prefill")["index"].follows
     (warm,) = _plans(made, "prefill")["told"].warm
     assert (warm.part, warm.needs, warm.waits) == ("each", ("documents",), ("item",))

@@ -32,7 +32,8 @@ def _cut(profile: Profile, **counts: int) -> dict[str, int]:
 
 
 def test_the_first_batchable_primitive_is_cut_and_the_next_ones_follow() -> None:
-    assert _cut(Profile({"local": 16, "reranker": 8})) == {"index.embed": 16, "found.embed": 16}
+    followed = {"index.embed": 16, "found.embed": 16, "top.rerank": 8}
+    assert _cut(Profile({"local": 16, "reranker": 8})) == followed
     assert _cut(Profile({"reranker": 8})) == {"top.rerank": 8}
     assert _cut(Profile()) == {}
     assert _cut(Profile({"local": 16}), chunks=16, queries=3) == {}
