@@ -182,6 +182,20 @@ async def test_sampling_fields_reach_the_chat_that_answers_and_no_other(gate: Li
     assert len(rewrites) == 1 and "temperature" not in rewrites[0]
 
 
+async def test_why_the_last_answer_ended_is_told(gate: Line, behind: Upstream) -> None:
+    async def cut_off(request: web.Request, asked: Asked) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await response.prepare(request)
+        await response.write(event("Os") + event(None).replace(b'"stop"', b'"length"') + b"data: [DONE]\n\n")
+        return response
+
+    behind.script = cut_off
+    whole = await call(gate, question(model="echo"))
+    assert whole.json["choices"][0]["finish_reason"] == "length"
+    streamed = await call(gate, question(model="echo", stream=True))
+    assert streamed.events[-1]["choices"][0]["finish_reason"] == "length"
+
+
 async def test_workflows_stand_among_the_models(gate: Line) -> None:
     listed = [each["id"] for each in (await get(gate, "/models")).json["data"]]
     assert listed == ["m", "doc-qa", "echo"]
@@ -266,6 +280,61 @@ async def test_a_failure_after_the_first_piece_is_an_event(gate: Line, behind: U
     told = [json.loads(each) for each in lines]
     assert "".join(each["choices"][0]["delta"].get("content") or "" for each in told[:-1]) == "Osl"
     assert told[-1]["error"]["code"] == "step_failed" and "GPU is gone" in told[-1]["error"]["message"]
+
+
+async def test_a_failed_output_ends_only_what_depends_on_it(behind: Upstream, tmp_path: Path) -> None:
+    """What else the workflow does is done, so that effects hang on no timing."""
+    noted = asyncio.Event()
+
+    async def script(request: web.Request, asked: Asked) -> web.StreamResponse:
+        if request.path.endswith("/note"):
+            noted.set()
+            return web.json_response("noted")
+        if prompt(asked).startswith("Slow"):
+            await asyncio.sleep(0.3)
+        return await say(request, asked, "no list")
+
+    behind.script = script
+    made = config(behind, tmp_path)
+    made["components"] = {"note": {"kind": "tool", "url": f"{behind.url}/note"}}
+    made["workflows"] = {
+        "both": {
+            "inputs": {"question": "last_user"},
+            "steps": {
+                "answer": {"chat": "{{question}}", "model": "m", "splits": "json"},
+                "slow": {"chat": "Slow {{question}}", "model": "m"},
+                "kept": {"tool": "note", "args": {"text": "{{slow}}"}, "effects": True},
+            },
+            "output": "answer",
+        }
+    }
+    async with line(made) as gate:
+        got = await call(gate, question(model="both"))
+        assert got.status == 424 and got.headers["x-understudy-run"].startswith("run_")
+        await asyncio.wait_for(noted.wait(), 60)
+        await until(lambda: states(gate) == ["failed"], "the run has ended")
+        run = (await get(gate, f"/runs/{got.headers['x-understudy-run']}")).json
+        assert {step["id"]: step["status"] for step in run["steps"]}["kept"] == "done"
+        assert run["workflow"]["id"] == "both"
+
+
+async def test_an_output_whose_branch_is_not_taken(behind: Upstream, tmp_path: Path) -> None:
+    made = config(behind, tmp_path)
+    made["workflows"] = {
+        "branch": {
+            "inputs": {"question": "last_user"},
+            "steps": {
+                "long": {"when": "{{question}}", "contains": "long"},
+                "answer": {"chat": "{{question}}", "model": "m", "if": "long"},
+            },
+            "output": "answer",
+        }
+    }
+    async with line(made) as gate:
+        assert (await call(gate, question("a long one", "branch"))).text == "<a long one>"
+        for stream in (False, True):
+            got = await call(gate, question("short", "branch", stream=stream))
+            assert the_error(got) == (424, "output_skipped", "answer"), got.body
 
 
 async def test_a_client_that_leaves_cancels_the_run(gate: Line, behind: Upstream) -> None:
@@ -378,6 +447,28 @@ async def test_a_tenants_workflow_is_kept_replaced_and_removed(gate: Line) -> No
     assert (await delete(gate, "/workflows/mine")).json["deleted"]
     assert the_error(await call(gate, question("Oslo?", "mine"))) == (404, "model_not_found", "model")
     assert the_error(await get(gate, "/workflows/mine"))[0] == 404
+
+
+@pytest.mark.parametrize("upstream", [False, True])
+async def test_a_name_that_another_process_kept_is_found(
+    behind: Upstream, tmp_path: Path, upstream: bool
+) -> None:
+    """Two gateways over one folder, as two workers are; a default upstream has a model of every name."""
+    more = {"upstream": {"base_url": behind.url}, "listen": {"workers": 2}} if upstream else {}
+    made = config(behind, tmp_path, **more)
+    async with line(made) as one, line(made) as other:
+        kept = await one.post("/workflows", {"name": "mine", **ECHO}, KEY)
+        assert kept.status == 200, kept.body
+        if upstream:
+            await until(lambda: "mine" in catalogue(other), "the name is known")
+        assert (await call(other, question("Oslo?", "mine"))).text == "<Say Oslo?>"
+        given = {"inputs": {"question": "Bergen?"}}
+        assert (await call(other, question("Oslo?", "mine", understudy=given))).text == "<Say Bergen?>"
+
+
+def catalogue(gate: Line) -> Any:
+    assert gate.gateway._runs is not None
+    return gate.gateway._runs.calls._catalogue
 
 
 @pytest.mark.parametrize(
