@@ -1,4 +1,4 @@
-"""What steps need no engine for: cutting texts, tests, joining lists, gathering pieces. Pure; the same whenever it is done."""
+"""What steps need no engine for: cutting texts, tests, joining lists, gathering pieces. Pure: the same at any time."""
 
 from __future__ import annotations
 
@@ -87,8 +87,8 @@ def cut(text: str, offsets: Sequence[tuple[int, int]], tokens: int, overlap: int
 
 
 def fused(lists: Sequence[Sequence[str]], k: int) -> list[str]:
-    """Reciprocal rank fusion: each text once, by the sum of 1 / (60 + its rank) over the lists that have it, the first of equal
-    ones first; the best k, or all where k is 0."""
+    """Reciprocal rank fusion: each text once, by the sum of 1 / (60 + its rank) over the lists that have it, the first of
+    equal ones first; the best k, or all where k is 0."""
     found: dict[str, float] = {}
     for each in lists:
         for rank, text in enumerate(dict.fromkeys(each), 1):
@@ -103,9 +103,7 @@ def fused(lists: Sequence[Sequence[str]], k: int) -> list[str]:
 def _split(step: Step, held: Mapping[str, Held], offsets: Offsets) -> Value:
     (source,) = step.reads
     tokens, overlap = step.what["tokens"], step.what["overlap"]
-    return [
-        piece for text in _listed(held[source]) for piece in cut(text, offsets(text), tokens, overlap)
-    ]
+    return [piece for text in _listed(held[source]) for piece in cut(text, offsets(text), tokens, overlap)]
 
 
 def _when(step: Step, held: Mapping[str, Held], offsets: Offsets) -> Value:
@@ -117,7 +115,7 @@ def _when(step: Step, held: Mapping[str, Held], offsets: Offsets) -> Value:
 def _holds(how: str, argument: Any, text: str) -> bool:
     match how:
         case "equals":
-            return text == argument
+            return text == str(argument)
         case "contains":
             return str(argument) in text
         case "matches":
@@ -172,9 +170,7 @@ def _top(step: Step, held: Mapping[str, Held]) -> Value:
     whole = _listed(held[step.what["list"]])
     hits = [name for name in step.reads if name.startswith(f"{step.what['list']}.search[")]
     scored = _all(held, hits) if hits else whole
-    points = dict(
-        zip(scored, (-float(each) for each in _all(held, _names(step, ".rerank["))), strict=True)
-    )
+    points = dict(zip(scored, (-float(each) for each in _all(held, _names(step, ".rerank["))), strict=True))
     best = sorted(range(len(whole)), key=lambda place: (points[whole[place]], place))
     return [whole[place] for place in best[: step.what["k"]]]
 

@@ -16,8 +16,8 @@ class Items:
     """Reads an answer piece by piece. Time is linear in the text, however it is cut into pieces.
 
     `json`: the first JSON array, from the first `[` on; whatever stands before and after it (a fence, a sentence) is passed
-    over. A text's item is the text, anything else its JSON. `lines`: the lines that are not blank, without white space around
-    them. `regex`: RE2 sees one line at a time; of each match in it group 1, else the match, unless that is empty.
+    over. A text's item is the text, anything else its JSON. `lines`: the lines that are not blank, without white space
+    around them. `regex`: RE2 sees one line at a time; of each match in it group 1, else the match, unless that is empty.
     """
 
     def __init__(self, splits: Splits, max_items: int | None = None) -> None:
@@ -61,7 +61,7 @@ def split(splits: Splits, text: str, max_items: int | None = None) -> list[str]:
 
 class _Reader(Protocol):
     def read(self, text: str, items: list[str], *, last: bool) -> None:
-        """Adds the items that end within a further piece of text. Raises TransformFailed, at the end also for what misses."""
+        """Adds the items that end within a further piece of text. Raises TransformFailed; at the end, for what misses."""
         ...
 
 

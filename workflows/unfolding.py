@@ -16,18 +16,18 @@ process that takes a run up makes the same graph of the values that are stored (
 | rerank            | `top.rerank[0]` …, `top`                                       |
 | map, fold         | `answer[0]` …, `answer`                                        |
 
-What a step's `what` holds, by primitive, and what it reads:
+What `what` holds, by primitive; what the step works on (functions of `workflows.compute`, or the progress's); its answer:
 
-| primitive | `what`                                                       | reads; what it answers with                    |
-|-----------|--------------------------------------------------------------|------------------------------------------------|
-| chat      | `splits` {how, pattern} and `max_items`, where it splits     | `Progress.inputs`; `outcomes` of its text      |
-| tool      | `component`, `args`, `idempotent`                            | `compute.arguments`; a text                    |
-| embed     | `component`                                                  | `compute.texts`; Opaque of Vectors             |
-| ingest    | `component`, `index` (its step), `collection`, `start` (place of its first text) | `compute.vectors`; Opaque of the index |
-| search    | `component`, `index` (`step:…`, `collection:…`, `component:…`), `k` | `compute.vectors` and, of a step, that index; else `compute.texts`; a list: hits per query in order |
-| rerank    | `component`, `by` (a name it reads)                          | `compute.texts`; `compute.scores` of what came |
-| split     | `component` (whose tokens), `tokens`, `overlap`              | `compute.computed`                             |
-| when, first_of, merge, transform, gather |                               | `compute.computed`                             |
+| primitive  | `what`                                       | works on                       | answer                   |
+|------------|----------------------------------------------|--------------------------------|--------------------------|
+| chat       | `splits`, `max_items`, where it splits       | `Progress.inputs`              | `outcomes` of its text   |
+| tool       | `component`, `args`, `idempotent`            | `arguments`                    | a text                   |
+| embed      | `component`                                  | `texts`                        | Opaque of Vectors        |
+| ingest     | `component`, `index` (its step), `collection`, `start` (its first place) | `vectors` | Opaque of the index |
+| search     | `component`, `k`, `index` (`step:NAME`, `collection:NAME`) | `vectors`, `held[NAME]` | hits per query     |
+| search     | `component`, `k`, `index` (`component:NAME`) | `texts`                        | hits per query           |
+| rerank     | `component`, `by`                            | `texts`, `held[by]`            | `scores`                 |
+| the others |                                              | `Progress.held`                | `computed`               |
 """
 
 from __future__ import annotations
@@ -198,7 +198,7 @@ class Unfolding:
         """A variable has its value; what grows by it, if anything."""
         added = Added()
         name = self._watched.get(variable)
-        if name in self.definition.steps:
+        if name is not None and name in self.definition.steps:
             self._whole(name, value, added)
         return added
 
@@ -410,7 +410,7 @@ class Unfolding:
     def _item(self, spec: StepSpec, id: StepId, part: _Part, count: int | None) -> Step:
         """One turn of a map or a fold."""
         given: dict[str, str] = {} if part.given is None else {ITEM: part.given}
-        reads = {ITEM: variable for variable in part.reads.values()}
+        reads = dict(zip((ITEM,), part.reads.values(), strict=False))
         if spec.tool:
             return self._tool(spec, id, given, reads)
         if spec.kind == "map":

@@ -6,6 +6,7 @@ would have taken.
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -43,7 +44,8 @@ def run(sources: Sources, asked: Asked) -> Summary:
     names = sources.tenant_names()
     key_names = {key.id: key.name for key in sources.store.keys.list()}
     more = first + STEPS_SHOWN < len(whole.steps)
-    shown = whole.steps[first : first + STEPS_SHOWN]
+    ordered = sorted(whole.steps, key=_begun_s) if whole.run.workflow else whole.steps
+    shown = ordered[first : first + STEPS_SHOWN]
     batches = sorted({step.progress.batch for step in shown if step.progress.batch})
     shared = _shared(whole.run.id, sources.store.runs.sharers(batches) if batches else ())
     return {
@@ -56,7 +58,7 @@ def run(sources: Sources, asked: Asked) -> Summary:
         "ticks": _ticks(told.span_s),
         "rows": [_step(step, told, shared) for step in shown],
         "unknown": [_unknown(step, told) for step in whole.steps if step.progress.state == "unknown"],
-        "chain_ms": 1000 * module_chain_s(map(told.measured, told.begun())) if whole.run.workflow else None,
+        "chain_ms": _chain_ms(told),
         "warm": _warm(whole.steps),
         "from": first,
         "next": first + STEPS_SHOWN if more else None,
@@ -83,7 +85,9 @@ class _Told:
         self.critical = whole.run.critical_path or self.graph.critical_path(self.busy_s)
 
     def name(self, id: str) -> str:
-        """A step's name, for people."""
+        """A step's name, for people. Of a workflow's run the id says which piece it is."""
+        if self.whole.run.workflow:
+            return id
         step = self.steps.get(id)
         return step.plan.name or id if step is not None else id
 
@@ -100,15 +104,15 @@ class _Told:
         return {phase: edges[place + 1] - edges[place] for place, phase in enumerate(PHASES)}
 
     def begun(self) -> list[Step]:
-        """The steps that were at work, or are."""
-        return [step for step in self.whole.steps if step.progress.started_at_s or step.progress.queued_at_s]
+        """The steps that were at work."""
+        told = [step for step in self.whole.steps if step.progress.ended_at_s is not None]
+        return [step for step in told if step.progress.started_at_s or step.progress.queued_at_s]
 
     def measured(self, step: Step) -> Measured:
         """When a step was at work, as a part of its module."""
         told = step.progress
         began_s = told.started_at_s or told.queued_at_s or 0.0
-        ended_s = told.ended_at_s if told.ended_at_s is not None else self.until_s
-        return Measured(step.plan.id, _module(step.plan.id), began_s, max(began_s, ended_s))
+        return Measured(step.plan.id, _module(step.plan.id), began_s, max(began_s, told.ended_at_s or 0.0))
 
     def busy_s(self, id: str) -> float:
         """Seconds since a step's inputs were there."""
@@ -155,6 +159,21 @@ def _budget(budget: RunBudget) -> list[str]:
 
 
 # ---- steps and variables
+
+
+def _begun_s(step: Step) -> float:
+    """When its work began: the steps of a workflow come to be in another order."""
+    told = step.progress
+    known = (at for at in (told.started_at_s, told.queued_at_s, told.ready_at_s) if at is not None)
+    return next(known, math.inf)
+
+
+def _chain_ms(told: _Told) -> float | None:
+    """What a chain of modules would have taken; None while a run goes on, and where it has no modules."""
+    run = told.whole.run
+    if not run.workflow or run.ended_at_s is None:
+        return None
+    return 1000 * module_chain_s(map(told.measured, told.begun()))
 
 
 def _module(step: str) -> str:
@@ -297,7 +316,7 @@ def _drawing(told: _Told) -> dict[str, Any] | None:
                 "id": id,
                 "x": x,
                 "y": y,
-                "name": _cut(id if told.whole.run.workflow else told.name(id)),
+                "name": _cut(told.name(id)),
                 "primitive": told.steps[id].plan.primitive,
                 "rank": told.steps[id].progress.rank,
                 "state": told.steps[id].progress.state,

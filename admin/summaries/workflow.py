@@ -21,10 +21,12 @@ from workflows.expand import Drawing, DrawnNode, expand
 from workflows.optimise import optimise
 from workflows.plan import Note
 
-NODE_WIDTH = 172
+NODE_WIDTH = 158
 """Pixels."""
-_NAME_CHARACTERS = 23
-_LABEL_CHARACTERS = 27
+_PIECES = 4
+"""Of a list that are drawn: the first ones and the last."""
+_NAME_CHARACTERS = 21
+_LABEL_CHARACTERS = 25
 _NODES_DRAWN = 150
 _RUNS = 10
 
@@ -94,7 +96,7 @@ def _without(asked: Asked) -> frozenset[str]:
 def _explained(definition: Definition, sources: Sources, without: frozenset[str]) -> dict[str, Any]:
     passes = definition.passes - without
     graphs = optimise(definition, sources.gateway.workflows.profile(), passes)
-    declared, carried_out = (expand(definition, each) for each in (graphs.pgraph, graphs.graph))
+    declared, carried_out = (expand(definition, each, most=_PIECES) for each in (graphs.pgraph, graphs.graph))
     return {
         "inputs": [
             {"name": name, "kind": spec.kind, "required": spec.required}
@@ -129,7 +131,7 @@ def _drawing(drawing: Drawing, notes: Sequence[Note], *, gone: bool) -> dict[str
         before[edge.after].add(edge.before)
     kinds = {(edge.before, edge.after): edge.kind for edge in drawing.edges}
     changed, removed = _marked(notes)
-    made = drawn(before, {id: node.layer for id, node in nodes.items()}, node_width=NODE_WIDTH)
+    made = drawn(before, {id: node.layer for id, node in nodes.items()}, node_width=NODE_WIDTH, down=True)
     told: dict[str, Any] = {"nodes": [], "edges": [], "count": len(nodes)}
     if len(nodes) > _NODES_DRAWN:
         return told

@@ -8,7 +8,7 @@ from admin.page import Asked, Summary
 from admin.sources import Sources
 from admin.summaries.runs import listed
 from store.workflows.library import KeptWorkflow
-from workflows.definition import Definition
+from workflows.definition import PASSES, Definition
 
 ROWS = 200
 _RUNS = 5
@@ -52,7 +52,7 @@ def _configured(
         "inputs": {name: spec.kind for name, spec in definition.inputs.items()},
         "steps": len(definition.steps),
         "chain": definition.chained,
-        "passes": sorted(definition.passes),
+        "passes": sorted(definition.passes, key=PASSES.index),
         "runs": [listed(each, names, now_s) for each in runs],
     }
 

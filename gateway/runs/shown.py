@@ -97,6 +97,8 @@ def _step(one: Any) -> dict[str, Any]:
         "model": one.plan.model,
         "status": progress.state,
         "items": progress.items,
+        "batch": progress.batch or None,
+        "effects": one.plan.effects,
         "attempts": progress.attempts,
         "class": progress.rank or None,
         "group": progress.group or None,

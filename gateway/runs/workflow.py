@@ -68,8 +68,8 @@ class Flow:
     indexes: dict[str, RunIndex] = field(default_factory=dict)
     """By `ingest` step of the definition."""
     stored: dict[StepId, tuple[VariableId, ...]] = field(default_factory=dict)
-    """Of a run that was taken up: the steps whose rows were there, with their variables. Where they were those of a list that
-    had not been committed yet, the run may come to have others."""
+    """Of a run that was taken up: the steps whose rows were there, with their variables. Where the list that they were of
+    was not committed, the run may come to have others."""
     committed: dict[StepId, str] = field(default_factory=dict)
     """The state in which a step with effects was last committed."""
 

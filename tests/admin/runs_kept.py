@@ -177,7 +177,7 @@ def of_workflow(
     def did(begun_s: float, ended_s: float, **more: Any) -> StepProgress:
         begun_s += at_s
         return StepProgress(
-            "done", 1, queued_at_s=begun_s, ready_at_s=begun_s, ended_at_s=at_s + ended_s, **more
+            "done", 1, ready_at_s=begun_s, started_at_s=begun_s, ended_at_s=at_s + ended_s, **more
         )
 
     early = {"warmed_tokens": 300, "warmed_cost_usd": 0.01}

@@ -173,9 +173,12 @@ async def test_each_turn_of_a_fold_has_its_text_computed_while_others_answer(tmp
         documents = [f"Document {n}. " + "The fjord is long. " * 80 for n in range(3)]
         got = await gate.post("/chat/completions", asked("fold", documents=documents), KEY)
         assert got.status == 200 and got.text == "fine"
-        texts = [body_text(body) for _, body in servers.chats(warm=True)]
+        texts = sorted(body_text(body) for _, body in servers.chats(warm=True))
         assert len(texts) == 2 and all(text.endswith("So far: ") for text in texts)
         assert [f"Document {n}." in texts[n - 1] for n in (1, 2)] == [True, True]
+        turns = [place for place, body in servers.chats(warm=False) if "Document 1." in body_text(body)]
+        early = [place for place, body in servers.chats(warm=True) if "Document 1." in body_text(body)]
+        assert turns == early, "a turn goes where its text is"
         rows = [await step(gate, got, f"answer[{n}]") for n in range(3)]
         assert [row["warmed_tokens"] for row in rows] == [0, 520, 520]
 

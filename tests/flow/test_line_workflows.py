@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from tests.flow.line import Asked, Got, Line, Upstream, line
+from tests.flow.line import MODELS, Asked, Got, Line, Upstream, line
 from tests.flow.line import upstream as scripted
 from tests.flow.test_line_runs import EXACT_ONLY, KEY, Slow, event, get, prompt, say
 from tests.patience import until
@@ -117,6 +117,18 @@ async def test_questions_about_documents_are_answered_by_a_model_of_that_name(
     assert usage["prompt_tokens"] == run["usage"]["prompt_tokens"]
 
 
+@pytest.mark.parametrize("examples", [False, True])
+async def test_the_houses_own_embedder_and_reranker_are_there_without_being_configured(
+    behind: Upstream, tmp_path: Path, examples: bool
+) -> None:
+    local = config(behind, tmp_path, components={})
+    local["memory"] |= {"examples": {"enabled": examples}, "advanced": {"embedding_cache_dir": str(MODELS)}}
+    async with line(local) as gate:
+        got = await call(gate, question())
+        assert got.status == 200, got.body
+        assert "The capital of Norway is Oslo" in got.text
+
+
 async def test_the_output_step_is_streamed(gate: Line) -> None:
     plain = await call(gate, question())
     asked = question(stream=True, stream_options={"include_usage": True})
@@ -168,6 +180,20 @@ async def test_sampling_fields_reach_the_chat_that_answers_and_no_other(gate: Li
     await call(gate, question(temperature=0.25))
     rewrites = [each.json for each in behind.asked if prompt(each).startswith("Rewrite")]
     assert len(rewrites) == 1 and "temperature" not in rewrites[0]
+
+
+async def test_why_the_last_answer_ended_is_told(gate: Line, behind: Upstream) -> None:
+    async def cut_off(request: web.Request, asked: Asked) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await response.prepare(request)
+        await response.write(event("Os") + event(None).replace(b'"stop"', b'"length"') + b"data: [DONE]\n\n")
+        return response
+
+    behind.script = cut_off
+    whole = await call(gate, question(model="echo"))
+    assert whole.json["choices"][0]["finish_reason"] == "length"
+    streamed = await call(gate, question(model="echo", stream=True))
+    assert streamed.events[-1]["choices"][0]["finish_reason"] == "length"
 
 
 async def test_workflows_stand_among_the_models(gate: Line) -> None:
@@ -254,6 +280,61 @@ async def test_a_failure_after_the_first_piece_is_an_event(gate: Line, behind: U
     told = [json.loads(each) for each in lines]
     assert "".join(each["choices"][0]["delta"].get("content") or "" for each in told[:-1]) == "Osl"
     assert told[-1]["error"]["code"] == "step_failed" and "GPU is gone" in told[-1]["error"]["message"]
+
+
+async def test_a_failed_output_ends_only_what_depends_on_it(behind: Upstream, tmp_path: Path) -> None:
+    """What else the workflow does is done, so that effects hang on no timing."""
+    noted = asyncio.Event()
+
+    async def script(request: web.Request, asked: Asked) -> web.StreamResponse:
+        if request.path.endswith("/note"):
+            noted.set()
+            return web.json_response("noted")
+        if prompt(asked).startswith("Slow"):
+            await asyncio.sleep(0.3)
+        return await say(request, asked, "no list")
+
+    behind.script = script
+    made = config(behind, tmp_path)
+    made["components"] = {"note": {"kind": "tool", "url": f"{behind.url}/note"}}
+    made["workflows"] = {
+        "both": {
+            "inputs": {"question": "last_user"},
+            "steps": {
+                "answer": {"chat": "{{question}}", "model": "m", "splits": "json"},
+                "slow": {"chat": "Slow {{question}}", "model": "m"},
+                "kept": {"tool": "note", "args": {"text": "{{slow}}"}, "effects": True},
+            },
+            "output": "answer",
+        }
+    }
+    async with line(made) as gate:
+        got = await call(gate, question(model="both"))
+        assert got.status == 424 and got.headers["x-understudy-run"].startswith("run_")
+        await asyncio.wait_for(noted.wait(), 60)
+        await until(lambda: states(gate) == ["failed"], "the run has ended")
+        run = (await get(gate, f"/runs/{got.headers['x-understudy-run']}")).json
+        assert {step["id"]: step["status"] for step in run["steps"]}["kept"] == "done"
+        assert run["workflow"]["id"] == "both"
+
+
+async def test_an_output_whose_branch_is_not_taken(behind: Upstream, tmp_path: Path) -> None:
+    made = config(behind, tmp_path)
+    made["workflows"] = {
+        "branch": {
+            "inputs": {"question": "last_user"},
+            "steps": {
+                "long": {"when": "{{question}}", "contains": "long"},
+                "answer": {"chat": "{{question}}", "model": "m", "if": "long"},
+            },
+            "output": "answer",
+        }
+    }
+    async with line(made) as gate:
+        assert (await call(gate, question("a long one", "branch"))).text == "<a long one>"
+        for stream in (False, True):
+            got = await call(gate, question("short", "branch", stream=stream))
+            assert the_error(got) == (424, "output_skipped", "answer"), got.body
 
 
 async def test_a_client_that_leaves_cancels_the_run(gate: Line, behind: Upstream) -> None:

@@ -1,5 +1,5 @@
-"""Two ways to carry a definition out against the answers of a world: step after step, as a definition reads, and as a run does,
-whose events come in any order. Both tell what each step of the definition came to, and which effects were had."""
+"""Two ways to carry a definition out against the answers of a world: step after step, as a definition reads, and as a run
+does, whose events come in any order. Both tell what each step of the definition came to, and which effects were had."""
 
 from __future__ import annotations
 
@@ -192,7 +192,9 @@ class Reference:
                 return self._all([lambda item=item: self._call(spec, item=item) for item in items])  # type: ignore[misc]
             case "map":
                 items = self._bounded(spec)
-                return self._all([lambda item=item: self._chat(spec.messages, spec, item=item) for item in items])  # type: ignore[misc]
+                return self._all(
+                    [lambda item=item: self._chat(spec.messages, spec, item=item) for item in items]
+                )  # type: ignore[misc]
             case "fold":
                 so_far = spec.initial
                 for place, item in enumerate(self._bounded(spec)):
@@ -303,15 +305,31 @@ class Carried:
         self.indexes: dict[str, dict[int, tuple[str, Any]]] = {}
         self.unfolding = Unfolding("run_1", definition, plans, inputs, max_items=MAX_ITEMS)
         self.gets = {self.unfolding.output: Criteria.LATENCY}
-        self.kept: set[StepId] = set()
-        """Early steps that may not be stored yet."""
+        self.lost: dict[StepId, Value] = {}
+        """What steps with effects were answered when their process ended."""
 
     def begin(self) -> None:
         self.progress = Progress(Graph(), gets=self.gets)
         self._grow(self.unfolding.begin())
 
-    def take_up(self, values: Mapping[VariableId, Value], dead: Carried) -> None:
+    def die(self) -> None:
+        """The process ends while it asks: of each step with effects, before it has had one, or before it was told so."""
+        for id in self.under_way:
+            step = self.progress.graph.steps[id]
+            if not step.effects or not self.pick(3):
+                continue
+            self.progress.running(id)
+            if self.pick(2):
+                before = self.effects.copy()
+                try:
+                    self.lost[id] = str(self._asked(step))
+                except Refused:
+                    self.effects.clear()
+                    self.effects.update(before)
+
+    def take_up(self, dead: Carried) -> None:
         """Carry on what another began, from what it has stored."""
+        values = dead.stored()
         added = self.unfolding.replay(values)
         graph = added.graph()
         states = {id: state for id, state in dead.progress.steps.items() if id not in dead.unstored()}
@@ -332,13 +350,16 @@ class Carried:
         for id, state in list(self.progress.steps.items()):
             if state is StepState.UNKNOWN:
                 # Whoever looks finds that it was done, or was not.
-                self._apply(self.progress.resolve(id, "retry"))
+                known = id in dead.lost
+                changes = self.progress.resolve(id, "value" if known else "retry", dead.lost.get(id, ""))
+                self._apply(changes)
 
     def unstored(self) -> set[StepId]:
         """Steps that ran on items of a list that is not whole."""
-        steps = self.progress.graph.steps
         return {
-            id for id, step in steps.items() if step.early and self.progress.steps[step.early] is not StepState.DONE
+            id
+            for id, step in self.progress.graph.steps.items()
+            if step.early and self.unfolding.variable(step.early) not in self.progress.values
         }
 
     def stored(self) -> dict[VariableId, Value]:
@@ -368,6 +389,10 @@ class Carried:
                     steps[name] = "ready", self._shown(name, variable)
                 case VariableState.SKIPPED:
                     steps[name] = "skipped", None
+                case VariableState.PENDING:
+                    # Nothing needed the vectors, or the index, once the run was taken up.
+                    assert self.progress.steps[name] is StepState.DONE
+                    steps[name] = "ready", None
                 case state:
                     assert state is VariableState.FAILED, (name, state)
                     failure = self.progress.failures[variable]
@@ -378,6 +403,8 @@ class Carried:
     def _shown(self, name: str, variable: VariableId) -> Any:
         if variable in self.progress.values:
             return self.progress.values[variable]
+        if variable not in self.progress._opaque:
+            return None
         made = self.progress._opaque[variable].held
         return made.rows if isinstance(made, Vectors) else made
 
@@ -462,9 +489,7 @@ class Carried:
                     index[place] = pair
                 return Opaque(index)
             case "rerank":
-                return scores(
-                    self.answers.rerank(as_text(_text(held[step.what["by"]])), texts(step, held))
-                )
+                return scores(self.answers.rerank(as_text(_text(held[step.what["by"]])), texts(step, held)))
             case "search":
                 return self._search(step, held)
         raise AssertionError(step.primitive)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from understudy.settings.config import Config
 from workflows.plan import Profile
 
-_OURS = ("vllm", "vllm-local", "simulated")
-"""Kinds of engines that take no money for a token."""
+_OURS = ("vllm", "vllm-local")
+"""Kinds of engines that somebody else does not send bills for."""
 _ASSUMED_BATCH = 16
 """Of a component whose effective batch is measured while it works, which has not been yet."""
 
@@ -22,7 +22,7 @@ def profile(config: Config | None) -> Profile:
 
     def certain(model: str) -> bool:
         settings = config.models.get(model)
-        return settings is None or settings.policy == "fixed"
+        return settings is not None and settings.policy == "fixed"
 
     def hosted(model: str) -> bool:
         settings = config.models.get(model)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
+import struct
 from typing import Any
 
 import numpy as np
@@ -42,7 +44,7 @@ async def test_texts_of_several_runs_share_a_request(upstream: Upstream) -> None
     assert call.line == b"POST /v1/embeddings HTTP/1.1"
     assert call.json() == {
         "input": ["a", "bb", "ccc"],
-        "encoding_format": "float",
+        "encoding_format": "base64",
         "model": "m",
         "dimensions": 3,
     }
@@ -62,6 +64,18 @@ async def test_a_large_answer_is_read_too(upstream: Upstream) -> None:
     await components.aclose()
 
 
+def packed(numbers: list[float]) -> str:
+    return base64.b64encode(struct.pack(f"<{len(numbers)}f", *numbers)).decode()
+
+
+async def test_vectors_may_come_packed_or_as_numbers(upstream: Upstream) -> None:
+    data = [{"embedding": packed([1.0, 2.0])}, {"embedding": [3, 4.0]}]
+    upstream.plays(lambda call: call.answer(json.dumps({"data": data}).encode()))
+    components = registry(upstream)
+    assert (await components.embed("c", ["a", "b"], work())).tolist() == [[1, 2], [3, 4]]
+    await components.aclose()
+
+
 ROW = {"embedding": [1.0, 2.0, 3.0]}
 
 
@@ -77,7 +91,11 @@ ROW = {"embedding": [1.0, 2.0, 3.0]}
         ({"data": [ROW, {"embedding": [1.0, "2", 3.0]}]}, "finite numbers"),
         ({"data": [ROW, {"embedding": [1e300, 1.0, 1.0]}]}, "finite numbers"),
         ({"data": [ROW, {"embedding": [0.0, 0.0, 0.0]}]}, "zeros"),
-        ({"data": [ROW, {"embedding": "AAAA"}]}, "a text of 4 characters as an embedding"),
+        ({"data": [ROW, {"embedding": "AAAA"}]}, "finite numbers"),
+        ({"data": [ROW, {"embedding": "AAAAAAA"}]}, "finite numbers"),
+        ({"data": [ROW, {"embedding": packed([1.0, float("nan"), 1.0])}]}, "finite numbers"),
+        ({"data": [ROW, {"embedding": packed([1.0])}]}, "of 1 and of 3 numbers"),
+        ({"data": [ROW, {"embedding": {}}]}, "an empty object as an embedding"),
         ({"data": [ROW, None]}, "null as an embedding"),
         ({"error": "secret"}, "an object with error, without an array `data`"),
         ([], "an array of 0"),

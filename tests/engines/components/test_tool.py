@@ -53,6 +53,19 @@ async def test_by_get_they_are_values_of_the_query(upstream: Upstream) -> None:
     await components.aclose()
 
 
+async def test_a_workflow_names_no_value_of_the_query(upstream: Upstream) -> None:
+    shape = ToolShape({"type": "object", "properties": {"q": {}, "admin": {}}}, None, "", "GET")
+    made = spec("tool", f"{upstream.url}/weather?admin=0", tool=shape)
+    components = ComponentRegistry([over_http(made)])
+    upstream.plays(lambda one: one.answer(b"ok"))
+    assert await call(components, {"q": 1}) == "ok" and upstream.call().target == b"/v1/weather?admin=0&q=1"
+    for name in ("admin", "other", "a&b"):
+        with pytest.raises(ComponentError, match="was not asked"):
+            await call(components, {name: "1"})
+    assert len(upstream.calls) == 1
+    await components.aclose()
+
+
 @pytest.mark.parametrize(
     ("args", "says"),
     [

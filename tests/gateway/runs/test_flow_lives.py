@@ -230,14 +230,14 @@ class Halting(World):
     def __init__(self, end: str = "]") -> None:
         super().__init__(Answers(GOOD))
         self.go_on = asyncio.Event()
-        self.end = end
+        self.beginning, self.end = '["a", "b", "c"', end
 
     async def answer(self, asked: Any, send: Any) -> Any:
         """As World.answer."""
         if asked.placement.step != "queries":
             return await super().answer(asked, send)
         write = await send.begin(200, CIMultiDict({"Content-Type": "text/event-stream"}))
-        await write(chunk({"choices": [{"index": 0, "delta": {"content": '["a", "b", "c"'}}]}))
+        await write(chunk({"choices": [{"index": 0, "delta": {"content": self.beginning}}]}))
         await self.go_on.wait()
         await write(chunk({"choices": [{"index": 0, "delta": {"content": self.end}}]}))
         await write(b"data: [DONE]\n\n")
@@ -291,3 +291,40 @@ def __lines() -> Any:
     from workflows.transform import Transform
 
     return (Transform("lines"),)
+
+
+async def test_rows_of_a_list_that_was_cut_off_while_it_was_stored_are_taken_over_or_ended() -> None:
+    class Torn(MemoryRuns):
+        torn = True
+
+        def save(self, owner: str, changes: Any) -> Future[None]:
+            if self.torn and any(
+                "queries" in c.steps and c.steps["queries"].state == "done" for c in changes
+            ):
+                return Future()
+            return super().save(owner, changes)
+
+    store, world = Torn(), Halting()
+    world.go_on.set()
+    async with flows_over(world, store, owner="dead") as runs:
+        run = await begun(runs, doc_qa(), QUESTION, background=True)
+        await when_(lambda: "queries" in run.progress.ended)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        for task in list(run.tasks.values()):
+            task.cancel()
+        run.lost, store.torn = True, False
+        runs._saving._last = runs._saving._flushing = None
+    rows = store.run(run.id)
+    assert rows is not None and "found.search[2]" in {s.plan.id for s in rows.steps}
+    shorter = Halting(end="]")
+    shorter.beginning = '["a"'
+    shorter.go_on.set()
+    async with carried_on(shorter, store, run.id) as (_, again):
+        await over(again)
+        assert again.ended == "done"
+    whole = store.run(run.id)
+    assert whole is not None
+    states = {s.plan.id: s.progress.state for s in whole.steps}
+    assert states["found.search[0]"] == "done" and states["found.search[2]"] == "cancelled"
+    assert all(v.state in ("ready", "cancelled") for v in whole.variables)
