@@ -137,6 +137,8 @@ class Progress:
         self._gets = dict(gets or {})
         self._opaque: dict[VariableId, Opaque] = {}
         self._skipped: set[VariableId] = set()
+        self._over = {*self._values, *self._failures}
+        """Variables that are ready, skipped or failed."""
         self._may_skip: set[VariableId] = set()
         """Variables of steps that have a condition, or read such: what reads them fails only once it cannot be skipped."""
         self._careful: set[StepId] = set()
@@ -209,6 +211,10 @@ class Progress:
     def cancelled(self) -> bool:
         """Whether it was cancelled: steps that are added are, too."""
         return self._cancelled is not None
+
+    def let_go(self) -> None:
+        """The run is over: nobody needs its vectors and indexes."""
+        self._opaque.clear()
 
     def variable(self, variable: VariableId) -> VariableState:
         """A variable's state."""
@@ -375,11 +381,8 @@ class Progress:
     def _is_ready(self, variable: VariableId) -> bool:
         return variable in self._values or variable in self._opaque
 
-    def _has_ended(self, variable: VariableId) -> bool:
-        return self._is_ready(variable) or variable in self._failures or variable in self._skipped
-
     def _not_ended(self, step: Step) -> int:
-        return sum(not self._has_ended(variable) for variable in step.inputs)
+        return len(step.inputs.keys() - self._over)
 
     def _take_up(
         self,
@@ -392,8 +395,8 @@ class Progress:
             said = states.get(step.id, StepState.WAITING)
             writes = step.writes.values()
             if said is StepState.SKIPPED:
-                self._skipped.update(variable for variable in writes if not self._has_ended(variable))
-            whole = all(map(self._has_ended, writes)) or step.id in unneeded
+                self._note_skipped(step)
+            whole = self._over.issuperset(writes) or step.id in unneeded
             ended = whole and (said not in _OPEN or bool(writes))
             self._states[step.id] = said if ended and said not in _OPEN else self._implied(step, ended)
             if said is StepState.UNKNOWN and not ended:
@@ -406,7 +409,7 @@ class Progress:
 
     def _note_care(self, step: Step) -> None:
         """Whether a step may be skipped, and whether it is one for which it is not enough that its inputs ended."""
-        among = [variable in self._may_skip for variable in step.reads.values()]
+        among = [variable in self._may_skip for variable in step.reads.values()] if self._may_skip else []
         skippable = step.condition is not None or (bool(among) and (all(among) if step.first else any(among)))
         if skippable:
             self._may_skip.update(step.writes.values())
@@ -430,9 +433,14 @@ class Progress:
 
     def _started(self, steps: Iterable[StepId]) -> Changes:
         changes = Changes()
-        for id in [step for step in steps if self._states[step] is StepState.WAITING]:
-            if self._states[id] is StepState.WAITING:
+        plain = not self._failures and not self._skipped
+        for id in list(steps):
+            if self._states[id] is not StepState.WAITING:
+                continue
+            if not plain or id in self._careful:
                 self._follow(self._decide(self.graph.steps[id], changes), changes)
+            elif not self._missing[id]:
+                self._queue(id, changes)
         return self._closed(changes)
 
     def _set(self, step: StepId, state: StepState, changes: Changes) -> None:
@@ -444,8 +452,9 @@ class Progress:
         changes.start.append(step)
 
     def _write(self, variable: VariableId, value: Held, changes: Changes) -> None:
-        if self._has_ended(variable):
+        if variable in self._over:
             return
+        self._over.add(variable)
         if isinstance(value, Opaque):
             self._opaque[variable] = changes.opaque[variable] = value
         else:
@@ -454,8 +463,9 @@ class Progress:
         self._follow([variable], changes)
 
     def _fail(self, variable: VariableId, failure: Failure, changes: Changes) -> None:
-        if self._has_ended(variable):
+        if variable in self._over:
             return
+        self._over.add(variable)
         self._failures[variable] = changes.failed[variable] = failure
         self._streaming.discard(variable)
         self._follow([variable], changes)
@@ -517,7 +527,7 @@ class Progress:
                 self._look(variable, found, skips=True)
         for variable in step.after:
             self._look(variable, found)
-        found.pending |= not all(map(self._has_ended, step.waits))
+        found.pending |= not self._over.issuperset(step.waits)
         return found
 
     def _look(self, variable: VariableId, found: _Read, *, skips: bool = False) -> None:
@@ -541,9 +551,14 @@ class Progress:
 
     def _skip(self, step: Step, changes: Changes) -> list[VariableId]:
         self._set(step.id, StepState.SKIPPED, changes)
-        skipped = [variable for variable in step.writes.values() if not self._has_ended(variable)]
-        self._skipped.update(skipped)
+        skipped = self._note_skipped(step)
         changes.skipped += skipped
+        return skipped
+
+    def _note_skipped(self, step: Step) -> list[VariableId]:
+        skipped = [variable for variable in step.writes.values() if variable not in self._over]
+        self._skipped.update(skipped)
+        self._over.update(skipped)
         return skipped
 
     def _inherit(self, step: Step, lost: VariableId, changes: Changes) -> list[VariableId]:
@@ -560,7 +575,8 @@ class Progress:
         """Fails a step's variables, each under its own name; those that were not written yet."""
         failed = []
         for name, variable in step.writes.items():
-            if not self._has_ended(variable):
+            if variable not in self._over:
+                self._over.add(variable)
                 named = replace(failure, chain=(step.of or name, *failure.chain))
                 self._failures[variable] = changes.failed[variable] = named
                 self._streaming.discard(variable)
@@ -581,6 +597,7 @@ class Progress:
                 self._values.pop(variable, None)
                 self._opaque.pop(variable, None)
                 self._skipped.discard(variable)
+                self._over.add(variable)
                 self._failures[variable] = Failure(
                     CANCELLED, "Its list failed.", (self.graph.name(variable),)
                 )
