@@ -59,7 +59,7 @@ class Step:
     """Of a declared workflow's: primitives from here to the farthest end, for batching by depth."""
 
     @property
-    def inputs(self) -> Iterable[VariableId]:
+    def inputs(self) -> dict[VariableId, None]:
         """Every variable that it reads or waits for, each once."""
         if not (self.after or self.waits or self.condition):
             return dict.fromkeys(self.reads.values())
@@ -98,7 +98,7 @@ class Graph:
                         f"{name!r} is written twice: a variable is written once.", code="duplicate_output"
                     )
                 written[variable] = name
-        if len({step.id for step in steps} - self._steps.keys()) < len(steps):
+        if len({step.id for step in steps if step.id not in self._steps}) < len(steps):
             raise WorkflowError("A step's id is taken.", code="duplicate_output")
         leaves = not any(variable in self._consumers for variable in written)
         self._refuse_cycle(steps, written, leaves)

@@ -137,10 +137,14 @@ class Progress:
         self._gets = dict(gets or {})
         self._opaque: dict[VariableId, Opaque] = {}
         self._skipped: set[VariableId] = set()
+        self._over = {*self._values, *self._failures}
+        """Variables that are ready, skipped or failed."""
         self._may_skip: set[VariableId] = set()
         """Variables of steps that have a condition, or read such: what reads them fails only once it cannot be skipped."""
         self._careful: set[StepId] = set()
         """Steps for which it is not enough that all their inputs ended."""
+        self._failing: set[StepId] = set()
+        """Steps of which an input failed, and which wait to know whether it is for that."""
         self._streaming: set[VariableId] = set()
         self._states: dict[StepId, StepState] = {}
         self._missing: dict[StepId, int] = {}
@@ -375,11 +379,8 @@ class Progress:
     def _is_ready(self, variable: VariableId) -> bool:
         return variable in self._values or variable in self._opaque
 
-    def _has_ended(self, variable: VariableId) -> bool:
-        return self._is_ready(variable) or variable in self._failures or variable in self._skipped
-
     def _not_ended(self, step: Step) -> int:
-        return sum(not self._has_ended(variable) for variable in step.inputs)
+        return len(step.inputs.keys() - self._over)
 
     def _take_up(
         self,
@@ -392,8 +393,8 @@ class Progress:
             said = states.get(step.id, StepState.WAITING)
             writes = step.writes.values()
             if said is StepState.SKIPPED:
-                self._skipped.update(variable for variable in writes if not self._has_ended(variable))
-            whole = all(map(self._has_ended, writes)) or step.id in unneeded
+                self._note_skipped(step)
+            whole = self._over.issuperset(writes) or step.id in unneeded
             ended = whole and (said not in _OPEN or bool(writes))
             self._states[step.id] = said if ended and said not in _OPEN else self._implied(step, ended)
             if said is StepState.UNKNOWN and not ended:
@@ -406,11 +407,12 @@ class Progress:
 
     def _note_care(self, step: Step) -> None:
         """Whether a step may be skipped, and whether it is one for which it is not enough that its inputs ended."""
-        among = [variable in self._may_skip for variable in step.reads.values()]
+        among = [variable in self._may_skip for variable in step.reads.values()] if self._may_skip else []
         skippable = step.condition is not None or (bool(among) and (all(among) if step.first else any(among)))
         if skippable:
             self._may_skip.update(step.writes.values())
-        if skippable or step.after or step.waits or step.first or step.open or any(among):
+        alone = step.primitive not in ("gather", "first_of", "merge")
+        if skippable or step.after or step.waits or not alone or any(among):
             self._careful.add(step.id)
 
     def _implied(self, step: Step, ended: bool) -> StepState:
@@ -430,9 +432,14 @@ class Progress:
 
     def _started(self, steps: Iterable[StepId]) -> Changes:
         changes = Changes()
-        for id in [step for step in steps if self._states[step] is StepState.WAITING]:
-            if self._states[id] is StepState.WAITING:
+        plain = not self._failures and not self._skipped
+        for id in list(steps):
+            if self._states[id] is not StepState.WAITING:
+                continue
+            if not plain or id in self._careful:
                 self._follow(self._decide(self.graph.steps[id], changes), changes)
+            elif not self._missing[id]:
+                self._queue(id, changes)
         return self._closed(changes)
 
     def _set(self, step: StepId, state: StepState, changes: Changes) -> None:
@@ -444,8 +451,9 @@ class Progress:
         changes.start.append(step)
 
     def _write(self, variable: VariableId, value: Held, changes: Changes) -> None:
-        if self._has_ended(variable):
+        if variable in self._over:
             return
+        self._over.add(variable)
         if isinstance(value, Opaque):
             self._opaque[variable] = changes.opaque[variable] = value
         else:
@@ -454,8 +462,9 @@ class Progress:
         self._follow([variable], changes)
 
     def _fail(self, variable: VariableId, failure: Failure, changes: Changes) -> None:
-        if self._has_ended(variable):
+        if variable in self._over:
             return
+        self._over.add(variable)
         self._failures[variable] = changes.failed[variable] = failure
         self._streaming.discard(variable)
         self._follow([variable], changes)
@@ -481,8 +490,8 @@ class Progress:
                 if last:
                     self._queue(step.id, changes)
                 return ()
-            decides = last or step.first or (step.condition is not None and step.condition[0] == variable)
-            return self._decide(step, changes) if decides else ()
+            told = step.first or (step.condition is not None and step.condition[0] == variable)
+            return self._decide(step, changes) if last or told or step.id in self._failing else ()
         return self._decide(step, changes)
 
     def _decide(self, step: Step, changes: Changes) -> Sequence[VariableId]:
@@ -490,9 +499,12 @@ class Progress:
         read = self._read(step)
         if read.skips:
             return self._skip(step, changes)
-        if read.lost is not None and (not read.pending or not self._may_yet_skip(step)):
+        if read.lost is not None:
+            if read.pending and (self._may_yet_skip(step) or (read.own and read.needs)):
+                self._failing.add(step.id)
+                return ()
             return self._inherit(step, read.lost, changes)
-        if read.lost is None and not read.pending and not step.open:
+        if not read.pending and not step.open:
             self._queue(step.id, changes)
         return ()
 
@@ -503,7 +515,8 @@ class Progress:
         )
 
     def _read(self, step: Step) -> _Read:
-        """Where a step's inputs stand. It is skipped rather than that it fails: so neither depends on what ended first."""
+        """Where a step's inputs stand. So that nothing depends on what ended first, being skipped goes before failing, and the
+        failure of what a gather's step works on before that of a piece of its own."""
         found = _Read()
         if step.condition is not None:
             variable, wanted = step.condition
@@ -513,24 +526,32 @@ class Progress:
         if step.first:
             self._look_first(step, found)
         else:
+            gathers = step.primitive == "gather"
             for variable in step.reads.values():
-                self._look(variable, found, skips=True)
+                self._look(variable, found, skips=True, own=gathers and self._is_part(variable, step))
         for variable in step.after:
             self._look(variable, found)
-        found.pending |= not all(map(self._has_ended, step.waits))
+        found.pending |= not self._over.issuperset(step.waits)
         return found
 
-    def _look(self, variable: VariableId, found: _Read, *, skips: bool = False) -> None:
+    def _is_part(self, variable: VariableId, step: Step) -> bool:
+        """Whether a variable is a piece of the same step of the definition."""
+        producer = self.graph.producer(variable)
+        return producer is not None and producer.of == step.of
+
+    def _look(self, variable: VariableId, found: _Read, *, skips: bool = False, own: bool = False) -> None:
         if self._is_ready(variable):
             return
         if variable in self._skipped:
             found.skips |= skips
         elif (failure := self._failures.get(variable)) is None:
             found.pending = True
-        elif found.lost is None or (
-            self._failures[found.lost].code == CANCELLED and failure.code != CANCELLED
+            found.needs |= not own
+        elif found.lost is None or (own, failure.code == CANCELLED) < (
+            found.own,
+            self._failures[found.lost].code == CANCELLED,
         ):
-            found.lost = variable
+            found.lost, found.own = variable, own
 
     def _look_first(self, step: Step, found: _Read) -> None:
         """The inputs of a step that skipped inputs do not skip, unless all are."""
@@ -541,9 +562,14 @@ class Progress:
 
     def _skip(self, step: Step, changes: Changes) -> list[VariableId]:
         self._set(step.id, StepState.SKIPPED, changes)
-        skipped = [variable for variable in step.writes.values() if not self._has_ended(variable)]
-        self._skipped.update(skipped)
+        skipped = self._note_skipped(step)
         changes.skipped += skipped
+        return skipped
+
+    def _note_skipped(self, step: Step) -> list[VariableId]:
+        skipped = [variable for variable in step.writes.values() if variable not in self._over]
+        self._skipped.update(skipped)
+        self._over.update(skipped)
         return skipped
 
     def _inherit(self, step: Step, lost: VariableId, changes: Changes) -> list[VariableId]:
@@ -560,7 +586,8 @@ class Progress:
         """Fails a step's variables, each under its own name; those that were not written yet."""
         failed = []
         for name, variable in step.writes.items():
-            if not self._has_ended(variable):
+            if variable not in self._over:
+                self._over.add(variable)
                 named = replace(failure, chain=(step.of or name, *failure.chain))
                 self._failures[variable] = changes.failed[variable] = named
                 self._streaming.discard(variable)
@@ -581,6 +608,7 @@ class Progress:
                 self._values.pop(variable, None)
                 self._opaque.pop(variable, None)
                 self._skipped.discard(variable)
+                self._over.add(variable)
                 self._failures[variable] = Failure(
                     CANCELLED, "Its list failed.", (self.graph.name(variable),)
                 )
@@ -609,7 +637,11 @@ class _Read:
     skips: bool = False
     lost: VariableId | None = None
     """One that failed."""
+    own: bool = False
+    """Whether that is a piece of the same step."""
     pending: bool = False
+    needs: bool = False
+    """Whether what is pending is more than pieces of the same step."""
 
 
 def _unneeded(graph: Graph, states: Mapping[StepId, StepState]) -> AbstractSet[StepId]:

@@ -7,7 +7,6 @@ import re
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from graphlib import TopologicalSorter
 from typing import Any
@@ -321,8 +320,12 @@ class Carried:
                 continue
             self.progress.running(id)
             if self.pick(2):
-                with suppress(Refused):
+                before = self.effects.copy()
+                try:
                     self.lost[id] = str(self._asked(step))
+                except Refused:
+                    self.effects.clear()
+                    self.effects.update(before)
 
     def take_up(self, dead: Carried) -> None:
         """Carry on what another began, from what it has stored."""
@@ -346,7 +349,7 @@ class Carried:
         self._grow(Added(refused=added.refused))
         for id, state in list(self.progress.steps.items()):
             if state is StepState.UNKNOWN:
-                # Whoever looks finds that it was done, or was not; one that refuses is asked again.
+                # Whoever looks finds that it was done, or was not.
                 known = id in dead.lost
                 changes = self.progress.resolve(id, "value" if known else "retry", dead.lost.get(id, ""))
                 self._apply(changes)

@@ -368,18 +368,28 @@ _VALUES = st.recursive(
     ),
     max_leaves=4,
 )
-_STEPS = st.dictionaries(
-    st.sampled_from(
-        sorted({field for fields in FIELDS.values() for field in fields} | {"after", "if", "unless"})
-    ),
-    _VALUES,
-    min_size=1,
-    max_size=4,
+_FIELDS = sorted({field for fields in FIELDS.values() for field in fields} | {"after", "if", "unless"})
+_STEPS = st.dictionaries(st.sampled_from(_FIELDS), _VALUES, min_size=1, max_size=4)
+_WHOLE: st.SearchStrategy[dict[str, Any]] = st.sampled_from(
+    [
+        {"chat": "{{question}}", "model": "gpt-4o"},
+        {"chat": "{{a}}", "model": "gpt-4o", "splits": "json"},
+        {"split": "{{question}}"},
+        {"map": "{{a}}", "chat": "{{item}}", "model": "gpt-4o"},
+        {"fold": "{{b}}", "chat": "{{so_far}} {{item}}", "model": "gpt-4o"},
+        {"ingest": "{{a}}", "component": "big"},
+        {"search": "{{question}}", "in": "{{b}}"},
+        {"rerank": "{{a}}", "by": "{{question}}"},
+        {"when": "{{question}}", "equals": "x"},
+        {"tool": "lookup", "args": {"q": "{{a}}"}, "after": "b"},
+        {"merge": ["{{a}}", "{{b}}"], "how": "top"},
+        {"transform": "{{a}}", "apply": ["strip"], "if": "b"},
+    ]
 )
 
 
 @given(
-    st.dictionaries(st.sampled_from(["a", "b", "c", "item", "x y"]), _STEPS, min_size=1, max_size=3),
+    st.dictionaries(st.sampled_from(["a", "b", "c"]), _WHOLE | _WHOLE | _STEPS, min_size=1, max_size=3),
     st.booleans(),
 )
 def test_any_json_is_a_definition_or_has_faults(steps: dict[str, Any], chained: bool) -> None:
