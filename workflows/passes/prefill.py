@@ -87,15 +87,19 @@ def _levels(graph: PrimitiveGraph, seen: Seen) -> dict[str, int]:
 
 
 def _warms(step: StepSpec, levels: Mapping[str, int]) -> tuple[Warm, ...]:
+    # Of a branch that may not be taken, nothing is computed before it is known to be.
+    begun = 0 if step.condition is None else levels[step.condition[0]]
     if step.kind == "chat":
-        return _of_prompt(step.name, "first", step.messages, levels)
+        return _of_prompt(step.name, "first", step.messages, levels, begun)
     over = levels[step.over[0]]
     if step.kind == "map":
-        return _of_prompt(step.name, "each", step.messages, {**levels, ITEM: over})
+        return _of_prompt(step.name, "each", step.messages, {**levels, ITEM: over}, begun)
     # A fold. The first answer is known after the last of what its prompts read.
-    first = _of_prompt(step.name, "first", step.first or step.messages, {**levels, ITEM: over, SO_FAR: 0})
+    first = _of_prompt(
+        step.name, "first", step.first or step.messages, {**levels, ITEM: over, SO_FAR: 0}, begun
+    )
     late = 1 + max((levels[name] for name in step.needs), default=0)
-    each = _of_prompt(step.name, "each", step.messages, {**levels, ITEM: over, SO_FAR: late})
+    each = _of_prompt(step.name, "each", step.messages, {**levels, ITEM: over, SO_FAR: late}, begun)
     if not step.first:
         # The run finds a prefix that two prompts share in the cache; one of its own is worth more.
         known = {(warm.boundary, warm.needs) for warm in first}
@@ -104,12 +108,12 @@ def _warms(step: StepSpec, levels: Mapping[str, int]) -> tuple[Warm, ...]:
 
 
 def _of_prompt(
-    step: str, part: Literal["first", "each"], messages: Messages, levels: Mapping[str, int]
+    step: str, part: Literal["first", "each"], messages: Messages, levels: Mapping[str, int], begun: int
 ) -> tuple[Warm, ...]:
-    """The earliest and the latest prefix behind which a name stands that is known later than all within."""
+    """The earliest and the latest prefix behind which a name stands that is known later than `begun` and all within."""
     slots = slots_in(messages)
     found: list[Warm] = []
-    latest = 0
+    latest = begun
     for place, (message, offset, name) in enumerate(slots):
         if levels[name] > latest:
             latest = levels[name]
@@ -131,6 +135,7 @@ def _split(graph: PrimitiveGraph, node: Node, step: StepSpec, warms: tuple[Warm,
     for partial in partials:
         added.append(Edge(partial.id, node.id, "data"))
         names = [step.over[0] if name == ITEM else name for name in partial.prompt if name != SO_FAR]
+        names += [] if step.condition is None else [step.condition[0]]
         added += [Edge(graph.tails[name], partial.id, "data") for name in names if name in graph.tails]
     return graph.changed(put=(*partials, full), added=added)
 
