@@ -99,7 +99,8 @@ def profile(config: Config, components: ComponentRegistry) -> Profile:
     call, too, where a client may name one, and is looked at then."""
 
     def hosted(model: str) -> bool:
-        return all(config.engines[name].kind not in _OURS for name in config.models[model].engines)
+        settings = config.models.get(model)
+        return settings is None or all(config.engines[name].kind not in _OURS for name in settings.engines)
 
     return Profile(
         effective_batch={name: components.effective_batch(name) for name in components},
