@@ -214,6 +214,10 @@ class Progress:
         """Whether it was cancelled: steps that are added are, too."""
         return self._cancelled is not None
 
+    def let_go(self) -> None:
+        """The run is over: nobody needs its vectors and indexes."""
+        self._opaque.clear()
+
     def variable(self, variable: VariableId) -> VariableState:
         """A variable's state."""
         if variable in self._values or variable in self._opaque:

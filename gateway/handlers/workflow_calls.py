@@ -69,8 +69,10 @@ class WorkflowCalls:
         with refusals():
             return self._catalogue.find(tenant, model)
 
-    def find_anew(self, tenant: str, model: str) -> Definition | None:
-        """The same for a name that nobody serves: also one that another process has kept a moment ago."""
+    def find_anew(self, tenant: str, model: object) -> Definition | None:
+        """The same for a name that nobody serves: also one that another process has kept."""
+        if not isinstance(model, str):
+            return None
         with refusals():
             return self._catalogue.find_anew(tenant, model)
 

@@ -107,6 +107,8 @@ class Flows:
             run.step(step, state="cancelled", ended_at_s=run.ended_at_s)
             for variable in run.flow.stored[step]:
                 run.variable(VariableEnd(variable, "cancelled"))
+        run.progress.let_go()
+        run.flow.indexes.clear()
         self._asker.flowing.over(run)
         self._means.warming.ended(run)
 

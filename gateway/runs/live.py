@@ -204,7 +204,9 @@ class LiveRun:
     @property
     def held_bytes(self) -> int:
         """Of its values, about."""
-        return sum(size_bytes(cell.value) for cell in self.cells.values() if cell.value is not None)
+        given = self.flow.given.values() if self.flow is not None else ()
+        made = (cell.value for cell in self.cells.values() if cell.value is not None)
+        return sum(size_bytes(value) for value in (*made, *given))
 
     @property
     def output(self) -> VariableId:

@@ -41,6 +41,8 @@ from workflows.transform import as_text
 log = structlog.get_logger(__name__)
 
 _TABLE_TOKENS = 200_000
+_AT_ONCE = 32
+"""Prefixes of one run that are thought about in one turn of the event loop; the others when a step is asked."""
 _LEFT_OUT = frozenset(
     {
         "stream",
@@ -158,6 +160,8 @@ class Warmer:
         for wanted in known.under_way:
             if wanted.step == step and not wanted.sent and wanted.task is not None:
                 wanted.task.cancel()
+        if known.open:
+            self._look(run, known)
 
     def ended(self, run: LiveRun) -> None:
         """See Warming."""
@@ -183,6 +187,7 @@ class Warmer:
             spec = flow.definition.steps[name]
             for warm in plan.warm:
                 names = [each for each in warm.needs if each not in PLACES]
+                names += () if spec.condition is None else spec.condition[:1]
                 if ITEM in warm.needs or (warm.part == "each" and spec.kind == "fold"):
                     known.lists.append(warm)
                     names += spec.over
@@ -233,16 +238,28 @@ class Warmer:
         return value if isinstance(value, list) else None
 
     def _known(self, run: LiveRun, warm: Warm) -> bool:
+        """Whether the prefix is known, and that its step is not skipped by its condition."""
         assert run.flow is not None
+        names = [name for name in warm.needs if name not in PLACES]
+        condition = run.flow.definition.steps[warm.step].condition
+        if condition is not None:
+            names.append(condition[0])
         variable = run.flow.unfolding.variable
-        return all(variable(name) in run.progress.values for name in warm.needs if name not in PLACES)
+        return all(variable(name) in run.progress.values for name in names)
+
+    def _skipped(self, run: LiveRun, spec: StepSpec) -> bool:
+        assert run.flow is not None
+        if spec.condition is None:
+            return False
+        name, wanted = spec.condition
+        return run.progress.values[run.flow.unfolding.variable(name)] != ("true" if wanted else "false")
 
     # ---- whether to
 
     def _considered(self, run: LiveRun, known: _Run, wanted: _Wanted) -> Verdict:
         assert run.flow is not None
         flow, spec = run.flow, run.flow.definition.steps[wanted.warm.step]
-        certain = self._certain(spec.model, flow.caller.controls)
+        certain = None if self._skipped(run, spec) else self._certain(spec.model, flow.caller.controls)
         if certain is None:
             self._told("uncertain", 0)
             return "uncertain"

@@ -36,6 +36,17 @@ FOLD = {
     },
     "output": "answer",
 }
+BRANCH = {
+    "inputs": {"question": "last_user", "rules": "text"},
+    "steps": {
+        "long": {"when": "{{question}}", "contains": "capital"},
+        "draft": {"chat": "Draft: {{question}}", "model": "m"},
+        "taken": {"chat": "{{rules}} Taken: {{draft}}", "model": "m", "if": "long"},
+        "not_taken": {"chat": "{{rules}} Not: {{draft}}", "model": "m", "unless": "long"},
+        "answer": {"first_of": ["{{not_taken}}", "{{taken}}"]},
+    },
+    "output": "answer",
+}
 
 
 @dataclass
@@ -88,7 +99,7 @@ def config(servers: Servers, tmp_path: Path, **engine: Any) -> dict[str, Any]:
         "engines": {"own": own | engine},
         "models": {"m": {"engines": ["own"], "policy": "fixed"}},
         "memory": {"data_dir": str(tmp_path / "data"), **EXACT_ONLY},
-        "workflows": {"two": TWO_STEPS, "fold": FOLD},
+        "workflows": {"two": TWO_STEPS, "fold": FOLD, "branch": BRANCH},
     }
 
 
@@ -102,7 +113,7 @@ async def site(tmp_path: Path, **engine: Any) -> AsyncIterator[tuple[Line, Serve
 
 
 def asked(model: str = "two", **inputs: Any) -> dict[str, Any]:
-    said = {"rules": RULES} if model == "two" else {}
+    said = {} if model == "fold" else {"rules": RULES}
     messages = [{"role": "user", "content": "What is the capital of Norway?"}]
     return {"model": model, "messages": messages, "understudy": {"inputs": said | inputs}}
 
@@ -181,6 +192,16 @@ async def test_each_turn_of_a_fold_has_its_text_computed_while_others_answer(tmp
         assert turns == early, "a turn goes where its text is"
         rows = [await step(gate, got, f"answer[{n}]") for n in range(3)]
         assert [row["warmed_tokens"] for row in rows] == [0, 520, 520]
+
+
+async def test_a_branch_that_is_not_taken_has_nothing_computed(tmp_path: Path) -> None:
+    async with site(tmp_path) as (gate, servers):
+        servers.let.set()
+        call = await called(gate, asked("branch"))
+        await until(lambda: warmed(gate) > 0, "a prefix is computed")
+        servers.draft.set()
+        assert (await call).status == 200
+        assert [body_text(body)[-7:] for _, body in servers.chats(warm=True)] == ["Taken: "]
 
 
 async def test_nothing_is_computed_early_where_it_is_not_certain_or_not_asked_for(tmp_path: Path) -> None:

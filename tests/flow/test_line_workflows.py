@@ -449,6 +449,28 @@ async def test_a_tenants_workflow_is_kept_replaced_and_removed(gate: Line) -> No
     assert the_error(await get(gate, "/workflows/mine"))[0] == 404
 
 
+@pytest.mark.parametrize("upstream", [False, True])
+async def test_a_name_that_another_process_kept_is_found(
+    behind: Upstream, tmp_path: Path, upstream: bool
+) -> None:
+    """Two gateways over one folder, as two workers are; a default upstream has a model of every name."""
+    more = {"upstream": {"base_url": behind.url}, "listen": {"workers": 2}} if upstream else {}
+    made = config(behind, tmp_path, **more)
+    async with line(made) as one, line(made) as other:
+        kept = await one.post("/workflows", {"name": "mine", **ECHO}, KEY)
+        assert kept.status == 200, kept.body
+        if upstream:
+            await until(lambda: "mine" in catalogue(other), "the name is known")
+        assert (await call(other, question("Oslo?", "mine"))).text == "<Say Oslo?>"
+        given = {"inputs": {"question": "Bergen?"}}
+        assert (await call(other, question("Oslo?", "mine", understudy=given))).text == "<Say Bergen?>"
+
+
+def catalogue(gate: Line) -> Any:
+    assert gate.gateway._runs is not None
+    return gate.gateway._runs.calls._catalogue
+
+
 @pytest.mark.parametrize(
     ("body", "status", "told"),
     [

@@ -58,6 +58,8 @@ workflows:
       last: {{tool: notify, args: {{text: "last {{{{sum}}}}"}}, effects: true, after: [told]}}
     output: last
 """
+_STEPS = 30
+"""The run has some more."""
 DOCUMENTS = ["The cat sat on the mat and looked at the moon.", "A dog ran through the yard all day long."]
 
 
@@ -69,7 +71,8 @@ class Outside:
     asked: Counter[str] = field(default_factory=Counter)
     effects: Counter[str] = field(default_factory=Counter)
     """By idempotency key."""
-    under_way: int = 0
+    telling: int = 0
+    """Effects under way."""
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         assert isinstance(request, web.Request)
@@ -78,7 +81,11 @@ class Outside:
         asked = await request.json()
         if request.path == "/notify":
             self.effects[request.headers["Idempotency-Key"]] += 1
-            await asyncio.sleep(self.pause_s)
+            self.telling += 1
+            try:
+                await asyncio.sleep(3 * self.pause_s)
+            finally:
+                self.telling -= 1
             return web.json_response(f"noted {asked['text'][:20]}")
         if request.path == "/look_up":
             self.asked[f"look_up {asked['text']}"] += 1
@@ -115,6 +122,8 @@ class Site:
     run: Gateway
     data: Path
     outside: Outside
+    waited: int = 0
+    """Steps of which a run waited to be told what became of them."""
 
     async def ask(self, method: str, path: str, content: Any = None) -> tuple[int, dict[str, Any]]:
         """Over a connection of its own, so that any worker may take it; again where that one is killed."""
@@ -159,10 +168,14 @@ async def test_no_effect_happens_twice_and_no_finished_step_repeats(kills: int, 
     for life in range(0, kills, 4):
         async with site(tmp_path / str(life), pause_s=0.15) as behind:
             for number in range(life, min(kills, life + 4)):
-                await one_kill(behind, random_, number)
+                during = number % 3 == 0
+                await one_kill(behind, random_, number, during_effect=during)
+                assert behind.waited or not during, "what a killed worker was about to tell is not known"
+                behind.waited = 0
 
 
-async def one_kill(behind: Site, random_: random.Random, number: int) -> None:
+async def one_kill(behind: Site, random_: random.Random, number: int, *, during_effect: bool) -> None:
+    """`during_effect`: while a tool is asked; else after a random number of steps, and a moment."""
     body = {
         "workflow": "errands",
         "inputs": {"number": str(number), "documents": DOCUMENTS},
@@ -171,7 +184,15 @@ async def one_kill(behind: Site, random_: random.Random, number: int) -> None:
     status, run = await behind.ask("POST", "/runs", body)
     assert status == 202, run
     id = run["id"]
-    await asyncio.sleep(random_.uniform(0.0, 3.5))
+    ended_by_then = 0 if during_effect else random_.randint(0, _STEPS)
+    counted = "SELECT count(*) FROM workflow_steps WHERE run_id = ? AND state = 'done'"
+    async with asyncio.timeout(PATIENCE_S):
+        while behind.rows(counted, id)[0][0] < ended_by_then or (
+            during_effect and not behind.outside.telling
+        ):
+            await asyncio.sleep(0.005)
+    if not during_effect:
+        await asyncio.sleep(random_.uniform(0.0, 0.2))
     ((owner,),) = behind.rows("SELECT owner FROM workflow_runs WHERE id = ?", id)
     os.kill(int(owner.partition("-")[0]), signal.SIGKILL)
     finished = "SELECT step, attempts FROM workflow_steps WHERE run_id = ? AND state = 'done'"
@@ -205,6 +226,7 @@ async def until_it_ends_or_waits(behind: Site, id: str) -> dict[str, Any]:
                 if step["status"] == "unknown":
                     happened = behind.outside.effects[f"{id}:{step['id']}"]
                     told = {"value": "noted"} if happened else {"action": "retry"}
+                    behind.waited += 1
                     status, answer = await behind.ask("POST", f"/runs/{id}/steps/{step['id']}", told)
                     assert status in (200, 409), answer
             await asyncio.sleep(0.1)

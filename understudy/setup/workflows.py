@@ -89,7 +89,8 @@ def catalogue(config: Config, store: Store) -> Catalogue:
         store.runs,
         replace(world, taken=lambda name: name in configured or taken(name)),
         Limits(None, int(config.workflows.max_total_mib * 2**20)),
-        every_s=config.workflows.advanced.poll_s,
+        # Without a default upstream a name that nobody serves is refused, and looked up before that.
+        every_s=config.workflows.advanced.poll_s if config.upstream and config.listen.workers > 1 else None,
     )
 
 

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from multidict import CIMultiDict
 
 from gateway.runs.leases import Leases
 from gateway.runs.live import LiveRun
+from gateway.runs.restoring import unknown
 from gateway.runs.runs import Runs
 from router.finished import Outcome
 from store.errors import StoreFailed
@@ -21,15 +25,18 @@ from store.workflows.memory import MemoryRuns
 from store.workflows.records import Resolution, RunBudget
 from tests.gateway.runs.carried_out import KNOBS, TENANT
 from tests.gateway.runs.declared_world import World, begun, chunk, finished, flows_over
-from tests.gateway.runs.test_flows import QUESTION, over
+from tests.gateway.runs.test_flows import QUESTION, ended, over
 from tests.patience import PATIENCE_S
 from tests.workflows.definitions import (
     EMBEDDER,
     NOTIFY,
     Answers,
+    answers,
     chat_messages,
     definition,
+    definitions,
     doc_qa,
+    inputs,
 )
 from workflows.definition import Definition, Splits, StepSpec
 from workflows.progress import StepState
@@ -328,3 +335,61 @@ async def test_rows_of_a_list_that_was_cut_off_while_it_was_stored_are_taken_ove
     states = {s.plan.id: s.progress.state for s in whole.steps}
     assert states["found.search[0]"] == "done" and states["found.search[2]"] == "cancelled"
     assert all(v.state in ("ready", "cancelled") for v in whole.variables)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(definitions(), inputs(), answers(), st.integers(0, 1 << 16), st.integers(0, 40))
+def test_wherever_its_process_ends_a_run_comes_to_the_same_end(
+    declared: Definition, given_: dict[str, Any], said: Answers, seed: int, turns: int
+) -> None:
+    splits = {name: spec.splits for name, spec in declared.steps.items() if spec.splits is not None}
+
+    async def come_to_an_end() -> None:
+        whole = await ended(World(said, seed), declared, given_)
+        store, first, second = MemoryRuns(), World(said, seed), World(said, seed + 1)
+        first.splits = second.splits = splits
+        async with flows_over(first, store, owner="dead") as runs:
+            run = await begun(runs, declared, given_, background=True)
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            for task in list(run.tasks.values()):
+                task.cancel()
+            over_already, run.lost = run.id not in runs.live, True
+        if over_already:
+            return
+        done = _finished(store, run.id)
+        async with carried_on(second, store, run.id) as (runs, again):
+            waiting = unknown(again)
+            assert all(again.graph.steps[step].effects for step in waiting)
+            assert all(f"{run.id}:{step}" in first.effects for step in waiting)
+            for step in waiting:
+                assert await runs.resolve(TENANT, run.id, step, Resolution("retry"))
+            await over(again)
+            cells = {name: again.cells[again.flow.unfolding.variable(name)] for name in declared.steps}  # type: ignore[union-attr]
+            assert str(again.ended) == whole.state
+            assert {name: cell.value for name, cell in cells.items()} == whole.values
+            failed = {name: c.failure.code for name, c in cells.items() if c.failure is not None}
+            assert failed == whole.failed
+            again_done = _finished(store, run.id)
+            assert {step: again_done[step] for step in done} == done, "a finished step was asked again"
+            assert (
+                max(
+                    (first.effects + second.effects - Counter(waiting_keys(run.id, waiting))).values(),
+                    default=1,
+                )
+                == 1
+            )
+
+    asyncio.run(come_to_an_end())
+
+
+def waiting_keys(run: str, steps: list[str]) -> list[str]:
+    return [f"{run}:{step}" for step in steps]
+
+
+def _finished(store: MemoryRuns, id: str) -> dict[str, int]:
+    """How often each step was asked that has ended with a text."""
+    whole = store.run(id)
+    assert whole is not None
+    stored = {v.step for v in whole.variables if v.state == "ready" and v.value is not None}
+    return {s.plan.id: s.progress.attempts for s in whole.steps if s.plan.id in stored}
