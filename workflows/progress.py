@@ -519,8 +519,10 @@ class Progress:
         )
 
     def _read(self, step: Step) -> _Read:
-        """Where a step's inputs stand. So that nothing depends on what ended first, being skipped goes before failing, and the
-        failure of what a gather's step works on before that of a piece of its own."""
+        """Where a step's inputs stand.
+
+        So that nothing depends on what ended first, being skipped goes before failing, and the failure of what a gather's
+        step works on before that of a piece of its own."""
         found = _Read()
         if step.condition is not None:
             variable, wanted = step.condition

@@ -66,7 +66,7 @@ def workflow_parts(
         CallLimits(settings.max_items, int(settings.max_documents_mib * 2**20)),
         components,
         warmer,
-        Means(components, indexes, lambda: profile(config, certain, components), warmer),
+        Means(components, indexes, lambda: profile(config, components), warmer),
     )
 
 
@@ -94,17 +94,16 @@ def catalogue(config: Config, store: Store) -> Catalogue:
     )
 
 
-def profile(config: Config, certain: CertainEngine, components: ComponentRegistry) -> Profile:
-    """Of components and engines as they are now."""
-    nothing_said = Controls()
+def profile(config: Config, components: ComponentRegistry) -> Profile:
+    """Of components and engines as they are now. Whether an engine is certain hangs on the call, too, where a client may name
+    one, and is looked at then: here it is enough that it can be."""
 
     def hosted(model: str) -> bool:
-        found = certain(model, nothing_said)
-        return found is not None and found.hosted
+        return all(config.engines[name].kind not in _OURS for name in config.models[model].engines)
 
     return Profile(
         effective_batch={name: components.effective_batch(name) for name in components},
-        certain_engine=lambda model: certain(model, nothing_said) is not None,
+        certain_engine=lambda model: model in config.models,
         hosted=hosted,
         warm_min_tokens=config.workflows.advanced.warm_min_tokens,
     )

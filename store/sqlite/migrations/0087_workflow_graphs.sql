@@ -56,6 +56,7 @@ INSERT INTO workflow_steps
     FROM workflow_steps_before;
 DROP TABLE workflow_steps_before;
 CREATE INDEX workflow_steps_by_batch ON workflow_steps (batch) WHERE batch <> '';
+CREATE INDEX workflow_steps_unknown ON workflow_steps (run_id, step) WHERE state = 'unknown';
 
 CREATE TABLE variables_before AS SELECT rowid AS place, * FROM variables;
 DROP TABLE variables;

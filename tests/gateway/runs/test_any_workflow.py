@@ -171,7 +171,9 @@ def over(run: LiveRun) -> bool:
 def _state(run: LiveRun, name: str) -> tuple[str, Any]:
     assert run.flow is not None
     cell = run.cells[run.flow.unfolding.variable(name)]
-    return (cell.state, cell.value) if cell.failure is None else (cell.state, cell.failure.code)
+    if cell.state in ("ready", "skipped"):
+        return cell.state, cell.value
+    return cell.state, cell.failure and cell.failure.code
 
 
 def _shown(definition: Definition, name: str, state: str, held: Any) -> tuple[str, Any]:
@@ -180,7 +182,7 @@ def _shown(definition: Definition, name: str, state: str, held: Any) -> tuple[st
     return (state, None) if opaque else (state, held)
 
 
-@settings(max_examples=60)
+@settings(max_examples=150)
 @given(definitions(), inputs(), answers(), BATCHES, st.sampled_from(SETS), st.integers(0, 1 << 16))
 def test_values_errors_and_effects_are_those_of_the_definition(
     definition: Definition,
