@@ -182,6 +182,28 @@ async def test_sampling_fields_reach_the_chat_that_answers_and_no_other(gate: Li
     assert len(rewrites) == 1 and "temperature" not in rewrites[0]
 
 
+async def test_what_is_stored_nowhere_is_in_no_file(gate: Line, tmp_path: Path) -> None:
+    secret = "zanzibar-4711"
+    asked = question(f"Where is {secret}?", understudy={"inputs": {"documents": [f"{secret} is an island."]}})
+    got = await call(gate, asked, KEY | {"Cache-Control": "no-store"})
+    assert got.status == 200 and secret in got.text
+    run = await get(gate, f"/runs/{got.headers['x-understudy-run']}")
+    assert run.json["status"] == "done" and secret in run.json["variables"]["answer"]["value"]
+    await gate.settled()
+    files = [path for path in (tmp_path / "data").rglob("*") if path.is_file()]
+    assert files and not any(secret.encode() in path.read_bytes() for path in files)
+
+
+async def test_a_client_without_a_credential_has_no_workflows(behind: Upstream, tmp_path: Path) -> None:
+    made = config(behind, tmp_path)
+    made["memory"]["anonymous"] = False
+    async with line(made) as gate:
+        called, kept = await call(gate, question(), {}), await gate.post("/workflows", {"name": "x", **ECHO})
+        for got in (called, kept, await get_as(gate, "/collections", {})):
+            assert (got.status, got.json["error"]["code"]) == (401, "missing_credential")
+        assert [each["id"] for each in (await get_as(gate, "/models", {})).json["data"]] == ["m"]
+
+
 async def test_why_the_last_answer_ended_is_told(gate: Line, behind: Upstream) -> None:
     async def cut_off(request: web.Request, asked: Asked) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
