@@ -7,6 +7,7 @@ nobody waits for any more is cancelled, which closes its connection.
 from __future__ import annotations
 
 import asyncio
+import secrets
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
@@ -79,8 +80,12 @@ class Running(Generic[I, O]):
         max_queued: int,
         batch: EffectiveBatch,
         told: Uncounted = UNCOUNTED,
+        label: str = "",
     ) -> None:
+        """`label`: how its requests are called, with a number, where steps tell that they shared one; else its name."""
         self.name = name
+        # Steps of one run may be carried out by several processes.
+        self._label = f"{label or name}#{secrets.token_hex(2)}"
         self.batch = batch
         self._ask = ask
         self._max_in_flight = max_in_flight
@@ -157,7 +162,7 @@ class Running(Generic[I, O]):
             self._look_soon()
 
     def _begin(self, parts: list[Part[_Asked[I, O]]]) -> None:
-        request = _Request(parts, f"{self.name}#{next(self._numbers)}")
+        request = _Request(parts, f"{self._label}-{next(self._numbers)}")
         self._under_way.add(request)
         for part in parts:
             part.node.what.requests.add(request)
