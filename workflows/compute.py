@@ -144,6 +144,9 @@ def _transform(step: Step, held: Mapping[str, Held], offsets: Offsets) -> Value:
 
 
 def _gather(step: Step, held: Mapping[str, Held], offsets: Offsets) -> Held:
+    most, whole = step.what.get("max_items"), held.get(step.what["list"], "")
+    if most is not None and len(_listed(whole)) > most:
+        raise TransformFailed(f"the list {step.what['list']!r} has more than {most} items.")
     match step.what["how"]:
         case "list":
             return [as_text(_value(held[name])) for name in _names(step, "[")]
