@@ -29,8 +29,9 @@ def prefill(graph: PrimitiveGraph, seen: Seen) -> Changed | None:
         node = graph.nodes[f"{step.name}.prefill"]
         warms = _warms(step, levels) if node.primitive == "prefill" else ()
         if warms:
-            graph = _split(graph, node, step, warms)
-            notes += [_note(node, warm) for warm in warms]
+            partials = [_partial(node, step, warm, place) for place, warm in enumerate(warms)]
+            graph = _split(graph, node, step, partials)
+            notes += [_note(node, each, warm) for each, warm in zip(partials, warms, strict=True)]
     return None if graph is before else Changed(graph, tuple(notes))
 
 
@@ -127,10 +128,9 @@ def _of_prompt(
 # ---- the graph
 
 
-def _split(graph: PrimitiveGraph, node: Node, step: StepSpec, warms: tuple[Warm, ...]) -> PrimitiveGraph:
-    partials = [_partial(node, step, warm, place) for place, warm in enumerate(warms)]
-    last = warms[-1]
-    full = replace(node, primitive="full_prefill", prompt=last.waits)
+def _split(graph: PrimitiveGraph, node: Node, step: StepSpec, partials: Sequence[Node]) -> PrimitiveGraph:
+    late = () if partials[-1].warm is None else partials[-1].warm.waits
+    full = replace(node, primitive="full_prefill", prompt=late)
     added = []
     for partial in partials:
         added.append(Edge(partial.id, node.id, "data"))
@@ -145,7 +145,7 @@ def _partial(node: Node, step: StepSpec, warm: Warm, place: int) -> Node:
     once = step.kind == "chat" or (step.kind == "map" and ITEM not in warm.needs)
     return replace(
         node,
-        id=f"{step.name}.partial{place or ''}",
+        id=f"{step.name}.partial{place + 1 if place else ''}",
         primitive="partial_prefill",
         per="step" if once else "item",
         apart=not once,
@@ -155,9 +155,9 @@ def _partial(node: Node, step: StepSpec, warm: Warm, place: int) -> Node:
     )
 
 
-def _note(node: Node, warm: Warm) -> Note:
-    known = ", ".join(f"{{{{{name}}}}}" for name in warm.needs) or "its instructions"
-    late = f"{{{{{warm.waits[0]}}}}}"
-    whose = {"first": "", "each": "of each item, " if ITEM in warm.needs else "of each item "}[warm.part]
-    what = f"{node.step}: the prompt {whose}up to {late} is computed once {known} is known"
-    return Note("prefill", node.step, " ".join(what.split()), nodes=(node.id,))
+def _note(node: Node, partial: Node, warm: Warm) -> Note:
+    whose = " of each item" if warm.part == "each" else ""
+    known = " and ".join(f"{{{{{name}}}}}" for name in warm.needs)
+    when = f"as soon as {known} {'are' if len(warm.needs) > 1 else 'is'} known" if known else "at once"
+    what = f"{node.step}: the prompt{whose} up to {{{{{warm.waits[0]}}}}} is computed {when}"
+    return Note("prefill", node.step, what, nodes=(partial.id, node.id))
