@@ -28,26 +28,39 @@ class Drawing:
     """(from, to, path as in SVG's `d`)."""
 
 
-def drawn(before: Mapping[str, AbstractSet[str]], depth: Mapping[str, int]) -> Drawing:
-    """Place steps. `before`: which steps each reads from; `depth`: steps on the longest way to it."""
+def drawn(
+    before: Mapping[str, AbstractSet[str]],
+    depth: Mapping[str, int],
+    *,
+    node_width: int = NODE_WIDTH,
+    down: bool = False,
+) -> Drawing:
+    """Place steps. `before`: which steps each reads from; `depth`: steps on the longest way to it.
+
+    Layers follow from left to right, or from the top `down`.
+    """
     layers = _layers(before, depth)
-    tallest = max((len(layer) for layer in layers), default=0)
+    most = max((len(layer) for layer in layers), default=0)
+    size = (NODE_HEIGHT, node_width) if down else (node_width, NODE_HEIGHT)
+    # Along the layers, and across within one.
+    along, across = size[0] + _GAP_X, size[1] + _GAP_Y
     nodes: dict[str, tuple[int, int]] = {}
     for number, layer in enumerate(layers):
-        # Each layer is centred on the tallest.
-        first = _MARGIN + (tallest - len(layer)) * (NODE_HEIGHT + _GAP_Y) // 2
+        # Each layer is centred on the largest.
+        first = _MARGIN + (most - len(layer)) * across // 2
         for place, step in enumerate(layer):
-            x = _MARGIN + number * (NODE_WIDTH + _GAP_X)
-            nodes[step] = (x, first + place * (NODE_HEIGHT + _GAP_Y))
+            at = _MARGIN + number * along, first + place * across
+            nodes[step] = at[::-1] if down else at
     edges = [
-        (one, step, _path(nodes[one], nodes[step])) for step in nodes for one in sorted(before.get(step, ()))
+        (one, step, _path(nodes[one], nodes[step], node_width, down=down))
+        for step in nodes
+        for one in sorted(before.get(step, ()))
     ]
-    return Drawing(
-        2 * _MARGIN + len(layers) * (NODE_WIDTH + _GAP_X) - (_GAP_X if layers else 0),
-        2 * _MARGIN + tallest * (NODE_HEIGHT + _GAP_Y) - (_GAP_Y if layers else 0),
-        nodes,
-        edges,
+    far = (
+        2 * _MARGIN + len(layers) * along - (_GAP_X if layers else 0),
+        2 * _MARGIN + most * across - (_GAP_Y if layers else 0),
     )
+    return Drawing(*(far[::-1] if down else far), nodes, edges)
 
 
 def _layers(before: Mapping[str, AbstractSet[str]], depth: Mapping[str, int]) -> list[list[str]]:
@@ -80,8 +93,14 @@ def _order(layer: list[str], neighbours: Mapping[str, AbstractSet[str]], place: 
     layer.sort(key=keys.__getitem__)
 
 
-def _path(one: tuple[int, int], other: tuple[int, int]) -> str:
-    x1, y1 = one[0] + NODE_WIDTH, one[1] + NODE_HEIGHT // 2
+def _path(one: tuple[int, int], other: tuple[int, int], node_width: int, *, down: bool) -> str:
+    """From the end of one box to the beginning of the other."""
+    if down:
+        x1, y1 = one[0] + node_width // 2, one[1] + NODE_HEIGHT
+        x2, y2 = other[0] + node_width // 2, other[1]
+        middle = (y1 + y2) // 2
+        return f"M{x1} {y1}C{x1} {middle} {x2} {middle} {x2} {y2}"
+    x1, y1 = one[0] + node_width, one[1] + NODE_HEIGHT // 2
     x2, y2 = other[0], other[1] + NODE_HEIGHT // 2
     middle = (x1 + x2) // 2
     return f"M{x1} {y1}C{middle} {y1} {middle} {y2} {x2} {y2}"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from admin.actions import OperatorActions
 from learning.proof.summary import ScopeSummary
@@ -15,6 +15,14 @@ from store.decisions.rollups import RequestRollups
 from store.jobs.replay_records import ReplayBudget
 from store.people.sessions import AdminSessions
 from store.tasks.tasks import TaskRow
+from workflows.declared import World, read_definition
+from workflows.definition import Definition
+from workflows.plan import Profile
+
+
+def read_nothing(name: str, value: Any) -> Definition:
+    """As where no model is served: raises DefinitionError for every chat."""
+    return read_definition(name, value, World({}, lambda model: False, lambda taken: False))
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +92,17 @@ class ReplayFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class WorkflowFacts:
+    """The workflows of the configuration, and what tenants' own are read with."""
+
+    configured: Mapping[str, Definition] = field(default_factory=dict)
+    read: Callable[[str, Any], Definition] = field(default=read_nothing)
+    """The definition of that name and JSON; raises workflows.declared.DefinitionError for what cannot be carried out."""
+    profile: Callable[[], Profile] = field(default=Profile)
+    """What is known of engines and components without asking them."""
+
+
+@dataclass(frozen=True, slots=True)
 class GatewayInfo:
     """What the gateway tells the pages about itself, and does for them."""
 
@@ -97,6 +116,7 @@ class GatewayInfo:
     """Path of the configuration file; empty without one."""
     gateway_url: str = ""
     replay: ReplayFacts = field(default_factory=ReplayFacts)
+    workflows: WorkflowFacts = field(default_factory=WorkflowFacts)
     judged: bool = False
     """Whether a judge is configured: without one quality is known from feedback only."""
     proven: Callable[[], Sequence[ScopeSummary]] = field(default=lambda: ())

@@ -63,8 +63,14 @@ class Breaker:
         return State.PROBING if self.gate.probing else _STATES.get(kind, State.OPEN)
 
     def answered(self) -> None:
-        """The engine gave a whole answer, or refused a request that was wrong."""
+        """The engine gave a whole answer, or refused a request that was wrong.
+
+        If it is left alone for failures by now, it was asked before them and lives: it turned others away because it had
+        too many, say. The next request is the probe.
+        """
         self._failed = self._refused = self._refused_spells = 0
+        if self.gate.kind is Kind.OPEN:
+            self.gate.test_now()
 
     def probed(self, entered: Pass) -> None:
         """A request that entered while it was shut has begun to be answered. It is not believed yet: one more failure, and

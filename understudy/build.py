@@ -351,10 +351,14 @@ class Gateway:
         from understudy.setup.workflows import workflow_parts
 
         metrics = RunMetrics(self.metrics.registry)
-        counted = ComponentMetrics(self.metrics.registry).of
-        workflows = workflow_parts(self._config, self.memory, self.pipeline, self._engines, metrics, counted)
+        counted = ComponentMetrics(self.metrics.registry)
+        workflows = workflow_parts(
+            self._config, self.memory, self.pipeline, self._engines, metrics, counted.of
+        )
         parts = self.parts
         parts.add(workflows.components, start=workflows.components.start, aclose=workflows.components.aclose)
+        prober = Prober(workflows.components.probed, knobs_of(Pace, self._config.health), counted.stands)
+        parts.add(prober, start=prober.start, aclose=prober.aclose)
         parts.add(workflows.warmer, aclose=workflows.warmer.aclose)
         parts.add(workflows.catalogue, start=workflows.catalogue.start, aclose=workflows.catalogue.aclose)
         made = run_parts(

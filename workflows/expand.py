@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 from workflows.counts import guessed
 from workflows.definition import Definition
-from workflows.passes.stages import piece_items
+from workflows.plan import piece_items
 from workflows.primitives import Edge, EdgeKind, Node, Primitive, PrimitiveGraph
 
 MOST_DRAWN = 8
@@ -125,7 +125,7 @@ def _pieces(
     single = False
     if node.per == "turn" or node.apart:
         count = items
-    elif source is not None:
+    elif source is not None and known[source].count > 1 and not (node.stage and graph.nodes[source].apart):
         count = known[source].count
     elif node.stage is not None:
         count = -(-items // piece_items(node.stage, items))
@@ -183,8 +183,11 @@ def _joined(graph: PrimitiveGraph, edge: Edge, pieces: Mapping[str, _Pieces]) ->
     ours, theirs = pieces[before.id], pieces[after.id]
     turns = after.per == "turn"
     for index in theirs.shown:
-        if edge.kind == "items" or (before.step == after.step and turns and not ours.single):
-            wanted: tuple[int, ...] = (index * ours.count // theirs.count,)
+        if edge.kind == "items" and before.apart and after.stage is not None:
+            size = piece_items(after.stage, ours.count)
+            wanted: Sequence[int] = range(index * size, (index + 1) * size)
+        elif edge.kind == "items" or (before.step == after.step and turns and not ours.single):
+            wanted = (index * ours.count // theirs.count,)
         elif turns and index:
             continue  # Each turn waits for the one before it.
         else:

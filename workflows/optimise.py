@@ -123,8 +123,8 @@ def _plan(
     pieces = [before for kind, before in waits if kind == "items" and before.step != step]
     early = any(before.primitive == "partial_decode" for before in pieces)
     return StepPlan(
-        order=tuple(dict.fromkeys(before.step for kind, before in waits if kind == "order")),
-        after=tuple(dict.fromkeys(before.step for kind, before in waits if kind in ("after", "effect"))),
+        order=tuple(sorted({before.step for kind, before in waits if kind == "order"})),
+        after=tuple(sorted({before.step for kind, before in waits if kind in ("after", "effect")})),
         early_items=early,
         stage=next((node.stage for node in nodes if node.stage is not None), None),
         follows=bool(pieces) and not early,

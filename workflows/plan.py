@@ -6,6 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
+MOST_PIECES = 32
+"""A longer list has larger pieces, not more."""
+
 
 @dataclass(frozen=True, slots=True)
 class Profile:
@@ -43,13 +46,15 @@ class StepPlan:
     """How one step of a definition is carried out. The default is the plan without any pass, but for `order` and `after`."""
 
     order: tuple[str, ...] = ()
-    """Steps whose END the head primitive waits for, however they ended."""
+    """Steps whose END the head primitive waits for, however they ended; sorted."""
     after: tuple[str, ...] = ()
-    """Steps that must have ended well, or been skipped, before the head primitive starts. Not touched by any pass."""
+    """Steps that must have ended well, or been skipped, before the head primitive starts; sorted. Not touched by any
+    pass."""
     early_items: bool = False
     """It starts on items of its source, a splitting chat, before the chat's answer is whole: one piece per item."""
     stage: int | None = None
-    """Its source's whole list is cut into pieces of this many items, if it has more; None: one piece."""
+    """Its source's whole list is cut into pieces of this many items, if it has more; None: one piece. Where it `follows` a
+    `map`, so many of its items make a piece; where it follows pieces of another kind, those are its own."""
     follows: bool = False
     """Where its source comes in pieces (cut, early, or a `map`'s items), it takes each as it is there."""
     warm: tuple[Warm, ...] = ()
@@ -75,6 +80,11 @@ class Note:
     """The edge (ids of nodes) that was removed or changed."""
     nodes: tuple[str, ...] = ()
     """The nodes that were changed or made."""
+
+
+def piece_items(stage: int, count: int) -> int:
+    """Items per piece of a list of `count`: `stage`, or more where that would be too many pieces."""
+    return max(stage, -(-count // MOST_PIECES))
 
 
 def dumped(plans: Mapping[str, StepPlan]) -> dict[str, Any]:

@@ -209,6 +209,15 @@ class Progress:
             return Failure(OUTPUT_SKIPPED, f"The branch of the output {name!r} was not taken.", (name,))
         return None
 
+    @property
+    def cancelled(self) -> bool:
+        """Whether it was cancelled: steps that are added are, too."""
+        return self._cancelled is not None
+
+    def let_go(self) -> None:
+        """The run is over: nobody needs its vectors and indexes."""
+        self._opaque.clear()
+
     def variable(self, variable: VariableId) -> VariableState:
         """A variable's state."""
         if variable in self._values or variable in self._opaque:

@@ -42,13 +42,10 @@ from typing import Any
 from workflows.definition import ITEM, SO_FAR, Definition, StepSpec
 from workflows.graph import Graph, Step
 from workflows.names import RunId, StepId, VariableId
-from workflows.plan import NO_PLAN, StepPlan
+from workflows.plan import NO_PLAN, StepPlan, piece_items
 from workflows.submitted import Output
 from workflows.template import names_in
 from workflows.transform import Value
-
-MAX_PIECES = 32
-"""A whole list is cut into so many pieces at most."""
 
 
 @dataclass(slots=True)
@@ -273,7 +270,7 @@ class Unfolding:
     def _size(self, spec: StepSpec, count: int) -> int:
         """Items per piece of a list of `count`."""
         stage = self._plan(spec).stage
-        return max(count, 1) if stage is None else max(stage, -(-count // MAX_PIECES), 1)
+        return max(count, 1) if stage is None else piece_items(stage, count)
 
     def _unfold(self, spec: StepSpec, parts: list[_Part], last: bool, added: Added) -> None:
         """Pieces of a step for further parts of its list, and of those that follow it."""

@@ -16,11 +16,13 @@ from admin.pages.runs import RUN, RUNS
 from admin.pages.settings import SETTINGS
 from admin.pages.tasks import TASK, TASKS
 from admin.pages.tenants import TENANTS
+from admin.pages.workflows import WORKFLOW, WORKFLOWS
 
 PAGES: tuple[Page, ...] = (
     *(OVERVIEW, LOG_REPORT),
     *(REQUESTS, REQUEST),
     *(RUNS, RUN),
+    *(WORKFLOWS, WORKFLOW),
     *(EXAMPLES, MAP, EXAMPLE),
     ENGINES,
     *(ROUTER, WHAT_IF),

@@ -1,9 +1,15 @@
-"""One run: its graph by class and state, a waterfall of its steps, the critical path, and what its variables came to."""
+"""One run: its graph by class and state, a waterfall of its steps, the critical path, and what its variables came to.
+
+Of a workflow's run also what each step is, who shared its batches, what was computed early, and what a chain of modules
+would have taken.
+"""
 
 from __future__ import annotations
 
+import math
+import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from admin.formats import count, figure, usd
@@ -12,9 +18,10 @@ from admin.roles import Content
 from admin.run_drawing import NODE_HEIGHT, NODE_WIDTH, drawn
 from admin.sources import Sources
 from admin.summaries.runs import listed
-from store.workflows.records import Failure, Run, RunBudget, RunSummary, Step, Variable, WholeRun
+from store.workflows.records import Failure, Run, RunBudget, RunSummary, Sharer, Step, Variable, WholeRun
 from workflows.graph import Graph
 from workflows.graph import Step as GraphStep
+from workflows.measured import Measured, module_chain_s
 
 STEPS_SHOWN = 200
 """At once; of a longer run the graph is not drawn."""
@@ -37,6 +44,10 @@ def run(sources: Sources, asked: Asked) -> Summary:
     names = sources.tenant_names()
     key_names = {key.id: key.name for key in sources.store.keys.list()}
     more = first + STEPS_SHOWN < len(whole.steps)
+    ordered = sorted(whole.steps, key=_begun_s) if whole.run.workflow else whole.steps
+    shown = ordered[first : first + STEPS_SHOWN]
+    batches = sorted({step.progress.batch for step in shown if step.progress.batch})
+    shared = _shared(whole.run.id, sources.store.runs.sharers(batches) if batches else ())
     return {
         **listed(_summed(whole), names, asked.now_s),
         **_facts(whole.run),
@@ -45,7 +56,10 @@ def run(sources: Sources, asked: Asked) -> Summary:
         "critical_ms": 1000 * sum(told.busy_s(id) for id in told.critical),
         "graph": _drawing(told),
         "ticks": _ticks(told.span_s),
-        "rows": [_step(step, told) for step in whole.steps[first : first + STEPS_SHOWN]],
+        "rows": [_step(step, told, shared) for step in shown],
+        "unknown": [_unknown(step, told) for step in whole.steps if step.progress.state == "unknown"],
+        "chain_ms": _chain_ms(told),
+        "warm": _warm(whole.steps),
         "from": first,
         "next": first + STEPS_SHOWN if more else None,
         "variables": [_variable(each, told) for each in whole.variables[:_VARIABLES_SHOWN]],
@@ -62,13 +76,18 @@ class _Told:
         self.span_s = until_s - whole.run.created_at_s
         self.steps = {step.plan.id: step for step in whole.steps}
         self.graph = Graph(
-            GraphStep(step.plan.id, step.plan.name, {}, {}, step.plan.reads, step.plan.writes, ())
+            GraphStep(
+                *(step.plan.id, step.plan.name, {}, {}, step.plan.reads, step.plan.writes, ()),
+                waits=step.plan.waits,
+            )
             for step in whole.steps
         )
         self.critical = whole.run.critical_path or self.graph.critical_path(self.busy_s)
 
     def name(self, id: str) -> str:
-        """A step's name, for people."""
+        """A step's name, for people. Of a workflow's run the id says which piece it is."""
+        if self.whole.run.workflow:
+            return id
         step = self.steps.get(id)
         return step.plan.name or id if step is not None else id
 
@@ -84,6 +103,17 @@ class _Told:
         edges.reverse()
         return {phase: edges[place + 1] - edges[place] for place, phase in enumerate(PHASES)}
 
+    def begun(self) -> list[Step]:
+        """The steps that were at work."""
+        told = [step for step in self.whole.steps if step.progress.ended_at_s is not None]
+        return [step for step in told if step.progress.started_at_s or step.progress.queued_at_s]
+
+    def measured(self, step: Step) -> Measured:
+        """When a step was at work, as a part of its module."""
+        told = step.progress
+        began_s = told.started_at_s or told.queued_at_s or 0.0
+        return Measured(step.plan.id, _module(step.plan.id), began_s, max(began_s, told.ended_at_s or 0.0))
+
     def busy_s(self, id: str) -> float:
         """Seconds since a step's inputs were there."""
         return sum(seconds for phase, seconds in self.phases(id).items() if phase != "waiting")
@@ -98,6 +128,8 @@ def _summed(whole: WholeRun) -> RunSummary:
         sum(each.cached_tokens for each in progress),
         sum(each.completion_tokens for each in progress),
         sum(each.cost_usd for each in progress),
+        sum(each.warmed_tokens for each in progress),
+        sum(each.warmed_cost_usd for each in progress),
     )
 
 
@@ -129,12 +161,78 @@ def _budget(budget: RunBudget) -> list[str]:
 # ---- steps and variables
 
 
-def _step(step: Step, told: _Told) -> dict[str, Any]:
+def _begun_s(step: Step) -> float:
+    """When its work began: the steps of a workflow come to be in another order."""
+    told = step.progress
+    known = (at for at in (told.started_at_s, told.queued_at_s, told.ready_at_s) if at is not None)
+    return next(known, math.inf)
+
+
+def _chain_ms(told: _Told) -> float | None:
+    """What a chain of modules would have taken; None while a run goes on, and where it has no modules."""
+    run = told.whole.run
+    if not run.workflow or run.ended_at_s is None:
+        return None
+    return 1000 * module_chain_s(map(told.measured, told.begun()))
+
+
+def _module(step: str) -> str:
+    """The step of the definition that a step is a part of: `found` of `found.search[1]`."""
+    return re.split(r"[.\[]", step, maxsplit=1)[0]
+
+
+def _unknown(step: Step, told: _Told) -> dict[str, Any]:
+    """A step that waits for a person."""
+    return {
+        "id": step.plan.id,
+        "name": told.name(step.plan.id),
+        "component": step.plan.component,
+        "asked_at_s": step.progress.started_at_s or step.progress.queued_at_s,
+        "decided": step.resolution.how if step.resolution is not None else "",
+    }
+
+
+def _warm(steps: Sequence[Step]) -> dict[str, Any]:
+    """What was computed early, and what of it was found in the cache by the requests that it was for."""
+    warmed = [step.progress for step in steps if step.progress.warmed_tokens]
+    asked = [each for each in warmed if each.prompt_tokens]
+    tokens = sum(each.warmed_tokens for each in asked)
+    used = sum(min(each.warmed_tokens, each.cached_tokens) for each in asked)
+    return {
+        "steps": len(warmed),
+        "tokens": sum(each.warmed_tokens for each in warmed),
+        "used_tokens": used,
+        "share_used": used / tokens if tokens else None,
+        "cost_usd": sum(each.warmed_cost_usd for each in warmed),
+    }
+
+
+def _shared(run_id: str, sharers: Sequence[Sharer]) -> dict[str, dict[str, Any]]:
+    """By batch: who was in it."""
+    told: dict[str, dict[str, Any]] = {}
+    for one in sharers:
+        batch = told.setdefault(one.batch, {"id": one.batch, "items": 0, "steps": [], "others": []})
+        batch["items"] += one.items
+        if one.run_id == run_id:
+            batch["steps"].append(one.step)
+        elif one.run_id not in batch["others"]:
+            batch["others"].append(one.run_id)
+    return told
+
+
+def _step(step: Step, told: _Told, shared: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
     progress, plan = step.progress, step.plan
     phases = told.phases(plan.id)
     return {
         "id": plan.id,
         "name": told.name(plan.id),
+        "primitive": plan.primitive,
+        "component": plan.component,
+        "effects": plan.effects,
+        "items": progress.items,
+        "batch": shared.get(progress.batch),
+        "warmed_tokens": progress.warmed_tokens,
+        "warmed_used": min(progress.warmed_tokens, progress.cached_tokens),
         "model": plan.model,
         "state": progress.state,
         "rank": progress.rank,
@@ -219,6 +317,7 @@ def _drawing(told: _Told) -> dict[str, Any] | None:
                 "x": x,
                 "y": y,
                 "name": _cut(told.name(id)),
+                "primitive": told.steps[id].plan.primitive,
                 "rank": told.steps[id].progress.rank,
                 "state": told.steps[id].progress.state,
                 "critical": id in critical,

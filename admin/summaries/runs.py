@@ -11,29 +11,31 @@ from store.workflows.records import RunState, RunSummary
 
 ROWS = 50
 STATES: tuple[RunState, ...] = get_args(RunState)
-_FILTERS = ("state", "tenant", "app")
+_FILTERS = ("state", "tenant", "app", "workflow")
 _DAY_S = 86_400.0
 _LONGEST = 128
 """An end user's app is stored with the digest of the user before its name."""
 
 
 def runs(sources: Sources, asked: Asked) -> Summary:
-    """Filters: `state`, `tenant` (an id), `app`. `before` continues after a page."""
+    """Filters: `state`, `tenant` (an id), `app`, `workflow`. `before` continues after a page."""
     tenant, app = asked.text("tenant", longest=64), asked.text("app", longest=_LONGEST)
+    workflow = asked.text("workflow", longest=_LONGEST)
     state = _state(asked)
     before = _before(asked.text("before", longest=100))
     store = sources.store.runs
     found = store.runs(
         tenant=tenant or None,
         app=app or None,
+        workflow=workflow or None,
         states=(state,) if state else (),
         before=before,
         limit=ROWS + 1,
     )
     names = sources.tenant_names()
     return {
-        "filters": {"state": state or "", "tenant": tenant, "app": app},
-        "filtered": bool(state or tenant or app),
+        "filters": {"state": state or "", "tenant": tenant, "app": app, "workflow": workflow},
+        "filtered": bool(state or tenant or app or workflow),
         "first_page": before is None,
         "day": {state: store.counts(since_s=asked.now_s - _DAY_S).get(state, 0) for state in STATES},
         "rows": [listed(each, names, asked.now_s) for each in found[:ROWS]],
@@ -51,16 +53,21 @@ def listed(each: RunSummary, names: dict[str, str], now_s: float) -> dict[str, A
         "state": run.state,
         "cancel_asked": run.cancel_asked,
         "app": run.app,
+        "workflow": run.workflow,
+        "version": run.version,
         "tenant": run.tenant,
         "tenant_name": names.get(run.tenant, ""),
         "steps": steps,
         "done": each.steps.get("done", 0),
         "failed": each.steps.get("failed", 0),
+        "waits": each.steps.get("unknown", 0),
         "share_done": each.steps.get("done", 0) / steps if steps else None,
         "prompt_tokens": each.prompt_tokens,
         "cached_tokens": each.cached_tokens,
         "completion_tokens": each.completion_tokens,
         "cost_usd": each.cost_usd,
+        "warmed_tokens": each.warmed_tokens,
+        "warmed_cost_usd": each.warmed_cost_usd,
         "created_at_s": run.created_at_s,
         "took_ms": 1000 * max(0.0, (run.ended_at_s or now_s) - run.created_at_s),
         "round_trips_saved": run.round_trips_saved if run.ended_at_s is not None else None,

@@ -1,8 +1,14 @@
-"""Any OpenAI-compatible `/embeddings` as a component."""
+"""Any OpenAI-compatible `/embeddings` as a component.
+
+Vectors are asked for in base64, as OpenAI's own client does, since reading millions of digits would hold everything else up;
+arrays of numbers are taken, too.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import base64
+import binascii
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -38,57 +44,59 @@ class EmbeddingsOverHTTP:
     async def ask(self, portions: Sequence[Portion[str]]) -> Sequence[Answers[Row]]:
         """See engines.components.running.Ask."""
         texts = [text for portion in portions for text in portion.items]
-        body: dict[str, Any] = {"input": texts, "encoding_format": "float"}
+        body: dict[str, Any] = {"input": texts, "encoding_format": "base64"}
         if self._http.model:
             body["model"] = self._http.model
         if self._http.dimensions is not None:
             body["dimensions"] = self._http.dimensions
         answer = await (await self.url.post(body)).json(self.name)
         rows = self._rows_of(answer, len(texts))
-        size = len(rows[0])
-        if size * len(rows) > _THREAD_FROM:
-            matrix = await asyncio.to_thread(_matrix, rows)
+        if sum(map(len, rows)) > _THREAD_FROM:
+            vectors = await asyncio.to_thread(_vectors, rows)
         else:
-            matrix = _matrix(rows)
-        self._check(matrix, size)
+            vectors = _vectors(rows)
+        matrix = self._matrix(vectors)
         found, start = [], 0
         for portion in portions:
             found.append(matrix[start : start + len(portion.items)])
             start += len(portion.items)
         return found
 
-    def _rows_of(self, answer: Any, many: int) -> list[list[float]]:
+    def _rows_of(self, answer: Any, many: int) -> list[list[float] | str]:
         data = answer.get("data") if isinstance(answer, dict) else None
         if not isinstance(data, list):
             raise self._error(f"answered {described(answer)}, without an array `data`")
         if len(data) != many:
             raise self._error(f"answered {len(data)} embeddings for {many} texts")
-        rows: list[list[float] | None] = [None] * many
+        rows: list[list[float] | str | None] = [None] * many
         for place, each in enumerate(data):
             row = each.get("embedding") if isinstance(each, dict) else None
             index = each.get("index", place) if isinstance(each, dict) else place
-            if not isinstance(row, list) or not row:
-                raise self._error(f"answered {described(row)} as an embedding, not an array of numbers")
+            if not isinstance(row, list | str) or not row:
+                raise self._error(f"answered {described(row)} as an embedding")
             if type(index) is not int or not 0 <= index < many or rows[index] is not None:
                 raise self._error("answered embeddings whose `index` is not that of the texts")
             rows[index] = row
-        found = [row for row in rows if row is not None]
+        return [row for row in rows if row is not None]
+
+    def _matrix(self, vectors: Sequence[Row | None]) -> Any:
+        """Float32 (texts, numbers)."""
+        import numpy as np
+
+        found = [row for row in vectors if row is not None and np.isfinite(row).all()]
+        if len(found) < len(vectors):
+            raise self._error("answered an embedding that holds something else than finite numbers")
         sizes = sorted({len(row) for row in found})
         if len(sizes) > 1:
             raise self._error(f"answered embeddings of {sizes[0]} and of {sizes[-1]} numbers at once")
-        return found
-
-    def _check(self, matrix: Any, size: int) -> None:
-        import numpy as np
-
-        if matrix is None or not np.isfinite(matrix).all():
-            raise self._error("answered an embedding that holds something else than finite numbers")
+        matrix = np.stack(found)
         if not np.any(matrix, axis=1).all():
             raise self._error("answered an embedding of zeros, which has no direction")
         if self._dimensions is None:
-            self._dimensions = size
-        if size != self._dimensions:
-            raise self._error(f"answered embeddings of {size} numbers; {self._dimensions} are due")
+            self._dimensions = sizes[0]
+        if sizes[0] != self._dimensions:
+            raise self._error(f"answered embeddings of {sizes[0]} numbers; {self._dimensions} are due")
+        return matrix
 
     def _error(self, what: str) -> ComponentError:
         return ComponentError(f"The component '{self.name}' {what}.", component=self.name)
@@ -98,15 +106,30 @@ class EmbeddingsOverHTTP:
         await self.url.aclose()
 
 
-def _matrix(rows: list[list[float]]) -> Any:
-    """Float32 (rows, numbers); None where something is no number."""
+def _vectors(rows: Sequence[list[float] | str]) -> list[Row | None]:
+    return [_from_base64(row) if isinstance(row, str) else _from_numbers(row) for row in rows]
+
+
+def _from_base64(text: str) -> Row | None:
+    """Little-endian float32; None where it is none."""
     import numpy as np
 
-    if not all(type(number) in (float, int) for row in rows for number in row):
+    try:
+        packed = base64.b64decode(text, validate=True)
+        return np.frombuffer(packed, dtype="<f4").astype(np.float32) if packed else None
+    except (ValueError, binascii.Error):
+        return None
+
+
+def _from_numbers(row: list[float]) -> Row | None:
+    """None where something is no number."""
+    import numpy as np
+
+    if not all(type(number) in (float, int) for number in row):
         return None
     try:
         # Beyond float32 a number becomes infinite, which is refused.
         with np.errstate(over="ignore"):
-            return np.asarray(rows, dtype=np.float64).astype(np.float32)
-    except (ValueError, TypeError, OverflowError):
+            return np.asarray(row, dtype=np.float64).astype(np.float32)
+    except OverflowError:
         return None

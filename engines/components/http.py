@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, unquote_plus, urlsplit
 
 import orjson
 from multidict import CIMultiDict
@@ -32,6 +32,8 @@ LARGE_BYTES = 64 * 1024
 """What is larger is read and written in a thread."""
 _LONGEST_WAIT_S = 60.0
 """For a rate limit: a step can wait, where a client would rather be told."""
+_UNTOLD_WAIT_S = 1.0
+"""For a rate limit that does not say how long it lasts."""
 _LAST_STATUS = 299
 _TOO_LARGE = 413
 
@@ -99,6 +101,12 @@ class URLAsked:
             target += mark + "&".join(f"{_quoted(name)}={_quoted(value)}" for name, value in further.items())
         return await self._asked("GET", target, b"", idempotency_key, once)
 
+    @property
+    def names(self) -> frozenset[str]:
+        """Names of the values that its query has by itself."""
+        pairs = self._target.partition("?")[2].split("&")
+        return frozenset(unquote_plus(pair.partition("=")[0]) for pair in pairs)
+
     async def aclose(self) -> None:
         """Close its connections."""
         await self.guard.aclose()
@@ -163,6 +171,8 @@ class URLAsked:
         if reply.status == _TOO_LARGE:
             kind = Kind.TOO_LONG
         wait_s = reply.limited_s or retry_after_s(reply.headers)
+        if kind is Kind.LIMITED:
+            wait_s = wait_s or _UNTOLD_WAIT_S
         return self._error(f"answered with status {reply.status}", kind, wait_s)
 
     def _error(

@@ -7,6 +7,7 @@ nobody waits for any more is cancelled, which closes its connection.
 from __future__ import annotations
 
 import asyncio
+import secrets
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
@@ -88,7 +89,8 @@ class Running(Generic[I, O]):
         self._told = told
         self._line: DepthLine[_Asked[I, O]] = DepthLine()
         self._under_way: set[_Request[I, O]] = set()
-        self._numbers = count(1)
+        # Runs are stored: another process's requests, and those after a restart, must have other names.
+        self._names = (f"{self.name}-{secrets.token_hex(4)}#{number}" for number in count(1))
         self._due = False
         self._closed = False
 
@@ -157,7 +159,7 @@ class Running(Generic[I, O]):
             self._look_soon()
 
     def _begin(self, parts: list[Part[_Asked[I, O]]]) -> None:
-        request = _Request(parts, f"{self.name}#{next(self._numbers)}")
+        request = _Request(parts, next(self._names))
         self._under_way.add(request)
         for part in parts:
             part.node.what.requests.add(request)
@@ -224,7 +226,7 @@ class Running(Generic[I, O]):
             answers = (await self._asked([Portion(portion.question, items)]))[0]
             if isinstance(answers, ComponentError):
                 return answers
-            found += answers
+            found.extend(answers)
         return found
 
     def _answered(

@@ -46,11 +46,20 @@ class ToolOverHTTP:
         args = checked_args(self.name, self._shape, call.args)
         key, once = header_value(call.idempotency_key), not call.may_retry
         if self._shape.method == "GET":
-            further = {name: _in_query(value) for name, value in args.items()}
+            further = self._in_query(args)
             came = await self.url.get({}, further=further, idempotency_key=key, once=once)
         else:
             came = await self.url.post(args, idempotency_key=key, once=once)
         return await self._text(came)
+
+    def _in_query(self, args: Mapping[str, Any]) -> dict[str, str]:
+        """Only under names of the schema: a workflow gives values, and never what they are called."""
+        named = set(self._shape.args.get("properties", ())) - self.url.names
+        if unknown := sorted(set(args) - named):
+            raise self._error(
+                f"was not asked: its schema has no property {unknown[0][:40]!r} that may be sent in a query"
+            )
+        return {name: _in_query(value) for name, value in args.items()}
 
     async def _text(self, came: Came) -> str:
         shape = self._shape

@@ -12,6 +12,7 @@ import threading
 import unicodedata
 from collections.abc import Callable, Sequence
 from functools import cached_property
+from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from cachetools import LRUCache
@@ -44,7 +45,8 @@ class LocalEmbedder:
         self._open = open_
         self._opening = threading.Lock()
         self._opened: Embedder | None = None
-        self._vectors: LRUCache[str, Vector] = LRUCache(_KEPT)
+        self._vectors: LRUCache[bytes, Vector] = LRUCache(_KEPT)
+        """By a digest: no text is kept."""
 
     def member(self, spec: ComponentSpec) -> Member:
         """As the registry takes it."""
@@ -87,7 +89,8 @@ class LocalEmbedder:
         return sum(weight for word, weight in weights.items() if word in there) / most
 
     async def _vector(self, text: str) -> Vector:
-        if (known := self._vectors.get(text)) is not None:
+        key = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+        if (known := self._vectors.get(key)) is not None:
             return known
         try:
             opened = self._opened
@@ -95,7 +98,7 @@ class LocalEmbedder:
             vector = await embedder.embed_later(text)
         except EmbedderError as error:
             raise self._error(f"did not embed: {error}") from error
-        self._vectors[text] = vector
+        self._vectors[key] = vector
         return vector
 
     def _embedder(self) -> Embedder:

@@ -7,6 +7,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from engines.components.component import Ability
 from engines.components.counting import Uncounted
 from engines.errors import Kind
+from engines.guard import Guard
+from engines.standing import Since
 
 _BY = ["component", "ability"]
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
@@ -56,6 +58,20 @@ class ComponentMetrics:
             registry=registry,
             buckets=_SECONDS,
         )
+
+        self._state = Gauge(
+            "understudy_component_state",
+            "Workers that see a component in a state, of those that are asked in the background whether they live.",
+            ["component", "state"],
+            registry=registry,
+            multiprocess_mode="livesum",
+        )
+
+    def stands(self, guard: Guard, since: Since, was: Since | None) -> None:
+        """The state of a component as this worker sees it, and what it was before. See engines.prober."""
+        if was is not None:
+            self._state.labels(guard.info.name, was.state).set(0)
+        self._state.labels(guard.info.name, since.state).set(1)
 
     def of(self, component: str, ability: Ability) -> Uncounted:
         """What counts one ability of one component."""

@@ -78,6 +78,10 @@ class ChatCompletions:
             if workflow is not None:
                 return await workflows.answer(request, target, body, fields, workflow, journey)
         if "understudy" in fields:
+            if workflows is not None and not self._is_served(fields.get("model")):
+                workflow = workflows.find_anew(journey.arrival.tenant, fields.get("model"))
+                if workflow is not None:
+                    return await workflows.answer(request, target, body, fields, workflow, journey)
             if self._steps is None:
                 raise _no_memory()
             return await self._steps.answer(request, target, body, fields, journey)
@@ -114,6 +118,11 @@ class ChatCompletions:
         journey.in_pipeline = True
         await pipeline.answer(asked, send)
         return send.response
+
+    def _is_served(self, model: object) -> bool:
+        return (
+            self._pipeline is not None and isinstance(model, str) and self._pipeline.model(model) is not None
+        )
 
     async def _forward(
         self,

@@ -5,6 +5,7 @@ Another tenant's run, a forgotten one and one that never was are the same 404.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
@@ -23,10 +24,10 @@ from gateway.pipeline import Pipeline
 from gateway.runs import shown
 from gateway.runs.caller import Caller, chat_of
 from gateway.runs.events import Events
-from gateway.runs.follow import followed
+from gateway.runs.follow import IDLE_S, ended_event, followed
 from gateway.runs.intake import Intake, Taken, absent, idempotency, refusals, store_refusals, value_elsewhere
 from gateway.runs.live import LiveRun, stored_value
-from gateway.runs.runs import KeptElsewhere
+from gateway.runs.runs import LOST, KeptElsewhere
 from gateway.wire import read_body, read_json
 from store.workflows.records import Resolution
 from workflows.names import is_id
@@ -152,7 +153,7 @@ class RunsHandler:
         """Return when everything that was asked for has ended: then nobody waits for the rest."""
         wanted = [run.cells[id] for id in run.progress.gets if id in run.cells]
         for cell in wanted or tuple(run.cells.values()):
-            await cell.until_ended(kept=True)
+            await self._runs.until_ended(cell)
 
     async def _repeated(self, journey: Journey, taken: Taken) -> web.StreamResponse:
         content = self._shown(journey, taken.run)
@@ -176,11 +177,27 @@ class RunsHandler:
         yield {"type": "run.created", "run": self._shown(journey, run.id, run)}
         async for event in followed(run):
             yield event
+        if run.lost:
+            async for event in self._carried_on(run):
+                yield event
         content = self._shown(journey, run.id, run)
         yield {
             "type": f"run.{'completed' if content['status'] == 'done' else content['status']}",
             "run": content,
         }
+
+    async def _carried_on(self, run: LiveRun) -> AsyncIterator[dict[str, Any] | None]:
+        """The variables of a run that another process carries on by now, each once it has ended; None now and then."""
+        for cell in run.cells.values():
+            while cell.failure is not None and cell.failure.code == LOST:
+                try:
+                    async with asyncio.timeout(IDLE_S):
+                        found = await self._runs.until_ended(cell)
+                except TimeoutError:
+                    yield None
+                else:
+                    yield ended_event(found)
+                    break
 
     # ---- one run
 
@@ -197,7 +214,7 @@ class RunsHandler:
             whole = self._runs.store.run(id, journey.arrival.tenant) if is_id("run", id) else None
         if whole is None:
             raise absent("run")
-        return shown.run(whole, live.cells if live is not None else {})
+        return shown.run(whole, live.cells if live is not None and not live.lost else {})
 
     async def _cancel(self, journey: Journey, id: str) -> web.StreamResponse:
         self._shown(journey, id)

@@ -114,16 +114,10 @@ class Variables:
             return cell
         try:
             async with asyncio.timeout(wait_s):
-                while True:
-                    await cell.until_ended(kept=True)
-                    if cell.failure is None or cell.failure.code != "run_lost":
-                        return cell
-                    found = self._runs.find(cell.tenant, cell.id)
-                    if found is None or found is cell:
-                        return cell
-                    cell = found
+                return await self._runs.until_ended(cell)
         except TimeoutError:
-            return cell
+            # Another process may carry its run on by now.
+            return self._runs.find(cell.tenant, cell.id) or cell
 
     async def _stream(
         self, request: web.BaseRequest, journey: Journey, cell: Cell, criteria: Criteria, after: int

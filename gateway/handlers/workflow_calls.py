@@ -21,7 +21,7 @@ from gateway.handlers.steps import RunCallers
 from gateway.journey import Journey
 from gateway.keys import needs_credential
 from gateway.off_loop import off_loop
-from gateway.own_response import json_response
+from gateway.own_response import error_response, json_response
 from gateway.runs.caller import Caller, chat_of
 from gateway.runs.catalogue import Catalogue
 from gateway.runs.cell import Cell
@@ -40,6 +40,15 @@ from workflows.progress import Failure
 from workflows.submitted import WorkflowAsked, read_workflow_call, read_workflow_run
 from workflows.transform import as_text
 
+_NO_STEPS_FAULT = frozenset(
+    {
+        "cancelled",
+        "budget_exceeded",
+        "run_lost",
+        "too_many_steps",
+        "total_too_large",
+    }
+)
 _IDLE_S = 15.0
 _IDLE = b": waiting\n\n"
 
@@ -60,8 +69,10 @@ class WorkflowCalls:
         with refusals():
             return self._catalogue.find(tenant, model)
 
-    def find_anew(self, tenant: str, model: str) -> Definition | None:
-        """The same for a name that nobody serves: also one that another process has kept a moment ago."""
+    def find_anew(self, tenant: str, model: object) -> Definition | None:
+        """The same for a name that nobody serves: also one that another process has kept."""
+        if not isinstance(model, str):
+            return None
         with refusals():
             return self._catalogue.find_anew(tenant, model)
 
@@ -98,6 +109,7 @@ class WorkflowCalls:
                 return await answer.stream(request, journey, usage=chat.include_usage)
             return await answer.whole(journey)
         except BaseException:
+            # Its client has left. A step that fails ends what depends on it only.
             self._runs.cancel(run)
             raise
 
@@ -162,18 +174,20 @@ class Answer:
         return self._run.cells[self._run.output]
 
     async def whole(self, journey: Journey) -> web.Response:
-        """All of it. Raises RequestError 424 where there is none."""
+        """All of it; a 424 where there is none."""
         cell = self._cell
         await cell.until_ended(kept=True)
         if cell.state != "ready":
-            raise step_failed(cell.failure)
+            return self._failed(cell, journey)
         journey.answered(200)
         message = {"role": "assistant", "content": text_of(cell), "refusal": None}
         response = json_response(
             self._head
             | {
                 "object": "chat.completion",
-                "choices": [{"index": 0, "message": message, "logprobs": None, "finish_reason": "stop"}],
+                "choices": [
+                    {"index": 0, "message": message, "logprobs": None, "finish_reason": cell.finish_reason}
+                ],
                 "usage": usage_of(self._run),
                 "understudy": {"run": self._run.id},
             }
@@ -182,12 +196,12 @@ class Answer:
         return response
 
     async def stream(self, request: web.BaseRequest, journey: Journey, *, usage: bool) -> web.StreamResponse:
-        """The same as events, as it comes. Raises RequestError 424 before the first piece; later it is an event."""
+        """The same as events, as it comes. A failure before the first piece is a 424, and later an event."""
         cell = self._cell
         while not cell.text and not (cell.ended and cell.kept):
             await cell.changed()
         if cell.ended and cell.state != "ready":
-            raise step_failed(cell.failure)
+            return self._failed(cell, journey)
         journey.answered(200)
         response = web.StreamResponse(
             headers={
@@ -208,12 +222,21 @@ class Answer:
         await response.write_eof()
         return response
 
+    def _failed(self, cell: Cell, journey: Journey) -> web.Response:
+        error = step_failed(cell.failure)
+        journey.answered(error.status, Outcome.FAILED)
+        journey.error = error.code
+        response = error_response(error.status, error.message, code=error.code, param=error.param)
+        response.headers["x-request-id"] = journey.arrival.id
+        response.headers["x-understudy-run"] = self._run.id
+        return response
+
     def _end(self, cell: Cell, *, usage: bool) -> bytes:
         if cell.state != "ready":
             error = step_failed(cell.failure)
             body = error_body(error.status, error.message, code=error.code, param=error.param)
             return b"data: " + body + b"\n\n"
-        end = self._chunk({}, finish_reason="stop")
+        end = self._chunk({}, finish_reason=cell.finish_reason)
         if usage:
             end += self._event({"choices": [], "usage": usage_of(self._run)})
         return end + b"data: [DONE]\n\n"
@@ -272,7 +295,10 @@ def step_failed(failure: Failure | None) -> RequestError:
     if failure is None:
         return RequestError("The run was cancelled.", status=424, code="cancelled")
     step = failure.chain[-1] if failure.chain else ""
-    if failure.code in ("cancelled", "budget_exceeded", "output_skipped", "run_lost"):
+    if failure.code == "skipped":
+        message = f"The branch of the output {step!r} was not taken."
+        return RequestError(message, status=424, code="output_skipped", param=step)
+    if failure.code in _NO_STEPS_FAULT:
         return RequestError(failure.message, status=424, code=failure.code, param=step or None)
     return RequestError(
         f"Step {step!r} failed ({failure.code}): {failure.message}",

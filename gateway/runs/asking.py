@@ -180,6 +180,9 @@ class StepAsker:
             run.spent.tokens += 0 if hit else usage.prompt_tokens + usage.completion_tokens
             self._expected.answered(asked.chat.model, usage.completion_tokens)
         run.step(step.id, **figures)
+        if send.finish_reason:
+            for variable in (*step.writes.values(), *filter(None, [step.says])):
+                run.cells[variable].finish_reason = send.finish_reason
 
     async def _answered(self, run: LiveRun, step: Step, send: StepSend) -> Changes:
         if send.too_large:

@@ -1,7 +1,7 @@
 """Which workflows there are: the configuration's, which everybody may call, and each tenant's own.
 
-A name that is no workflow's costs one look into a dict. What tenants keep is in the store; other processes notice within a
-moment that there is a new name, and a name that nobody serves is looked up there before it is refused.
+A name that is no workflow's costs one look into a dict. What tenants keep is in the store: a name that nobody serves is
+looked up there before it is refused; where a default upstream serves every name, new ones are noticed within a moment.
 """
 
 from __future__ import annotations
@@ -41,8 +41,10 @@ class Catalogue:
         world: World,
         limits: Limits,
         *,
-        every_s: float = 0.05,
+        every_s: float | None = None,
     ) -> None:
+        """`every_s`: how often it is looked what names other processes keep; None: never, which does where a name that
+        nobody serves is always looked up anew."""
         self.configured = configured
         self._store = store
         self._library = store.library
@@ -112,14 +114,6 @@ class Catalogue:
         """Delete all versions of it; False where there is none. Raises StoreError."""
         return await done(self._library.remove_workflow(tenant, name))
 
-    def version(self, tenant: str, name: str, version: str) -> Definition | None:
-        """That version of a workflow, for a run that goes on; None where it is gone. Raises StoreError."""
-        configured = self.configured.get(name)
-        if configured is not None:
-            return configured if configured.version == version else None
-        kept = self._library.workflow(tenant, name, version)
-        return None if kept is None else self._read(kept)
-
     def _own(self, tenant: str, name: str) -> Definition | None:
         kept = self._library.workflow(tenant, name)
         return None if kept is None else self._read(kept)
@@ -135,7 +129,9 @@ class Catalogue:
 
     def start(self) -> None:
         """Begin to look what names others keep. Inside the running loop."""
-        self._following = asyncio.get_running_loop().create_task(self._follow(), name="workflows' names")
+        if self._every_s is not None:
+            follow = self._follow(self._every_s)
+            self._following = asyncio.get_running_loop().create_task(follow, name="workflows' names")
 
     async def aclose(self) -> None:
         """End it."""
@@ -143,9 +139,9 @@ class Catalogue:
             self._following.cancel()
             await asyncio.wait([self._following])
 
-    async def _follow(self) -> None:
+    async def _follow(self, every_s: float) -> None:
         while True:
-            await asyncio.sleep(self._every_s)
+            await asyncio.sleep(every_s)
             try:
                 self._look()
             except StoreError as error:

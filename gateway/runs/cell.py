@@ -30,6 +30,7 @@ class Cell:
         "attempt",
         "expires_at_s",
         "failure",
+        "finish_reason",
         "id",
         "kept",
         "name",
@@ -52,6 +53,8 @@ class Cell:
         self.attempt = 0
         self.value: Value | None = None
         self.failure: Failure | None = None
+        self.finish_reason = "stop"
+        """Why the answer that it holds ended, as its engine said; nothing of it is stored."""
         self.kept = False
         """Its end is committed: what is told of it stays true when this process is killed."""
         self.readers = 0

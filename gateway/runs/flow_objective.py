@@ -16,7 +16,9 @@ from workflows.definition import StepSpec
 from workflows.graph import Step
 from workflows.names import StepId
 from workflows.objective import Objective, Rank
+from workflows.progress import StepState
 
+_OPEN = (StepState.WAITING, StepState.QUEUED, StepState.RUNNING)
 _ITEMS = 3
 """Of a list of which nothing is known."""
 
@@ -58,9 +60,8 @@ class FlowObjectives:
         """Steps that the run grew by."""
         if (left := self._left.get(run.id)) is None:
             return
-        ended = run.progress.ended
         for step in steps:
-            if step.primitive == "chat" and step.id not in ended:
+            if step.primitive == "chat" and run.progress.steps[step.id] in _OPEN:
                 left.total -= left.ahead.pop(step.of, 0.0)
                 self._expect(
                     left, step, prompt_tokens(step.chat["messages"]) + self._expected.answer(step.chat)

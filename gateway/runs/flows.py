@@ -17,8 +17,9 @@ from gateway.runs.new_graph import NewGraph
 from gateway.runs.primitives import CHAT, Primitives
 from gateway.runs.splitting import Splitting, splits_of
 from gateway.runs.workflow import Flow, NewWorkflow
+from store.workflows.records import VariableEnd
 from workflows.errors import WorkflowError
-from workflows.graph import Graph
+from workflows.graph import Graph, Step
 from workflows.names import StepId, VariableId, new_id
 from workflows.optimise import optimise
 from workflows.progress import Changes, Progress, StepState
@@ -85,6 +86,10 @@ class Flows:
             changes = self._growing.grown(run, changes)
         except TooManySteps:
             self._stop(run, "too_many_steps", _too_many(self._knobs.max_steps))
+        except Exception as error:
+            # A fault of ours: a run that cannot grow would wait for ever.
+            log.error("run_not_grown", run=run.id, error=type(error).__name__)
+            self._stop(run, "internal_error", "The gateway failed on this run.")
         for step, state in changes.steps.items():
             if state in _ENDED:
                 self._asker.flowing.ended(run, step)
@@ -100,6 +105,14 @@ class Flows:
 
     def ended(self, run: LiveRun) -> None:
         """It is over, or another process carries it on."""
+        assert run.flow is not None
+        for step in run.flow.stored.keys() - run.graph.steps.keys():
+            # Items of a list that came out shorter when it was written again.
+            run.step(step, state="cancelled", ended_at_s=run.ended_at_s)
+            for variable in run.flow.stored[step]:
+                run.variable(VariableEnd(variable, "cancelled"))
+        run.progress.let_go()
+        run.flow.indexes.clear()
         self._asker.flowing.over(run)
         self._means.warming.ended(run)
 
@@ -111,15 +124,17 @@ class Flows:
         if step.primitive != CHAT:
             return await self._primitives.carry_out(run, id, kept)
         self._means.warming.asked(run, id)
-        if (splits := splits_of(step)) is None or not _feeds_items(run, step.of):
+        if (splits := splits_of(step)) is None:
             return await self._asker.ask(run, id, kept, partial(said, run, id))
+        if not _feeds_items(run, step.of):
+            return _counted(run, step, await self._asker.ask(run, id, kept, partial(said, run, id)))
         splitting = Splitting(splits, partial(self._item, run, id), self._knobs.max_items)
 
         def heard(piece: str) -> None:
             said(run, id, piece)
             splitting.feed(piece)
 
-        return await self._asker.ask(run, id, kept, heard)
+        return _counted(run, step, await self._asker.ask(run, id, kept, heard))
 
     def _item(self, run: LiveRun, step: StepId, index: int, text: str) -> None:
         """An item of a list came, which is not whole."""
@@ -131,6 +146,14 @@ class Flows:
             self._stop(run, "too_many_steps", _too_many(self._knobs.max_steps))
         else:
             self._applied(run, changes)
+
+
+def _counted(run: LiveRun, step: Step, changes: Changes) -> Changes:
+    """Note how many items a list has that a model wrote."""
+    for variable in step.writes.values():
+        if isinstance(value := changes.ready.get(variable), list):
+            run.step(step.id, items=len(value))
+    return changes
 
 
 def _feeds_items(run: LiveRun, name: str) -> bool:

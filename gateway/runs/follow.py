@@ -6,18 +6,20 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
+from gateway.runs.cell import Cell
 from gateway.runs.live import LiveRun
 from gateway.runs.shown import variable
 from workflows.criteria import Criteria
 from workflows.progress import Changes
 
-_IDLE_S = 15.0
+IDLE_S = 15.0
+"""A client is told at least so often that its stream is alive."""
 
 
 async def followed(run: LiveRun) -> AsyncIterator[dict[str, Any] | None]:
     """Events of steps that begin and end, of texts that somebody wants as they come (`ttft`), and of variables that end.
 
-    None: nothing has happened for a while.
+    None: nothing has happened for a while. They end early where another process carries the run on (`lost`).
     """
     queue: asyncio.Queue[list[dict[str, Any]]] = asyncio.Queue()
     streamed = [
@@ -30,8 +32,10 @@ async def followed(run: LiveRun) -> AsyncIterator[dict[str, Any] | None]:
         # Calls of its app may add steps while an event is being sent.
         for cell in tuple(run.cells.values()):
             if cell.ended:
-                yield _ended(run, cell.id)
-        while run.ended is None or not all(cell.kept for cell in run.cells.values()) or not queue.empty():
+                yield ended_event(cell)
+        while not run.lost and (
+            run.ended is None or not all(cell.kept for cell in run.cells.values()) or not queue.empty()
+        ):
             for cell in streamed:
                 if len(cell.text) > told[cell.id] and not cell.ended:
                     piece, told[cell.id] = cell.text[told[cell.id] :], len(cell.text)
@@ -60,14 +64,15 @@ def _watcher(run: LiveRun, queue: asyncio.Queue[list[dict[str, Any]]]) -> Callab
             for step in (*changes.steps,)
             if step in run.steps
         ]
-        events += [_ended(run, id) for id in (*changes.ready, *changes.failed) if id in run.cells]
+        told = (*changes.ready, *changes.opaque, *changes.failed, *changes.skipped)
+        events += [ended_event(run.cells[id]) for id in told if id in run.cells]
         queue.put_nowait(events)
 
     return watch
 
 
-def _ended(run: LiveRun, id: str) -> dict[str, Any]:
-    cell = run.cells[id]
+def ended_event(cell: Cell) -> dict[str, Any]:
+    """That a variable has its value, or never will."""
     return {"type": f"variable.{'done' if cell.state == 'ready' else 'failed'}", "variable": variable(cell)}
 
 
@@ -80,7 +85,7 @@ async def _next(
     loop = asyncio.get_running_loop()
     waits = {loop.create_task(each()) for each in (queue.get, *changed)}
     try:
-        done, _ = await asyncio.wait(waits, timeout=_IDLE_S, return_when=asyncio.FIRST_COMPLETED)
+        done, _ = await asyncio.wait(waits, timeout=IDLE_S, return_when=asyncio.FIRST_COMPLETED)
         if not done:
             return None
         found: list[dict[str, Any]] = []

@@ -8,7 +8,7 @@ from gateway.runs.cell import Cell
 from gateway.runs.live import LiveRun, cells_of
 from store.workflows.records import NewStep, NewVariable
 from workflows.graph import Step
-from workflows.names import VariableId
+from workflows.names import StepId, VariableId
 from workflows.progress import Changes, RunState, StepState
 from workflows.unfolding import Added
 
@@ -60,12 +60,15 @@ class Growing:
     def know(self, run: LiveRun, steps: Sequence[Step]) -> None:
         """Note new steps, which the graph has: their variables, their rows, and who asks them."""
         assert run.flow is not None
-        whole = [step for step in steps if step.early is None]
+        stored = run.flow.stored
+        new = [step for step in steps if step.id not in stored]
+        whole = [step for step in new if step.early is None]
         run.grew(map(row_of, whole), variables_of(whole), held_back=False)
-        for step in steps:
-            if step.early is not None:
-                run.flow.early.setdefault(step.early, []).append(step.id)
-                run.grew([row_of(step)], variables_of([step]), held_back=True)
+        early = [step for step in new if step.early is not None]
+        run.grew(map(row_of, early), variables_of(early), held_back=True)
+        for step in early:
+            assert step.early is not None
+            run.flow.early.setdefault(step.early, []).append(step.id)
         cells = cells_of(run, steps)
         for cell in cells.values():
             cell.private = run.no_store

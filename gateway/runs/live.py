@@ -127,17 +127,18 @@ class LiveRun:
 
     def grew(self, steps: Iterable[NewStep], variables: Iterable[NewVariable], *, held_back: bool) -> None:
         """Note steps that it had not at its beginning. `held_back`: nothing of them is committed until they are `let_in`."""
-        self._new_steps |= {step.id: step for step in steps}
+        new = {step.id: step for step in steps}
+        self._new_steps |= new
         self._new_variables |= {variable.id: variable for variable in variables}
         if held_back:
-            self._held_back |= {step.id for step in steps}
+            self._held_back |= new.keys()
 
     def let_in(self, steps: Iterable[StepId]) -> None:
         """What steps were held back for is there: they are committed with the next change."""
         self._held_back.difference_update(steps)
 
     def forget(self, steps: Iterable[StepId]) -> None:
-        """Nothing of these steps, which were held back, is ever committed."""
+        """Nothing of these steps, which are not stored, is ever committed."""
         gone = set(steps)
         variables = {id for step in gone for id in self.graph.steps[step].writes.values()}
         self._new_steps = {id: step for id, step in self._new_steps.items() if id not in gone}
@@ -192,10 +193,11 @@ class LiveRun:
 
     def give_back(self, change: RunChange) -> None:
         """What could not be committed is to be committed after all; what came later stays."""
-        self._dirty_steps.update(change.steps)
+        self._dirty_steps.update(change.steps.keys() - self._forgotten)
         self._streaming.update(change.streaming)
         self._dirty_variables = {end.id: end for end in change.variables} | self._dirty_variables
-        self._reads = {**change.reads, **self._reads}
+        reads = {id: each for id, each in change.reads.items() if id not in self._forgotten}
+        self._reads = {**reads, **self._reads}
         self._end = self._end or change.end
 
     # ---- what it looks like
@@ -203,7 +205,9 @@ class LiveRun:
     @property
     def held_bytes(self) -> int:
         """Of its values, about."""
-        return sum(size_bytes(cell.value) for cell in self.cells.values() if cell.value is not None)
+        given = self.flow.given.values() if self.flow is not None else ()
+        made = (cell.value for cell in self.cells.values() if cell.value is not None)
+        return sum(size_bytes(value) for value in (*made, *given))
 
     @property
     def output(self) -> VariableId:

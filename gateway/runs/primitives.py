@@ -91,7 +91,7 @@ class Primitives:
         (variable,) = step.writes.values()
         if not isinstance(value, Opaque):
             try:
-                value = bounded(value, self._knobs.max_value_bytes)
+                value = bounded(value, self._knobs.max_list_bytes)
             except TransformFailed as failure:
                 return {variable: failure}
         return {variable: value}
@@ -106,7 +106,11 @@ class Primitives:
             return self._means.components.offsets(component, text)
 
         size = sum(_size(each) for each in held.values())
-        return await off_loop(size, compute.computed, step, held, offsets, self._knobs.max_value_bytes)
+        made = await off_loop(size, compute.computed, step, held, offsets, self._knobs.max_list_bytes)
+        for value in made.values():
+            if step.primitive == "split" and isinstance(value, list):
+                run.step(step.id, items=len(value))
+        return made
 
     # ---- components
 
@@ -129,7 +133,9 @@ class Primitives:
             found = await _all([search(_component(step), query, k, work) for query in queries])
             return [text for hits in found for text in hits]
         index = self._collection(run, step, name) if kind == "collection" else _opaque(held[name])
-        found = [[text for text, _, _ in await index.search(row, k)] for row in compute.vectors(step, held).rows]
+        found = [
+            [text for text, _, _ in await index.search(row, k)] for row in compute.vectors(step, held).rows
+        ]
         return [text for hits in found for text in hits]
 
     async def _rerank(self, run: LiveRun, step: Step, held: Mapping[str, Held], work: Work) -> Held:

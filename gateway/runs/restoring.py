@@ -53,7 +53,8 @@ def restored_workflow(whole: WholeRun, max_items: int) -> LiveRun:
         flow=flow,
     )
     run.callers = dict.fromkeys(graph.steps, flow.caller)
-    run.steps = {id: _progress(step) for id, step in stored.items() if id in graph.steps}
+    run.steps = {id: _progress(progress, step) for id, step in stored.items() if id in graph.steps}
+    flow.stored = {id: tuple(step.plan.writes.values()) for id, step in stored.items()}
     for step in whole.steps:
         run.spent.usd += step.progress.cost_usd
         run.spent.tokens += step.progress.prompt_tokens + step.progress.completion_tokens
@@ -72,10 +73,10 @@ def _state(graph: Graph, step: Step) -> StepState:
     return StepState(state)
 
 
-def _progress(step: Step) -> StepProgress:
-    """Of a step whose value was kept in memory only, so that it is made again, that does not count as an attempt."""
-    made = step.progress.state == "done"
-    return replace(step.progress, attempts=0) if made else step.progress
+def _progress(progress: Progress, step: Step) -> StepProgress:
+    """How far a step is. Where its value was in memory only, and is made again, that is no further attempt."""
+    again = step.progress.state == "done" and progress.steps[step.plan.id] is not StepState.DONE
+    return replace(step.progress, attempts=0) if again else step.progress
 
 
 def _restore(run: LiveRun, known: dict[VariableId, Variable]) -> None:
@@ -83,10 +84,16 @@ def _restore(run: LiveRun, known: dict[VariableId, Variable]) -> None:
         if (variable := known.get(id)) is None:
             continue
         cell.attempt = variable.attempt
-        if variable.state == "ready" and variable.value is None:
+        if variable.state == "ready" and variable.value is None and not _is_over(run, variable.step):
+            # It is made again.
             continue
         end_as(cell, variable)
         cell.kept = cell.ended
+
+
+def _is_over(run: LiveRun, step: StepId) -> bool:
+    """Whether nothing needs a step any more of which nothing is stored."""
+    return run.progress.steps.get(step) is StepState.DONE
 
 
 def unknown(run: LiveRun) -> list[StepId]:

@@ -81,6 +81,8 @@ from workflows.transform import Value
 log = structlog.get_logger(__name__)
 
 Answer = Callable[[Asked, Send], Awaitable[Finished]]
+LOST = "run_lost"
+"""The code of a failure in this process's memory only: another process carries the run on."""
 _OWNERS = 4096
 _NOTED_S = 5.0
 _MOVED_EVERY_S = 0.02
@@ -316,9 +318,9 @@ class Runs:
     def open_run(self, tenant: str, app: str) -> LiveRun | None:
         """The app's run under way here that further calls may join."""
         run = self._open.get((tenant, app)) if app else None
-        if run is None or run.ended is not None or run.lost or len(run.graph.steps) >= self.knobs.max_steps:
+        if run is None or run.ended is not None or run.lost or run.progress.cancelled:
             return None
-        return run
+        return run if len(run.graph.steps) < self.knobs.max_steps else None
 
     async def submit(self, new: NewGraph) -> LiveRun | Begun:
         """Add steps to the app's run that is under way here, or begin one. Raises as `begin` does."""
@@ -430,6 +432,17 @@ class Runs:
         if cell is not None:
             return cell if cell.tenant == tenant else None
         return self._elsewhere.watch(tenant, id)
+
+    async def until_ended(self, cell: Cell) -> Cell:
+        """Return when it has ended and that is committed, also where another process carries its run on meanwhile."""
+        while True:
+            await cell.until_ended(kept=True)
+            if cell.failure is None or cell.failure.code != LOST:
+                return cell
+            found = self.find(cell.tenant, cell.id)
+            if found is None or found is cell:
+                return cell
+            cell = found
 
     def kept_by(self, tenant: str, run: str) -> str | None:
         """Which other process has this run's values in memory only; None where they are stored, or here."""
@@ -560,9 +573,7 @@ class Runs:
         for cell in run.cells.values():
             if not cell.kept:
                 # Also one that had ended: its end is not committed, and the other process asks its step again.
-                cell.fail(
-                    WhyFailed("run_lost", "Another process carries this run on; ask again.", (cell.name,))
-                )
+                cell.fail(WhyFailed(LOST, "Another process carries this run on; ask again.", (cell.name,)))
                 cell.keep()
         self._release(run.id)
         for cell in run.cells.values():
@@ -616,23 +627,7 @@ class Runs:
         if run.flow is not None and self._flows is not None:
             changes = self._flows.grown(run, changes)
         now = self.now()
-        come = (*changes.ready, *changes.opaque, *changes.failed, *changes.skipped)
-        ended = [id for id in come if id in run.cells]
-        for id in ended:
-            if id in changes.ready:
-                run.variable(VariableEnd(id, "ready", stored_value(changes.ready[id])))
-                run.cells[id].become(changes.ready[id])
-            elif id in changes.opaque:
-                run.variable(VariableEnd(id, "ready"))
-                run.cells[id].become("", held=False)
-            elif id not in changes.failed:
-                run.variable(VariableEnd(id, "skipped"))
-                run.cells[id].fail(skipped(run.cells[id].name), SKIPPED)
-            else:
-                failure = changes.failed[id]
-                state: VariableState = "cancelled" if failure.code == CANCELLED else "failed"
-                run.variable(VariableEnd(id, state, failure=stored_failure(failure)))
-                run.cells[id].fail(failure, state)
+        ended = _variables_end(run, changes)
         for step, step_state in changes.steps.items():
             self._step_is(run, step, step_state, now)
         for step in changes.stop:
@@ -672,31 +667,31 @@ class Runs:
             if not future.done():
                 future.set_result(None)
             return
-        if step in run.left:
-            message = "The process that its client was connected to ended."
-            self._soon(run, partial(run.progress.refused, step, "cancelled", message))
-            return
         attempts = run.steps[step].attempts if step in run.steps else 0
-        if attempts >= MAX_ATTEMPTS:
-            message = f"It was being asked in {attempts} processes that ended."
-            self._soon(run, partial(run.progress.refused, step, "interrupted", message))
+        if (refusal := self._never_asked(run, step, attempts)) is not None:
+            self._soon(run, partial(run.progress.refused, step, *refusal))
             return
-        if (refusal := self._over_budget(run)) is not None:
-            self._stop(run, "budget_exceeded", refusal)
-            return
-        caller = run.callers[step]
-        plan = run.graph.steps[step]
-        model = plan.chat.get("model") if plan.primitive == CHAT else None
-        if (
-            plan.primitive == CHAT
-            and caller.credential_lost
-            and not self._may_ask(model if isinstance(model, str) else "")
-        ):
-            message = "Its process ended, and with it the client's credential, which is stored nowhere."
-            self._soon(run, partial(run.progress.refused, step, "credential_lost", message))
+        if (spent := self._over_budget(run)) is not None:
+            self._stop(run, "budget_exceeded", spent)
             return
         run.step(step, state="running", attempts=attempts + 1, queued_at_s=self.now())
-        run.tasks[step] = self.spawn(self._carry_out(run, step), f"step {run.id} {step}")
+        task = run.tasks[step] = self.spawn(self._carry_out(run, step), f"step {run.id} {step}")
+        task.add_done_callback(lambda task: run.tasks.get(step) is task and run.tasks.pop(step))
+
+    def _never_asked(self, run: LiveRun, step: StepId, attempts: int) -> tuple[str, str] | None:
+        """Code and message for a step that was asked in a process that ended, and cannot be asked here."""
+        if step in run.left:
+            return "cancelled", "The process that its client was connected to ended."
+        if attempts >= MAX_ATTEMPTS:
+            return "interrupted", f"It was being asked in {attempts} processes that ended."
+        plan = run.graph.steps[step]
+        if plan.primitive != CHAT or not run.callers[step].credential_lost:
+            return None
+        model = plan.chat.get("model")
+        if self._may_ask(model if isinstance(model, str) else ""):
+            return None
+        message = "Its process ended, and with it the client's credential, which is stored nowhere."
+        return "credential_lost", message
 
     def _soon(self, run: LiveRun, event: Callable[[], Changes]) -> None:
         """Have an event happen after the one that is being carried out."""
@@ -716,19 +711,14 @@ class Runs:
         return None
 
     async def _carry_out(self, run: LiveRun, step: StepId) -> None:
-        try:
-            if self._flows is not None and run.flow is not None:
-                changes = await self._flows.carry_out(run, step, self._saving.all_kept, self._said)
-            else:
-                changes = await self._asker.ask(
-                    run, step, self._saving.all_kept, partial(self._said, run, step)
-                )
-            if run.ended is None and not run.lost:
-                self.apply(run, changes)
-                if (refusal := self._over_budget(run)) is not None and run.ended is None:
-                    self.cancel(run, "budget_exceeded", refusal)
-        finally:
-            run.tasks.pop(step, None)
+        if self._flows is not None and run.flow is not None:
+            changes = await self._flows.carry_out(run, step, self._saving.all_kept, self._said)
+        else:
+            changes = await self._asker.ask(run, step, self._saving.all_kept, partial(self._said, run, step))
+        if run.ended is None and not run.lost:
+            self.apply(run, changes)
+            if (refusal := self._over_budget(run)) is not None and run.ended is None:
+                self.cancel(run, "budget_exceeded", refusal)
 
     async def call(
         self, run: LiveRun, step: StepId, send: Send, began: Callable[[], Arrival]
@@ -806,10 +796,11 @@ class Runs:
             run.flow.committed |= {
                 step: progress.state
                 for step, progress in change.steps.items()
-                if run.graph.steps[step].effects
+                if step in run.graph.steps and run.graph.steps[step].effects
             }
         for end in change.variables:
-            cell = run.cells[end.id]
+            if (cell := run.cells.get(end.id)) is None:
+                continue
             if change.end is not None:
                 cell.expires_at_s = change.end.at_s + run.keep_values_s
             cell.keep()
@@ -932,6 +923,28 @@ class Runs:
             self._saving.note(run)
         if run.flow is not None:
             self._look_for_resolutions(run)
+
+
+def _variables_end(run: LiveRun, changes: Changes) -> list[VariableId]:
+    """Note which variables ended, and how, and tell whoever waits for them; gives those that the run's steps write."""
+    come = (*changes.ready, *changes.opaque, *changes.failed, *changes.skipped)
+    ended = [id for id in come if id in run.cells]
+    for id in ended:
+        cell = run.cells[id]
+        if id in changes.ready:
+            run.variable(VariableEnd(id, "ready", stored_value(changes.ready[id])))
+            cell.become(changes.ready[id])
+        elif id in changes.opaque:
+            run.variable(VariableEnd(id, "ready"))
+            cell.become("", held=False)
+        elif (failure := changes.failed.get(id)) is not None:
+            state: VariableState = "cancelled" if failure.code == CANCELLED else "failed"
+            run.variable(VariableEnd(id, state, failure=stored_failure(failure)))
+            cell.fail(failure, state)
+        else:
+            run.variable(VariableEnd(id, "skipped"))
+            cell.fail(skipped(cell.name), SKIPPED)
+    return ended
 
 
 def _progress(

@@ -58,6 +58,7 @@ def run(whole: WholeRun, cells: Mapping[str, Cell]) -> dict[str, Any]:
         "object": "run",
         "status": row.state,
         "app": row.app.rpartition("/")[2] or None,
+        "workflow": {"id": row.workflow, "version": row.version} if row.workflow else None,
         "background": row.background,
         "created_at": int(row.created_at_s),
         "ended_at": None if row.ended_at_s is None else int(row.ended_at_s),
@@ -72,6 +73,8 @@ def run(whole: WholeRun, cells: Mapping[str, Cell]) -> dict[str, Any]:
             "completion_tokens": sum(s.progress.completion_tokens for s in whole.steps),
         },
         "cost_usd": sum(s.progress.cost_usd for s in whole.steps),
+        "warmed_tokens": sum(s.progress.warmed_tokens for s in whole.steps),
+        "warmed_cost_usd": sum(s.progress.warmed_cost_usd for s in whole.steps),
         "critical_path": list(row.critical_path),
         "round_trips_saved": row.round_trips_saved,
     }
@@ -89,8 +92,13 @@ def _step(one: Any) -> dict[str, Any]:
     return {
         "id": one.plan.id,
         "name": one.plan.name,
+        "primitive": one.plan.primitive,
+        "component": one.plan.component or None,
         "model": one.plan.model,
         "status": progress.state,
+        "items": progress.items,
+        "batch": progress.batch or None,
+        "effects": one.plan.effects,
         "attempts": progress.attempts,
         "class": progress.rank or None,
         "group": progress.group or None,
@@ -102,6 +110,8 @@ def _step(one: Any) -> dict[str, Any]:
             "completion_tokens": progress.completion_tokens,
         },
         "cost_usd": progress.cost_usd,
+        "warmed_tokens": progress.warmed_tokens,
+        "warmed_cost_usd": progress.warmed_cost_usd,
         "error": failure(progress.failure),
     }
 

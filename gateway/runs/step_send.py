@@ -35,6 +35,7 @@ class StepSend:
         "broken",
         "calls_tools",
         "engine",
+        "finish_reason",
         "first",
         "gone",
         "refusal",
@@ -63,6 +64,8 @@ class StepSend:
         """Why the answer broke off after it had begun."""
         self.refusal = ""
         """The engine's own error, where its answer is one: the beginning of its body."""
+        self.finish_reason = ""
+        """Why the engine ended the answer; empty where it did not say."""
         self.calls_tools = False
         self.too_large = False
         self.first = False
@@ -155,6 +158,8 @@ class StepSend:
                     self._add(text)
                 if delta.get("tool_calls"):
                     self.calls_tools = True
+            if isinstance(reason := choice.get("finish_reason"), str):
+                self.finish_reason = reason
 
     def _read_whole(self) -> None:
         body = Body(self._body, self._body_bytes, self._kind, self._encoded)
@@ -167,6 +172,7 @@ class StepSend:
             return
         self.usage = assembled.usage()
         self.calls_tools = assembled.calls_tools()
+        self.finish_reason = assembled.finish_reason()
         if text := assembled.text():
             self._add(text)
 

@@ -19,6 +19,7 @@ from functools import partial
 from typing import Any
 
 import structlog
+from cachetools import TTLCache
 
 from engines.asking import Bill, NotAnswered, ask, chat_of
 from engines.chat import CHARACTERS_PER_TOKEN, ChatRequest, message_text
@@ -41,6 +42,10 @@ from workflows.transform import as_text
 log = structlog.get_logger(__name__)
 
 _TABLE_TOKENS = 200_000
+_AT_ONCE = 32
+"""Prefixes of one run that are thought about in one turn of the event loop; the others when a step is asked."""
+_REFUSED_S = 300.0
+"""How long a step's prefix is left alone that its engine refused: some chat templates take no prompt that is cut there."""
 _LEFT_OUT = frozenset(
     {
         "stream",
@@ -116,6 +121,8 @@ class Warmer:
         self._tables: dict[str, PrefixTable] = {}
         self._pace = PrefillPace()
         self._times = StepTimes()
+        self._refused: TTLCache[tuple[str, str, str, str], bool] = TTLCache(1024, _REFUSED_S)
+        """(engine, version, step, part)."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._coming: Counter[str] = Counter()
         """By engine: how many were decided on, and are not there yet."""
@@ -158,6 +165,8 @@ class Warmer:
         for wanted in known.under_way:
             if wanted.step == step and not wanted.sent and wanted.task is not None:
                 wanted.task.cancel()
+        if known.open:
+            self._look(run, known)
 
     def ended(self, run: LiveRun) -> None:
         """See Warming."""
@@ -183,6 +192,7 @@ class Warmer:
             spec = flow.definition.steps[name]
             for warm in plan.warm:
                 names = [each for each in warm.needs if each not in PLACES]
+                names += () if spec.condition is None else spec.condition[:1]
                 if ITEM in warm.needs or (warm.part == "each" and spec.kind == "fold"):
                     known.lists.append(warm)
                     names += spec.over
@@ -233,17 +243,29 @@ class Warmer:
         return value if isinstance(value, list) else None
 
     def _known(self, run: LiveRun, warm: Warm) -> bool:
+        """Whether the prefix is known, and that its step is not skipped by its condition."""
         assert run.flow is not None
+        names = [name for name in warm.needs if name not in PLACES]
+        condition = run.flow.definition.steps[warm.step].condition
+        if condition is not None:
+            names.append(condition[0])
         variable = run.flow.unfolding.variable
-        return all(variable(name) in run.progress.values for name in warm.needs if name not in PLACES)
+        return all(variable(name) in run.progress.values for name in names)
+
+    def _skipped(self, run: LiveRun, spec: StepSpec) -> bool:
+        assert run.flow is not None
+        if spec.condition is None:
+            return False
+        name, wanted = spec.condition
+        return run.progress.values[run.flow.unfolding.variable(name)] != ("true" if wanted else "false")
 
     # ---- whether to
 
     def _considered(self, run: LiveRun, known: _Run, wanted: _Wanted) -> Verdict:
         assert run.flow is not None
         flow, spec = run.flow, run.flow.definition.steps[wanted.warm.step]
-        certain = self._certain(spec.model, flow.caller.controls)
-        if certain is None:
+        certain = None if self._skipped(run, spec) else self._certain(spec.model, flow.caller.controls)
+        if certain is None or self._key(run, wanted, certain) in self._refused:
             self._told("uncertain", 0)
             return "uncertain"
         name = certain.engine.info.name
@@ -265,6 +287,11 @@ class Warmer:
         elif verdict != "busy":
             self._told(verdict, tokens)
         return verdict
+
+    def _key(self, run: LiveRun, wanted: _Wanted, certain: Certain) -> tuple[str, str, str, str]:
+        assert run.flow is not None
+        version = run.flow.definition.version
+        return certain.engine.info.name, version, wanted.warm.step, wanted.warm.part
 
     def _tokens(self, run: LiveRun, spec: StepSpec, wanted: _Wanted) -> int:
         """Of the prefix, roughly; nothing is filled in for it."""
@@ -333,6 +360,8 @@ class Warmer:
             if computed >= self._min_tokens:
                 self._pace.took(name, computed, time.monotonic() - began)
         except NotAnswered as error:
+            if str(error).startswith("status_4"):
+                self._refused[self._key(run, wanted, certain)] = True
             log.info("prefix_not_computed", run=run.id, step=wanted.step, engine=name, why=str(error))
         finally:
             if wanted.sent:

@@ -67,6 +67,9 @@ class Flow:
     """Steps that ran on items of a list that is not whole, by the chat that writes it."""
     indexes: dict[str, RunIndex] = field(default_factory=dict)
     """By `ingest` step of the definition."""
+    stored: dict[StepId, tuple[VariableId, ...]] = field(default_factory=dict)
+    """Of a run that was taken up: the steps whose rows were there, with their variables. Where the list that they were of
+    was not committed, the run may come to have others."""
     committed: dict[StepId, str] = field(default_factory=dict)
     """The state in which a step with effects was last committed."""
 

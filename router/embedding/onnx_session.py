@@ -1,4 +1,4 @@
-"""Runs one ONNX model on its own thread, behind a bounded queue, on the CPU.
+"""Runs one ONNX model on its own thread, behind a bounded queue, on the CPU; what can wait on another, of low priority.
 
 Inference blocks for milliseconds, so it must not run on the event loop; two inferences at once on one core only delay
 both, so they run one after the other. A job gets a function from named arrays to arrays and knows what the model means.
@@ -6,14 +6,17 @@ both, so they run one after the other. A job gets a function from named arrays t
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -26,6 +29,23 @@ T = TypeVar("T")
 
 class SessionBusy(Exception):
     """The queue of the session is full, or the session is closed."""
+
+
+_BROKEN_OFF_MOST = 3
+"""One that was broken off so often runs to its end: what can wait must not wait for ever."""
+
+_LOWEST_PRIORITY = 19
+
+
+class _Later(Generic[T]):
+    """A job that can wait."""
+
+    __slots__ = ("broken_off", "future", "job")
+
+    def __init__(self, job: Callable[[Infer], T]) -> None:
+        self.job = job
+        self.future: Future[T] = Future()
+        self.broken_off = 0
 
 
 class OnnxSession:
@@ -46,7 +66,11 @@ class OnnxSession:
         self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"onnx-{name}")
         self._lock = threading.Lock()
         self._pending = 0
-        self._later: deque[tuple[Callable[[Infer], Any], Future[Any]]] = deque()
+        self._later: deque[_Later[Any]] = deque()
+        self._gives_way: Any = None
+        """The options of the inference under way that can wait."""
+        self._later_pool: ThreadPoolExecutor | None = None
+        self._later_runs = False
         self._closed = False
 
     @property
@@ -72,6 +96,8 @@ class OnnxSession:
                     f"{self.name}: {self._pending} jobs are waiting, the limit is {self.queue_limit}"
                 )
             self._pending += 1
+            if self._gives_way is not None:
+                self._gives_way.terminate = True
         try:
             future = self._pool.submit(job, self._infer)
         except RuntimeError:
@@ -81,55 +107,84 @@ class OnnxSession:
         return future
 
     def submit_later(self, job: Callable[[Infer], T]) -> Future[T]:
-        """As `submit`, behind everything else: `job` begins when no other job waits or runs, so that one that is submitted
-        waits for at most one of these. They are not bounded and not among `pending` before they begin. Raises SessionBusy
-        after `close`."""
-        future: Future[T] = Future()
+        """As `submit`, for what can wait: `job` begins when no other job waits or runs, on a thread of low priority.
+
+        One that is submitted meanwhile does not wait for it: the inference under way is broken off, and `job` is called
+        again later, up to three times. Such jobs are not bounded and not among `pending`. Raises SessionBusy after `close`.
+        """
+        later: _Later[T] = _Later(job)
         with self._lock:
             if self._closed:
                 raise SessionBusy(f"{self.name}: the session is closed")
-            self._later.append((job, future))
+            self._later.append(later)
         self._begin_later()
-        return future
+        return later.future
 
     def close(self) -> None:
         """Cancels waiting jobs, lets the running one finish and ends the thread. May be called twice."""
         with self._lock:
             self._closed = True
-            later = list(self._later)
+            later, pool = list(self._later), self._later_pool
             self._later.clear()
-        for _, future in later:
-            future.cancel()
+            if self._gives_way is not None:
+                self._gives_way.terminate = True
+        for one in later:
+            one.future.cancel()
         self._pool.shutdown(wait=True, cancel_futures=True)
+        if pool is not None:
+            pool.shutdown(wait=True)
 
     def _begin_later(self) -> None:
         with self._lock:
-            if self._pending or not self._later:
+            if self._pending or self._later_runs or self._closed or not self._later:
                 return
-            job, future = self._later.popleft()
-            self._pending += 1
-        try:
-            begun = self._pool.submit(self._run_later, job, future)
-        except RuntimeError:
-            future.cancel()
-            self._leave(None)
-            return
-        # One that `close` cancels before it began tells nobody by itself.
-        begun.add_done_callback(lambda ended: ended.cancelled() and future.cancel())
-        begun.add_done_callback(self._leave)
+            later, self._later_runs = self._later.popleft(), True
+            if self._later_pool is None:
+                name = f"onnx-{self.name}-later"
+                self._later_pool = ThreadPoolExecutor(
+                    1, thread_name_prefix=name, initializer=_with_low_priority
+                )
+            self._later_pool.submit(self._run_later, later)
 
-    def _run_later(self, job: Callable[[Infer], T], future: Future[T]) -> None:
-        if not future.set_running_or_notify_cancel():
-            return
+    def _run_later(self, later: _Later[Any]) -> None:
         try:
-            result = job(self._infer)
-        except BaseException as error:
-            future.set_exception(error)
+            # Not marked as running before it has ended: whoever waits may leave at any time.
+            if not later.future.cancelled():
+                self._try_later(later)
+        finally:
+            with self._lock:
+                self._later_runs = False
+            self._begin_later()
+
+    def _try_later(self, later: _Later[Any]) -> None:
+        options = import_onnxruntime().RunOptions() if later.broken_off < _BROKEN_OFF_MOST else None
+        with self._lock:
+            if options is not None and self._pending:
+                options.terminate = True
+            self._gives_way = options
+        result, error = None, None
+        try:
+            result = later.job(partial(self._infer, options=options))
+        except BaseException as raised:
+            error = raised
+        with self._lock:
+            self._gives_way = None
+            if error is not None and options is not None and options.terminate:
+                later.broken_off += 1
+                if self._closed:
+                    later.future.cancel()
+                else:
+                    self._later.appendleft(later)
+                return
+        if not later.future.set_running_or_notify_cancel():
+            return
+        if error is not None:
+            later.future.set_exception(error)
         else:
-            future.set_result(result)
+            later.future.set_result(result)
 
-    def _infer(self, feeds: Mapping[str, npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
-        outputs: list[npt.NDArray[Any]] = self._session.run(None, dict(feeds))
+    def _infer(self, feeds: Mapping[str, npt.NDArray[Any]], options: Any = None) -> list[npt.NDArray[Any]]:
+        outputs: list[npt.NDArray[Any]] = self._session.run(None, dict(feeds), options)
         return outputs
 
     def _leave(self, _: object) -> None:
@@ -137,6 +192,14 @@ class OnnxSession:
             self._pending -= 1
         if self._later:
             self._begin_later()
+
+
+def _with_low_priority() -> None:
+    """What else the machine does goes before this thread."""
+    # Of a thread on Linux; elsewhere it would be the whole process, and where it may not be changed nothing is lost.
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _LOWEST_PRIORITY)
 
 
 def load(model: Path | bytes, intra_threads: int = 1) -> Any:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import aiohttp
 
+from simulation.demo import document_question
 from simulation.demo.admin_access import AdminAccess, admin_access, create_account
 from simulation.demo.client import AfterEach, Client
 from simulation.demo.gateway_process import RunningGateway, running_gateway
@@ -47,6 +48,7 @@ async def run(settings: DemoSettings, screen: Screen, *, results_file: Path | No
             async with _started(settings, Path(folder), screen) as (gateway, admin):
                 results = await measure(settings, gateway, screen)
                 screen.results(results)
+                await ask_about_documents(gateway, screen)
                 if results_file is not None:
                     _write(results_file, results)
                 finished = True
@@ -106,6 +108,17 @@ async def measure(settings: DemoSettings, gateway: RunningGateway, screen: Scree
         opened=gateway.logged("offload_opened"),
         closed=gateway.logged("offload_closed"),
     )
+
+
+async def ask_about_documents(gateway: RunningGateway, screen: Screen) -> None:
+    """Ask one question about documents, as a workflow."""
+    from openai import AsyncOpenAI, OpenAIError
+
+    async with AsyncOpenAI(base_url=f"{gateway.url}/v1", api_key=KEY, max_retries=0, timeout=60) as openai:
+        try:
+            screen.document_answer(await document_question.ask(openai))
+        except OpenAIError as error:
+            screen.say(f"The question about documents failed: {error}")
 
 
 def _turning_bad(gateway: RunningGateway, screen: Screen) -> Callable[[], None]:

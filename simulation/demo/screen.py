@@ -12,6 +12,7 @@ from rich.live import Live
 from rich.table import Table
 
 from simulation.demo.admin_access import AdminAccess
+from simulation.demo.document_question import DOCUMENTS, QUESTION, WORKFLOW, DocumentAnswer
 from simulation.demo.results import Answers, Results, Summary, summary
 from simulation.demo.settings import KEY, MAX_EXAMPLES, MODEL, SMALL, THETA, DemoSettings, M
 
@@ -109,6 +110,14 @@ class Screen:
             quality = ", ".join(f"{quarter.quality:.3f}" for quarter in results.quarters)
             turned = " It turned bad half-way." if self._settings.drift else ""
             self.say(f"By quarters it answered {shares}; quality of all answers: {quality}.{turned}")
+
+    def document_answer(self, answer: DocumentAnswer) -> None:
+        """Print the question about documents with its answer."""
+        self.say(
+            f"A question about {len(DOCUMENTS)} documents, asked of the model {WORKFLOW}, which is a workflow of "
+            f"{answer.steps} steps ({answer.took_s:.1f} s):\n  {QUESTION}\n  {answer.text}\n"
+            f"  docs/tutorial/rag.md tells how it is declared; its run is {answer.run}."
+        )
 
     def admin_access(self, admin: AdminAccess) -> None:
         """Print where the admin pages are, and the account to sign in with."""

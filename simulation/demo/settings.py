@@ -7,12 +7,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from simulation.demo.document_question import READER, WORKFLOW, workflow
+
 MODEL = "demo"
 """The model name that clients of the demo ask for."""
 KEY = "demo"
 """The API key that the demo's clients send: whoever sends it shares what they left in memory."""
 SMALL, LARGE, JUDGE = "small", "large", "judge"
-PRICES = {SMALL: (0.15, 0.60), LARGE: (2.50, 10.00), JUDGE: (0.0, 0.0)}
+PRICES = {SMALL: (0.15, 0.60), LARGE: (2.50, 10.00), JUDGE: (0.0, 0.0), READER: (0.15, 0.60)}
 """US dollars per million tokens in and out, of the order of what hosted models of the two classes cost. The judge is taken
 to run on a machine that is there anyway: answers of a dozen words would not pay for one."""
 MAX_LOSS = 0.25
@@ -108,6 +110,7 @@ def gateway_config(settings: DemoSettings, data_dir: Path) -> dict[str, Any]:
             ),
             LARGE: engine(LARGE, "lead", ttft_ms=350, token_ms=18, capacity=96),
             JUDGE: engine(JUDGE, "judge", ttft_ms=50, token_ms=1, capacity=128),
+            READER: engine(READER, "reader", ttft_ms=90, token_ms=5, capacity=64),
         },
         "models": {
             MODEL: {
@@ -116,8 +119,10 @@ def gateway_config(settings: DemoSettings, data_dir: Path) -> dict[str, Any]:
                 "few_shot": few_shot,
                 "proof": settings.proof,
                 "max_loss": MAX_LOSS,
-            }
+            },
+            READER: {"engines": [READER], "remember": False},
         },
+        "workflows": {WORKFLOW: workflow()},
         "memory": {
             "data_dir": str(memory_folder(data_dir)),
             "advanced": {

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 from store import Store
 from store.workflows.records import (
     Failure,
@@ -118,3 +121,76 @@ def _done(at_s: float, begun_s: float, ended_s: float, rank: str) -> StepProgres
         completion_tokens=50,
         cost_usd=0.25,
     )
+
+
+DOC_QA: dict[str, Any] = {
+    "inputs": {"question": "last_user", "documents": "texts"},
+    "steps": {
+        "chunks": {"split": "{{documents}}", "tokens": 256, "overlap": 30},
+        "index": {"ingest": "{{chunks}}"},
+        "queries": {
+            "chat": "Rewrite in 3 ways, as a JSON list: {{question}}",
+            "model": "demo",
+            "splits": "json",
+        },
+        "found": {"search": "{{queries}}", "in": "{{index}}", "k": 16},
+        "top": {"rerank": "{{found}}", "by": "{{question}}", "k": 3},
+        "answer": {
+            "fold": "{{top}}",
+            "chat": "From {{item}} and {{so_far}}, answer: {{question}}",
+            "model": "demo",
+        },
+    },
+    "output": "answer",
+}
+
+
+def of_workflow(
+    store: Store, id: str, at_s: float, *, tenant: str = "t1", said: str = "a text", ends: bool = True
+) -> None:
+    """A run of a workflow: two pieces are embedded at once, one with steps of other such runs, then a tool with side effects
+    is called, then an answer, whose prompt was begun early. Without `ends` the tool was cut off."""
+
+    def step(id_: str, primitive: str, *reads: str, component: str = "", **more: Any) -> NewStep:
+        model = "demo" if primitive == "chat" else ""
+        name = id_.split("[")[0].split(".")[0]
+        variables = {f"{one}": f"{id}-{one}" for one in reads}
+        return NewStep(
+            *(id_, name, model, b"", variables, {name: f"{id}-{id_}"}),
+            primitive=primitive,
+            component=component,
+            **more,
+        )
+
+    steps = [
+        step("index.embed[0]", "embed", "documents", component="local"),
+        step("index.embed[1]", "embed", "documents", component="local"),
+        step("index", "gather", "index.embed[0]", "index.embed[1]"),
+        step("book", "tool", component="travel", effects=True, waits=(f"{id}-index",)),
+        step("answer", "chat", "index", "book"),
+    ]
+    variables = [NewVariable(f"{id}-documents", "documents", value=("one", "two"))]
+    variables += [NewVariable(f"{id}-{one.id}", one.name, step=one.id) for one in steps]
+    run = NewRun(id, tenant, at_s, "w1", at_s + LEASE_S, workflow="doc-qa", version="0123456789abcdef")
+    store.runs.begin(run, steps, variables).result(WAIT_S)
+
+    def did(begun_s: float, ended_s: float, **more: Any) -> StepProgress:
+        begun_s += at_s
+        return StepProgress(
+            "done", 1, ready_at_s=begun_s, started_at_s=begun_s, ended_at_s=at_s + ended_s, **more
+        )
+
+    early = {"warmed_tokens": 300, "warmed_cost_usd": 0.01}
+    unknown = replace(did(2, 3), state="unknown", ended_at_s=None)
+    progress = {
+        "index.embed[0]": did(0, 2, items=2, batch=f"{id}-b1"),
+        "index.embed[1]": did(0, 2, items=1, batch="b2"),
+        "index": did(2, 2),
+        "book": did(2, 3) if ends else unknown,
+        "answer": did(3, 5, prompt_tokens=1000, cached_tokens=280, **early)
+        if ends
+        else StepProgress(**early),
+    }
+    ended = [VariableEnd(f"{id}-{one}", "ready", said) for one in progress if ends or one.startswith("index")]
+    end = RunEnd("done", at_s + 5, None, ("index.embed[0]", "index", "book", "answer")) if ends else None
+    store.runs.save("w1", [RunChange(id, at_s + 5, progress, variables=ended, end=end)]).result(WAIT_S)

@@ -12,12 +12,12 @@ import pytest
 
 from admin.pages import PAGES
 from store.sqlite import database
-from tests.admin.runs_kept import map_reduce
+from tests.admin.runs_kept import DOC_QA, map_reduce, of_workflow
 from tests.admin.site import Site, site
 from tests.store.rows import request_record
 
 LONG = "requests|choices|outcomes|examples|example_accounts|request_texts|feedback|audit_log|exact_answers"
-LONG += "|workflow_runs|workflow_steps|workflow_texts|variables|workflow_changes"
+LONG += "|workflow_runs|workflow_steps|workflow_texts|variables|workflow_changes|collection_texts"
 UNBOUNDED = re.compile(rf"^SCAN ({LONG})(?: AS \w+)?$")
 """A scan by an index is a page's order, and ends with its LIMIT; one without reads everything there is."""
 QUERIES = {
@@ -32,7 +32,14 @@ QUERIES = {
         "?example=1",
         "?within=week",
     ),
-    "/runs": ("?state=failed", "?tenant=t1", "?app=papers", "?state=done&app=papers&tenant=t1"),
+    "/workflows/doc-qa": ("",),
+    "/runs": (
+        "?workflow=doc-qa",
+        "?state=failed",
+        "?tenant=t1",
+        "?app=papers",
+        "?state=done&app=papers&tenant=t1",
+    ),
     "/examples": ("?tenant=a1", "?sort=oldest", "?sort=gain", "?sort=uses", "?which=pinned", "?q=question"),
     "/examples-map": ("?colour=gain",),
     "/router": ("?span=week",),
@@ -57,7 +64,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 @pytest.fixture
 async def pages(tmp_path: Path, asked: list[str]) -> AsyncIterator[Site]:
-    async with site(tmp_path) as made:
+    async with site(tmp_path, workflows={"doc-qa": DOC_QA}) as made:
         for i in range(200):
             record = request_record(i, model="demo", started_at_s=time.time() - i * 60)
             made.sources.store.decisions.requests.record(record)
@@ -70,7 +77,8 @@ async def test_no_page_reads_a_whole_log(pages: Site, asked: list[str], tmp_path
     paths = [page.path for page in PAGES if "{" not in page.path]
     paths += [path + query for path, queries in QUERIES.items() for query in queries]
     map_reduce(pages.sources.store, "run_1", time.time())
-    paths += ["/requests/req-1", "/runs/run_1"]
+    of_workflow(pages.sources.store, "run_2", time.time())
+    paths += ["/requests/req-1", "/runs/run_1", "/runs/run_2"]
     connection = sqlite3.connect(tmp_path / "understudy.db")
     found: set[str] = set()
     seen = 0

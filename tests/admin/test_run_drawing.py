@@ -37,6 +37,15 @@ def graphs(draw: st.DrawFn) -> dict[str, set[str]]:
 
 
 @given(graphs())
+def test_downwards_is_the_same_with_the_axes_changed(before: dict[str, set[str]]) -> None:
+    square = NODE_HEIGHT
+    right = drawn(before, depths(before), node_width=square)
+    down = drawn(before, depths(before), node_width=square, down=True)
+    assert {step: (y, x) for step, (x, y) in down.nodes.items()} == right.nodes
+    assert (down.height, down.width) == (right.width, right.height)
+
+
+@given(graphs())
 def test_boxes_do_not_touch_and_arrows_point_to_the_right(before: dict[str, set[str]]) -> None:
     made = drawn(before, depths(before))
     assert made.nodes.keys() == before.keys()

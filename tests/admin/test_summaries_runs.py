@@ -13,8 +13,8 @@ from admin.pages.runs import RUN, RUNS
 from admin.roles import Role
 from admin.summaries.run import STEPS_SHOWN, run
 from admin.summaries.runs import ROWS, runs
-from store.workflows.records import NewRun, NewStep, RunChange, RunEnd
-from tests.admin.runs_kept import failed, going_on, map_reduce
+from store.workflows.records import NewRun, NewStep, Resolution, RunChange, RunEnd
+from tests.admin.runs_kept import failed, going_on, map_reduce, of_workflow
 from tests.admin.site import Site, site
 
 HOSTILE = "<script>alert(1)</script>"
@@ -122,6 +122,100 @@ async def test_what_failed_is_told_and_its_words_only_to_who_may_read_them(pages
         assert ("secret" in page) is reads and HOSTILE not in page
         assert told["rows"][1]["phases_ms"]["waiting"] == pytest.approx(1000, abs=1)
         assert told["rows"][0]["attempts"] == 2
+
+
+async def test_a_run_of_a_workflow_shows_pieces_batches_early_tokens_and_a_chain_s_time(
+    pages: Site, at_s: float
+) -> None:
+    store = pages.sources.store
+    of_workflow(store, "run_1", at_s)
+    of_workflow(store, "run_2", at_s, tenant="t2")
+    viewer = await pages.person("viewer")
+    listed = (await viewer.get("/runs.json?workflow=doc-qa")).json["rows"]
+    assert [(row["id"], row["workflow"], row["warmed_tokens"]) for row in listed] == [
+        ("run_2", "doc-qa", 300),
+        ("run_1", "doc-qa", 300),
+    ]
+    assert (await viewer.get("/runs.json?workflow=other")).json["rows"] == []
+    told = (await viewer.get("/runs/run_1.json")).json
+    rows = {row["id"]: row for row in told["rows"]}
+    assert [(row["primitive"], row["component"]) for row in told["rows"]] == [
+        ("embed", "local"),
+        ("embed", "local"),
+        ("gather", ""),
+        ("tool", "travel"),
+        ("chat", ""),
+    ]
+    assert rows["index.embed[0]"]["batch"] == {
+        "id": "run_1-b1",
+        "items": 2,
+        "steps": ["index.embed[0]"],
+        "others": [],
+    }
+    assert rows["index.embed[1]"]["batch"] == {
+        "id": "b2",
+        "items": 2,
+        "steps": ["index.embed[1]"],
+        "others": ["run_2"],
+    }
+    # Both pieces of the index at once for 2 s, the tool for 1 s, the answer for 2 s.
+    assert told["chain_ms"] == pytest.approx(5000, abs=1)
+    assert told["warm"] == {
+        "steps": 1,
+        "tokens": 300,
+        "used_tokens": 280,
+        "share_used": pytest.approx(280 / 300),
+        "cost_usd": 0.01,
+    }
+    assert {(edge["from"], edge["to"]) for edge in told["graph"]["edges"]} == {
+        ("index.embed[0]", "index"),
+        ("index.embed[1]", "index"),
+        ("index", "book"),
+        ("index", "answer"),
+        ("book", "answer"),
+    }
+    page = (await viewer.get("/runs/run_1")).text
+    for text in (
+        "Module by module",
+        "Computed early",
+        "index.embed[1]",
+        "batch of 2",
+        "/runs/run_2",
+        "doc-qa",
+    ):
+        assert text in page, text
+    assert told["unknown"] == [] and "may or may not have taken effect" not in page
+
+
+async def test_a_person_decides_about_a_step_that_was_cut_off(pages: Site, at_s: float) -> None:
+    store = pages.sources.store
+    of_workflow(store, "run_1", at_s, ends=False)
+    operator, viewer = await pages.person("operator"), await pages.person("viewer")
+    told = (await viewer.get("/runs/run_1.json")).json
+    assert [(step["id"], step["component"], step["decided"]) for step in told["unknown"]] == [
+        ("book", "travel", "")
+    ]
+    assert "1 to decide" in (await viewer.get("/runs")).text
+    assert "Take this value" not in (await viewer.get("/runs/run_1")).text
+    assert "Take this value" in (await operator.get("/runs/run_1")).text
+    resolve = "/runs/run_1/resolve"
+    assert (await viewer.post(resolve, {"step": "book", "how": "skip"})).status == 403
+    assert (await operator.post(resolve, {"step": "book", "how": "forget"})).status == 400
+    assert (await operator.post(resolve, {"step": "book", "how": "value", "value": "x" * 2001})).status == 400
+    late = await operator.post(resolve, {"step": "answer", "how": "skip"})
+    assert "does not wait for a decision" in late.text
+    assert (await operator.post("/runs/run_9/resolve", {"step": "book", "how": "skip"})).status == 404
+    got = await operator.post(resolve, {"step": "book", "how": "value", "value": " booked\r\ntwice"})
+    assert got.status == 303
+    whole = store.runs.run("run_1")
+    assert whole is not None
+    assert [step.resolution for step in whole.steps if step.resolution] == [
+        Resolution("value", " booked\ntwice")
+    ]
+    page = (await operator.get("/runs/run_1")).text
+    assert "Decided: value" in page and "Take this value" not in page
+    noted = store.audit.page(limit=1)[0]
+    assert noted.action == "/runs/{id}/resolve" and "booked" not in str(noted)
 
 
 async def test_a_run_that_goes_on_is_shown_as_far_as_it_is_and_cancelled(pages: Site, at_s: float) -> None:

@@ -29,7 +29,8 @@ from store.learned.artifacts import Artifacts
 from store.records import TaskAnswer
 from store.store import Tasks
 from store.tasks.tasks import TaskRow
-from tests.admin.runs_kept import failed, going_on, map_reduce
+from store.workflows.library import NewText
+from tests.admin.runs_kept import DOC_QA, failed, going_on, map_reduce, of_workflow
 from tests.flow.line import MODELS
 from tests.flow.process import Gateway, running
 from tests.patience import PATIENCE_S
@@ -37,7 +38,23 @@ from tests.patience import PATIENCE_S
 PASSWORD = "correct horse battery staple"
 HOSTILE = '<script>window.pwned=1</script><img src=x onerror="window.pwned=2">"\'><svg onload=window.pwned=3>{{7*7}}'
 """Stored as a prompt, an answer, an example, a tenant's name, a note: wherever a page might forget to escape."""
+BRACELESS = HOSTILE.removesuffix("{{7*7}}")
+"""As a workflow's prompt may have it: in there, braces are references."""
 ROLES = ("viewer", "viewer-content", "operator")
+
+
+LOOK_UP = {
+    "inputs": {"question": "last_user", "documents": "texts"},
+    "steps": {
+        "chunks": {"split": "{{documents}}", "tokens": 64, "overlap": 8},
+        "index": {"ingest": "{{chunks}}"},
+        "found": {"search": "{{question}}", "in": "{{index}}", "k": 4},
+        "top": {"rerank": "{{found}}", "by": "{{question}}", "k": 2},
+        "answer": {"chat": "From {{top}}, answer: {{question}}", "model": "demo"},
+    },
+    "output": "answer",
+}
+"""Every step of it is carried out here, by the local components and a simulated engine."""
 
 
 class _Hostile(BaseHTTPRequestHandler):
@@ -96,6 +113,7 @@ def config(folder: Path, hostile_url: str) -> dict[str, Any]:
             },
             "hostile": {"engines": ["hostile"]},
         },
+        "workflows": {"doc-qa": DOC_QA, "look-up": LOOK_UP},
         "memory": {"data_dir": str(folder / "data"), "anonymous": True, "advanced": advanced},
         "judging": {"engine": "judge", "share_offloaded": 1, "advanced": {"share_reference": 0.5}},
         "learning": {"enabled": False},
@@ -209,6 +227,16 @@ def composed(store: Store) -> None:
     map_reduce(store, "run_done", now_s - 60, maps=6, tenant="default", said=HOSTILE)
     failed(store, "run_failed", now_s - 50, tenant="default", said=HOSTILE)
     going_on(store, "run_going_on", now_s - 40, tenant="default")
+    of_workflow(store, "run_of_doc_qa", now_s - 55, tenant="default", said=HOSTILE)
+    steps = {
+        **DOC_QA["steps"],
+        "queries": {**DOC_QA["steps"]["queries"], "chat": f"{BRACELESS} {{{{question}}}}"},
+    }
+    definition = json.dumps({**DOC_QA, "steps": steps}).encode()
+    library = store.runs.library
+    library.put_workflow("default", "own-qa", "v1", definition, now_s=now_s).result(PATIENCE_S)
+    texts = [NewText(HOSTILE, b"\0" * 8)]
+    library.add_texts("default", "papers", texts, identity="e", now_s=now_s).result(PATIENCE_S)
 
 
 def learnt(artifacts: Artifacts) -> None:

@@ -54,6 +54,20 @@ def test_failures_of_requests_from_before_do_not_make_it_longer(breaker: Breaker
     assert breaker.gate.retry_after_s == 5
 
 
+def test_an_answer_from_before_the_failures_lets_one_request_find_out(breaker: Breaker, clock: Clock) -> None:
+    fail(breaker)
+    clock.now = 1
+    assert not breaker.gate.lets_through
+    breaker.answered()
+    entered = probe(breaker)
+    assert not breaker.gate.lets_through, "one, and no more"
+    breaker.answered()
+    assert not breaker.gate.lets_through
+    breaker.failed(entered)
+    clock.now = 10.9
+    assert breaker.state is State.OPEN and not breaker.gate.lets_through
+
+
 def test_a_probe_that_begins_to_be_answered_closes_it_on_trial(breaker: Breaker, clock: Clock) -> None:
     fail(breaker)
     clock.now = 10

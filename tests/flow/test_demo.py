@@ -22,7 +22,7 @@ from simulation.demo.admin_access import admin_access
 from simulation.demo.client import Client, route_of
 from simulation.demo.gateway_process import GatewayDidNotStart, RunningGateway, running_gateway
 from simulation.demo.results import Answers, GradedAnswer, summary
-from simulation.demo.run import measure
+from simulation.demo.run import ask_about_documents, measure
 from simulation.demo.screen import Screen
 from simulation.demo.settings import DemoSettings, gateway_config
 from simulation.stream import Stream
@@ -80,6 +80,16 @@ async def test_traffic_at_a_rate_loses_no_request(tmp_path):
     results, _ = await measured(settings, tmp_path / "demo")
     assert (results.failed, results.whole.requests) == (0, 150)
     assert results.always_large.requests == 20
+
+
+async def test_a_question_about_documents_is_answered_by_a_workflow(tmp_path):
+    out = io.StringIO()
+    screen = Screen(Console(file=out, width=120), SETTINGS)
+    async with running_gateway(gateway_config(SETTINGS, tmp_path), tmp_path) as gateway:
+        await ask_about_documents(gateway, screen)
+    shown = out.getvalue()
+    assert "Its first keeper was Ada Holm, who lived there for forty years with two goats." in shown
+    assert re.search(r"the model doc-qa, which is a workflow of \d\d steps", shown) and "run_" in shown
 
 
 async def test_the_baselines_leave_no_trace_in_memory(tmp_path):
@@ -171,6 +181,7 @@ async def test_it_says_what_it_does_from_the_first_line_on_and_serves_no_admin_p
         "to the large engine alone",
         "to the small engine alone",
         "Results",
+        "A question about 3 documents",
     )
     places = [printed.find(step) for step in steps]
     assert -1 not in places and places == sorted(places), printed

@@ -8,7 +8,7 @@ from typing import Any
 from aiohttp import web
 
 from engines.prober import Pace, Prober
-from tests.flow.line import Asked, Line, Upstream, line, upstream
+from tests.flow.line import Asked, Line, Upstream, completion, line, upstream
 from tests.patience import PATIENCE_S
 
 ENGINE = {"kind": "openai", "advanced": {"attempts": 1}}
@@ -83,3 +83,36 @@ async def test_where_the_upstream_answers_all_else_the_gateway_stays_ready() -> 
             await become(made, "small", "down")
             status, said = await got(made, "/readyz")
             assert status == 200 and "the engine 'small' is down" in said
+
+
+async def test_an_engine_that_was_only_overloaded_is_tried_as_soon_as_it_has_answered_what_it_took() -> None:
+    room, let_go = asyncio.Semaphore(3), asyncio.Event()
+
+    async def overloaded(request: web.Request, asked: Asked) -> web.StreamResponse:
+        if room.locked():
+            return await unwell(request, asked)
+        async with room:
+            await let_go.wait()
+            return web.json_response(completion("4"))
+
+    async with upstream() as large:
+        large.script = overloaded
+        engines = {"large": ENGINE | {"base_url": large.url}}
+        async with line({"engines": engines, "models": {"gpt-4o": {"engines": ["large"]}}}) as made:
+            body = {"model": "gpt-4o", "messages": [{"role": "user", "content": "Q"}]}
+
+            async def status() -> int:
+                async with made.session.post(made.url + "/chat/completions", json=body) as response:
+                    await response.read()
+                    return response.status
+
+            taken = [asyncio.create_task(status()) for _ in range(3)]
+            async with asyncio.timeout(PATIENCE_S):
+                while not room.locked():
+                    await asyncio.sleep(0.01)
+            assert {await status() for _ in range(20)} == {503}
+            assert chats(large) < 23, "its breaker is open"
+            let_go.set()
+            assert await asyncio.gather(*taken) == [200] * 3
+            await made.settled()
+            assert await status() == 200

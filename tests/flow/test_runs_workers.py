@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import random
 import signal
@@ -150,8 +151,6 @@ async def test_a_stream_is_read_from_whichever_worker(tmp_path: Path) -> None:
 
 
 async def streamed(session: aiohttp.ClientSession, behind: Site, id: str) -> list[str]:
-    import json
-
     deltas = []
     async with session.get(f"{behind.run.url}/variables/{id}?stream=true", headers=KEY) as response:
         async for line in response.content:
@@ -260,6 +259,48 @@ async def test_a_run_is_cancelled_and_shown_by_whichever_worker(tmp_path: Path) 
                 async with asyncio.timeout(PATIENCE_S):
                     while {(await behind.ask("GET", path))[0] for _ in range(4)} != {404}:
                         await asyncio.sleep(0.02)
+
+
+async def test_a_client_that_waits_is_answered_when_another_worker_takes_its_run_over(tmp_path: Path) -> None:
+    """A worker that stands still for longer than its lease lasts loses its runs, and not its clients."""
+    run = run_of(("A", "a"), ("B {{a}}", "b"))
+    async with site(tmp_path, pause_s=1.5) as behind:
+        whole = asyncio.create_task(behind.ask("POST", "/runs", run))
+        events = asyncio.create_task(told(behind, run | {"stream": True}))
+        async with asyncio.timeout(PATIENCE_S):
+            while len(started := behind.rows("SELECT DISTINCT owner FROM workflow_runs")) < 1 or (
+                behind.upstream.asked["A"] < 2
+            ):
+                await asyncio.sleep(0.02)
+            pid = int(started[0][0].partition("-")[0])
+            os.kill(pid, signal.SIGSTOP)
+            try:
+                while behind.rows(
+                    "SELECT 1 FROM workflow_runs WHERE adoptions = 0 AND owner LIKE ?", f"{pid}-%"
+                ):
+                    await asyncio.sleep(0.02)
+            finally:
+                os.kill(pid, signal.SIGCONT)
+        status, content = await whole
+        assert (status, content["status"]) == (200, "done")
+        assert {name: one["value"] for name, one in content["variables"].items()} == {
+            "a": "<A>",
+            "b": "<B <A>>",
+        }
+        assert content["adoptions"] or (await events)[-1]["run"]["adoptions"]
+        last = (await events)[-1]
+        assert last["type"] == "run.completed" and last["run"]["variables"]["b"]["value"] == "<B <A>>"
+
+
+async def told(behind: Site, run: dict[str, Any]) -> list[dict[str, Any]]:
+    """The events of a run."""
+    connector = aiohttp.TCPConnector(force_close=True)
+    async with (
+        aiohttp.ClientSession(connector=connector) as session,
+        session.post(f"{behind.run.url}/runs", json=run, headers=KEY) as response,
+    ):
+        lines = (await response.text()).splitlines()
+    return [json.loads(line[6:]) for line in lines if line.startswith("data: {")]
 
 
 def forty(random_: random.Random, number: int) -> dict[str, Any]:

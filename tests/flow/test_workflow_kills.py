@@ -58,6 +58,8 @@ workflows:
       last: {{tool: notify, args: {{text: "last {{{{sum}}}}"}}, effects: true, after: [told]}}
     output: last
 """
+_STEPS = 30
+"""The run has some more."""
 DOCUMENTS = ["The cat sat on the mat and looked at the moon.", "A dog ran through the yard all day long."]
 
 
@@ -69,14 +71,21 @@ class Outside:
     asked: Counter[str] = field(default_factory=Counter)
     effects: Counter[str] = field(default_factory=Counter)
     """By idempotency key."""
-    under_way: int = 0
+    telling: int = 0
+    """Effects under way."""
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         assert isinstance(request, web.Request)
+        if request.method == "GET":
+            return web.json_response({"object": "list", "data": [{"id": "m", "object": "model"}]})
         asked = await request.json()
         if request.path == "/notify":
             self.effects[request.headers["Idempotency-Key"]] += 1
-            await asyncio.sleep(self.pause_s)
+            self.telling += 1
+            try:
+                await asyncio.sleep(3 * self.pause_s)
+            finally:
+                self.telling -= 1
             return web.json_response(f"noted {asked['text'][:20]}")
         if request.path == "/look_up":
             self.asked[f"look_up {asked['text']}"] += 1
@@ -113,6 +122,8 @@ class Site:
     run: Gateway
     data: Path
     outside: Outside
+    waited: int = 0
+    """Steps of which a run waited to be told what became of them."""
 
     async def ask(self, method: str, path: str, content: Any = None) -> tuple[int, dict[str, Any]]:
         """Over a connection of its own, so that any worker may take it; again where that one is killed."""
@@ -150,16 +161,21 @@ async def site(tmp_path: Path, pause_s: float) -> AsyncIterator[Site]:
             await asyncio.to_thread(starting.__exit__, None, None, None)
 
 
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("kills", [3, pytest.param(20, marks=pytest.mark.slow)])
 async def test_no_effect_happens_twice_and_no_finished_step_repeats(kills: int, tmp_path: Path) -> None:
     random_ = random.Random(25)
     for life in range(0, kills, 4):
         async with site(tmp_path / str(life), pause_s=0.15) as behind:
             for number in range(life, min(kills, life + 4)):
-                await one_kill(behind, random_, number)
+                during = number % 3 == 0
+                await one_kill(behind, random_, number, during_effect=during)
+                assert behind.waited or not during, "what a killed worker was about to tell is not known"
+                behind.waited = 0
 
 
-async def one_kill(behind: Site, random_: random.Random, number: int) -> None:
+async def one_kill(behind: Site, random_: random.Random, number: int, *, during_effect: bool) -> None:
+    """`during_effect`: while a tool is asked; else after a random number of steps, and a moment."""
     body = {
         "workflow": "errands",
         "inputs": {"number": str(number), "documents": DOCUMENTS},
@@ -168,7 +184,15 @@ async def one_kill(behind: Site, random_: random.Random, number: int) -> None:
     status, run = await behind.ask("POST", "/runs", body)
     assert status == 202, run
     id = run["id"]
-    await asyncio.sleep(random_.uniform(0.0, 3.5))
+    ended_by_then = 0 if during_effect else random_.randint(0, _STEPS)
+    counted = "SELECT count(*) FROM workflow_steps WHERE run_id = ? AND state = 'done'"
+    async with asyncio.timeout(PATIENCE_S):
+        while behind.rows(counted, id)[0][0] < ended_by_then or (
+            during_effect and not behind.outside.telling
+        ):
+            await asyncio.sleep(0.005)
+    if not during_effect:
+        await asyncio.sleep(random_.uniform(0.0, 0.2))
     ((owner,),) = behind.rows("SELECT owner FROM workflow_runs WHERE id = ?", id)
     os.kill(int(owner.partition("-")[0]), signal.SIGKILL)
     finished = "SELECT step, attempts FROM workflow_steps WHERE run_id = ? AND state = 'done'"
@@ -176,7 +200,9 @@ async def one_kill(behind: Site, random_: random.Random, number: int) -> None:
     done = dict(behind.rows(finished + derived, id))
     asked_by_then = behind.outside.asked.copy()
     ended = await until_it_ends_or_waits(behind, id)
-    assert ended["status"] == "done", ended
+    assert ended["status"] == "done", [
+        (s["id"], s["attempts"], s["error"]) for s in ended["steps"] if s["error"]
+    ]
     for step in ended["steps"]:
         if step["id"] in done:
             assert step["attempts"] == done[step["id"]], f"{step['id']} had ended and was asked again"
@@ -200,6 +226,7 @@ async def until_it_ends_or_waits(behind: Site, id: str) -> dict[str, Any]:
                 if step["status"] == "unknown":
                     happened = behind.outside.effects[f"{id}:{step['id']}"]
                     told = {"value": "noted"} if happened else {"action": "retry"}
+                    behind.waited += 1
                     status, answer = await behind.ask("POST", f"/runs/{id}/steps/{step['id']}", told)
                     assert status in (200, 409), answer
             await asyncio.sleep(0.1)

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
 from workflows.declared import DefinitionError, World, read_definition, valid_workflow
 from workflows.declaring.steps import FIELDS
@@ -77,10 +79,8 @@ def faults(text: str, world: World = PLAIN, name: str = "wf") -> list[str]:
 
 
 def steps(*lines: str, output: str = "a", more: str = "") -> str:
-    return "\n".join(
-        ["inputs: {question: last_user, documents: texts}", more, "steps:", *(f"  {line}" for line in lines)]
-        + [f"output: {output}"]
-    )
+    head = ["inputs: {question: last_user, documents: texts}", more, "steps:"]
+    return "\n".join([*head, *(f"  {line}" for line in lines), f"output: {output}"])
 
 
 def test_a_definition_reads_as_it_is_written() -> None:
@@ -338,6 +338,69 @@ def test_bounds_of_the_configuration_hold() -> None:
 def test_whatever_is_given_is_answered_with_faults(value: Any) -> None:
     with pytest.raises(DefinitionError):
         read_definition("wf", value, PLAIN)
+
+
+_VALUES = st.recursive(
+    st.sampled_from(
+        [
+            "{{a}}",
+            "{{b}}",
+            "{{question}}",
+            "{{item}} {{c}}",
+            "{{",
+            "gpt-4o",
+            "json",
+            "local",
+            "a",
+            "b",
+            "",
+            None,
+            0,
+            3,
+            True,
+        ]
+    ),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["role", "content", "regex", "collection", "strip", "x"]), inner, max_size=2
+        )
+    ),
+    max_leaves=4,
+)
+_FIELDS = sorted({field for fields in FIELDS.values() for field in fields} | {"after", "if", "unless"})
+_STEPS = st.dictionaries(st.sampled_from(_FIELDS), _VALUES, min_size=1, max_size=4)
+_WHOLE: st.SearchStrategy[dict[str, Any]] = st.sampled_from(
+    [
+        {"chat": "{{question}}", "model": "gpt-4o"},
+        {"chat": "{{a}}", "model": "gpt-4o", "splits": "json"},
+        {"split": "{{question}}"},
+        {"map": "{{a}}", "chat": "{{item}}", "model": "gpt-4o"},
+        {"fold": "{{b}}", "chat": "{{so_far}} {{item}}", "model": "gpt-4o"},
+        {"ingest": "{{a}}", "component": "big"},
+        {"search": "{{question}}", "in": "{{b}}"},
+        {"rerank": "{{a}}", "by": "{{question}}"},
+        {"when": "{{question}}", "equals": "x"},
+        {"tool": "lookup", "args": {"q": "{{a}}"}, "after": "b"},
+        {"merge": ["{{a}}", "{{b}}"], "how": "top"},
+        {"transform": "{{a}}", "apply": ["strip"], "if": "b"},
+    ]
+)
+
+
+@given(
+    st.dictionaries(st.sampled_from(["a", "b", "c"]), _WHOLE | _WHOLE | _STEPS, min_size=1, max_size=3),
+    st.booleans(),
+)
+def test_any_json_is_a_definition_or_has_faults(steps: dict[str, Any], chained: bool) -> None:
+    written = {"chain": [{name: step} for name, step in steps.items()]} if chained else {"steps": steps}
+    value = {"inputs": {"question": "last_user"}, "output": next(iter(steps)), **written}
+    try:
+        found = read_definition("wf", value, WORLD)
+    except DefinitionError as error:
+        assert error.faults and all(fault.problem and fault.remedy for fault in error.faults)
+    else:
+        assert loaded(json.loads(json.dumps(dumped(found)))) == found
 
 
 def test_what_json_does_not_have_is_a_fault() -> None:

@@ -15,6 +15,7 @@ from understudy.commands.giving_up import give_up
 from understudy.commands.workflow_drawing import LEGEND, side_by_side
 from understudy.settings.config import Config
 from understudy.settings.file import ConfigError, load_config, read_yaml
+from understudy.setup.assumed_profile import profile
 from workflows.advice import advise
 from workflows.declared import DefinitionError, World, read_definition
 from workflows.definition import Definition
@@ -22,10 +23,6 @@ from workflows.expand import Drawing, expand
 from workflows.optimise import EGraph, optimise
 from workflows.plan import Profile
 
-_OURS = ("vllm", "vllm-local")
-"""Kinds of engines that somebody else does not send bills for."""
-_ASSUMED_BATCH = 16
-"""Of a component whose effective batch is measured while it works, which has not been yet."""
 _MOST_PIECES = 4
 """Of one step that are drawn, as text."""
 _FILE = click.argument("path", metavar="FILE", type=click.Path(path_type=Path))
@@ -143,26 +140,6 @@ def _numbers(option: str, given: Iterable[str]) -> dict[str, int]:
             give_up(f"{option} {each}: write NAME=N, such as documents=40", 2)
         found[name] = int(number)
     return found
-
-
-def profile(config: Config | None) -> Profile:
-    """What a configuration tells about its engines and components without asking them."""
-    if config is None:
-        return Profile({"local": 1}, lambda model: True)
-    batches = {
-        name: each.batch or (1 if each.kind == "local" else _ASSUMED_BATCH)
-        for name, each in config.components.items()
-    }
-
-    def certain(model: str) -> bool:
-        settings = config.models.get(model)
-        return settings is not None and settings.policy == "fixed"
-
-    def hosted(model: str) -> bool:
-        settings = config.models.get(model)
-        return settings is None or config.engines[settings.engines[-1]].kind not in _OURS
-
-    return Profile({"local": 1, **batches}, certain, hosted)
 
 
 # ---- telling

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
 
-from workflows.expand import DrawnNode, Drawing
+from workflows.expand import Drawing, DrawnNode
 from workflows.plan import Note
 
 _COLUMN = 58

@@ -12,7 +12,7 @@ import structlog
 from admin.actions import OperatorActions
 from admin.app import AdminApp, Options
 from admin.pages import PAGES
-from admin.sources import EngineFacts, GatewayInfo, ReplayFacts, ServedFacts, Sources
+from admin.sources import EngineFacts, GatewayInfo, ReplayFacts, ServedFacts, Sources, WorkflowFacts
 from learning.proof.summary import ProofReader
 from learning.replay.nightly import WINDOW_S
 from store import Store
@@ -20,9 +20,11 @@ from understudy.operator_actions import AdminActions
 from understudy.settings.config import Config
 from understudy.settings.effective import EffectiveSettings
 from understudy.settings.engines import HTTPEngine
+from understudy.setup.assumed_profile import profile
 from understudy.setup.proof import gates
 from understudy.setup.replay import budget_of
 from understudy.setup.tasks import task_of
+from workflows.declared import read_definition
 
 log = structlog.get_logger(__name__)
 
@@ -79,6 +81,11 @@ def sources(
             config_file=str(config_file or ""),
             gateway_url=gateway_url,
             replay=_replay(config),
+            workflows=WorkflowFacts(
+                config.definitions(),
+                lambda name, value: read_definition(name, value, config.world()),
+                lambda: profile(config),
+            ),
             judged=config.judging is not None or any(m.policy != "fixed" for m in config.models.values()),
             proven=ProofReader(store.outcomes, store.decisions.choices, gates(config.models)).scopes,
             task_of=partial(task_of, config),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from workflows.definition import Definition
@@ -36,12 +37,17 @@ def gathered(graph: PrimitiveGraph, step: str) -> PrimitiveGraph:
     return graph.changed(put=(join,), dropped=moved, added=added, tails={step: join.id})
 
 
+Batch = Callable[[Node], int | None]
+"""Into pieces of how many items a node's list is cut; None where it is not."""
+
+
 def flowed(
-    graph: PrimitiveGraph, source: Node, definition: Definition, by: str
+    graph: PrimitiveGraph, source: Node, definition: Definition, by: str, batch: Batch = lambda node: None
 ) -> tuple[PrimitiveGraph, list[Note]]:
     """The graph in which the pieces of a node flow on, within its step and beyond, and a note on each step that takes them.
 
-    Pieces of items that are handed on while a chat goes on are early wherever they come.
+    Pieces of items that are handed on while a chat goes on are early wherever they come. Items of a `map` are gathered in
+    pieces of a `batch`, but where each goes on its own anyway.
     """
     notes: list[Note] = []
     for edge in graph.out_of[source.id]:
@@ -50,7 +56,7 @@ def flowed(
             graph = _within(graph, edge, early=source.early)
     if graph.tails[source.step] == source.id or _joined(graph, source):
         graph = gathered(graph, source.step)
-        graph, notes = _onward(graph, source, definition, by)
+        graph, notes = _onward(graph, source, definition, by, batch)
     return graph, notes
 
 
@@ -65,23 +71,27 @@ def _within(graph: PrimitiveGraph, edge: Edge, *, early: bool) -> PrimitiveGraph
     taker = graph.nodes[edge.after]
     if edge.kind == "items" and taker.early is early:
         return graph
-    put = replace(taker, early=early, stage=None)
+    put = replace(taker, early=early, stage=None if early else taker.stage)
     if edge.kind == "items":
         return graph.changed(put=(put,))
     return graph.changed(put=(put,), dropped={edge}, added=(edge._replace(kind="items"),))
 
 
 def _onward(
-    graph: PrimitiveGraph, source: Node, definition: Definition, by: str
+    graph: PrimitiveGraph, source: Node, definition: Definition, by: str, batch: Batch
 ) -> tuple[PrimitiveGraph, list[Note]]:
     """Pieces go from a step to those after it that may take them."""
     notes = []
     for edge in graph.out_of[graph.tails[source.step]]:
         taker = graph.nodes[edge.after]
-        if edge.kind == "data" and takes(taker, source, definition):
-            graph = handed_on(graph, source, taker, early=source.early)
-            what = f"{taker.id} takes each piece of {source.step} as it is there"
-            notes.append(Note(by, taker.step, what, (source.id, taker.id), (taker.id,)))
+        if edge.kind != "data" or not takes(taker, source, definition):
+            continue
+        taker = replace(taker, stage=None if source.early or taker.apart else batch(taker))
+        if source.apart and not source.early and not taker.apart and taker.stage is None:
+            continue  # A batch of how many is not known: one of all.
+        graph = handed_on(graph, source, taker, early=source.early)
+        what = f"{taker.id} takes each piece of {source.step} as it is there"
+        notes.append(Note(by, taker.step, what, (source.id, taker.id), (taker.id,)))
     return graph, notes
 
 
@@ -107,7 +117,7 @@ def handed_on(graph: PrimitiveGraph, source: Node, taker: Node, *, early: bool) 
     """The graph in which a node takes pieces from another; who joins its own also reads the whole list."""
     whole = Edge(graph.tails[source.step], taker.id, "data")
     graph = graph.changed(
-        put=(replace(taker, early=early, stage=None),),
+        put=(replace(taker, early=early, stage=None if early else taker.stage),),
         dropped={whole},
         added=(Edge(source.id, taker.id, "items"),),
     )

@@ -9,26 +9,27 @@ from workflows.passes.seen import Changed, Seen
 from workflows.plan import Note
 from workflows.primitives import Node, PrimitiveGraph
 
-MOST_PIECES = 32
-"""A longer list has larger pieces, not more."""
-
 
 def stages(graph: PrimitiveGraph, seen: Seen) -> Changed | None:
     """The graph with lists cut, and pieces flowing as far as they may; None where nothing changes."""
     before, notes = graph, []
+
+    def batch(node: Node) -> int | None:
+        return _batch(node, seen)
+
     for id_ in before.order():
         node = graph.nodes[id_]
         if node.per != "item" or node.early:
             continue
         if not in_pieces(graph, node):
-            batch = _batch(node, seen)
-            if batch is None:
+            size = batch(node)
+            if size is None:
                 continue
-            node = replace(node, stage=batch)
+            node = replace(node, stage=size)
             graph = graph.changed(put=(node,))
-            what = f"{id_} goes in pieces of {batch}, the effective batch of {node.engine}"
+            what = f"{id_} goes in pieces of {size}, the effective batch of {node.engine}"
             notes.append(Note("stages", node.step, what, nodes=(id_,)))
-        graph, found = flowed(graph, node, seen.definition, "stages")
+        graph, found = flowed(graph, node, seen.definition, "stages", batch)
         notes += found
     return None if graph is before else Changed(graph, tuple(notes))
 
@@ -38,8 +39,3 @@ def _batch(node: Node, seen: Seen) -> int | None:
     batch = seen.profile.effective_batch.get(node.engine)
     count = seen.counts.get(node.list)
     return None if batch is None or (count is not None and count <= batch) else batch
-
-
-def piece_items(stage: int, count: int) -> int:
-    """Items per piece of a list of `count`: `stage`, or more where that would be too many pieces."""
-    return max(stage, -(-count // MOST_PIECES))

@@ -24,8 +24,8 @@ def names(parts: list[Part[str]]) -> list[str]:
 
 
 def test_figure_7_batches_a_and_h() -> None:
-    """Query 1 asks for A and B, query 2 for G and H; C, D, E and F, and I, J wait for them. Two slots. Blind batching takes A
-    and B, the first that came; A and H are the deepest of each query, and B and G hold nothing up."""
+    """Query 1 asks for A and B, query 2 for G and H, and there are two slots. Blind batching takes A and B, the first that
+    came; A and H are the deepest of each query, and B and G hold nothing up."""
     queue = line(
         node("query 1", 3, 0.0, name="A"),
         node("query 1", 2, 0.1, name="B"),

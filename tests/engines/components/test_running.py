@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Sequence
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from engines.components.batch import EffectiveBatch
 from engines.components.component import ComponentError
 from engines.components.running import Answers, Portion, Running
 from engines.errors import Kind
+from simulation import virtual_time
 from tests.engines.components.asking import work
 
 
@@ -183,3 +187,44 @@ async def test_an_answer_of_another_size_and_a_fault_of_ours_fail_the_step() -> 
         with pytest.raises(ComponentError, match=says):
             await one.of(Portion(None, ["a", "b"]), work())
         await one.aclose()
+
+
+@given(st.integers(0, 10_000))
+@settings(max_examples=40, deadline=None)
+def test_whatever_comes_leaves_and_fails_everybody_gets_what_is_theirs(seed: int) -> None:
+    """In virtual time: runs of random sizes, some of which leave, over a component that refuses some texts."""
+    draw = random.Random(seed)
+
+    async def ask(portions: Sequence[Portion[str]]) -> Sequence[Answers[str]]:
+        items = [item for portion in portions for item in portion.items]
+        await asyncio.sleep(draw.random() + 0.1 * len(items))
+        if any(item.startswith("bad") for item in items):
+            raise ComponentError("refused", component="c", kind=Kind.INVALID)
+        return [[item.upper() for item in portion.items] for portion in portions]
+
+    async def step(one: Running[str, str], number: int) -> None:
+        await asyncio.sleep(draw.random() * 3)
+        texts = [
+            f"{'bad' if draw.random() < 0.05 else 'good'} {number} {n}" for n in range(draw.randint(0, 9))
+        ]
+        asked = one.of(Portion(None, texts), work(f"run {number % 4}", draw.randint(0, 3)))
+        wrong = any(text.startswith("bad") for text in texts)
+        try:
+            async with asyncio.timeout(draw.choice((1, 1000))):
+                assert await asked == [text.upper() for text in texts] and not wrong
+        except ComponentError:
+            assert wrong
+        except TimeoutError:
+            pass
+
+    async def main() -> None:
+        batch = EffectiveBatch(draw.choice((None, 1, 3, 8)))
+        one = Running("c", ask, max_in_flight=draw.randint(1, 3), max_queued=99, batch=batch)
+        async with asyncio.TaskGroup() as steps:
+            for number in range(draw.randint(1, 14)):
+                steps.create_task(step(one, number))
+        await asyncio.sleep(20)
+        assert (one.waiting, one.in_flight) == (0, 0)
+        await one.aclose()
+
+    virtual_time.run(main)

@@ -37,7 +37,8 @@ from workflows.transform import Value
 
 
 class World:
-    """`pauses` draws how long each answer takes; `patience` counts what is under way."""
+    """`pause_s`: an answer takes up to three of these, drawn from `seed`, and as many turns of the loop. `splits`: of the
+    steps whose answer is a list."""
 
     def __init__(self, answers: Answers, seed: int = 0, pause_s: float = 0.0) -> None:
         self.answers = answers
@@ -77,18 +78,18 @@ class World:
         except Refused:
             error = orjson.dumps({"error": {"message": "it is refused"}})
             send.whole(400, CIMultiDict({"Content-Type": "application/json"}), error)
-            return _finished(asked, Outcome.UPSTREAM_ERROR, 400)
+            return finished(asked, Outcome.UPSTREAM_ERROR, 400)
         write = await send.begin(200, CIMultiDict({"Content-Type": "text/event-stream"}))
         place = 0
         while place < len(text):
             size = self._random.randint(1, 12)
-            await write(_event({"choices": [{"index": 0, "delta": {"content": text[place : place + size]}}]}))
+            await write(chunk({"choices": [{"index": 0, "delta": {"content": text[place : place + size]}}]}))
             await self.pause("chat")
             place += size
-        await write(_event({"choices": [], "usage": {"prompt_tokens": 5, "completion_tokens": 2}}))
+        await write(chunk({"choices": [], "usage": {"prompt_tokens": 5, "completion_tokens": 2}}))
         await write(b"data: [DONE]\n\n")
         await send.end()
-        return _finished(asked, Outcome.ANSWERED, 200)
+        return finished(asked, Outcome.ANSWERED, 200)
 
     # ---- components
 
@@ -174,11 +175,13 @@ class MemoryIndex:
         return [(text, distance, place) for distance, place, text in sorted(found)[:k]]
 
 
-def _event(content: Mapping[str, Any]) -> bytes:
+def chunk(content: Mapping[str, Any]) -> bytes:
+    """An event of a chat completion's stream."""
     return b"data: " + orjson.dumps(content) + b"\n\n"
 
 
-def _finished(asked: Asked, outcome: Outcome, status: int) -> Finished:
+def finished(asked: Asked, outcome: Outcome, status: int) -> Finished:
+    """What the pipeline gives."""
     return Finished(arrival=asked.arrival, outcome=outcome, status=status, engine="e", asked=asked)
 
 

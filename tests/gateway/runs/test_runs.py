@@ -295,6 +295,12 @@ class Late(MemoryRuns):
         return self.told[-1]
 
 
+def adopter(engine: Engine, store: MemoryRuns, run: LiveRun) -> Runs:
+    """Another process, for which the run's lease is over."""
+    now = run.created_at_s + 10 * KNOBS.lease_s
+    return Runs(engine.answer, store, KNOBS, shared=False, owner="other", now=lambda: now)
+
+
 async def late_submit(runs: Runs, store: Late, new: NewGraph) -> asyncio.Task[LiveRun]:
     """A submit whose rows are written, which it does not know yet."""
     joining = asyncio.create_task(submitted(runs, new))
@@ -311,9 +317,7 @@ async def test_a_submit_to_a_run_that_is_lost_as_it_is_written_is_carried_on_wit
             new = one_call(late, "B", "b")
             step = new.steps[0].id
             joining = await late_submit(late, store, replace(new, attached=step if waits else None))
-            later = run.created_at_s + 10 * KNOBS.lease_s
-            other = Runs(second.answer, store, KNOBS, shared=False, owner="other")
-            other.now = lambda: later
+            other = adopter(second, store, run)
             await Leases(other)._adopt()
             late.drop(run)
             store.told.pop().set_result(None)
@@ -323,6 +327,18 @@ async def test_a_submit_to_a_run_that_is_lost_as_it_is_written_is_carried_on_wit
             if waits:
                 assert await late.call(run, step, cast(Send, None), lambda: cast(Arrival, None)) is None
             await other.aclose(grace_s=0)
+
+
+async def test_a_submit_after_a_run_was_cancelled_does_not_join_it() -> None:
+    store, engine = Late(), Engine(pause_s=3600)
+    async with runs_over(engine, store) as runs:
+        run = await submitted(runs, one_call(runs, "A", "a"))
+        joining = await late_submit(runs, store, one_call(runs, "B", "b"))
+        runs.cancel(run)
+        assert run.ended is None, "a call is joining it"
+        other = await submitted(runs, one_call(runs, "C", "c"))
+        store.told.pop().set_result(None)
+        assert await joining is run is not other and run.ended == "cancelled" and other.ended is None
 
 
 async def test_a_submit_to_a_run_that_is_forgotten_as_it_is_written_is_forgotten_with_it() -> None:
@@ -347,10 +363,8 @@ async def test_a_run_that_reads_one_that_is_lost_reads_it_where_it_is_carried_on
         caller = Caller(TENANT, headers=CIMultiDict({"Content-Type": "application/json"}))
         reads = await late.begin(NewGraph(caller, tuple(built.graph.steps.values())))
         assert isinstance(reads, LiveRun)
-        other = Runs(second.answer, store, KNOBS, shared=False, owner="other")
-        later = run.created_at_s + 10 * KNOBS.lease_s
-        store.renew("late", [reads.id], later + 3600).result()
-        other.now = lambda: later
+        other = adopter(second, store, run)
+        store.renew("late", [reads.id], run.created_at_s + 3600).result()
         await Leases(other)._adopt()
         late.drop(run)
         async with asyncio.timeout(30):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
@@ -125,3 +126,85 @@ def test_usearch_loaded_too_early_is_an_error_and_not_a_crash(doubler: Path) -> 
     result = subprocess.run([sys.executable, "-c", script, str(doubler)], capture_output=True, text=True)
     assert result.returncode == 0
     assert "import onnxruntime first" in result.stdout
+
+
+def test_what_can_wait_begins_when_nothing_else_waits(session: OnnxSession) -> None:
+    order: list[str] = []
+    gate = Gate(session)
+    later = [session.submit_later(lambda _, n=n: order.append(f"later {n}")) for n in (1, 2)]
+    now = [session.submit(lambda _, n=n: order.append(f"now {n}")) for n in (1, 2)]
+    assert session.pending == 3, "what can wait takes nobody's place in the queue"
+    gate.open()
+    for future in (*later, *now):
+        future.result(30)
+    assert order == ["now 1", "now 2", "later 1", "later 2"]
+
+
+def test_nobody_waits_for_what_can_wait(session: OnnxSession) -> None:
+    order: list[str] = []
+    begun, go = threading.Event(), threading.Event()
+
+    def first(_: object) -> None:
+        begun.set()
+        assert go.wait(30)
+        order.append("later 1")
+
+    later = [session.submit_later(first), session.submit_later(lambda _: order.append("later 2"))]
+    assert begun.wait(30)
+    session.submit(lambda _: order.append("now")).result(30)
+    go.set()
+    for future in later:
+        future.result(30)
+    assert order == ["now", "later 1", "later 2"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="threads have no priority of their own")
+def test_what_can_wait_runs_at_low_priority_and_nothing_else_does(session: OnnxSession) -> None:
+    def priority(_: object) -> int:
+        return os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+
+    usual = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+    assert session.submit_later(priority).result(30) == 19
+    assert session.submit(priority).result(30) == usual
+
+
+def test_what_can_wait_may_be_cancelled_fail_and_be_closed(doubler: Path) -> None:
+    session = OnnxSession(doubler, name="closing")
+    assert session.submit_later(doubled(4)).result(30) == 8
+    with pytest.raises(ZeroDivisionError):
+        session.submit_later(lambda _: 1 / 0).result(30)
+    gate = Gate(session)
+    cancelled, waiting = session.submit_later(doubled(1)), session.submit_later(doubled(2))
+    assert cancelled.cancel()
+    gate.open()
+    assert waiting.result(30) == 4 and session.pending == 0
+    gate = Gate(session)
+    left = session.submit_later(doubled(3))
+    closing = threading.Thread(target=session.close)
+    closing.start()
+    with pytest.raises(CancelledError):
+        left.result(30)
+    gate.open()
+    closing.join(30)
+    with pytest.raises(SessionBusy):
+        session.submit_later(doubled(5))
+
+
+def test_an_inference_that_can_wait_is_broken_off_three_times_and_then_no_more(session: OnnxSession) -> None:
+    turns = [(threading.Event(), threading.Event()) for _ in range(4)]
+    called = 0
+
+    def job(infer: Callable[..., object]) -> float:
+        nonlocal called
+        begun, go = turns[called]
+        called += 1
+        begun.set()
+        assert go.wait(30)
+        return doubled(21)(infer)
+
+    later = session.submit_later(job)
+    for begun, go in turns:
+        assert begun.wait(30)
+        assert session.submit(doubled(1)).result(30) == 2
+        go.set()
+    assert later.result(30) == 42 and called == 4

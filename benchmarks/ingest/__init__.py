@@ -1,0 +1,1 @@
+"""Whether requests keep their embeddings while a document is ingested."""

@@ -1,0 +1,1 @@
+"""What building and optimising the graph of a workflow costs."""

@@ -1,0 +1,134 @@
+"""The official SDKs call a workflow as a model, unchanged, over two workers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.flow.line import upstream as scripted
+from tests.flow.process import Gateway, running
+from tests.flow.test_line_workflows import DOC_QA, DOCUMENTS, ECHO, answers, config, question
+from tests.flow.test_sdk_node import HERE, installed
+
+openai = pytest.importorskip("openai")
+
+FAILS = {
+    "inputs": {"question": "last_user"},
+    "steps": {"list": {"chat": "Not a list: {{question}}", "model": "m", "splits": "json"}},
+    "output": "list",
+}
+
+
+@asynccontextmanager
+async def site(tmp_path: Path) -> AsyncIterator[Gateway]:
+    """A gateway of two workers with workflows."""
+    async with scripted() as behind:
+        behind.script = answers
+        settings = config(behind, tmp_path)
+        settings["workflows"] = {"doc-qa": DOC_QA, "echo": ECHO, "fails": FAILS}
+        settings |= {"listen": {"port": 0, "workers": 2, "grace_s": 2}, "log": {"requests": False}}
+        (tmp_path / "config.yaml").write_text(yaml.safe_dump(settings))
+        starting = running("--config", str(tmp_path / "config.yaml"), workers=2)
+        run = await asyncio.to_thread(starting.__enter__)
+        try:
+            yield run
+        finally:
+            await asyncio.to_thread(starting.__exit__, None, None, None)
+
+
+def walk(url: str) -> dict[str, Any]:
+    """Through the synchronous client."""
+    seen: dict[str, Any] = {}
+    asked = question()
+    more = {"extra_body": {"understudy": asked.pop("understudy")}}
+    with openai.OpenAI(base_url=url, api_key="sk-ann", max_retries=0) as client:
+        seen["models"] = [model.id for model in client.models.list()]
+        raw = client.chat.completions.with_raw_response.create(**asked, **more)
+        answer = raw.parse()
+        seen["answer"], seen["usage"] = answer.choices[0].message.content, answer.usage.total_tokens
+        seen["run"] = raw.headers["x-understudy-run"]
+        seen["status"] = client.get(f"/runs/{seen['run']}", cast_to=object)["status"]
+        chunks = list(
+            client.chat.completions.create(
+                **asked, **more, stream=True, stream_options={"include_usage": True}
+            )
+        )
+        seen["streamed"] = "".join(c.choices[0].delta.content or "" for c in chunks if c.choices)
+        seen["streamed_usage"] = chunks[-1].usage.total_tokens
+        with client.chat.completions.stream(**asked, **more) as stream:
+            seen["final"] = stream.get_final_completion().choices[0].message.content
+        bad = {"extra_body": {"understudy": {"inputs": {"x": "y"}}}}
+        for name, body in (("refused", asked | bad), ("failed", asked | {"model": "fails"})):
+            with pytest.raises(openai.APIStatusError) as caught:
+                client.chat.completions.create(**body)
+            error = caught.value
+            seen[name] = [type(error).__name__, error.status_code, error.code, error.param]
+    return seen
+
+
+def check(seen: dict[str, Any]) -> None:
+    assert seen["models"] == ["m", "doc-qa", "echo", "fails"]
+    assert seen["answer"].startswith("<What is the capital of Norway? ")
+    assert "The capital of Norway is Oslo" in seen["answer"]
+    assert seen["streamed"] == seen["final"] == seen["answer"]
+    assert seen["usage"] == seen["streamed_usage"] == 30
+    assert seen["run"].startswith("run_") and seen["status"] == "done"
+    assert seen["refused"] == ["BadRequestError", 400, "unused_input", "understudy.inputs.x"]
+    assert seen["failed"][1:] == [424, "step_failed", "list"]
+
+
+async def walk_async(url: str) -> None:
+    """Through the asynchronous client: many at once, and one that leaves."""
+    asked = question()
+    more = {"extra_body": {"understudy": asked.pop("understudy")}}
+    async with openai.AsyncOpenAI(base_url=url, api_key="sk-ann", max_retries=0) as client:
+        create = client.chat.completions.create
+        several = await asyncio.gather(*(create(**asked, **more) for _ in range(8)))
+        assert len({answer.choices[0].message.content for answer in several}) == 1
+        stream = await create(**asked, **more, stream=True)
+        async for _ in stream:
+            await stream.close()
+            break
+        name = "mine"
+        made = await client.post("/workflows", cast_to=object, body={"name": name, **ECHO})
+        assert made["number"] == 1
+        async with asyncio.timeout(30):
+            # Any worker may have the connection; each knows of it within a moment.
+            said = await create(model=name, messages=[{"role": "user", "content": "Oslo?"}])
+        assert said.choices[0].message.content == "<Say Oslo?>"
+
+
+async def test_the_python_sdk_calls_a_workflow_as_a_model(tmp_path: Path) -> None:
+    async with site(tmp_path) as run:
+        check(await asyncio.to_thread(walk, run.url))
+        await walk_async(run.url)
+
+
+@pytest.mark.node
+async def test_the_node_sdk_calls_a_workflow_as_a_model(tmp_path: Path) -> None:
+    folder = await asyncio.to_thread(installed)
+    shutil.copy(HERE / "workflows.mjs", folder)
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("OPENAI")}
+    async with site(tmp_path) as run:
+        process = await asyncio.create_subprocess_exec(
+            "node",
+            "workflows.mjs",
+            run.url,
+            json.dumps(DOCUMENTS),
+            cwd=folder,
+            env=environment,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        out, err = await asyncio.wait_for(process.communicate(), 180)
+    assert process.returncode == 0, err.decode()
+    check(json.loads(out))
