@@ -57,6 +57,12 @@ class Log:
         tokens = served.prompt_tokens, served.cached_tokens, served.answer_tokens
         self.served.append(OneServed(str(fields["model"]), *tokens))
 
+    def cached_documents(self, before_tokens: int, document_tokens: int) -> float:
+        """Of the document tokens in prompts that hold a whole document behind so many others, the share that a cache had."""
+        holding = [one for one in self.served if one.prompt_tokens > document_tokens]
+        tokens = sum(min(max(0, one.cached_tokens - before_tokens), document_tokens) for one in holding)
+        return tokens / (document_tokens * len(holding)) if holding else 0.0
+
 
 class Paced(SimulatedComponent):
     """Counts how long it is at work, and finds texts on the web that are as long as is told."""

@@ -45,7 +45,7 @@ from workflows.transform import Value, as_text
 
 _ANY = 100_000
 _MAX_IN_FLIGHT = 256
-_WARM_MIN_TOKENS = 256
+WARM_MIN_TOKENS = 256
 _KNOBS = RunKnobs(
     keep_values_s=3_600.0,
     max_steps=1_000,
@@ -83,14 +83,14 @@ class GatewaySide:
         self._warmer = Warmer(
             lambda model, controls: Certain(engines[model], hosted=False),
             engines,
-            min_tokens=_WARM_MIN_TOKENS,
+            min_tokens=WARM_MIN_TOKENS,
             told=lambda verdict, tokens: self.warmed.update(
                 {verdict: self.warmed.get(verdict, 0) + 1}
             ),
         )
         batches = {name: self.components.effective_batch(name) for name in self.components}
         profile = Profile(
-            batches, certain_engine=lambda model: True, warm_min_tokens=_WARM_MIN_TOKENS
+            batches, certain_engine=lambda model: True, warm_min_tokens=WARM_MIN_TOKENS
         )
         components = self.components if way.by_depth else Blind(self.components)
         means = Means(components, self, lambda: profile, self._warmer)
