@@ -61,7 +61,9 @@ def simulated(arguments: argparse.Namespace) -> int:
     began, result = time.process_time(), {}
     for part in arguments.only.split(","):
         figures = list(PARTS[part](report))
-        print(f"\n{part}, seeds {arguments.seeds}, {plan.count} requests each\n\n{table(figures)}", flush=True)
+        print(
+            f"\n{part}, seeds {arguments.seeds}, {plan.count} requests each\n\n{table(figures)}", flush=True
+        )
         result[part] = [one.as_json() for one in figures]
     print(f"\n{time.process_time() - began:.0f} s of CPU")
     output = {

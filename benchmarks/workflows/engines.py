@@ -25,7 +25,6 @@ from simulation.batching import Rules
 from simulation.batching_engine import BatchingEngine, Served
 from simulation.components import SimulatedComponent
 
-
 _DIMENSIONS = 32
 
 
@@ -175,3 +174,9 @@ def effective_batch(pace: SimulatedPace) -> int:
         size = batch.to_send
         batch.took(size, pace.fixed_s + pace.per_item_s * size)
     return batch.size
+
+
+def batches(calibration: Calibration) -> dict[str, int]:
+    """The effective batch of each component."""
+    paces = {EMBEDDER: calibration.embedder, RERANKER: calibration.reranker}
+    return {**{name: effective_batch(pace) for name, pace in paces.items()}, WEB: 1}

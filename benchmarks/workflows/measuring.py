@@ -33,8 +33,11 @@ class Ours:
     @property
     def name(self) -> str:
         """In words."""
-        passes = "all passes" if self.passes == ALL else ", ".join(sorted(self.passes)) or "no pass"
-        return f"gateway, {passes}{'' if self.way.by_depth else ', blind'}"
+        parts = ["all passes" if self.passes == ALL else ", ".join(sorted(self.passes)) or "no pass"]
+        parts += [] if self.way.by_depth else ["blind"]
+        parts += [] if self.way.tokens is None else [f"{self.way.tokens} tokens in flight"]
+        parts += [] if self.way.batch is None else [f"batches of {self.way.batch}"]
+        return ", ".join(["gateway", *parts])
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +73,11 @@ def serving(
     calibration: Calibration, application: Application, who: Ours | Scheme
 ) -> AbstractAsyncContextManager[Serving]:
     """A service before idle engines."""
-    return _ours(calibration, application, who) if isinstance(who, Ours) else _theirs(calibration, application, who)
+    return (
+        _ours(calibration, application, who)
+        if isinstance(who, Ours)
+        else _theirs(calibration, application, who)
+    )
 
 
 @asynccontextmanager

@@ -28,6 +28,7 @@ from gateway.runs.indexes import RunIndex
 from gateway.runs.knobs import RunKnobs
 from gateway.runs.live import LiveRun
 from gateway.runs.means import Means
+from gateway.runs.scores import scored
 from workflows import compute
 from workflows.errors import WorkflowError
 from workflows.graph import Step
@@ -143,8 +144,10 @@ class Primitives:
     async def _rerank(self, run: LiveRun, step: Step, held: Mapping[str, Held], work: Work) -> Held:
         texts, by = compute.texts(step, held), held[step.what["by"]]
         assert isinstance(by, str)
-        scores = await self._means.components.rerank(_component(step), by, texts, work)
-        return compute.scores(scores)
+        assert run.flow is not None
+        rerank, name = self._means.components.rerank, _component(step)
+        known = run.flow.scores.setdefault(step.of, {})
+        return compute.scores(await scored(known, texts, lambda new: rerank(name, by, new, work)))
 
     async def _tool(self, run: LiveRun, step: Step, held: Mapping[str, Held], work: Work) -> Held:
         may_retry = not step.effects or bool(step.what.get("idempotent"))
