@@ -471,6 +471,22 @@ async def test_a_tenants_workflow_is_kept_replaced_and_removed(gate: Line) -> No
     assert the_error(await get(gate, "/workflows/mine"))[0] == 404
 
 
+async def test_a_workflow_over_the_default_upstream(behind: Upstream, tmp_path: Path) -> None:
+    """No engine and no model is configured; what the upstream lists stays in the list of models."""
+    made = config(behind, tmp_path, upstream={"base_url": behind.url})
+    del made["engines"], made["models"]
+    made["memory"]["exact"] = {"enabled": True}
+    behind.script = None
+    async with line(made) as gate:
+        for stream in (False, True):
+            assert (await call(gate, question(model="echo", stream=stream))).text == "Forty-two."
+        assert behind.asked[-1].headers["Authorization"] == KEY["Authorization"]
+        listed = [each["id"] for each in (await get(gate, "/models")).json["data"]]
+        assert listed == ["upstream-model", "doc-qa", "echo"]
+        plain = await call(gate, question(model="m"))
+        assert plain.text == "Forty-two." and "x-understudy-run" not in plain.headers
+
+
 @pytest.mark.parametrize("upstream", [False, True])
 async def test_a_name_that_another_process_kept_is_found(
     behind: Upstream, tmp_path: Path, upstream: bool

@@ -95,11 +95,12 @@ def catalogue(config: Config, store: Store) -> Catalogue:
 
 
 def profile(config: Config, components: ComponentRegistry) -> Profile:
-    """Of components and engines as they are now. Whether an engine is certain hangs on the call, too, where a client may name
-    one, and is looked at then: here it is enough that it can be."""
+    """Of components and engines as they are now. Here it is enough that an engine can be certain: whether it is hangs on the
+    call, too, where a client may name one, and is looked at then."""
 
     def hosted(model: str) -> bool:
-        return all(config.engines[name].kind not in _OURS for name in config.models[model].engines)
+        settings = config.models.get(model)
+        return settings is None or all(config.engines[name].kind not in _OURS for name in settings.engines)
 
     return Profile(
         effective_batch={name: components.effective_batch(name) for name in components},

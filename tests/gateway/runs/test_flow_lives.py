@@ -40,6 +40,7 @@ from tests.workflows.definitions import (
 from workflows.definition import Definition, Splits, StepSpec
 from workflows.progress import StepState
 from workflows.transform import Transform
+from workflows.unfolding import Unfolding
 
 GOOD = 4
 """A seed with which every list of `doc_qa` is whole."""
@@ -387,3 +388,14 @@ def _finished(store: MemoryRuns, id: str) -> dict[str, int]:
     assert whole is not None
     stored = {v.step for v in whole.variables if v.state == "ready" and v.value is not None}
     return {s.plan.id: s.progress.attempts for s in whole.steps if s.plan.id in stored}
+
+
+async def test_a_fault_of_ours_ends_a_run_that_would_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any) -> Any:
+        raise RuntimeError("a fault")
+
+    monkeypatch.setattr(Unfolding, "ready", broken)
+    async with flows_over(doc_qa_world()) as runs:
+        run = await begun(runs, doc_qa(), QUESTION)
+        await over(run)
+        assert run.ended == "failed" and run.failure is not None and run.failure.code == "internal_error"
