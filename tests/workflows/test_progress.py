@@ -374,10 +374,8 @@ def test_being_skipped_goes_before_failing_whatever_ends_first() -> None:
         ]
         progress = running(*taken)
         for each in order:
-            if each == "a":
-                changes = progress.refused("a", "step_failed", "x")
-            else:
-                changes = progress.answered("w", {"w": "false"})
+            refused = each == "a"
+            changes = progress.refused("a", "x", "y") if refused else progress.answered("w", {"w": "false"})
         assert changes.ended is RunState.FAILED
         assert {id for id, state in progress.steps.items() if state is StepState.SKIPPED} == {"b", "c"}
         assert progress.failures.keys() == {"a"}

@@ -29,10 +29,10 @@ from workflows.compute import computed
 from workflows.definition import PASSES, Definition, Splits, StepSpec
 from workflows.graph import Graph, Step
 from workflows.optimise import optimise
-from workflows.plan import Profile, StepPlan
+from workflows.plan import MOST_PIECES, Profile, StepPlan
 from workflows.progress import Progress, StepState, VariableState
 from workflows.transform import TransformFailed, Value
-from workflows.unfolding import MAX_PIECES, Unfolding
+from workflows.unfolding import Unfolding
 
 _SETS = st.sets(st.sampled_from(PASSES)).map(frozenset)
 _WORLDS = st.builds(Answers, st.integers(0, 1 << 16), st.sampled_from([1, 0, 60, 1]))
@@ -202,11 +202,11 @@ def test_a_long_list_is_cut_into_so_many_pieces_at_most() -> None:
     run = Run(doc_qa(), documents=["d"])
     run.answered("chunks", [f"c{number}" for number in range(5000)])
     pieces = [id for id in run.ids() if id.startswith("index.embed[")]
-    assert len(pieces) == MAX_PIECES
+    assert len(pieces) == MOST_PIECES
     slices = [run.progress.graph.steps[id].what["slice"] for id in pieces]
     assert slices[0] == [0, 157] and slices[-1][1] == 5000
     assert all(before[1] == after[0] for before, after in pairwise(slices))
-    starts = [run.progress.graph.steps[f"index.ingest[{n}]"].what["start"] for n in range(MAX_PIECES)]
+    starts = [run.progress.graph.steps[f"index.ingest[{n}]"].what["start"] for n in range(MOST_PIECES)]
     assert starts == [start for start, _ in slices]
 
 
