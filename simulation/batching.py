@@ -13,7 +13,7 @@ what was generated.
 
 from __future__ import annotations
 
-from bisect import insort
+from bisect import bisect_right, insort
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -70,6 +70,8 @@ class Generation:
     answer: int
     """How long its answer will be; at least 1."""
     priority: int = 0
+    marks: Sequence[int] = ()
+    """Tokens of its answer at which it is news too, ascending: where somebody reads it as it comes."""
     produced: int = 0
     cached: int = 0
     """Of its prompt, found in the prefix cache when it was let in first."""
@@ -95,6 +97,12 @@ class Generation:
     def left(self) -> int:
         """Tokens that are still to come."""
         return self.answer - self.produced
+
+    @property
+    def until_news(self) -> int:
+        """Tokens until it is news: at its next mark, or its end."""
+        place = bisect_right(self.marks, self.produced)
+        return (self.marks[place] if place < len(self.marks) else self.answer) - self.produced
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +195,7 @@ class Batch:
         return Stretch(self._steps_alike(decoding), first_s, speed.kv_token_s * len(decoding))
 
     def end(self, steps: int) -> list[Generation]:
-        """So many steps of the stretch are over. Returns those who have got their first token or their last."""
+        """So many steps of the stretch are over. Returns those who got their first token, a marked one or their last."""
         news = []
         for one in self._running:
             if one.decoding:
@@ -258,12 +266,12 @@ class Batch:
     # ---- decoding
 
     def _decode(self, one: Generation, steps: int, *, grows: bool = True) -> list[Generation]:
-        """Whether it is news: the first token, or the last."""
-        began = one.produced == 0
+        """Whether it is news: the first token, one that is marked, or the last."""
+        news = one.produced == 0 or steps >= one.until_news
         one.produced += steps
         if grows:
             self._grow(one, steps)
-        return [one] if began or not one.left else []
+        return [one] if news else []
 
     def _grow(self, one: Generation, steps: int) -> None:
         """Its newest tokens are in memory, and there is a place for the next."""
@@ -278,7 +286,7 @@ class Batch:
         return max(0, -(-(one._computed + 1 + steps) // BLOCK_TOKENS) - held) if one.left > steps else 0
 
     def _steps_alike(self, decoding: Sequence[Generation]) -> int:
-        steps = min(_MAX_STRETCH, min(one.left for one in decoding))
+        steps = min(_MAX_STRETCH, min(one.until_news for one in decoding))
         while steps > 1 and sum(self._more_blocks(one, steps) for one in decoding) > self._blocks.available:
             steps //= 2
         return steps

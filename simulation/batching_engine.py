@@ -1,7 +1,8 @@
 """An engine over simulation.batching: answers chat completions in the time that its batch takes, by the running loop.
 
-Meant for simulation.virtual_time. A token is four characters, as engines.chat estimates it. The answer is words that
-depend on the prompt, exactly `max_tokens` long. As SimulatedEngine's, its replies say that they are simulated.
+Meant for simulation.virtual_time. A token is four characters, as engines.chat estimates it. Unless it is told what to say,
+the answer is words that depend on the prompt, exactly `max_tokens` long. As SimulatedEngine's, its replies say that they are
+simulated.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import json
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 from multidict import CIMultiDict
@@ -23,6 +25,8 @@ from simulation.engine import FINGERPRINT, TOKENS_PER_MESSAGE
 from simulation.kv_blocks import block_hashes
 
 _DEFAULT_ANSWER_TOKENS = 128
+Says = Callable[[Mapping[str, Any], str, int], Sequence[str]]
+"""(the body, the prompt, the most tokens) -> the answer, in pieces that are told as they come; at least one character."""
 _HEAD_CHARACTERS = TOKENS_PER_MESSAGE * CHARACTERS_PER_TOKEN
 
 
@@ -46,13 +50,21 @@ class Served:
 class _Asked:
     """A generation and who waits for it."""
 
-    __slots__ = ("ended", "first", "generation", "served")
+    __slots__ = ("ended", "first", "generation", "more", "pieces", "served")
 
-    def __init__(self, generation: Generation, served: Served) -> None:
+    def __init__(self, generation: Generation, served: Served, pieces: Sequence[str]) -> None:
         self.generation = generation
         self.served = served
+        self.pieces = pieces
         self.first = asyncio.Event()
         self.ended = asyncio.Event()
+        self.more = asyncio.Event()
+        """Set with each news; whoever waits for it clears it."""
+
+    @property
+    def text(self) -> str:
+        """All of the answer."""
+        return "".join(self.pieces)
 
 
 class BatchingEngine:
@@ -64,12 +76,14 @@ class BatchingEngine:
         speed: Speed,
         rules: Rules,
         served: Callable[[Served, EngineRequest], None] = lambda served, request: None,
+        says: Says | None = None,
     ) -> None:
         self._info = info
         self._speed = speed
         self._rules = rules
         self._batch = Batch(speed, rules)
         self._served = served
+        self._says = says or (lambda fields, prompt, most: [answer_text(prompt, most)])
         self._asked: dict[Generation, _Asked] = {}
         self._stretch: Stretch | None = None
         self._steps = 0
@@ -111,23 +125,25 @@ class BatchingEngine:
         wanted = fields.get("max_completion_tokens") or fields.get("max_tokens") or _DEFAULT_ANSWER_TOKENS
         priority = fields.get("priority") or 0
         hashes = block_hashes(prompt, CHARACTERS_PER_TOKEN) if self._rules.prefix_cache else []
-        one = Generation(hashes, estimated_tokens(prompt), wanted, priority)
+        pieces = _cut(self._says(fields, prompt, wanted), wanted)
+        ends = _ends(pieces, wanted)
+        one = Generation(hashes, estimated_tokens(prompt), ends[-1], priority, marks=ends[:-1])
         try:
             self._batch.add(one)
         except ValueError as error:
             yield self._whole(400, {"error": {"message": str(error), "code": "context_length_exceeded"}})
             return
         now = asyncio.get_running_loop().time()
-        asked = self._asked[one] = _Asked(one, Served(one.prompt, 0, wanted, now))
+        asked = self._asked[one] = _Asked(one, Served(one.prompt, 0, one.answer, now), pieces)
         self._wake()
         try:
             if fields.get("stream") is True:
                 await asked.first.wait()
                 headers = CIMultiDict({"content-type": "text/event-stream", "x-simulated": "true"})
-                yield EngineReply(200, headers, self._events(fields, prompt, asked), self._info.name)
+                yield EngineReply(200, headers, self._events(fields, asked), self._info.name)
             else:
                 await asked.ended.wait()
-                yield self._whole(200, self._completion(fields, prompt, asked))
+                yield self._whole(200, self._completion(fields, asked))
             if asked.ended.is_set():
                 self._served(asked.served, request)
         finally:
@@ -168,29 +184,37 @@ class BatchingEngine:
             if not one.left:
                 asked.served.ended_s = now
                 asked.ended.set()
+            asked.more.set()
         self._begin()
 
     # ---- what it says
 
-    async def _events(self, fields: Mapping[str, Any], prompt: str, asked: _Asked) -> AsyncIterator[bytes]:
-        """The first token when it is there, all others when the last is."""
+    async def _events(self, fields: Mapping[str, Any], asked: _Asked) -> AsyncIterator[bytes]:
+        """The first token when it is there, each piece when its last token is, and all others when the last is."""
         head = self._head(fields, "chat.completion.chunk")
-        text = answer_text(prompt, asked.served.answer_tokens)
+        text = asked.text
 
         def event(delta: dict[str, Any], finish: str | None = None) -> bytes:
             return _data({**head, "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]})
 
-        yield event({"role": "assistant", "content": text[:CHARACTERS_PER_TOKEN]})
-        await asked.ended.wait()
-        yield event({"content": text[CHARACTERS_PER_TOKEN:]})
+        told = CHARACTERS_PER_TOKEN
+        yield event({"role": "assistant", "content": text[:told]})
+        while not asked.ended.is_set():
+            asked.more.clear()
+            whole = _whole_pieces(asked.pieces, asked.generation.produced)
+            if whole > told:
+                yield event({"content": text[told:whole]})
+                told = whole
+            await asked.more.wait()
+        yield event({"content": text[told:]})
         yield event({}, "stop")
         options = fields.get("stream_options")
         if isinstance(options, dict) and options.get("include_usage"):
             yield _data({**head, "choices": [], "usage": _usage(asked.served)})
         yield b"data: [DONE]\n\n"
 
-    def _completion(self, fields: Mapping[str, Any], prompt: str, asked: _Asked) -> dict[str, Any]:
-        message = {"role": "assistant", "content": answer_text(prompt, asked.served.answer_tokens)}
+    def _completion(self, fields: Mapping[str, Any], asked: _Asked) -> dict[str, Any]:
+        message = {"role": "assistant", "content": asked.text}
         return {
             **self._head(fields, "chat.completion"),
             "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
@@ -230,6 +254,29 @@ def answer_text(prompt: str, tokens: int) -> str:
         words += [state[i : i + 2].hex()[:3] for i in range(0, len(state), 2)]
         state = hashlib.blake2b(state).digest()
     return " ".join(words[:tokens]) + " "
+
+
+def _cut(pieces: Sequence[str], most: int) -> list[str]:
+    """The same up to so many tokens."""
+    left, kept = most * CHARACTERS_PER_TOKEN, []
+    for piece in pieces:
+        if left > 0:
+            kept.append(piece[:left])
+            left -= len(piece)
+    return kept
+
+
+def _ends(pieces: Sequence[str], most: int) -> list[int]:
+    """With how many tokens of the answer each piece is there; they rise, up to `most`."""
+    lengths = accumulate(len(piece) for piece in pieces)
+    ends = [max(1, min(most, -(-length // CHARACTERS_PER_TOKEN))) for length in lengths]
+    return list(dict.fromkeys(ends))
+
+
+def _whole_pieces(pieces: Sequence[str], produced: int) -> int:
+    """Characters of the pieces that are there."""
+    lengths = accumulate(len(piece) for piece in pieces)
+    return max((length for length in lengths if length <= produced * CHARACTERS_PER_TOKEN), default=0)
 
 
 def _usage(served: Served) -> dict[str, Any]:

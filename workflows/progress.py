@@ -143,6 +143,8 @@ class Progress:
         """Variables of steps that have a condition, or read such: what reads them fails only once it cannot be skipped."""
         self._careful: set[StepId] = set()
         """Steps for which it is not enough that all their inputs ended."""
+        self._failing: set[StepId] = set()
+        """Steps of which an input failed, and which wait to know whether it is for that."""
         self._streaming: set[VariableId] = set()
         self._states: dict[StepId, StepState] = {}
         self._missing: dict[StepId, int] = {}
@@ -267,9 +269,6 @@ class Progress:
         for step, _ in added.reads:
             self._missing[step] = self._not_ended(self.graph.steps[step])
         changes = self._begun([*(step.id for step in added.steps), *(step for step, _ in added.reads)])
-        for step, code, message in added.refused:
-            if self._states[step] in _OPEN:
-                self._end_steps([step], StepState.FAILED, Failure(code, message, ()), changes)
         for variable, value in added.values.items():
             self._write(variable, value, changes)
         return self._closed(changes)
@@ -413,7 +412,8 @@ class Progress:
         skippable = step.condition is not None or (bool(among) and (all(among) if step.first else any(among)))
         if skippable:
             self._may_skip.update(step.writes.values())
-        if skippable or step.after or step.waits or step.first or step.open or any(among):
+        alone = step.primitive not in ("gather", "first_of", "merge")
+        if skippable or step.after or step.waits or not alone or any(among):
             self._careful.add(step.id)
 
     def _implied(self, step: Step, ended: bool) -> StepState:
@@ -491,8 +491,8 @@ class Progress:
                 if last:
                     self._queue(step.id, changes)
                 return ()
-            decides = last or step.first or (step.condition is not None and step.condition[0] == variable)
-            return self._decide(step, changes) if decides else ()
+            told = step.first or (step.condition is not None and step.condition[0] == variable)
+            return self._decide(step, changes) if last or told or step.id in self._failing else ()
         return self._decide(step, changes)
 
     def _decide(self, step: Step, changes: Changes) -> Sequence[VariableId]:
@@ -500,9 +500,12 @@ class Progress:
         read = self._read(step)
         if read.skips:
             return self._skip(step, changes)
-        if read.lost is not None and (not read.pending or not self._may_yet_skip(step)):
+        if read.lost is not None:
+            if read.pending and (self._may_yet_skip(step) or (read.own and read.needs)):
+                self._failing.add(step.id)
+                return ()
             return self._inherit(step, read.lost, changes)
-        if read.lost is None and not read.pending and not step.open:
+        if not read.pending and not step.open:
             self._queue(step.id, changes)
         return ()
 
@@ -513,7 +516,10 @@ class Progress:
         )
 
     def _read(self, step: Step) -> _Read:
-        """Where a step's inputs stand. It is skipped rather than that it fails: so neither depends on what ended first."""
+        """Where a step's inputs stand.
+
+        So that nothing depends on what ended first, being skipped goes before failing, and the failure of what a gather's
+        step works on before that of a piece of its own."""
         found = _Read()
         if step.condition is not None:
             variable, wanted = step.condition
@@ -523,24 +529,32 @@ class Progress:
         if step.first:
             self._look_first(step, found)
         else:
+            gathers = step.primitive == "gather"
             for variable in step.reads.values():
-                self._look(variable, found, skips=True)
+                self._look(variable, found, skips=True, own=gathers and self._is_part(variable, step))
         for variable in step.after:
             self._look(variable, found)
         found.pending |= not self._over.issuperset(step.waits)
         return found
 
-    def _look(self, variable: VariableId, found: _Read, *, skips: bool = False) -> None:
+    def _is_part(self, variable: VariableId, step: Step) -> bool:
+        """Whether a variable is a piece of the same step of the definition."""
+        producer = self.graph.producer(variable)
+        return producer is not None and producer.of == step.of
+
+    def _look(self, variable: VariableId, found: _Read, *, skips: bool = False, own: bool = False) -> None:
         if self._is_ready(variable):
             return
         if variable in self._skipped:
             found.skips |= skips
         elif (failure := self._failures.get(variable)) is None:
             found.pending = True
-        elif found.lost is None or (
-            self._failures[found.lost].code == CANCELLED and failure.code != CANCELLED
+            found.needs |= not own
+        elif found.lost is None or (own, failure.code == CANCELLED) < (
+            found.own,
+            self._failures[found.lost].code == CANCELLED,
         ):
-            found.lost = variable
+            found.lost, found.own = variable, own
 
     def _look_first(self, step: Step, found: _Read) -> None:
         """The inputs of a step that skipped inputs do not skip, unless all are."""
@@ -626,7 +640,11 @@ class _Read:
     skips: bool = False
     lost: VariableId | None = None
     """One that failed."""
+    own: bool = False
+    """Whether that is a piece of the same step."""
     pending: bool = False
+    needs: bool = False
+    """Whether what is pending is more than pieces of the same step."""
 
 
 def _unneeded(graph: Graph, states: Mapping[StepId, StepState]) -> AbstractSet[StepId]:

@@ -6,6 +6,7 @@ would have taken.
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -43,7 +44,8 @@ def run(sources: Sources, asked: Asked) -> Summary:
     names = sources.tenant_names()
     key_names = {key.id: key.name for key in sources.store.keys.list()}
     more = first + STEPS_SHOWN < len(whole.steps)
-    shown = whole.steps[first : first + STEPS_SHOWN]
+    ordered = sorted(whole.steps, key=_begun_s) if whole.run.workflow else whole.steps
+    shown = ordered[first : first + STEPS_SHOWN]
     batches = sorted({step.progress.batch for step in shown if step.progress.batch})
     shared = _shared(whole.run.id, sources.store.runs.sharers(batches) if batches else ())
     return {
@@ -157,6 +159,13 @@ def _budget(budget: RunBudget) -> list[str]:
 
 
 # ---- steps and variables
+
+
+def _begun_s(step: Step) -> float:
+    """When its work began: the steps of a workflow come to be in another order."""
+    told = step.progress
+    known = (at for at in (told.started_at_s, told.queued_at_s, told.ready_at_s) if at is not None)
+    return next(known, math.inf)
 
 
 def _chain_ms(told: _Told) -> float | None:

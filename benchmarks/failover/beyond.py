@@ -398,7 +398,7 @@ _OPENS: dict[str, tuple[Script, float, str, str]] = {
     "cut after the role": (scripts.streamed(_ROLE, end="cut"), 5, "30", "30"),
     "401": (scripts.refusing(401), 5, "30", "0"),
 }
-for _number, (_name, (_script, _calls, _was, _was_served)) in enumerate(_OPENS.items()):
+for _number, (_name, (_script, _most, _was, _was_served)) in enumerate(_OPENS.items()):
     _opens = model(f"e7o-{_number}", _script)
 
     def _bound(name: str, calls: float, was: str, was_served: str) -> Run:
@@ -413,7 +413,7 @@ for _number, (_name, (_script, _calls, _was, _was_served)) in enumerate(_OPENS.i
         return run
 
     _scenario(f"E7b.{_number + 1}", f"always {_name}, 30 streams in 6 s", _opens)(
-        _bound(_opens.name, _calls, _was, _was_served)
+        _bound(_opens.name, _most, _was, _was_served)
     )
 
 

@@ -22,6 +22,8 @@ from benchmarks.failover.texts import ANSWER
 
 WORD_S = 0.015
 """Between two words of a stream."""
+_HEALTH = "/v1/models"
+"""Of an engine that is down the gateway asks this in the background."""
 _EVENTS = {"Content-Type": "text/event-stream"}
 
 
@@ -151,8 +153,8 @@ class Wall:
         return f"{self.origin}/{engine}/v1"
 
     def calls(self, engine: str) -> list[Seen]:
-        """What an engine was asked, in order."""
-        return [seen for seen in self.seen if seen.engine == engine]
+        """What an engine was asked, in order; not whether it lives."""
+        return [seen for seen in self.seen if seen.engine == engine and seen.path != _HEALTH]
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         """Answer by script."""

@@ -182,6 +182,28 @@ async def test_sampling_fields_reach_the_chat_that_answers_and_no_other(gate: Li
     assert len(rewrites) == 1 and "temperature" not in rewrites[0]
 
 
+async def test_what_is_stored_nowhere_is_in_no_file(gate: Line, tmp_path: Path) -> None:
+    secret = "zanzibar-4711"
+    asked = question(f"Where is {secret}?", understudy={"inputs": {"documents": [f"{secret} is an island."]}})
+    got = await call(gate, asked, KEY | {"Cache-Control": "no-store"})
+    assert got.status == 200 and secret in got.text
+    run = await get(gate, f"/runs/{got.headers['x-understudy-run']}")
+    assert run.json["status"] == "done" and secret in run.json["variables"]["answer"]["value"]
+    await gate.settled()
+    files = [path for path in (tmp_path / "data").rglob("*") if path.is_file()]
+    assert files and not any(secret.encode() in path.read_bytes() for path in files)
+
+
+async def test_a_client_without_a_credential_has_no_workflows(behind: Upstream, tmp_path: Path) -> None:
+    made = config(behind, tmp_path)
+    made["memory"]["anonymous"] = False
+    async with line(made) as gate:
+        called, kept = await call(gate, question(), {}), await gate.post("/workflows", {"name": "x", **ECHO})
+        for got in (called, kept, await get_as(gate, "/collections", {})):
+            assert (got.status, got.json["error"]["code"]) == (401, "missing_credential")
+        assert [each["id"] for each in (await get_as(gate, "/models", {})).json["data"]] == ["m"]
+
+
 async def test_why_the_last_answer_ended_is_told(gate: Line, behind: Upstream) -> None:
     async def cut_off(request: web.Request, asked: Asked) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
@@ -265,21 +287,28 @@ async def test_a_step_that_its_engine_refuses_names_the_cause(gate: Line, behind
 
 
 async def test_a_failure_after_the_first_piece_is_an_event(gate: Line, behind: Upstream) -> None:
+    heard = asyncio.Event()
+
     async def breaks(request: web.Request, asked: Asked) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await response.prepare(request)
         await response.write(event("Osl"))
+        await heard.wait()
         error = {"error": {"message": "The GPU is gone.", "type": "server_error", "code": "gone"}}
         await response.write(b"data: " + json.dumps(error).encode() + b"\n\n")
         return response
 
     behind.script = breaks
-    got = await call(gate, question(model="echo", stream=True))
-    assert got.status == 200
-    lines = [each[6:] for each in got.body.decode().splitlines() if each.startswith("data: ")]
-    told = [json.loads(each) for each in lines]
-    assert "".join(each["choices"][0]["delta"].get("content") or "" for each in told[:-1]) == "Osl"
-    assert told[-1]["error"]["code"] == "step_failed" and "GPU is gone" in told[-1]["error"]["message"]
+    body = json.dumps(question(model="echo", stream=True))
+    async with gate.session.post(gate.url + "/chat/completions", data=body, headers=KEY | JSON) as response:
+        seen = b""
+        while b'"Osl"' not in seen:
+            seen += await response.content.readany()
+        heard.set()
+        seen += await response.content.read()
+    assert response.status == 200 and b"[DONE]" not in seen
+    told = json.loads(seen.decode().rpartition("data: ")[2])
+    assert told["error"]["code"] == "step_failed" and "GPU is gone" in told["error"]["message"]
 
 
 async def test_a_failed_output_ends_only_what_depends_on_it(behind: Upstream, tmp_path: Path) -> None:
@@ -447,6 +476,22 @@ async def test_a_tenants_workflow_is_kept_replaced_and_removed(gate: Line) -> No
     assert (await delete(gate, "/workflows/mine")).json["deleted"]
     assert the_error(await call(gate, question("Oslo?", "mine"))) == (404, "model_not_found", "model")
     assert the_error(await get(gate, "/workflows/mine"))[0] == 404
+
+
+async def test_a_workflow_over_the_default_upstream(behind: Upstream, tmp_path: Path) -> None:
+    """No engine and no model is configured; what the upstream lists stays in the list of models."""
+    made = config(behind, tmp_path, upstream={"base_url": behind.url})
+    del made["engines"], made["models"]
+    made["memory"]["exact"] = {"enabled": True}
+    behind.script = None
+    async with line(made) as gate:
+        for stream in (False, True):
+            assert (await call(gate, question(model="echo", stream=stream))).text == "Forty-two."
+        assert behind.asked[-1].headers["Authorization"] == KEY["Authorization"]
+        listed = [each["id"] for each in (await get(gate, "/models")).json["data"]]
+        assert listed == ["upstream-model", "doc-qa", "echo"]
+        plain = await call(gate, question(model="m"))
+        assert plain.text == "Forty-two." and "x-understudy-run" not in plain.headers
 
 
 @pytest.mark.parametrize("upstream", [False, True])

@@ -43,6 +43,7 @@ from tests.workflows.definitions import (
     doc_qa,
     inputs,
 )
+from tests.workflows.flowing import flowing, flowing_inputs
 from workflows.definition import PASSES, Definition
 from workflows.plan import Profile
 from workflows.transform import Value
@@ -63,7 +64,7 @@ class Slow(World):
         }
         self.told: Counter[str] = Counter()
         """What was asked of tools with effects: as the reference counts it."""
-        self._with_effects = {spec.component for spec in definition.steps.values() if spec.effects}
+        self.with_effects = {spec.component for spec in definition.steps.values() if spec.effects}
         self._random = random.Random(seed)
 
     async def pause(self, who: str) -> None:
@@ -106,7 +107,7 @@ class Slow(World):
         self, name: str, args: Mapping[str, Any], work: Work, idempotency_key: str, may_retry: bool
     ) -> str:
         """As Components."""
-        if name in self._with_effects:
+        if name in self.with_effects:
             assert idempotency_key, "an effect has a key"
             self.effects[idempotency_key] += 1
             self.told[f"{name} {sorted(args.items())}"] += 1
@@ -157,7 +158,7 @@ async def _ended(
             await asyncio.sleep(1.0)
         assert not world.under_way.total(), "what nobody waits for is not asked"
         assert all(count == 1 for count in world.effects.values()), "no effect happens twice"
-        steps = {name: _shown(definition, name, *_state(run, name)) for name in definition.steps}
+        steps = {name: reached(definition, run, name) for name in definition.steps}
         return Ended(run.ended == "done", steps, world.told)
     finally:
         await runs.aclose(grace_s=0)
@@ -168,10 +169,13 @@ def over(run: LiveRun) -> bool:
     return run.ended is not None and all(cell.kept for cell in run.cells.values())
 
 
-def _state(run: LiveRun, name: str) -> tuple[str, Any]:
+def reached(definition: Definition, run: LiveRun, name: str) -> tuple[str, Any]:
+    """What a step of the definition came to: its state, and its value or the code of its failure."""
     assert run.flow is not None
     cell = run.cells[run.flow.unfolding.variable(name)]
-    return (cell.state, cell.value) if cell.failure is None else (cell.state, cell.failure.code)
+    if cell.state in ("ready", "skipped"):
+        return _shown(definition, name, cell.state, cell.value)
+    return cell.state, cell.failure and cell.failure.code
 
 
 def _shown(definition: Definition, name: str, state: str, held: Any) -> tuple[str, Any]:
@@ -180,8 +184,15 @@ def _shown(definition: Definition, name: str, state: str, held: Any) -> tuple[st
     return (state, None) if opaque else (state, held)
 
 
-@settings(max_examples=60)
-@given(definitions(), inputs(), answers(), BATCHES, st.sampled_from(SETS), st.integers(0, 1 << 16))
+@settings(max_examples=200)
+@given(
+    definitions() | flowing(),
+    inputs() | flowing_inputs(),
+    answers(),
+    BATCHES,
+    st.sampled_from(SETS),
+    st.integers(0, 1 << 16),
+)
 def test_values_errors_and_effects_are_those_of_the_definition(
     definition: Definition,
     given: Mapping[str, Value],

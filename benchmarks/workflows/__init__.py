@@ -1,0 +1,1 @@
+"""What workflows gain by their graph: four applications over simulated engines, over real ones, and on a GPU."""
