@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -45,7 +46,7 @@ def advise(definition: Definition, tokens: Mapping[str, int] | None = None) -> t
 
 
 def _levels(definition: Definition) -> dict[str, int]:
-    """How late each name is known: 0 for inputs, else steps on the longest way to it. Counts references, not a chain's order."""
+    """How late each name is known: 0 for inputs, else steps on the longest way to it, by references alone."""
     levels = dict.fromkeys(definition.inputs, 0) | {ITEM: _LATEST, SO_FAR: _LATEST + 1}
 
     def level(name: str) -> int:
@@ -125,7 +126,7 @@ def _chain(definition: Definition) -> Iterator[Advice]:
     names = list(definition.steps)
     free = [
         after
-        for before, after in zip(names, names[1:], strict=False)
+        for before, after in itertools.pairwise(names)
         if before not in _ancestors(definition, after) and "prune" not in definition.passes
     ]
     if free:

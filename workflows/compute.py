@@ -144,6 +144,9 @@ def _transform(step: Step, held: Mapping[str, Held], offsets: Offsets) -> Value:
 
 
 def _gather(step: Step, held: Mapping[str, Held], offsets: Offsets) -> Held:
+    most, whole = step.what.get("max_items"), held.get(step.what["list"], "")
+    if most is not None and len(_listed(whole)) > most:
+        raise TransformFailed(f"the list {step.what['list']!r} has more than {most} items.")
     match step.what["how"]:
         case "list":
             return [as_text(_value(held[name])) for name in _names(step, "[")]
@@ -156,11 +159,11 @@ def _gather(step: Step, held: Mapping[str, Held], offsets: Offsets) -> Held:
             return _top(step, held)
         case "vectors":
             pieces = [_opaque(held[name]) for name in _names(step, ".embed[")]
-            whole = Vectors(
+            joined = Vectors(
                 [text for piece in pieces for text in piece.held.texts],
                 [row for piece in pieces for row in piece.held.rows],
             )
-            return Opaque(whole, sum(piece.size_bytes for piece in pieces))
+            return Opaque(joined, sum(piece.size_bytes for piece in pieces))
     # Each piece gives the one index that they share.
     return _opaque(held[_names(step, ".ingest[")[-1]])
 

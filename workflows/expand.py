@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from workflows.counts import guessed
 from workflows.definition import Definition
-from workflows.passes.stages import piece_items
+from workflows.plan import piece_items
 from workflows.primitives import Edge, EdgeKind, Node, Primitive, PrimitiveGraph
 
 MOST_DRAWN = 8

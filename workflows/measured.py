@@ -1,4 +1,4 @@
-"""What a run's measured times tell: what held it up, and what a chain of modules would have taken."""
+"""What a run's measured times tell: how long each module was at work, and what a chain of them would have taken."""
 
 from __future__ import annotations
 
@@ -33,23 +33,6 @@ def module_chain_s(measured: Iterable[Measured]) -> float:
     An estimate: pieces are as fast in their own time as they were here, and nobody else was in the way.
     """
     return sum(busy_s(measured).values())
-
-
-def critical_path(
-    measured: Iterable[Measured], before: Mapping[StepId, Iterable[StepId]], last: StepId
-) -> tuple[StepId, ...]:
-    """The steps that held up `last`, first one first, itself at the end: each is the one that ended last before the next.
-
-    `before` has, by step, those that it waited for; what was not measured (skipped, taken from the store) is left out.
-    """
-    ended = {each.id: each.ended_s for each in measured}
-    path: list[StepId] = []
-    step: StepId | None = last if last in ended else None
-    while step is not None:
-        path.append(step)
-        waited = [each for each in before.get(step, ()) if each in ended and each not in path]
-        step = max(waited, key=ended.__getitem__, default=None)
-    return tuple(reversed(path))
 
 
 def _covered_s(spans: Iterable[tuple[float, float]]) -> float:

@@ -6,6 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
+MOST_PIECES = 32
+"""A longer list has larger pieces, not more."""
+
 
 @dataclass(frozen=True, slots=True)
 class Profile:
@@ -77,6 +80,11 @@ class Note:
     """The edge (ids of nodes) that was removed or changed."""
     nodes: tuple[str, ...] = ()
     """The nodes that were changed or made."""
+
+
+def piece_items(stage: int, count: int) -> int:
+    """Items per piece of a list of `count`: `stage`, or more where that would be too many pieces."""
+    return max(stage, -(-count // MOST_PIECES))
 
 
 def dumped(plans: Mapping[str, StepPlan]) -> dict[str, Any]:

@@ -269,9 +269,6 @@ class Progress:
         for step, _ in added.reads:
             self._missing[step] = self._not_ended(self.graph.steps[step])
         changes = self._begun([*(step.id for step in added.steps), *(step for step, _ in added.reads)])
-        for step, code, message in added.refused:
-            if self._states[step] in _OPEN:
-                self._end_steps([step], StepState.FAILED, Failure(code, message, ()), changes)
         for variable, value in added.values.items():
             self._write(variable, value, changes)
         return self._closed(changes)
@@ -519,8 +516,10 @@ class Progress:
         )
 
     def _read(self, step: Step) -> _Read:
-        """Where a step's inputs stand. So that nothing depends on what ended first, being skipped goes before failing, and the
-        failure of what a gather's step works on before that of a piece of its own."""
+        """Where a step's inputs stand.
+
+        So that nothing depends on what ended first, being skipped goes before failing, and the failure of what a gather's
+        step works on before that of a piece of its own."""
         found = _Read()
         if step.condition is not None:
             variable, wanted = step.condition

@@ -42,13 +42,10 @@ from typing import Any
 from workflows.definition import ITEM, SO_FAR, Definition, StepSpec
 from workflows.graph import Graph, Step
 from workflows.names import RunId, StepId, VariableId
-from workflows.plan import NO_PLAN, StepPlan
+from workflows.plan import NO_PLAN, StepPlan, piece_items
 from workflows.submitted import Output
 from workflows.template import names_in
 from workflows.transform import Value
-
-MAX_PIECES = 32
-"""A whole list is cut into so many pieces at most."""
 
 
 @dataclass(slots=True)
@@ -61,11 +58,9 @@ class Added:
     """Gathers that learn their pieces; it is all they will read."""
     values: dict[VariableId, Value] = field(default_factory=dict)
     """Of the inputs."""
-    refused: list[tuple[StepId, str, str]] = field(default_factory=list)
-    """(step, code, message): a list has more items than a step may take."""
 
     def __bool__(self) -> bool:
-        return bool(self.steps or self.reads or self.values or self.refused)
+        return bool(self.steps or self.reads or self.values)
 
     def graph(self) -> Graph:
         """A graph of these steps alone, for a run that is taken up."""
@@ -79,7 +74,6 @@ class Added:
         self.steps += more.steps
         self.reads += more.reads
         self.values |= more.values
-        self.refused += more.refused
 
 
 class _Mode(Enum):
@@ -276,16 +270,14 @@ class Unfolding:
     def _size(self, spec: StepSpec, count: int) -> int:
         """Items per piece of a list of `count`."""
         stage = self._plan(spec).stage
-        return max(count, 1) if stage is None else max(stage, -(-count // MAX_PIECES), 1)
+        return max(count, 1) if stage is None else piece_items(stage, count)
 
     def _unfold(self, spec: StepSpec, parts: list[_Part], last: bool, added: Added) -> None:
         """Pieces of a step for further parts of its list, and of those that follow it."""
         pieces = self._pieces[spec.name]
         if spec.kind in ("map", "fold") and pieces.told + len(parts) > self._max_items:
-            message = f"The list {spec.over[0]!r} has more than {self._max_items} items."
-            added.refused.append((spec.name, "too_many_items", message))
-            pieces.closed = True
-            return
+            # The gather says so, unless its step fails otherwise or is skipped.
+            parts, last = [], True
         pieces.told += len(parts)
         if self._modes[spec.name] is _Mode.ITEMS and spec.kind not in ("map", "fold"):
             parts = _joined(parts, self._size(spec, len(parts)))
@@ -384,7 +376,9 @@ class Unfolding:
             case "rerank":
                 what["k"] = spec.k
             case "fold":
-                what["initial"] = spec.initial
+                what |= {"initial": spec.initial, "max_items": self._max_items}
+            case "map":
+                what["max_items"] = self._max_items
             case "ingest" | "embed":
                 what["component"] = spec.component
                 what["collection"] = spec.collection

@@ -11,6 +11,7 @@ from admin.sources import Sources
 
 MUCH_FAILS = 0.05
 """Share of failed requests above which it is reported."""
+_STEPS_NAMED = 5
 
 
 def attention(
@@ -56,6 +57,10 @@ def attention(
     last = next(iter(sources.store.jobs.replay.runs(limit=1)), None)
     if last is not None and last.state in ("failed", "interrupted"):
         wrong(f"Replay's latest run was not finished: {last.state}", f"/replay/{last.id}")
+    for run, step in sources.store.runs.undecided(_STEPS_NAMED):
+        waits(
+            f"{step} of a run may or may not have taken effect: the run waits for a decision", f"/runs/{run}"
+        )
     for engine in engines:
         if engine["state"] == "drained":
             waits(

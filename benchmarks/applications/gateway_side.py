@@ -43,6 +43,7 @@ _KNOBS = RunKnobs(
     keep_values_s=3_600.0,
     max_steps=1_000,
     max_value_bytes=2**20,
+    max_list_bytes=2**25,
     max_runs=None,
     max_total_bytes=None,
     lease_s=60.0,

@@ -19,15 +19,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from benchmarks.ingest import through_gateway
+from benchmarks.ingest.texts import text
 from benchmarks.options import options, write
 from engines.components.component import ComponentLimits, ComponentSpec, Work
 from engines.components.registry import ComponentRegistry
 from gateway.components.local import LocalEmbedder
 from router.embedding.embedder import Embedder, EmbedderLate
-
-_WORDS = Path(__file__).read_text(encoding="utf-8").split() + (__doc__ or "").split()
-_TOKENS_A_WORD = 1.9
-"""Of this vocabulary, about."""
 
 
 @dataclass(slots=True)
@@ -52,7 +50,12 @@ class Asked:
 
 def main() -> None:
     """Prints the figures; with --json also writes them."""
-    arguments = options(__doc__)
+    arguments = options(__doc__, cache=True)
+    arguments.add_argument(
+        "--gateway",
+        action="store_true",
+        help="through the sockets of a gateway, as a workflow and its clients",
+    )
     arguments.add_argument("--source", default="package", help="package, folder:PATH or hub:OWNER/NAME")
     arguments.add_argument("--chunks", type=int, default=5000, help="of the document [%(default)s]")
     arguments.add_argument("--tokens", type=int, default=256, help="of a chunk, about [%(default)s]")
@@ -61,17 +64,21 @@ def main() -> None:
     arguments.add_argument("--spell", type=int, default=200, help="chunks in one spell [%(default)s]")
     arguments.add_argument("--seed", type=int, default=1)
     chosen = arguments.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        figures = asyncio.run(measured(chosen, Path(folder)))
+    chosen.cache.mkdir(parents=True, exist_ok=True)
+    if chosen.gateway:
+        with tempfile.TemporaryDirectory() as folder:
+            figures = asyncio.run(through_gateway.measured(chosen, Path(folder)))
+    else:
+        figures = asyncio.run(measured(chosen))
     for name, value in figures.items():
         print(f"{name:>24}: {value}")
     write(figures, chosen.json)
 
 
-async def measured(chosen: Any, folder: Path) -> dict[str, Any]:
+async def measured(chosen: Any) -> dict[str, Any]:
     """Alternates until all chunks are in."""
     embedder = await asyncio.to_thread(
-        lambda: Embedder.open(chosen.source, folder, deadline_ms=chosen.deadline_ms)
+        lambda: Embedder.open(chosen.source, chosen.cache, deadline_ms=chosen.deadline_ms)
     )
     limits = ComponentLimits(4, 10_000, None, 1, 5.0, 60.0, 2**20, 5, 10.0)
     spec = ComponentSpec("local", "local", limits)
@@ -80,7 +87,7 @@ async def measured(chosen: Any, folder: Path) -> dict[str, Any]:
     alone, beside, ingested_s, done = Asked(), Asked(), 0.0, 0
     try:
         while done < chosen.chunks:
-            chunks = [_text(draw, chosen.tokens) for _ in range(min(chosen.spell, chosen.chunks - done))]
+            chunks = [text(draw, chosen.tokens) for _ in range(min(chosen.spell, chosen.chunks - done))]
             began = time.perf_counter()
             async with _requests(embedder, chosen.rate, draw, beside):
                 await components.embed("local", chunks, Work("run", "t", "index", 1, time.monotonic()))
@@ -111,10 +118,10 @@ async def _requests(
     """Requests come while this is entered; those under way at its end are waited for."""
     over = asyncio.Event()
 
-    async def one(text: str) -> None:
+    async def one(question: str) -> None:
         began = time.perf_counter()
         try:
-            await embedder.embed(text)
+            await embedder.embed(question)
         except EmbedderLate:
             asked.bypassed += 1
         else:
@@ -125,17 +132,11 @@ async def _requests(
         async def come() -> None:
             while not over.is_set():
                 await asyncio.sleep(draw.expovariate(rate))
-                requests.create_task(one(_text(draw, draw.choice((8, 12, 16, 24, 32, 64)))))
+                requests.create_task(one(text(draw, draw.choice((8, 12, 16, 24, 32, 64)))))
 
         requests.create_task(come())
         yield
         over.set()
-
-
-def _text(draw: random.Random, tokens: int) -> str:
-    """Nobody's: each is another."""
-    words = [draw.choice(_WORDS) for _ in range(max(1, round(tokens / _TOKENS_A_WORD) - 2))]
-    return " ".join([*words, f"{draw.getrandbits(32):x}"])
 
 
 if __name__ == "__main__":

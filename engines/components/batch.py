@@ -1,7 +1,7 @@
 """With how many texts in a request the throughput of a component stops to rise: measured while it is used.
 
 Doubled until throughput gains less than 5 % (Teola, section 7: "until no throughput gain is observed"). Only full requests
-count, and of each size the median of three.
+count, and of each size the median of three. Twice in a row, since a slow moment must not settle it for good.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ MOST = 256
 """Hosted embedders take a few hundred texts a request."""
 _SAMPLES = 3
 _GAIN = 1.05
+_WITHOUT_GAIN = 2
+"""Sizes in a row."""
 
 
 class EffectiveBatch:
@@ -24,6 +26,7 @@ class EffectiveBatch:
         """What is tried now; None once it is known."""
         self._took: list[float] = []
         self._items_per_s = 0.0
+        self._without_gain = 0
 
     @property
     def to_send(self) -> int:
@@ -49,8 +52,9 @@ class EffectiveBatch:
             return
         items_per_s = items / median(self._took)
         self._took.clear()
-        if items_per_s < self._items_per_s * _GAIN:
-            self._trial = None
-            return
-        self.size, self._items_per_s = items, items_per_s
-        self._trial = items * 2 if items * 2 <= MOST else None
+        if items_per_s >= self._items_per_s * _GAIN:
+            self.size, self._items_per_s, self._without_gain = items, items_per_s, 0
+        else:
+            self._without_gain += 1
+        over = self._without_gain == _WITHOUT_GAIN or items * 2 > MOST
+        self._trial = None if over else items * 2

@@ -86,6 +86,10 @@ class Flows:
             changes = self._growing.grown(run, changes)
         except TooManySteps:
             self._stop(run, "too_many_steps", _too_many(self._knobs.max_steps))
+        except Exception as error:
+            # A fault of ours: a run that cannot grow would wait for ever.
+            log.error("run_not_grown", run=run.id, error=type(error).__name__)
+            self._stop(run, "internal_error", "The gateway failed on this run.")
         for step, state in changes.steps.items():
             if state in _ENDED:
                 self._asker.flowing.ended(run, step)

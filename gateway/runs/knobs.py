@@ -14,6 +14,9 @@ class RunKnobs:
     max_items: int
     """Of a list in a workflow."""
     max_value_bytes: int
+    """Of an answer, and of what a client gives."""
+    max_list_bytes: int
+    """Of what a step of a workflow makes without a model: lists cut from documents are as long as those."""
     max_runs: int | None
     max_total_bytes: int | None
     lease_s: float

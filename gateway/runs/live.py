@@ -138,7 +138,7 @@ class LiveRun:
         self._held_back.difference_update(steps)
 
     def forget(self, steps: Iterable[StepId]) -> None:
-        """Nothing of these steps, which were held back, is ever committed."""
+        """Nothing of these steps, which are not stored, is ever committed."""
         gone = set(steps)
         variables = {id for step in gone for id in self.graph.steps[step].writes.values()}
         self._new_steps = {id: step for id, step in self._new_steps.items() if id not in gone}
@@ -193,10 +193,11 @@ class LiveRun:
 
     def give_back(self, change: RunChange) -> None:
         """What could not be committed is to be committed after all; what came later stays."""
-        self._dirty_steps.update(change.steps)
+        self._dirty_steps.update(change.steps.keys() - self._forgotten)
         self._streaming.update(change.streaming)
         self._dirty_variables = {end.id: end for end in change.variables} | self._dirty_variables
-        self._reads = {**change.reads, **self._reads}
+        reads = {id: each for id, each in change.reads.items() if id not in self._forgotten}
+        self._reads = {**reads, **self._reads}
         self._end = self._end or change.end
 
     # ---- what it looks like

@@ -92,7 +92,7 @@ class Primitives:
         (variable,) = step.writes.values()
         if not isinstance(value, Opaque):
             try:
-                value = bounded(value, self._knobs.max_value_bytes)
+                value = bounded(value, self._knobs.max_list_bytes)
             except TransformFailed as failure:
                 return {variable: failure}
         return {variable: value}
@@ -107,7 +107,7 @@ class Primitives:
             return self._means.components.offsets(component, text)
 
         size = sum(_size(each) for each in held.values())
-        made = await off_loop(size, compute.computed, step, held, offsets, self._knobs.max_value_bytes)
+        made = await off_loop(size, compute.computed, step, held, offsets, self._knobs.max_list_bytes)
         for value in made.values():
             if step.primitive == "split" and isinstance(value, list):
                 run.step(step.id, items=len(value))

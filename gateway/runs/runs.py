@@ -627,23 +627,7 @@ class Runs:
         if run.flow is not None and self._flows is not None:
             changes = self._flows.grown(run, changes)
         now = self.now()
-        come = (*changes.ready, *changes.opaque, *changes.failed, *changes.skipped)
-        ended = [id for id in come if id in run.cells]
-        for id in ended:
-            if id in changes.ready:
-                run.variable(VariableEnd(id, "ready", stored_value(changes.ready[id])))
-                run.cells[id].become(changes.ready[id])
-            elif id in changes.opaque:
-                run.variable(VariableEnd(id, "ready"))
-                run.cells[id].become("", held=False)
-            elif id not in changes.failed:
-                run.variable(VariableEnd(id, "skipped"))
-                run.cells[id].fail(skipped(run.cells[id].name), SKIPPED)
-            else:
-                failure = changes.failed[id]
-                state: VariableState = "cancelled" if failure.code == CANCELLED else "failed"
-                run.variable(VariableEnd(id, state, failure=stored_failure(failure)))
-                run.cells[id].fail(failure, state)
+        ended = _variables_end(run, changes)
         for step, step_state in changes.steps.items():
             self._step_is(run, step, step_state, now)
         for step in changes.stop:
@@ -683,32 +667,31 @@ class Runs:
             if not future.done():
                 future.set_result(None)
             return
-        if step in run.left:
-            message = "The process that its client was connected to ended."
-            self._soon(run, partial(run.progress.refused, step, "cancelled", message))
-            return
         attempts = run.steps[step].attempts if step in run.steps else 0
-        if attempts >= MAX_ATTEMPTS:
-            message = f"It was being asked in {attempts} processes that ended."
-            self._soon(run, partial(run.progress.refused, step, "interrupted", message))
+        if (refusal := self._never_asked(run, step, attempts)) is not None:
+            self._soon(run, partial(run.progress.refused, step, *refusal))
             return
-        if (refusal := self._over_budget(run)) is not None:
-            self._stop(run, "budget_exceeded", refusal)
-            return
-        caller = run.callers[step]
-        plan = run.graph.steps[step]
-        model = plan.chat.get("model") if plan.primitive == CHAT else None
-        if (
-            plan.primitive == CHAT
-            and caller.credential_lost
-            and not self._may_ask(model if isinstance(model, str) else "")
-        ):
-            message = "Its process ended, and with it the client's credential, which is stored nowhere."
-            self._soon(run, partial(run.progress.refused, step, "credential_lost", message))
+        if (spent := self._over_budget(run)) is not None:
+            self._stop(run, "budget_exceeded", spent)
             return
         run.step(step, state="running", attempts=attempts + 1, queued_at_s=self.now())
         task = run.tasks[step] = self.spawn(self._carry_out(run, step), f"step {run.id} {step}")
         task.add_done_callback(lambda task: run.tasks.get(step) is task and run.tasks.pop(step))
+
+    def _never_asked(self, run: LiveRun, step: StepId, attempts: int) -> tuple[str, str] | None:
+        """Code and message for a step that was asked in a process that ended, and cannot be asked here."""
+        if step in run.left:
+            return "cancelled", "The process that its client was connected to ended."
+        if attempts >= MAX_ATTEMPTS:
+            return "interrupted", f"It was being asked in {attempts} processes that ended."
+        plan = run.graph.steps[step]
+        if plan.primitive != CHAT or not run.callers[step].credential_lost:
+            return None
+        model = plan.chat.get("model")
+        if self._may_ask(model if isinstance(model, str) else ""):
+            return None
+        message = "Its process ended, and with it the client's credential, which is stored nowhere."
+        return "credential_lost", message
 
     def _soon(self, run: LiveRun, event: Callable[[], Changes]) -> None:
         """Have an event happen after the one that is being carried out."""
@@ -940,6 +923,28 @@ class Runs:
             self._saving.note(run)
         if run.flow is not None:
             self._look_for_resolutions(run)
+
+
+def _variables_end(run: LiveRun, changes: Changes) -> list[VariableId]:
+    """Note which variables ended, and how, and tell whoever waits for them; gives those that the run's steps write."""
+    come = (*changes.ready, *changes.opaque, *changes.failed, *changes.skipped)
+    ended = [id for id in come if id in run.cells]
+    for id in ended:
+        cell = run.cells[id]
+        if id in changes.ready:
+            run.variable(VariableEnd(id, "ready", stored_value(changes.ready[id])))
+            cell.become(changes.ready[id])
+        elif id in changes.opaque:
+            run.variable(VariableEnd(id, "ready"))
+            cell.become("", held=False)
+        elif (failure := changes.failed.get(id)) is not None:
+            state: VariableState = "cancelled" if failure.code == CANCELLED else "failed"
+            run.variable(VariableEnd(id, state, failure=stored_failure(failure)))
+            cell.fail(failure, state)
+        else:
+            run.variable(VariableEnd(id, "skipped"))
+            cell.fail(skipped(cell.name), SKIPPED)
+    return ended
 
 
 def _progress(

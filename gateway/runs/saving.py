@@ -147,13 +147,12 @@ class Saving:
         flushing: asyncio.Future[None],
     ) -> None:
         error = future.exception()
-        if growing:
-            # They were written, or not, before the change was.
-            stunted = {run.id: e for run in runs if (e := self._grown_error(run, growing)) is not None}
-            if stunted and error is None:
-                self._not_grown(runs, changes, stunted)
-                left = [pair for pair in zip(runs, changes, strict=True) if pair[0].id not in stunted]
-                runs, changes = [run for run, _ in left], [change for _, change in left]
+        # New steps were written, or not, before the change was.
+        stunted = {run.id: e for run in runs if (e := self._grown_error(run, growing)) is not None}
+        if stunted:
+            self._not_grown(runs, changes, stunted)
+            left = [pair for pair in zip(runs, changes, strict=True) if pair[0].id not in stunted]
+            runs, changes = [run for run, _ in left], [change for _, change in left]
         if error is None:
             for run, change in zip(runs, changes, strict=True):
                 self._kept(run, change, True)
@@ -171,7 +170,9 @@ class Saving:
         grown = growing.get(run.id)
         if grown is None or (error := grown.future.exception()) is None:
             return None
-        if not isinstance(error, TooManyBytes):
+        if isinstance(error, TooManyBytes):
+            run.forget([step.id for step in grown.steps])
+        else:
             run.give_back_grown(grown.steps, grown.variables)
         return error
 
@@ -205,6 +206,8 @@ class Saving:
             _resolve(flushing)
 
     def _not_kept(self, runs: Sequence[LiveRun], changes: Sequence[RunChange], error: BaseException) -> None:
+        if not runs:
+            return
         self._failed()
         log.error("runs_not_saved", runs=len(runs), error=type(error).__name__)
         for run, change in zip(runs, changes, strict=True):

@@ -19,6 +19,7 @@ from functools import partial
 from typing import Any
 
 import structlog
+from cachetools import TTLCache
 
 from engines.asking import Bill, NotAnswered, ask, chat_of
 from engines.chat import CHARACTERS_PER_TOKEN, ChatRequest, message_text
@@ -43,6 +44,8 @@ log = structlog.get_logger(__name__)
 _TABLE_TOKENS = 200_000
 _AT_ONCE = 32
 """Prefixes of one run that are thought about in one turn of the event loop; the others when a step is asked."""
+_REFUSED_S = 300.0
+"""How long a step's prefix is left alone that its engine refused: some chat templates take no prompt that is cut there."""
 _LEFT_OUT = frozenset(
     {
         "stream",
@@ -118,6 +121,8 @@ class Warmer:
         self._tables: dict[str, PrefixTable] = {}
         self._pace = PrefillPace()
         self._times = StepTimes()
+        self._refused: TTLCache[tuple[str, str, str, str], bool] = TTLCache(1024, _REFUSED_S)
+        """(engine, version, step, part)."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._coming: Counter[str] = Counter()
         """By engine: how many were decided on, and are not there yet."""
@@ -260,7 +265,7 @@ class Warmer:
         assert run.flow is not None
         flow, spec = run.flow, run.flow.definition.steps[wanted.warm.step]
         certain = None if self._skipped(run, spec) else self._certain(spec.model, flow.caller.controls)
-        if certain is None:
+        if certain is None or self._key(run, wanted, certain) in self._refused:
             self._told("uncertain", 0)
             return "uncertain"
         name = certain.engine.info.name
@@ -282,6 +287,11 @@ class Warmer:
         elif verdict != "busy":
             self._told(verdict, tokens)
         return verdict
+
+    def _key(self, run: LiveRun, wanted: _Wanted, certain: Certain) -> tuple[str, str, str, str]:
+        assert run.flow is not None
+        version = run.flow.definition.version
+        return certain.engine.info.name, version, wanted.warm.step, wanted.warm.part
 
     def _tokens(self, run: LiveRun, spec: StepSpec, wanted: _Wanted) -> int:
         """Of the prefix, roughly; nothing is filled in for it."""
@@ -350,6 +360,8 @@ class Warmer:
             if computed >= self._min_tokens:
                 self._pace.took(name, computed, time.monotonic() - began)
         except NotAnswered as error:
+            if str(error).startswith("status_4"):
+                self._refused[self._key(run, wanted, certain)] = True
             log.info("prefix_not_computed", run=run.id, step=wanted.step, engine=name, why=str(error))
         finally:
             if wanted.sent:

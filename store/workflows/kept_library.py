@@ -28,10 +28,8 @@ _PLACE = (
     " AND t.collection = c.name), 0) FROM collections c WHERE c.tenant = ? AND c.name = ?"
 )
 _COLLECTIONS = (
-    "SELECT c.tenant, c.name, count(t.seq), coalesce(sum(t.size_bytes), 0), c.created_at_s FROM collections c"
-    " LEFT JOIN collection_texts t ON t.tenant = c.tenant AND t.collection = c.name"
-    " WHERE :tenant IS NULL OR c.tenant = :tenant"
-    " GROUP BY c.tenant, c.name, c.created_at_s ORDER BY c.tenant, c.name"
+    "SELECT tenant, name, texts, size_bytes, created_at_s FROM collections"
+    " WHERE :tenant IS NULL OR tenant = :tenant ORDER BY tenant, name"
 )
 
 
@@ -223,8 +221,7 @@ def forget(connection: sqlite3.Connection, tenant: str, contributor: str | None 
     )
     _renew(connection, tenant, [name for (name,) in touched])
     connection.execute(
-        "DELETE FROM collections WHERE tenant = ? AND NOT EXISTS (SELECT 1 FROM collection_texts t"
-        " WHERE t.tenant = collections.tenant AND t.collection = collections.name)",
+        "DELETE FROM collections WHERE tenant = ? AND texts = 0",
         (tenant,),
     )
     return deleted

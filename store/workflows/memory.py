@@ -415,6 +415,12 @@ class MemoryRuns:
         ]
         return sorted(found, key=lambda one: (one.batch, one.run_id))
 
+    def undecided(self, limit: int = 10) -> list[tuple[str, str]]:
+        """(run id, step) of steps that are `unknown` and wait for somebody."""
+        steps = (step for id in sorted(self._live) for step in self._runs[id].steps.values())
+        unknown = (one for one in steps if one.progress.state == "unknown" and one.resolution is None)
+        return sorted((one.run_id, one.plan.id) for one in unknown)[:limit]
+
     def counts(self, *, since_s: float = 0.0, tenant: str | None = None) -> Mapping[RunState, int]:
         """How many runs that began since then are in which state."""
         return Counter(

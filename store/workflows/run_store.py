@@ -188,6 +188,10 @@ class RunStore(Protocol):
         """The steps of any tenant's runs that went in these batches: for people who may see them all."""
         ...
 
+    def undecided(self, limit: int = 10) -> list[tuple[str, str]]:
+        """(run id, step) of steps that are `unknown` and wait for somebody, of any tenant's runs."""
+        ...
+
     def counts(self, *, since_s: float = 0.0, tenant: str | None = None) -> Mapping[RunState, int]:
         """How many runs that began since then are in which state."""
         ...

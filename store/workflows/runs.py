@@ -274,6 +274,15 @@ class WorkflowRuns:
         )
         return [Sharer(*row) for row in rows.fetchall()]
 
+    def undecided(self, limit: int = 10) -> list[tuple[str, str]]:
+        """(run id, step) of steps that are `unknown` and wait for somebody."""
+        rows = self._db.read().execute(
+            "SELECT run_id, step FROM workflow_steps WHERE state = 'unknown' AND resolution IS NULL"
+            " ORDER BY run_id, step LIMIT ?",
+            (limit,),
+        )
+        return rows.fetchall()
+
     def counts(self, *, since_s: float = 0.0, tenant: str | None = None) -> Mapping[RunState, int]:
         """How many runs that began since then are in which state."""
         read = self._db.read()

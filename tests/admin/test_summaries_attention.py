@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 from admin.summaries.attention import attention
 from store.jobs.replay_records import ReplayBudget
 from store.learned.quality_floors import FloorRow
+from tests.admin.runs_kept import of_workflow
 from tests.admin.site import Site, site
 from tests.admin.test_summaries_engines import say
 from tests.admin.test_summaries_overview import note
@@ -43,6 +45,13 @@ async def test_where_all_is_well_nothing_asks_for_attention(pages: Site) -> None
 async def test_a_gateway_that_is_silent_is_the_first_thing_to_say(pages: Site) -> None:
     (told,) = await said(pages)
     assert told[0] == "wrong" and "No worker has spoken" in told[1]
+
+
+async def test_a_run_that_waits_for_a_decision_is_named(pages: Site) -> None:
+    await asyncio.to_thread(say, pages, "w1", 1)
+    of_workflow(pages.sources.store, "run_1", time.time() - 60, ends=False)
+    ((state, says, href),) = await said(pages)
+    assert (state, href) == ("waits", "/runs/run_1") and says.startswith("book of a run")
 
 
 async def test_what_fails_comes_before_what_waits_and_each_has_its_page(pages: Site) -> None:

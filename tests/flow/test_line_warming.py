@@ -54,6 +54,7 @@ class Servers:
     """Two replicas. What is asked for one token is answered when `let` is set; everything else once its draft is."""
 
     replicas: list[Upstream]
+    refuses: bool = False
     let: asyncio.Event = field(default_factory=asyncio.Event)
     draft: asyncio.Event = field(default_factory=asyncio.Event)
     came: asyncio.Event = field(default_factory=asyncio.Event)
@@ -64,6 +65,8 @@ class Servers:
             return web.json_response({})
         if asked.json.get("max_tokens") == 1:
             self.came.set()
+            if self.refuses:
+                return web.json_response({"error": {"message": "Roles must alternate."}}, status=400)
             try:
                 await self._let(request)
             except ConnectionResetError:
@@ -213,6 +216,38 @@ async def test_nothing_is_computed_early_where_it_is_not_certain_or_not_asked_fo
         servers.draft.set()
         assert (await gate.post("/chat/completions", asked(rules="Be brief."), KEY)).status == 200
         assert not servers.chats(warm=True), "it is short"
+
+
+async def test_a_prefix_that_its_engine_refuses_is_not_asked_for_again(tmp_path: Path) -> None:
+    async with site(tmp_path) as (gate, servers):
+        servers.refuses = True
+        for _ in range(2):
+            call = await called(gate, asked())
+            await asyncio.wait_for(servers.came.wait(), 60)
+            servers.draft.set()
+            got = await call
+            assert got.status == 200 and (await step(gate, got, "answer"))["usage"]["prompt_tokens"] == 7
+        assert len(servers.chats(warm=True)) == 1
+
+
+async def test_a_client_that_names_the_engine_makes_it_certain(tmp_path: Path) -> None:
+    """The policy that learns puts examples into prompts, unless the client wants none."""
+    async with scripted() as one, scripted() as other:
+        servers = Servers([one, other])
+        one.script = other.script = servers.script
+        servers.let.set()
+        servers.draft.set()
+        made = config(servers, tmp_path)
+        prices = {"price": {"input_usd_per_mtok": 1}}
+        made["engines"] = {"own": made["engines"]["own"] | prices, "big": made["engines"]["own"] | prices}
+        made["models"] = {"m": {"engines": ["own", "big"], "policy": "in_context"}}
+        made["memory"] = {"data_dir": str(tmp_path / "data")}
+        async with line(made) as gate:
+            named = KEY | {"x-understudy-engine": "big", "x-understudy-examples": "0"}
+            assert (await gate.post("/chat/completions", asked(), named)).status == 200
+            assert len(servers.chats(warm=True)) == 1
+            assert (await gate.post("/chat/completions", asked(rules=f"Please! {RULES}"), KEY)).status == 200
+            assert len(servers.chats(warm=True)) == 1
 
 
 async def test_a_client_that_leaves_ends_what_is_computed_early(tmp_path: Path) -> None:

@@ -182,6 +182,28 @@ async def test_sampling_fields_reach_the_chat_that_answers_and_no_other(gate: Li
     assert len(rewrites) == 1 and "temperature" not in rewrites[0]
 
 
+async def test_what_is_stored_nowhere_is_in_no_file(gate: Line, tmp_path: Path) -> None:
+    secret = "zanzibar-4711"
+    asked = question(f"Where is {secret}?", understudy={"inputs": {"documents": [f"{secret} is an island."]}})
+    got = await call(gate, asked, KEY | {"Cache-Control": "no-store"})
+    assert got.status == 200 and secret in got.text
+    run = await get(gate, f"/runs/{got.headers['x-understudy-run']}")
+    assert run.json["status"] == "done" and secret in run.json["variables"]["answer"]["value"]
+    await gate.settled()
+    files = [path for path in (tmp_path / "data").rglob("*") if path.is_file()]
+    assert files and not any(secret.encode() in path.read_bytes() for path in files)
+
+
+async def test_a_client_without_a_credential_has_no_workflows(behind: Upstream, tmp_path: Path) -> None:
+    made = config(behind, tmp_path)
+    made["memory"]["anonymous"] = False
+    async with line(made) as gate:
+        called, kept = await call(gate, question(), {}), await gate.post("/workflows", {"name": "x", **ECHO})
+        for got in (called, kept, await get_as(gate, "/collections", {})):
+            assert (got.status, got.json["error"]["code"]) == (401, "missing_credential")
+        assert [each["id"] for each in (await get_as(gate, "/models", {})).json["data"]] == ["m"]
+
+
 async def test_why_the_last_answer_ended_is_told(gate: Line, behind: Upstream) -> None:
     async def cut_off(request: web.Request, asked: Asked) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
@@ -447,6 +469,22 @@ async def test_a_tenants_workflow_is_kept_replaced_and_removed(gate: Line) -> No
     assert (await delete(gate, "/workflows/mine")).json["deleted"]
     assert the_error(await call(gate, question("Oslo?", "mine"))) == (404, "model_not_found", "model")
     assert the_error(await get(gate, "/workflows/mine"))[0] == 404
+
+
+async def test_a_workflow_over_the_default_upstream(behind: Upstream, tmp_path: Path) -> None:
+    """No engine and no model is configured; what the upstream lists stays in the list of models."""
+    made = config(behind, tmp_path, upstream={"base_url": behind.url})
+    del made["engines"], made["models"]
+    made["memory"]["exact"] = {"enabled": True}
+    behind.script = None
+    async with line(made) as gate:
+        for stream in (False, True):
+            assert (await call(gate, question(model="echo", stream=stream))).text == "Forty-two."
+        assert behind.asked[-1].headers["Authorization"] == KEY["Authorization"]
+        listed = [each["id"] for each in (await get(gate, "/models")).json["data"]]
+        assert listed == ["upstream-model", "doc-qa", "echo"]
+        plain = await call(gate, question(model="m"))
+        assert plain.text == "Forty-two." and "x-understudy-run" not in plain.headers
 
 
 @pytest.mark.parametrize("upstream", [False, True])

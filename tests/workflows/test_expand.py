@@ -66,8 +66,8 @@ def test_each_synthesis_call_has_a_partial_and_a_full_prefilling(chained: bool) 
     labels = {node.id: node.label for node in drawing.nodes if node.step == "answer"}
     assert labels == {
         "answer.partial[0]": "Partial prefilling 1: {{question}}",
-        "answer.partial1[1]": "Partial prefilling 2: {{question}}, {{item}}",
-        "answer.partial1[2]": "Partial prefilling 3: {{question}}, {{item}}",
+        "answer.partial2[1]": "Partial prefilling 2: {{question}}, {{item}}",
+        "answer.partial2[2]": "Partial prefilling 3: {{question}}, {{item}}",
         "answer.prefill[0]": "Full prefilling 1: {{item}}, {{so_far}}",
         "answer.prefill[1]": "Full prefilling 2: {{so_far}}",
         "answer.prefill[2]": "Full prefilling 3: {{so_far}}",
@@ -79,7 +79,7 @@ def test_each_synthesis_call_has_a_partial_and_a_full_prefilling(chained: bool) 
     assert {("answer.partial[0]", "answer.prefill[0]"), ("top", "answer.prefill[0]")} <= edges
     assert {("answer.decode[0]", "answer.prefill[1]"), ("answer.decode[1]", "answer.prefill[2]")} <= edges
     assert _above(drawing, "answer.partial[0]") == set(), "the question is known from the start"
-    assert "answer.decode[0]" not in _above(drawing, "answer.partial1[1]")
+    assert "answer.decode[0]" not in _above(drawing, "answer.partial2[1]")
 
 
 def test_without_passes_modules_follow_one_another() -> None:

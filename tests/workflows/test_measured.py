@@ -2,7 +2,7 @@
 
 import pytest
 
-from workflows.measured import Measured, busy_s, critical_path, module_chain_s
+from workflows.measured import Measured, busy_s, module_chain_s
 
 RUN = (
     Measured("index.embed[0]", "index", 0.0, 2.0),
@@ -12,23 +12,9 @@ RUN = (
     Measured("found.embed[1]", "found", 2.5, 3.0),
     Measured("answer", "answer", 3.0, 7.0),
 )
-BEFORE = {
-    "answer": ["found.embed[0]", "found.embed[1]", "index.embed[1]", "unknown"],
-    "found.embed[1]": ["queries"],
-}
 
 
 def test_a_chain_of_modules_does_one_after_the_other_what_went_side_by_side() -> None:
     assert busy_s(RUN) == {"index": 3.0, "queries": 2.5, "found": 1.0, "answer": 4.0}
     assert module_chain_s(RUN) == pytest.approx(10.5)
     assert module_chain_s(()) == 0.0
-
-
-def test_the_critical_path_is_whoever_ended_last_before_the_next() -> None:
-    assert critical_path(RUN, BEFORE, "answer") in (
-        ("queries", "found.embed[1]", "answer"),
-        ("index.embed[1]", "answer"),
-    )
-    later = (*RUN[:4], Measured("found.embed[1]", "found", 2.6, 3.1), RUN[5])
-    assert critical_path(later, BEFORE, "answer") == ("queries", "found.embed[1]", "answer")
-    assert critical_path(RUN, BEFORE, "never ran") == ()

@@ -183,10 +183,10 @@ def test_a_note_says_which_pass_and_what() -> None:
         ("prune", "found.embed no longer waits for index: it reads nothing of it"),
         ("stages", "index.embed goes in pieces of 4, the effective batch of local"),
         ("stages", "top.rerank takes each piece of found as it is there"),
-        ("prefill", "answer: the prompt up to {{item}} is computed once {{question}} is known"),
+        ("prefill", "answer: the prompt up to {{item}} is computed as soon as {{question}} is known"),
         (
             "prefill",
-            "answer: the prompt of each item, up to {{so_far}} is computed once {{question}}, {{item}} is known",
+            "answer: the prompt of each item up to {{so_far}} is computed as soon as {{question}} and {{item}} are known",
         ),
         ("decoding", "queries hands each item on to found.embed while it is being written"),
     ]

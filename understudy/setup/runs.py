@@ -101,6 +101,8 @@ def knobs(config: Config) -> RunKnobs:
         max_steps=settings.max_steps,
         max_items=settings.max_items,
         max_value_bytes=int(settings.max_value_kib * 1024),
+        # Pieces of documents overlap.
+        max_list_bytes=int(2 * settings.max_documents_mib * 2**20),
         max_runs=settings.max_runs,
         max_total_bytes=int(settings.max_total_mib * 2**20),
         lease_s=settings.advanced.lease_s,

@@ -66,7 +66,7 @@ def workflow_parts(
         CallLimits(settings.max_items, int(settings.max_documents_mib * 2**20)),
         components,
         warmer,
-        Means(components, indexes, lambda: profile(config, certain, components), warmer),
+        Means(components, indexes, lambda: profile(config, components), warmer),
     )
 
 
@@ -94,17 +94,17 @@ def catalogue(config: Config, store: Store) -> Catalogue:
     )
 
 
-def profile(config: Config, certain: CertainEngine, components: ComponentRegistry) -> Profile:
-    """Of components and engines as they are now."""
-    nothing_said = Controls()
+def profile(config: Config, components: ComponentRegistry) -> Profile:
+    """Of components and engines as they are now. Here it is enough that an engine can be certain: whether it is hangs on the
+    call, too, where a client may name one, and is looked at then."""
 
     def hosted(model: str) -> bool:
-        found = certain(model, nothing_said)
-        return found is not None and found.hosted
+        settings = config.models.get(model)
+        return settings is None or all(config.engines[name].kind not in _OURS for name in settings.engines)
 
     return Profile(
         effective_batch={name: components.effective_batch(name) for name in components},
-        certain_engine=lambda model: certain(model, nothing_said) is not None,
+        certain_engine=lambda model: model in config.models,
         hosted=hosted,
         warm_min_tokens=config.workflows.advanced.warm_min_tokens,
     )

@@ -29,8 +29,9 @@ def prefill(graph: PrimitiveGraph, seen: Seen) -> Changed | None:
         node = graph.nodes[f"{step.name}.prefill"]
         warms = _warms(step, levels) if node.primitive == "prefill" else ()
         if warms:
-            graph = _split(graph, node, step, warms)
-            notes += [_note(node, warm) for warm in warms]
+            partials = [_partial(node, step, warm, place) for place, warm in enumerate(warms)]
+            graph = _split(graph, node, step, partials)
+            notes += [_note(node, each, warm) for each, warm in zip(partials, warms, strict=True)]
     return None if graph is before else Changed(graph, tuple(notes))
 
 
@@ -87,15 +88,19 @@ def _levels(graph: PrimitiveGraph, seen: Seen) -> dict[str, int]:
 
 
 def _warms(step: StepSpec, levels: Mapping[str, int]) -> tuple[Warm, ...]:
+    # Of a branch that may not be taken, nothing is computed before it is known to be.
+    begun = 0 if step.condition is None else levels[step.condition[0]]
     if step.kind == "chat":
-        return _of_prompt(step.name, "first", step.messages, levels)
+        return _of_prompt(step.name, "first", step.messages, levels, begun)
     over = levels[step.over[0]]
     if step.kind == "map":
-        return _of_prompt(step.name, "each", step.messages, {**levels, ITEM: over})
+        return _of_prompt(step.name, "each", step.messages, {**levels, ITEM: over}, begun)
     # A fold. The first answer is known after the last of what its prompts read.
-    first = _of_prompt(step.name, "first", step.first or step.messages, {**levels, ITEM: over, SO_FAR: 0})
+    first = _of_prompt(
+        step.name, "first", step.first or step.messages, {**levels, ITEM: over, SO_FAR: 0}, begun
+    )
     late = 1 + max((levels[name] for name in step.needs), default=0)
-    each = _of_prompt(step.name, "each", step.messages, {**levels, ITEM: over, SO_FAR: late})
+    each = _of_prompt(step.name, "each", step.messages, {**levels, ITEM: over, SO_FAR: late}, begun)
     if not step.first:
         # The run finds a prefix that two prompts share in the cache; one of its own is worth more.
         known = {(warm.boundary, warm.needs) for warm in first}
@@ -104,12 +109,12 @@ def _warms(step: StepSpec, levels: Mapping[str, int]) -> tuple[Warm, ...]:
 
 
 def _of_prompt(
-    step: str, part: Literal["first", "each"], messages: Messages, levels: Mapping[str, int]
+    step: str, part: Literal["first", "each"], messages: Messages, levels: Mapping[str, int], begun: int
 ) -> tuple[Warm, ...]:
-    """The earliest and the latest prefix behind which a name stands that is known later than all within."""
+    """The earliest and the latest prefix behind which a name stands that is known later than `begun` and all within."""
     slots = slots_in(messages)
     found: list[Warm] = []
-    latest = 0
+    latest = begun
     for place, (message, offset, name) in enumerate(slots):
         if levels[name] > latest:
             latest = levels[name]
@@ -123,14 +128,14 @@ def _of_prompt(
 # ---- the graph
 
 
-def _split(graph: PrimitiveGraph, node: Node, step: StepSpec, warms: tuple[Warm, ...]) -> PrimitiveGraph:
-    partials = [_partial(node, step, warm, place) for place, warm in enumerate(warms)]
-    last = warms[-1]
-    full = replace(node, primitive="full_prefill", prompt=last.waits)
+def _split(graph: PrimitiveGraph, node: Node, step: StepSpec, partials: Sequence[Node]) -> PrimitiveGraph:
+    late = () if partials[-1].warm is None else partials[-1].warm.waits
+    full = replace(node, primitive="full_prefill", prompt=late)
     added = []
     for partial in partials:
         added.append(Edge(partial.id, node.id, "data"))
         names = [step.over[0] if name == ITEM else name for name in partial.prompt if name != SO_FAR]
+        names += [] if step.condition is None else [step.condition[0]]
         added += [Edge(graph.tails[name], partial.id, "data") for name in names if name in graph.tails]
     return graph.changed(put=(*partials, full), added=added)
 
@@ -140,7 +145,7 @@ def _partial(node: Node, step: StepSpec, warm: Warm, place: int) -> Node:
     once = step.kind == "chat" or (step.kind == "map" and ITEM not in warm.needs)
     return replace(
         node,
-        id=f"{step.name}.partial{place or ''}",
+        id=f"{step.name}.partial{place + 1 if place else ''}",
         primitive="partial_prefill",
         per="step" if once else "item",
         apart=not once,
@@ -150,9 +155,9 @@ def _partial(node: Node, step: StepSpec, warm: Warm, place: int) -> Node:
     )
 
 
-def _note(node: Node, warm: Warm) -> Note:
-    known = ", ".join(f"{{{{{name}}}}}" for name in warm.needs) or "its instructions"
-    late = f"{{{{{warm.waits[0]}}}}}"
-    whose = {"first": "", "each": "of each item, " if ITEM in warm.needs else "of each item "}[warm.part]
-    what = f"{node.step}: the prompt {whose}up to {late} is computed once {known} is known"
-    return Note("prefill", node.step, " ".join(what.split()), nodes=(node.id,))
+def _note(node: Node, partial: Node, warm: Warm) -> Note:
+    whose = " of each item" if warm.part == "each" else ""
+    known = " and ".join(f"{{{{{name}}}}}" for name in warm.needs)
+    when = f"as soon as {known} {'are' if len(warm.needs) > 1 else 'is'} known" if known else "at once"
+    what = f"{node.step}: the prompt{whose} up to {{{{{warm.waits[0]}}}}} is computed {when}"
+    return Note("prefill", node.step, what, nodes=(partial.id, node.id))

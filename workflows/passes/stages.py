@@ -9,9 +9,6 @@ from workflows.passes.seen import Changed, Seen
 from workflows.plan import Note
 from workflows.primitives import Node, PrimitiveGraph
 
-MOST_PIECES = 32
-"""A longer list has larger pieces, not more."""
-
 
 def stages(graph: PrimitiveGraph, seen: Seen) -> Changed | None:
     """The graph with lists cut, and pieces flowing as far as they may; None where nothing changes."""
@@ -42,8 +39,3 @@ def _batch(node: Node, seen: Seen) -> int | None:
     batch = seen.profile.effective_batch.get(node.engine)
     count = seen.counts.get(node.list)
     return None if batch is None or (count is not None and count <= batch) else batch
-
-
-def piece_items(stage: int, count: int) -> int:
-    """Items per piece of a list of `count`: `stage`, or more where that would be too many pieces."""
-    return max(stage, -(-count // MOST_PIECES))

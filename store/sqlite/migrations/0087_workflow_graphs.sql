@@ -56,6 +56,7 @@ INSERT INTO workflow_steps
     FROM workflow_steps_before;
 DROP TABLE workflow_steps_before;
 CREATE INDEX workflow_steps_by_batch ON workflow_steps (batch) WHERE batch <> '';
+CREATE INDEX workflow_steps_unknown ON workflow_steps (run_id, step) WHERE state = 'unknown';
 
 CREATE TABLE variables_before AS SELECT rowid AS place, * FROM variables;
 DROP TABLE variables;
@@ -126,6 +127,9 @@ CREATE TABLE collections (
     name TEXT NOT NULL,
     -- Another one since anything was removed or replaced.
     generation TEXT NOT NULL,
+    -- Kept by triggers.
+    texts INTEGER NOT NULL DEFAULT 0,
+    size_bytes INTEGER NOT NULL DEFAULT 0,
     created_at_s REAL NOT NULL,
     PRIMARY KEY (tenant, name)
 ) WITHOUT ROWID;
@@ -146,7 +150,7 @@ CREATE TABLE collection_texts (
     FOREIGN KEY (tenant, collection) REFERENCES collections (tenant, name) ON DELETE CASCADE
 );
 CREATE UNIQUE INDEX collection_texts_by_digest ON collection_texts (tenant, collection, contributor, digest);
-CREATE INDEX collection_texts_by_seq ON collection_texts (tenant, collection, seq, size_bytes);
+CREATE INDEX collection_texts_by_seq ON collection_texts (tenant, collection, seq);
 CREATE INDEX collection_texts_by_contributor ON collection_texts (tenant, contributor) WHERE contributor <> '';
 
 CREATE TRIGGER workflows_grow AFTER INSERT ON workflows BEGIN
@@ -159,11 +163,17 @@ END;
 CREATE TRIGGER collection_texts_grow AFTER INSERT ON collection_texts BEGIN
     INSERT INTO workflow_bytes VALUES (NEW.tenant, NEW.size_bytes)
         ON CONFLICT (tenant) DO UPDATE SET total_bytes = total_bytes + excluded.total_bytes;
+    UPDATE collections SET texts = texts + 1, size_bytes = size_bytes + NEW.size_bytes
+        WHERE tenant = NEW.tenant AND name = NEW.collection;
 END;
 CREATE TRIGGER collection_texts_change AFTER UPDATE OF size_bytes ON collection_texts
 WHEN NEW.size_bytes <> OLD.size_bytes BEGIN
     UPDATE workflow_bytes SET total_bytes = total_bytes + NEW.size_bytes - OLD.size_bytes WHERE tenant = NEW.tenant;
+    UPDATE collections SET size_bytes = size_bytes + NEW.size_bytes - OLD.size_bytes
+        WHERE tenant = NEW.tenant AND name = NEW.collection;
 END;
 CREATE TRIGGER collection_texts_shrink AFTER DELETE ON collection_texts BEGIN
     UPDATE workflow_bytes SET total_bytes = total_bytes - OLD.size_bytes WHERE tenant = OLD.tenant;
+    UPDATE collections SET texts = texts - 1, size_bytes = size_bytes - OLD.size_bytes
+        WHERE tenant = OLD.tenant AND name = OLD.collection;
 END;

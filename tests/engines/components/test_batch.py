@@ -31,6 +31,17 @@ def test_only_full_requests_count_and_the_median_of_three() -> None:
     assert (batch.size, batch.to_send) == (2, 4), "two in 1.9 s are 5 % more than one in 1 s"
 
 
+def test_one_slow_moment_does_not_settle_it() -> None:
+    batch = EffectiveBatch()
+    for seconds in (1.0, 9.0, 1.0):
+        for _ in range(3):
+            batch.took(batch.to_send, seconds)
+    assert (batch.size, batch.to_send) == (4, 8)
+    for _ in range(6):
+        batch.took(batch.to_send, 99.0)
+    assert (batch.size, batch.known) == (4, True)
+
+
 def test_one_that_is_set_is_not_measured() -> None:
     batch = EffectiveBatch(24)
     batch.took(24, 0.001)

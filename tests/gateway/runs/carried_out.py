@@ -30,6 +30,7 @@ KNOBS = RunKnobs(
     max_steps=1000,
     max_items=1000,
     max_value_bytes=20_000,
+    max_list_bytes=20_000,
     max_runs=None,
     max_total_bytes=None,
     lease_s=0.4,

@@ -43,6 +43,7 @@ from tests.workflows.definitions import (
     doc_qa,
     inputs,
 )
+from tests.workflows.flowing import flowing, flowing_inputs
 from workflows.definition import PASSES, Definition
 from workflows.plan import Profile
 from workflows.transform import Value
@@ -171,7 +172,9 @@ def over(run: LiveRun) -> bool:
 def _state(run: LiveRun, name: str) -> tuple[str, Any]:
     assert run.flow is not None
     cell = run.cells[run.flow.unfolding.variable(name)]
-    return (cell.state, cell.value) if cell.failure is None else (cell.state, cell.failure.code)
+    if cell.state in ("ready", "skipped"):
+        return cell.state, cell.value
+    return cell.state, cell.failure and cell.failure.code
 
 
 def _shown(definition: Definition, name: str, state: str, held: Any) -> tuple[str, Any]:
@@ -180,8 +183,15 @@ def _shown(definition: Definition, name: str, state: str, held: Any) -> tuple[st
     return (state, None) if opaque else (state, held)
 
 
-@settings(max_examples=60)
-@given(definitions(), inputs(), answers(), BATCHES, st.sampled_from(SETS), st.integers(0, 1 << 16))
+@settings(max_examples=200)
+@given(
+    definitions() | flowing(),
+    inputs() | flowing_inputs(),
+    answers(),
+    BATCHES,
+    st.sampled_from(SETS),
+    st.integers(0, 1 << 16),
+)
 def test_values_errors_and_effects_are_those_of_the_definition(
     definition: Definition,
     given: Mapping[str, Value],

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
@@ -41,6 +40,7 @@ from tests.workflows.definitions import (
 from workflows.definition import Definition, Splits, StepSpec
 from workflows.progress import StepState
 from workflows.transform import Transform
+from workflows.unfolding import Unfolding
 
 GOOD = 4
 """A seed with which every list of `doc_qa` is whole."""
@@ -357,11 +357,14 @@ def test_wherever_its_process_ends_a_run_comes_to_the_same_end(
             over_already, run.lost = run.id not in runs.live, True
         if over_already:
             return
-        done = _finished(store, run.id)
+        done, there = _finished(store, run.id), store.run(run.id)
+        assert there is not None
+        ended_there = {s.plan.id for s in there.steps if s.progress.state in ("done", "failed", "cancelled")}
         async with carried_on(second, store, run.id) as (runs, again):
             waiting = unknown(again)
             assert all(again.graph.steps[step].effects for step in waiting)
-            assert all(f"{run.id}:{step}" in first.effects for step in waiting)
+            told = {key.partition(":")[2] for key in first.effects}
+            assert told - ended_there <= set(waiting), "what was asked and has not ended is not known"
             for step in waiting:
                 assert await runs.resolve(TENANT, run.id, step, Resolution("retry"))
             await over(again)
@@ -372,19 +375,11 @@ def test_wherever_its_process_ends_a_run_comes_to_the_same_end(
             assert failed == whole.failed
             again_done = _finished(store, run.id)
             assert {step: again_done[step] for step in done} == done, "a finished step was asked again"
-            assert (
-                max(
-                    (first.effects + second.effects - Counter(waiting_keys(run.id, waiting))).values(),
-                    default=1,
-                )
-                == 1
-            )
+            effects = first.effects + second.effects
+            effects.subtract(f"{run.id}:{step}" for step in waiting)
+            assert max(effects.values(), default=1) <= 1, "an effect happened twice, and nobody had said so"
 
     asyncio.run(come_to_an_end())
-
-
-def waiting_keys(run: str, steps: list[str]) -> list[str]:
-    return [f"{run}:{step}" for step in steps]
 
 
 def _finished(store: MemoryRuns, id: str) -> dict[str, int]:
@@ -393,3 +388,14 @@ def _finished(store: MemoryRuns, id: str) -> dict[str, int]:
     assert whole is not None
     stored = {v.step for v in whole.variables if v.state == "ready" and v.value is not None}
     return {s.plan.id: s.progress.attempts for s in whole.steps if s.plan.id in stored}
+
+
+async def test_a_fault_of_ours_ends_a_run_that_would_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any) -> Any:
+        raise RuntimeError("a fault")
+
+    monkeypatch.setattr(Unfolding, "ready", broken)
+    async with flows_over(doc_qa_world()) as runs:
+        run = await begun(runs, doc_qa(), QUESTION)
+        await over(run)
+        assert run.ended == "failed" and run.failure is not None and run.failure.code == "internal_error"

@@ -532,11 +532,12 @@ def test_somebody_decides_about_a_step_whose_outcome_is_unknown(runs: RunStore) 
     assert not decide(), "it waits"
     unknown = StepProgress("unknown", 1)
     runs.save("w1", [RunChange("run_1", NOW, {"plan": unknown})]).result()
+    assert runs.undecided() == [("run_1", "plan")] and runs.undecided(0) == []
     assert not decide(tenant="b2") and not decide(step="code") and not decide(step="nowhere")
     place = runs.place()
     assert decide()
     assert [(c.kind, c.run_id) for c in runs.changes(place).changes] == [("resolve", "run_1")]
-    assert decided() == [taken, None]
+    assert decided() == [taken, None] and runs.undecided() == []
     runs.save("w1", [RunChange("run_1", NOW, {"plan": unknown})]).result()
     assert decided() == [taken, None], "nobody acted on it yet"
     runs.save("w1", [RunChange("run_1", NOW, {"plan": StepProgress("running", 2)})]).result()

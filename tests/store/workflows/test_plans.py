@@ -73,6 +73,7 @@ def test_every_statement_goes_by_an_index(tmp_path: Path, said: list[str]) -> No
         lambda: runs.use(tenant),
         lambda: runs.runs(workflow="doc-qa"),
         lambda: runs.sharers(["b1", "b2"]),
+        lambda: runs.undecided(),
         lambda: runs.resolve(tenant, "run_3", "s0", Resolution("skip"), now_s=1006.0).result(30),
         lambda: library.put_workflow(tenant, "qa", "v1", b"{}", now_s=1006.0).result(30),
         lambda: library.workflow(tenant, "qa"),

@@ -69,7 +69,7 @@ def test_steps_may_ask_what_clients_may_ask_for() -> None:
         "models": {"other": {"engines": ["large"]}},
         "memory": {"data_dir": None},
     }
-    with pytest.raises(ConfigError, match='steps.answer.model is "gpt-4o": there is no such model'):
+    with pytest.raises(ConfigError, match=r'steps\.answer\.model is "gpt-4o": there is no such model'):
         parse_config({**served, "workflows": {"qa": WORKFLOW}})
     itself = {**WORKFLOW, "steps": {"answer": {"chat": "{{question}}", "model": "qa"}}}
     with pytest.raises(ConfigError, match='model is "qa": there is no such model'):

@@ -69,6 +69,24 @@ def test_of_several_prefixes_the_earliest_and_the_latest() -> None:
     assert [warm.needs for warm in _warm(definition(*steps, answer))] == [(), ("a", "b")]
 
 
+def test_a_branch_that_may_not_be_taken_is_waited_for() -> None:
+    when = StepSpec("long", "when", ("question",), test=("contains", "a"))
+    late = StepSpec("late", "tool", component="t", reads=("slow",), args={"x": "{{slow}}"}, after=("long",))
+    messages = chat_messages("Of {{question}} and {{slow}} think: {{late}}")
+    answer = StepSpec(
+        "answer",
+        "chat",
+        messages=messages,
+        reads=("question", "slow", "late"),
+        model="m",
+        condition=("long", True),
+    )
+    made = definition(when, SLOW, late, answer)
+    assert [warm.needs for warm in _warm(made)] == [("question", "slow")], "`slow` comes with the condition"
+    graph = optimise(made, CERTAIN, {"prefill"}).graph
+    assert {edge.before for edge in graph.into["answer.partial"]} == {"long.condition", "slow.tool"}
+
+
 def _fold(text: str, first: str = "") -> tuple[tuple[str, tuple[str, ...]], ...]:
     fold = StepSpec(
         "answer",

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from tests.workflows.definitions import definition, doc_qa
 from workflows.definition import StepSpec
 from workflows.passes.seen import Seen
-from workflows.passes.stages import MOST_PIECES, piece_items, stages
-from workflows.plan import Profile
+from workflows.passes.stages import stages
+from workflows.plan import MOST_PIECES, Profile, piece_items
 from workflows.primitives import build
 
 

@@ -1,0 +1,29 @@
+"""The benchmark of requests beside a document that is ingested: that it runs, not what it finds."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+
+import pytest
+
+from benchmarks.ingest import __main__ as ingest
+from router.embedding import model as embedding_model
+from tests.flow.line import MODELS
+
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec(embedding_model.PACKAGE) is None, reason="the weights package is not installed"
+)
+
+
+@pytest.mark.parametrize("how", [[], ["--gateway"]], ids=["embedder", "gateway"])
+def test_spells_with_and_without_ingestion(
+    how: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "figures.json"
+    size = ["--chunks", "6", "--spell", "3", "--tokens", "60", "--rate", "40", "--deadline-ms", "60000"]
+    monkeypatch.setattr("sys.argv", ["ingest", *size, *how, "--cache", str(MODELS), "--json", str(out)])
+    ingest.main()
+    figures = json.loads(out.read_text())
+    assert figures["chunks"] == 6 and figures["with_ingestion"]["bypassed"] == 0
