@@ -179,4 +179,5 @@ def _running(member: Member, ability: Ability, ask: Ask[Any, Any], counted: Coun
         max_queued=member.limits.max_queued,
         batch=EffectiveBatch(member.limits.batch if batched else 1),
         told=counted(member.name, ability),
+        label=member.name if len(member.asks) == 1 else f"{member.name}.{ability}",
     )

@@ -80,8 +80,12 @@ class Running(Generic[I, O]):
         max_queued: int,
         batch: EffectiveBatch,
         told: Uncounted = UNCOUNTED,
+        label: str = "",
     ) -> None:
+        """`label`: how its requests are called, with a number, where steps tell that they shared one; else its name."""
         self.name = name
+        # Steps of one run may be carried out by several processes.
+        self._label = f"{label or name}#{secrets.token_hex(4)}"
         self.batch = batch
         self._ask = ask
         self._max_in_flight = max_in_flight
@@ -89,8 +93,7 @@ class Running(Generic[I, O]):
         self._told = told
         self._line: DepthLine[_Asked[I, O]] = DepthLine()
         self._under_way: set[_Request[I, O]] = set()
-        # Runs are stored: another process's requests, and those after a restart, must have other names.
-        self._names = (f"{self.name}-{secrets.token_hex(4)}#{number}" for number in count(1))
+        self._numbers = count(1)
         self._due = False
         self._closed = False
 
@@ -159,7 +162,7 @@ class Running(Generic[I, O]):
             self._look_soon()
 
     def _begin(self, parts: list[Part[_Asked[I, O]]]) -> None:
-        request = _Request(parts, next(self._names))
+        request = _Request(parts, f"{self._label}-{next(self._numbers)}")
         self._under_way.add(request)
         for part in parts:
             part.node.what.requests.add(request)

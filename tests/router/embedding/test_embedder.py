@@ -363,3 +363,36 @@ def test_importing_the_embedder_loads_no_model_library() -> None:
     )
     result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == ""
+
+
+async def test_what_can_wait_finds_recent_texts_and_is_none_itself(embedder: Embedder) -> None:
+    recent = await embedder.embed("asked before")
+    assert await embedder.embed_later("asked before") is recent
+    first, second = await embedder.embed_later("of a document"), await embedder.embed_later("of a document")
+    assert first is not second and np.array_equal(first, second)
+    assert np.array_equal(await embedder.embed("of a document"), first)
+
+
+async def test_what_can_wait_may_be_left_and_ends_with_the_embedder(tiny: EmbeddingModel) -> None:
+    embedder = Embedder(tiny, deadline_ms=PATIENT_MS, max_tokens=64)
+    held = threading.Event()
+    busy = embedder.session.submit(lambda _: held.wait(60))
+    left, waits = (asyncio.create_task(embedder.embed_later(f"text {n}")) for n in range(2))
+    await asyncio.sleep(0)
+    left.cancel()
+    await asyncio.wait([left])
+    closing = threading.Thread(target=embedder.close)
+    closing.start()
+    with pytest.raises(EmbedderLate, match="closed"):
+        await waits
+    held.set()
+    closing.join(60)
+    assert left.cancelled() and busy.result(60)
+    with pytest.raises(EmbedderLate):
+        await embedder.embed_later("too late")
+
+
+def test_tokens_are_told_by_their_place_in_the_text(embedder: Embedder) -> None:
+    text = "two words"
+    found = embedder.offsets(text)
+    assert "".join(text[begin:end] for begin, end in found) == "twowords"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
 import subprocess
 import sys
@@ -87,3 +88,17 @@ asyncio.run(main())
         [sys.executable, "-c", script, str(real_cache)], capture_output=True, text=True, check=True
     )
     assert float(result.stdout) < 250
+
+
+async def test_a_text_that_was_broken_off_gets_the_vector_it_would_have_had(real: Embedder) -> None:
+    document = " ".join(f"paragraph {n} of a document that can wait" for n in range(40))
+    undisturbed = await real.embed_later(document)
+
+    async def requests() -> None:
+        for n in range(10):
+            await real.embed(f"a question that nobody asked before, number {n}")
+            await asyncio.sleep(0.001)
+
+    for _ in range(5):
+        vector, _ = await asyncio.gather(real.embed_later(document), requests())
+        assert np.array_equal(vector, undisturbed)
