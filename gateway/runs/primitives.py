@@ -88,13 +88,15 @@ class Primitives:
         held = run.progress.held(step.id)
         if step.primitive in compute.COMPUTED:
             return await self._computed(run, step, held)
-        value = await _ASKED[step.primitive](self, run, step, held, work)
         (variable,) = step.writes.values()
-        if not isinstance(value, Opaque):
-            try:
-                value = bounded(value, self._knobs.max_list_bytes)
-            except TransformFailed as failure:
-                return {variable: failure}
+        try:
+            value = await _ASKED[step.primitive](self, run, step, held, work)
+            if not isinstance(value, Opaque):
+                knobs = self._knobs
+                most = knobs.max_list_bytes if isinstance(value, list) else knobs.max_value_bytes
+                value = bounded(value, most)
+        except TransformFailed as failure:
+            return {variable: failure}
         return {variable: value}
 
     async def _computed(self, run: LiveRun, step: Step, held: Mapping[str, Held]) -> Outcome:
