@@ -53,6 +53,7 @@ _KNOBS = RunKnobs(
     max_steps=1_000,
     max_items=1_000,
     max_value_bytes=2**22,
+    max_list_bytes=2**24,
     max_runs=None,
     max_total_bytes=None,
     lease_s=1e6,
