@@ -36,7 +36,6 @@ from workflows.plan import Profile
 from workflows.progress import StepState
 from workflows.transform import Value
 
-
 MOST_S = 50_000.0
 """Of virtual time, for one process: many times what a run takes."""
 
