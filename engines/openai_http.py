@@ -171,7 +171,7 @@ class OpenAIHTTP:
     `authorization` is sent instead of the client's headers that hold a credential. Without it they are passed on, or left
     out where `forwards_credentials` is off; then a key in the query is left out, too. `credential_headers`: further names
     of headers that hold one. `extra_headers` are set on every request. The URL comes from the operator's configuration,
-    never from a request.
+    never from a request. `resends`: aiohttp sends a GET once more whose connection is closed without an answer.
     """
 
     def __init__(
@@ -184,6 +184,7 @@ class OpenAIHTTP:
         forwards_credentials: bool = True,
         credential_headers: Sequence[str] = (),
         extra_headers: Mapping[str, str] | None = None,
+        resends: bool = True,
     ) -> None:
         self.info = info
         self.base_url = base_url.rstrip("/")
@@ -193,6 +194,7 @@ class OpenAIHTTP:
         self._forwards_credentials = forwards_credentials
         self._credential_headers = tuple(credential_headers)
         self._extra_headers = dict(extra_headers or {})
+        self._resends = resends
         self.timeouts = timeouts
         self._session: aiohttp.ClientSession | None = None
         self._url = functools.lru_cache(maxsize=1024)(self._build_url)
@@ -277,6 +279,8 @@ class OpenAIHTTP:
                 max_line_size=64 * 1024,
                 max_field_size=64 * 1024,
             )
+            # Nor to keep it from sending a GET twice.
+            self._session._retry_connection = self._resends
         return self._session
 
     def _build_url(self, target: str) -> URL:

@@ -34,6 +34,8 @@ _LONGEST_WAIT_S = 60.0
 """For a rate limit: a step can wait, where a client would rather be told."""
 _UNTOLD_WAIT_S = 1.0
 """For a rate limit that does not say how long it lasts."""
+_LONGEST_TARGET_BYTES = 32 * 1024
+"""Few servers take a request line of more than 8 KiB."""
 _LAST_STATUS = 299
 _TOO_LARGE = 413
 
@@ -75,6 +77,8 @@ class URLAsked:
             timeouts=Timeouts(limits.connect_s, limits.answer_s, limits.answer_s, limits.answer_s),
             authorization=authorization,
             extra_headers=http.headers,
+            # What has effects is sent once; what has none is asked again by `_asked`, which counts its attempts.
+            resends=False,
         )
         # Its own queue stands before it: here nothing waits but for a place that is about to be free.
         guarded = Limits(limits.max_in_flight, limits.max_queued, None, None)
@@ -83,7 +87,7 @@ class URLAsked:
 
     async def post(self, value: Any, *, idempotency_key: str = "", once: bool = False) -> Came:
         """The answer to a JSON body. `once`: it is sent once at most. Raises ComponentError."""
-        body = await asyncio.to_thread(_written, value) if _is_large(value) else _written(value)
+        body = await asyncio.to_thread(_written, value) if is_large(value) else _written(value)
         return await self._asked("POST", self._target, body, idempotency_key, once)
 
     async def get(
@@ -99,6 +103,11 @@ class URLAsked:
         if further:
             mark = "&" if "?" in target else "?"
             target += mark + "&".join(f"{_quoted(name)}={_quoted(value)}" for name, value in further.items())
+        if len(target) > _LONGEST_TARGET_BYTES:
+            raise self._error(
+                f"was not asked: its query would have {len(target)} bytes, and {_LONGEST_TARGET_BYTES} are allowed",
+                Kind.TOO_LONG,
+            )
         return await self._asked("GET", target, b"", idempotency_key, once)
 
     @property
@@ -243,12 +252,13 @@ def _quoted(value: str) -> str:
     return quote(value, safe="", errors="replace")
 
 
-def _is_large(value: Any) -> bool:
+def is_large(value: Any) -> bool:
     """Whether writing a JSON value is a thread's work, as far as its texts tell."""
     if isinstance(value, str):
         return len(value) > LARGE_BYTES
     if isinstance(value, Mapping):
-        return any(map(_is_large, value.values()))
+        return any(map(is_large, value.values()))
     if isinstance(value, list | tuple):
-        return sum(len(each) if isinstance(each, str) else 1 for each in value) > LARGE_BYTES
+        size = sum(len(each) if isinstance(each, str) else 1 for each in value)
+        return size > LARGE_BYTES or any(is_large(each) for each in value if not isinstance(each, str))
     return False

@@ -8,6 +8,7 @@ the configuration is read, since what is not checked would be taken for checked.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -99,7 +100,7 @@ def coerced(value: Any, schema: Any) -> Any:
     kinds = _types(schema)
     if isinstance(value, str) and kinds and "string" not in kinds:
         try:
-            read = json.loads(value)
+            read = json.loads(value, parse_constant=_finite, parse_float=_finite)
         except (ValueError, RecursionError):
             return value
         return coerced(read, schema) if any(_is(read, kind) for kind in kinds) else value
@@ -109,6 +110,14 @@ def coerced(value: Any, schema: Any) -> Any:
     if isinstance(value, list):
         return [coerced(item, schema.get("items")) for item in value]
     return value
+
+
+def _finite(text: str) -> float:
+    """A number of JSON, which has neither NaN nor infinity."""
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(text)
+    return number
 
 
 def _check_type(value: Any, schema: Mapping[str, Any], place: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +13,7 @@ from typing import Any
 import orjson
 
 from engines.components.component import ComponentError, ComponentSpec, ToolShape
-from engines.components.http import Came, URLAsked
+from engines.components.http import Came, URLAsked, is_large
 from engines.components.pointer import Missing, pointed
 from engines.components.running import Answers, Portion
 from engines.components.schema import Unfit, check, coerced
@@ -43,7 +45,8 @@ class ToolOverHTTP:
         return [[await self._called(call) for call in portion.items] for portion in portions]
 
     async def _called(self, call: Call) -> str:
-        args = checked_args(self.name, self._shape, call.args)
+        read = (self.name, self._shape, call.args)
+        args = await asyncio.to_thread(checked_args, *read) if is_large(call.args) else checked_args(*read)
         key, once = header_value(call.idempotency_key), not call.may_retry
         if self._shape.method == "GET":
             further = self._in_query(args)
@@ -102,7 +105,7 @@ def header_value(key: str) -> str:
 
 
 def _in_query(value: Any) -> str:
-    return value if isinstance(value, str) else orjson.dumps(value).decode()
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def _plain(came: Came) -> str:

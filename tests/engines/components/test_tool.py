@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import parse_qsl, urlsplit
 
 import pytest
@@ -128,6 +128,38 @@ async def test_what_has_effects_is_asked_once(upstream: Upstream) -> None:
     with pytest.raises(ComponentError, match="status 503"):
         await call(components, {"city": "a"})
     assert len(upstream.calls) == 3
+    await components.aclose()
+
+
+@pytest.mark.parametrize("method", ["POST", "GET"])
+async def test_what_has_effects_is_sent_once_where_its_server_hangs_up(
+    upstream: Upstream, method: Literal["POST", "GET"]
+) -> None:
+    components = registry(upstream, ToolShape(ARGS, None, "", method))
+    upstream.plays(lambda one: one.answer(b"ok", keep=True))
+    assert await call(components, {"city": "a"}, may_retry=False) == "ok"
+    # It may have taken effect: nobody knows.
+    upstream.plays(lambda one: None)
+    with pytest.raises(ComponentError, match="without answering"):
+        await call(components, {"city": "a"}, may_retry=False)
+    assert len(upstream.calls) == 2
+    await components.aclose()
+
+
+async def test_what_is_too_long_for_a_query_is_not_asked(upstream: Upstream) -> None:
+    components = registry(upstream, ToolShape(ARGS, None, "", "GET"))
+    with pytest.raises(ComponentError, match="was not asked"):
+        await call(components, {"city": "a" * 100_000})
+    assert not upstream.calls
+    await components.aclose()
+
+
+async def test_what_json_has_not_is_no_number(upstream: Upstream) -> None:
+    components = registry(upstream, ToolShape({"properties": {"days": {"type": "number"}}}, None, ""))
+    for days in ("Infinity", "-Infinity", "NaN", "1e999"):
+        with pytest.raises(ComponentError, match="must be number"):
+            await call(components, {"days": days})
+    assert not upstream.calls
     await components.aclose()
 
 
