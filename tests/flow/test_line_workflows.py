@@ -194,6 +194,28 @@ async def test_what_is_stored_nowhere_is_in_no_file(gate: Line, tmp_path: Path) 
     assert files and not any(secret.encode() in path.read_bytes() for path in files)
 
 
+async def test_what_is_to_be_stored_nowhere_is_kept_in_no_collection(
+    behind: Upstream, tmp_path: Path
+) -> None:
+    keep = {
+        "inputs": {"pages": "texts"},
+        "steps": {
+            "kept": {"ingest": "{{pages}}", "collection": "manuals"},
+            "said": {"transform": "{{pages}}", "apply": [{"join": " "}], "after": "kept"},
+        },
+        "output": "said",
+    }
+    async with line(config(behind, tmp_path, workflows={"keep": keep})) as gate:
+        asked = question(model="keep", understudy={"inputs": {"pages": ["zanzibar-4711 is an island."]}})
+        got = await call(gate, asked, KEY | {"Cache-Control": "no-store"})
+        assert the_error(got) == (424, "step_failed", "kept")
+        assert "no-store" in got.json["error"]["message"] and "zanzibar" not in str(got.json)
+        assert (await get(gate, "/collections")).json["data"] == []
+        assert (await call(gate, asked)).status == 200
+        (collection,) = (await get(gate, "/collections")).json["data"]
+        assert (collection["id"], collection["texts"]) == ("manuals", 1)
+
+
 async def test_a_client_without_a_credential_has_no_workflows(behind: Upstream, tmp_path: Path) -> None:
     made = config(behind, tmp_path)
     made["memory"]["anonymous"] = False
