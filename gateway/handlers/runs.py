@@ -123,7 +123,7 @@ class RunsHandler:
             await self._ended(taken.live)
         except BaseException:
             if not asked.background:
-                self._runs.cancel(taken.live)
+                self._runs.left(taken.live)
             raise
         journey.answered(200)
         return _answer(self._shown(journey, taken.run, taken.live), taken.run, 200)

@@ -7,7 +7,7 @@ client that leaves cancels the run.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -26,13 +26,13 @@ from gateway.runs.caller import Caller, chat_of
 from gateway.runs.catalogue import Catalogue
 from gateway.runs.cell import Cell
 from gateway.runs.intake import Idempotency, Taken, refusals
-from gateway.runs.live import LiveRun
+from gateway.runs.live import LiveRun, used_by
 from gateway.runs.runs import Runs
 from gateway.runs.workflow import NewWorkflow
 from gateway.send import SERVER
 from router.finished import Outcome
 from store.errors import StoreError
-from store.workflows.records import RunBudget
+from store.workflows.records import RunBudget, StepProgress
 from workflows.called import CallLimits, read_inputs
 from workflows.criteria import Criteria
 from workflows.definition import Definition
@@ -103,14 +103,14 @@ class WorkflowCalls:
         with refusals():
             run = await self._runs.begin_workflow(new)
         assert isinstance(run, LiveRun)
-        answer = Answer(run, definition.name, int(self._runs.now()))
+        answer = Answer(self._runs, run, definition.name)
         try:
             if asked.stream:
                 return await answer.stream(request, journey, usage=chat.include_usage)
             return await answer.whole(journey)
         except BaseException:
             # Its client has left. A step that fails ends what depends on it only.
-            self._runs.cancel(run)
+            self._runs.left(run)
             raise
 
     async def run(
@@ -165,9 +165,10 @@ class WorkflowCalls:
 class Answer:
     """The output of one run as a chat completion."""
 
-    def __init__(self, run: LiveRun, model: str, created_s: int) -> None:
+    def __init__(self, runs: Runs, run: LiveRun, model: str) -> None:
+        self._runs = runs
         self._run = run
-        self._head = {"id": f"chatcmpl-{run.id}", "created": created_s, "model": model}
+        self._head = {"id": f"chatcmpl-{run.id}", "created": int(runs.now()), "model": model}
 
     @property
     def _cell(self) -> Cell:
@@ -175,8 +176,7 @@ class Answer:
 
     async def whole(self, journey: Journey) -> web.Response:
         """All of it; a 424 where there is none."""
-        cell = self._cell
-        await cell.until_ended(kept=True)
+        cell = await self._runs.until_ended(self._cell)
         if cell.state != "ready":
             return self._failed(cell, journey)
         journey.answered(200)
@@ -188,7 +188,7 @@ class Answer:
                 "choices": [
                     {"index": 0, "message": message, "logprobs": None, "finish_reason": cell.finish_reason}
                 ],
-                "usage": usage_of(self._run),
+                "usage": self._usage(),
                 "understudy": {"run": self._run.id},
             }
         )
@@ -200,6 +200,9 @@ class Answer:
         cell = self._cell
         while not cell.text and not (cell.ended and cell.kept):
             await cell.changed()
+        if not cell.text:
+            # Where another process carries it on by now, nothing of its text was sent.
+            cell = await self._runs.until_ended(cell)
         if cell.ended and cell.state != "ready":
             return self._failed(cell, journey)
         journey.answered(200)
@@ -222,6 +225,12 @@ class Answer:
         await response.write_eof()
         return response
 
+    def _usage(self) -> dict[str, Any]:
+        whole = self._runs.store.run(self._run.id, self._run.tenant) if self._run.lost else None
+        if whole is None:
+            return usage_of(self._run.steps.values())
+        return usage_of(step.progress for step in whole.steps)
+
     def _failed(self, cell: Cell, journey: Journey) -> web.Response:
         error = step_failed(cell.failure)
         journey.answered(error.status, Outcome.FAILED)
@@ -238,7 +247,7 @@ class Answer:
             return b"data: " + body + b"\n\n"
         end = self._chunk({}, finish_reason=cell.finish_reason)
         if usage:
-            end += self._event({"choices": [], "usage": usage_of(self._run)})
+            end += self._event({"choices": [], "usage": self._usage()})
         return end + b"data: [DONE]\n\n"
 
     def _chunk(self, delta: Mapping[str, Any], finish_reason: str | None = None) -> bytes:
@@ -272,9 +281,9 @@ def text_of(cell: Cell) -> str:
     return as_text(cell.value) if cell.value is not None else cell.text
 
 
-def usage_of(run: LiveRun) -> dict[str, Any]:
-    """What the run has used by now: the sum over its steps."""
-    used = run.used
+def usage_of(steps: Iterable[StepProgress]) -> dict[str, Any]:
+    """What a run has used by now: the sum over its steps."""
+    used = used_by(steps)
     return {
         "prompt_tokens": used.prompt_tokens,
         "completion_tokens": used.completion_tokens,

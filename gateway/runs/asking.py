@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -33,6 +33,8 @@ from workflows.template import Filled, fill
 log = structlog.get_logger(__name__)
 
 Said = Callable[[str], object]
+_LENGTHS = frozenset({"max_tokens", "max_completion_tokens"})
+"""Two names of one field."""
 _UNDER_WAY = (StepState.QUEUED, StepState.RUNNING)
 
 
@@ -107,7 +109,7 @@ class StepAsker:
         )
         fields = {**step.chat, "messages": list(filled.messages)}
         if run.flow is not None and step.of == run.flow.definition.output:
-            fields = {**run.flow.fields, **fields}
+            fields = {**_left_open(run.flow.fields, fields), **fields}
         if streams:
             fields = streamed(fields)
         return await off_loop(size, run.callers[step.id].asked, fields, self._placement(run, step, filled))
@@ -254,6 +256,13 @@ def refused(error: RequestError | EngineError | WorkflowError) -> tuple[str, str
     """Code, message and status of a step that was not asked, or not answered."""
     code = error.code if isinstance(error.code, str) else "step_failed"
     return code, error.message, error.status
+
+
+def _left_open(given: Mapping[str, Any], said: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Fields of a client for the chat that answers it, but for a second name of what that says itself: engines refuse both."""
+    if _LENGTHS.isdisjoint(said):
+        return given
+    return {name: value for name, value in given.items() if name not in _LENGTHS}
 
 
 def _replica(finished: Finished) -> str:

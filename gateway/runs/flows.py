@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 
 import structlog
 
+from gateway.off_loop import off_loop
 from gateway.runs.asking import StepAsker
 from gateway.runs.cell import Cell
 from gateway.runs.growing import Growing, TooManySteps
@@ -22,11 +23,14 @@ from workflows.errors import WorkflowError
 from workflows.graph import Graph, Step
 from workflows.names import StepId, VariableId, new_id
 from workflows.optimise import optimise
+from workflows.plan import StepPlan
 from workflows.progress import Changes, Progress, StepState
 from workflows.unfolding import Unfolding
 
 log = structlog.get_logger(__name__)
 
+_EFFORT_BYTES = 2048
+"""Planning a step is as much work as reading so many bytes."""
 _ENDED = (StepState.DONE, StepState.FAILED, StepState.CANCELLED, StepState.SKIPPED)
 Said = Callable[[LiveRun, StepId, str], object]
 
@@ -52,10 +56,15 @@ class Flows:
         self._growing = Growing(cells, knobs.max_steps, asker.flowing.came)
         self._primitives = Primitives(means, knobs)
 
-    def graph_of(self, new: NewWorkflow) -> NewGraph:
-        """What is to be carried out. Raises WorkflowError for one that begins with more steps than a run may have."""
+    async def planned(self, new: NewWorkflow) -> Mapping[str, StepPlan]:
+        """How its steps are carried out: on a thread where there are many, which takes up to a second of CPU."""
+        profile = self._means.profile()
         counts = {name: len(value) for name, value in new.inputs.items() if isinstance(value, list)}
-        plans = optimise(new.definition, self._means.profile(), counts=counts).plans
+        effort = len(new.definition.steps) * _EFFORT_BYTES
+        return (await off_loop(effort, optimise, new.definition, profile, counts=counts)).plans
+
+    def graph_of(self, new: NewWorkflow, plans: Mapping[str, StepPlan]) -> NewGraph:
+        """What is to be carried out. Raises WorkflowError for one that begins with more steps than a run may have."""
         id = new_id("run")
         unfolding = Unfolding(id, new.definition, plans, new.inputs, max_items=self._knobs.max_items)
         added, gets = unfolding.begin(), {unfolding.output: new.criteria}

@@ -218,14 +218,7 @@ class LiveRun:
     @property
     def used(self) -> Used:
         """The sum over its steps so far."""
-        used = Used()
-        for step in self.steps.values():
-            used.prompt_tokens += step.prompt_tokens
-            used.cached_tokens += step.cached_tokens
-            used.completion_tokens += step.completion_tokens
-            used.cost_usd += step.cost_usd
-            used.warmed_tokens += step.warmed_tokens
-        return used
+        return used_by(self.steps.values())
 
     def name_of(self, id: StepId) -> str:
         """A step's name, for people."""
@@ -233,6 +226,18 @@ class LiveRun:
 
 
 _NOTHING_YET = StepProgress()
+
+
+def used_by(steps: Iterable[StepProgress]) -> Used:
+    """The sum over steps."""
+    used = Used()
+    for step in steps:
+        used.prompt_tokens += step.prompt_tokens
+        used.cached_tokens += step.cached_tokens
+        used.completion_tokens += step.completion_tokens
+        used.cost_usd += step.cost_usd
+        used.warmed_tokens += step.warmed_tokens
+    return used
 
 
 def cells_of(run: LiveRun, steps: Iterable[Step]) -> dict[VariableId, Cell]:

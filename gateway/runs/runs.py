@@ -295,7 +295,8 @@ class Runs:
     async def begin_workflow(self, new: NewWorkflow) -> LiveRun | Begun:
         """Keep a run of a workflow and carry it out; see NewWorkflow for what it raises and how the run is read."""
         assert self._flows is not None
-        return await self.begin(self._flows.graph_of(new))
+        plans = await self._flows.planned(new)
+        return await self.begin(self._flows.graph_of(new, plans))
 
     async def resolve(self, tenant: str, id: str, step: StepId, resolution: Resolution) -> bool:
         """Go on with a step that is `unknown`, whoever carries its run out; False where the tenant has none such."""
@@ -509,6 +510,13 @@ class Runs:
             if code != "cancelled":
                 run.failure = Failure(code, message)
             self.apply(run, run.progress.cancel(code, message))
+
+    def left(self, run: LiveRun) -> None:
+        """The client of a run has left that ends with its client: cancel it, whoever carries it out."""
+        if run.lost:
+            self.spawn(self.request_cancel(run.tenant, run.id), "cancel a run elsewhere")
+        else:
+            self.cancel(run)
 
     def cancel_step(self, run: LiveRun, step: StepId) -> None:
         """A call's client has left: its step fails, and what depends on it."""

@@ -43,7 +43,7 @@ log = structlog.get_logger(__name__)
 
 _TABLE_TOKENS = 200_000
 _AT_ONCE = 32
-"""Prefixes of one run that are thought about in one turn of the event loop; the others when a step is asked."""
+"""Prefixes of one run that are thought about in one turn of the event loop; the others in the next."""
 _REFUSED_S = 300.0
 """How long a step's prefix is left alone that its engine refused: some chat templates take no prompt that is cut there."""
 _LEFT_OUT = frozenset(
@@ -205,17 +205,33 @@ class Warmer:
         """Begin what is worth it now; what never will be is thought about no more."""
         self._lists(run, known)
         kept = []
+        waits: dict[tuple[str, str], bool] = {}
+        """By step of the definition and part: whether its prefixes wait, all of them for the same engine."""
+        thought = 0
         for wanted in known.open:
+            name = wanted.warm.step, wanted.warm.part
             if wanted.step in known.asked:
                 continue
-            if (
-                not self._known(run, wanted.warm)
-                or (verdict := self._considered(run, known, wanted)) == "busy"
-            ):
+            if waits.get(name) or thought == _AT_ONCE:
                 kept.append(wanted)
-            elif verdict == "warm":
-                known.under_way.append(wanted)
+                continue
+            if name not in waits:
+                waits[name] = not self._known(run, wanted.warm)
+            if not waits[name]:
+                thought += 1
+                verdict = self._considered(run, known, wanted)
+                waits[name] = verdict == "busy"
+                if verdict == "warm":
+                    known.under_way.append(wanted)
+            if waits[name]:
+                kept.append(wanted)
         known.open = kept
+        if thought == _AT_ONCE:
+            asyncio.get_running_loop().call_soon(self._look_again, run, known)
+
+    def _look_again(self, run: LiveRun, known: _Run) -> None:
+        if known.open and self._runs.get(run.id) is known:
+            self._look(run, known)
 
     def _lists(self, run: LiveRun, known: _Run) -> None:
         """Lists that are known by now give each of their items a prefix."""
@@ -437,9 +453,8 @@ class Warmer:
             return
         if (error := task.exception()) is not None:
             log.error("prefix_failed", error=type(error).__name__)
-        if known.open and self._runs.get(run.id) is known:
-            # There may be room for the next.
-            self._look(run, known)
+        # There may be room for the next.
+        self._look_again(run, known)
 
     def _waits(self, engine: str, before: Callable[[Rank, int], None], rank: Rank, more: int) -> None:
         """Somebody waits for a place at an engine: what nobody waits for there ends."""

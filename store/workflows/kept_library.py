@@ -127,23 +127,24 @@ class KeptLibrary:
         limits: Limits = NO_LIMITS,
     ) -> Future[CollectionPlace]:
         """Keep texts in a collection, made as needed; gives its place then."""
-        rows = [
-            {
-                "tenant": tenant,
-                "collection": collection,
-                "contributor": contributor,
-                "digest": hashlib.sha256(data).digest(),
-                "now": now_s,
-                "size": len(data) + len(each.vector),
-                "identity": identity,
-                "vector": each.vector,
-                "text": data,
-            }
-            for each in texts
-            for data in [as_bytes(each.text)]
-        ]
 
         def add(connection: sqlite3.Connection) -> CollectionPlace:
+            # Here, and not in the caller's thread: megabytes are hashed.
+            rows = [
+                {
+                    "tenant": tenant,
+                    "collection": collection,
+                    "contributor": contributor,
+                    "digest": hashlib.sha256(data).digest(),
+                    "now": now_s,
+                    "size": len(data) + len(each.vector),
+                    "identity": identity,
+                    "vector": each.vector,
+                    "text": data,
+                }
+                for each in texts
+                for data in [as_bytes(each.text)]
+            ]
             before = total_bytes(connection, tenant)
             connection.execute(
                 "INSERT INTO collections (tenant, name, generation, created_at_s) VALUES (?, ?, ?, ?)"

@@ -182,6 +182,15 @@ async def test_sampling_fields_reach_the_chat_that_answers_and_no_other(gate: Li
     assert len(rewrites) == 1 and "temperature" not in rewrites[0]
 
 
+async def test_a_length_that_a_step_says_itself_is_said_once(behind: Upstream, tmp_path: Path) -> None:
+    short = {**ECHO, "steps": {"answer": {**ECHO["steps"]["answer"], "max_tokens": 5}}}  # type: ignore[dict-item,index]
+    async with line(config(behind, tmp_path, workflows={"short": short})) as gate:
+        got = await call(gate, question(model="short", max_completion_tokens=7, seed=3))
+    assert got.status == 200
+    asked = behind.asked[-1].json
+    assert (asked["max_tokens"], asked["seed"]) == (5, 3) and "max_completion_tokens" not in asked
+
+
 async def test_what_is_stored_nowhere_is_in_no_file(gate: Line, tmp_path: Path) -> None:
     secret = "zanzibar-4711"
     asked = question(f"Where is {secret}?", understudy={"inputs": {"documents": [f"{secret} is an island."]}})
@@ -192,6 +201,28 @@ async def test_what_is_stored_nowhere_is_in_no_file(gate: Line, tmp_path: Path) 
     await gate.settled()
     files = [path for path in (tmp_path / "data").rglob("*") if path.is_file()]
     assert files and not any(secret.encode() in path.read_bytes() for path in files)
+
+
+async def test_what_is_to_be_stored_nowhere_is_kept_in_no_collection(
+    behind: Upstream, tmp_path: Path
+) -> None:
+    keep = {
+        "inputs": {"pages": "texts"},
+        "steps": {
+            "kept": {"ingest": "{{pages}}", "collection": "manuals"},
+            "said": {"transform": "{{pages}}", "apply": [{"join": " "}], "after": "kept"},
+        },
+        "output": "said",
+    }
+    async with line(config(behind, tmp_path, workflows={"keep": keep})) as gate:
+        asked = question(model="keep", understudy={"inputs": {"pages": ["zanzibar-4711 is an island."]}})
+        got = await call(gate, asked, KEY | {"Cache-Control": "no-store"})
+        assert the_error(got) == (424, "step_failed", "kept")
+        assert "no-store" in got.json["error"]["message"] and "zanzibar" not in str(got.json)
+        assert (await get(gate, "/collections")).json["data"] == []
+        assert (await call(gate, asked)).status == 200
+        (collection,) = (await get(gate, "/collections")).json["data"]
+        assert (collection["id"], collection["texts"]) == ("manuals", 1)
 
 
 async def test_a_client_without_a_credential_has_no_workflows(behind: Upstream, tmp_path: Path) -> None:

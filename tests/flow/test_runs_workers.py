@@ -292,12 +292,48 @@ async def test_a_client_that_waits_is_answered_when_another_worker_takes_its_run
         assert last["type"] == "run.completed" and last["run"]["variables"]["b"]["value"] == "<B <A>>"
 
 
-async def told(behind: Site, run: dict[str, Any]) -> list[dict[str, Any]]:
+async def test_a_workflows_client_is_answered_when_another_worker_takes_its_run_over(tmp_path: Path) -> None:
+    async with site(tmp_path, pause_s=1.5) as behind:
+        name = "in-two"
+        chats = {"first": {"chat": "A {{q}}"}, "last": {"chat": "B {{first}}"}}
+        declared = {
+            "name": name,
+            "inputs": {"q": "last_user"},
+            "model": "m",
+            "steps": chats,
+            "output": "last",
+        }
+        assert (await behind.ask("POST", "/workflows", declared))[0] == 200
+        called = {"model": name, "messages": [{"role": "user", "content": "x"}]}
+        whole = asyncio.create_task(behind.ask("POST", "/chat/completions", called))
+        streamed = asyncio.create_task(told(behind, called | {"stream": True}, "/chat/completions"))
+        async with asyncio.timeout(PATIENCE_S):
+            while behind.upstream.asked["A x"] < 2:
+                await asyncio.sleep(0.02)
+            owners = {owner for (owner,) in behind.rows("SELECT owner FROM workflow_runs")}
+            for owner in owners:
+                pid = int(owner.partition("-")[0])
+                os.kill(pid, signal.SIGSTOP)
+                try:
+                    while behind.rows("SELECT 1 FROM workflow_runs WHERE owner = ?", owner):
+                        await asyncio.sleep(0.02)
+                finally:
+                    os.kill(pid, signal.SIGCONT)
+                break
+        status, content = await whole
+        assert (status, content["choices"][0]["message"]["content"]) == (200, "<B <A x>>")
+        assert content["usage"]["total_tokens"] > 0
+        chunks = await streamed
+        pieces = [choice["delta"].get("content", "") for chunk in chunks for choice in chunk["choices"]]
+        assert "".join(pieces) == "<B <A x>>"
+
+
+async def told(behind: Site, run: dict[str, Any], path: str = "/runs") -> list[dict[str, Any]]:
     """The events of a run."""
     connector = aiohttp.TCPConnector(force_close=True)
     async with (
         aiohttp.ClientSession(connector=connector) as session,
-        session.post(f"{behind.run.url}/runs", json=run, headers=KEY) as response,
+        session.post(f"{behind.run.url}{path}", json=run, headers=KEY) as response,
     ):
         lines = (await response.text()).splitlines()
     return [json.loads(line[6:]) for line in lines if line.startswith("data: {")]

@@ -82,6 +82,12 @@ def explain(
         known = ", ".join(each.name for each in definitions)
         give_up(f"there is no workflow {name!r} in {path}; there are {known}", 1)
     counts, lengths = _numbers("--items", items), _numbers("--tokens", tokens)
+    known_names = {each for definition in chosen for each in (*definition.inputs, *definition.steps)}
+    for option, named in (("--items", counts), ("--tokens", lengths)):
+        if unknown := sorted(named.keys() - known_names):
+            give_up(
+                f"{option} {unknown[0]}: nothing is called so; there are {', '.join(sorted(known_names))}", 2
+            )
     explained = [_explained(each, profile(config), counts, lengths) for each in chosen]
     if as_json:
         _print_json([_told(*each) for each in explained])

@@ -121,7 +121,11 @@ def test_without_passes_both_graphs_are_alike(alone: Path) -> None:
 
 @pytest.mark.parametrize(
     ("more", "said"),
-    [(("--items", "x"), "write NAME=N"), (("--workflow", "other"), "there is no workflow 'other'")],
+    [
+        (("--items", "x"), "write NAME=N"),
+        (("--items", "nope=3"), "nothing is called so; there are answer, chunks"),
+        (("--workflow", "other"), "there is no workflow 'other'"),
+    ],
 )
 def test_what_cannot_be_explained_is_told(config: Path, more: tuple[str, ...], said: str) -> None:
     ended = run("explain", str(config), *more)
