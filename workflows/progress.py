@@ -652,8 +652,8 @@ def _unread(
 ) -> AbstractSet[StepId]:
     """Steps that made vectors or indexes, and whose readers have all ended: they need not run again.
 
-    `over`: variables with a value, or a failure. What the run grows by later reads none of theirs: whatever such a piece reads
-    of another step, its own step's gather reads, too, and what it reads of its own step comes with it.
+    `over`: variables with a value, or a failure. What the run grows by later reads none of theirs: whatever such a piece
+    reads of another step, its own step's gather reads, too; and what it reads of its own step comes with it.
     """
     if not any(_makes_opaque(step) for step in graph.steps.values()):
         return frozenset()
