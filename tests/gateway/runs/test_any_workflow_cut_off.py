@@ -198,6 +198,23 @@ def test_whenever_processes_die_a_run_comes_to_the_same_and_no_effect_happens_tw
     assert all(count <= 1 + outside.allowed[key] for key, count in outside.times.items())
 
 
+def test_what_only_computes_outlives_any_few_processes() -> None:
+    steps = [
+        StepSpec("texts", "split", ("documents",), component=EMBEDDER, tokens=2, overlap=0),
+        StepSpec("index", "ingest", ("texts",), component=EMBEDDER),
+        StepSpec(
+            "found", "search", ("question",), reads=("index",), component=EMBEDDER, index="step:index", k=2
+        ),
+    ]
+    declared = definition(*steps, passes=frozenset())
+    said, given = Answers(1), {"question": "Q?", "documents": ["a b c", "d"]}
+    for writes in (1, 2, 3):
+        found, _ = virtual_time.run(
+            lambda writes=writes: _lives(declared, said, given, {EMBEDDER: 2}, 1, [writes, *[1] * 5])  # type: ignore[misc]
+        )
+        assert found == expected(declared, said, given)
+
+
 @pytest.mark.parametrize("writes", range(1, 7))
 @pytest.mark.parametrize("chained", [False, True])
 def test_pieces_that_come_once_a_run_was_taken_up_wait_for_no_index_that_nothing_reads(
