@@ -647,13 +647,11 @@ class _Read:
     """Whether what is pending is more than pieces of the same step."""
 
 
-def _unread(
-    graph: Graph, states: Mapping[StepId, StepState], over: AbstractSet[VariableId]
-) -> AbstractSet[StepId]:
+def _unread(graph: Graph, states: Mapping[StepId, StepState], over: set[VariableId]) -> AbstractSet[StepId]:
     """Steps that made vectors or indexes, and whose readers have all ended: they need not run again.
 
-    `over`: variables with a value, or a failure. What the run grows by later reads none of theirs: whatever such a piece
-    reads of another step, its own step's gather reads, too; and what it reads of its own step comes with it.
+    `over`: variables with a value, or a failure. What the run grows by later reads none of theirs: an index that a piece
+    reads, its step's gather reads, too; and vectors come together with the piece that reads them.
     """
     if not any(_makes_opaque(step) for step in graph.steps.values()):
         return frozenset()
@@ -670,7 +668,7 @@ def _unread(
     return found
 
 
-def _has_ended(step: Step, said: StepState, over: AbstractSet[VariableId]) -> bool:
+def _has_ended(step: Step, said: StepState, over: set[VariableId]) -> bool:
     """Whether a step has, of which another process said so much, and of whose variables these are over."""
     return over.issuperset(step.writes.values()) and (said not in _OPEN or bool(step.writes))
 
