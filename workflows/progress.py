@@ -129,13 +129,16 @@ class Progress:
         """`values`, `failures` and `states` are what is known of a run that another process began.
 
         A step that was queued or running there waits anew, and so does one that is said to have ended while one of its
-        variables has neither a value nor a failure: but for one that made vectors or an index which nothing needs any more.
+        variables has neither a value nor a failure: but for one that made vectors or an index which nothing reads any more.
+        Its variable is ready, without a value: what only waits for it may start.
         """
         self.graph = graph
         self._values = dict(values or {})
         self._failures = dict(failures or {})
         self._gets = dict(gets or {})
         self._opaque: dict[VariableId, Opaque] = {}
+        self._gone: set[VariableId] = set()
+        """Vectors and indexes that were made, and that nothing reads any more: ready, without a value."""
         self._skipped: set[VariableId] = set()
         self._over = {*self._values, *self._failures}
         """Variables that are ready, skipped or failed."""
@@ -150,7 +153,10 @@ class Progress:
         self._missing: dict[StepId, int] = {}
         self._open = 0
         self._cancelled: Failure | None = None
-        self._take_up(graph.steps.values(), states or {}, _unneeded(graph, states or {}))
+        unread = _unread(graph, states or {}, self._over)
+        self._gone = {variable for step in unread for variable in self._writes(step)}
+        self._over |= self._gone
+        self._take_up(graph.steps.values(), states or {})
 
     @property
     def values(self) -> Mapping[VariableId, Value]:
@@ -216,11 +222,12 @@ class Progress:
 
     def let_go(self) -> None:
         """The run is over: nobody needs its vectors and indexes."""
+        self._gone |= self._opaque.keys()
         self._opaque.clear()
 
     def variable(self, variable: VariableId) -> VariableState:
         """A variable's state."""
-        if variable in self._values or variable in self._opaque:
+        if self._is_ready(variable):
             return VariableState.READY
         if variable in self._skipped:
             return VariableState.SKIPPED
@@ -378,25 +385,18 @@ class Progress:
         return self._values[variable] if opaque is None else opaque
 
     def _is_ready(self, variable: VariableId) -> bool:
-        return variable in self._values or variable in self._opaque
+        return variable in self._values or variable in self._opaque or variable in self._gone
 
     def _not_ended(self, step: Step) -> int:
         return len(step.inputs.keys() - self._over)
 
-    def _take_up(
-        self,
-        steps: Iterable[Step],
-        states: Mapping[StepId, StepState],
-        unneeded: AbstractSet[StepId] = frozenset(),
-    ) -> None:
+    def _take_up(self, steps: Iterable[Step], states: Mapping[StepId, StepState]) -> None:
         """Steps of the graph that are not known yet; producers before those that read of them."""
         for step in steps:
             said = states.get(step.id, StepState.WAITING)
-            writes = step.writes.values()
             if said is StepState.SKIPPED:
                 self._note_skipped(step)
-            whole = self._over.issuperset(writes) or step.id in unneeded
-            ended = whole and (said not in _OPEN or bool(writes))
+            ended = _has_ended(step, said, self._over)
             self._states[step.id] = said if ended and said not in _OPEN else self._implied(step, ended)
             if said is StepState.UNKNOWN and not ended:
                 self._states[step.id] = said
@@ -647,21 +647,40 @@ class _Read:
     """Whether what is pending is more than pieces of the same step."""
 
 
-def _unneeded(graph: Graph, states: Mapping[StepId, StepState]) -> AbstractSet[StepId]:
-    """Steps that made vectors or indexes, and whose readers have all ended: they need not run again."""
+def _unread(
+    graph: Graph, states: Mapping[StepId, StepState], over: AbstractSet[VariableId]
+) -> AbstractSet[StepId]:
+    """Steps that made vectors or indexes, and whose readers have all ended: they need not run again.
+
+    `over`: variables with a value, or a failure. What the run grows by later reads none of theirs: whatever such a piece
+    reads of another step, its own step's gather reads, too; and what it reads of its own step comes with it.
+    """
     if not any(_makes_opaque(step) for step in graph.steps.values()):
         return frozenset()
     found: set[StepId] = set()
+    ended: set[StepId] = set()
     for id in reversed(graph.order()):
-        if states.get(id) is StepState.DONE and _makes_opaque(graph.steps[id]):
-            readers = (graph.steps[each] for each in graph.after(id))
-            if all(
-                each.id in found
-                or (states.get(each.id, StepState.WAITING) not in _OPEN and not _makes_opaque(each))
-                for each in readers
-            ):
+        step, state = graph.steps[id], states.get(id, StepState.WAITING)
+        if state is StepState.DONE and _makes_opaque(step):
+            if all(reader in ended for reader in _readers(graph, step)):
                 found.add(id)
+                ended.add(id)
+        elif state is StepState.SKIPPED or _has_ended(step, state, over):
+            ended.add(id)
     return found
+
+
+def _has_ended(step: Step, said: StepState, over: AbstractSet[VariableId]) -> bool:
+    """Whether a step has, of which another process said so much, and of whose variables these are over."""
+    return over.issuperset(step.writes.values()) and (said not in _OPEN or bool(step.writes))
+
+
+def _readers(graph: Graph, step: Step) -> Iterable[StepId]:
+    """The steps that read what a step made; not those that only wait for it."""
+    for variable in step.writes.values():
+        for each in graph.consumers(variable):
+            if variable in each.reads.values():
+                yield each.id
 
 
 def _makes_opaque(step: Step) -> bool:

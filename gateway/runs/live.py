@@ -31,6 +31,9 @@ from workflows.transform import Value, size_bytes
 
 MAX_ATTEMPTS = 2
 """How often one step is asked at most: once more where the process died that had asked."""
+MAX_COMPUTED = 10
+"""How often a step that does nothing but compute is begun at most. It begins anew with each process that dies: that may be
+none of its doing, but a step of which processes die must not end them all."""
 
 
 @dataclass(slots=True)

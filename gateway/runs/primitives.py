@@ -26,7 +26,7 @@ from engines.components.component import ComponentError, Work
 from gateway.off_loop import off_loop
 from gateway.runs.indexes import RunIndex
 from gateway.runs.knobs import RunKnobs
-from gateway.runs.live import LiveRun
+from gateway.runs.live import MAX_ATTEMPTS, MAX_COMPUTED, LiveRun
 from gateway.runs.means import Means
 from gateway.runs.scores import scored
 from workflows import compute
@@ -182,6 +182,12 @@ class Primitives:
             contributor=run.flow.caller.contributor,
             source=f"{run.id}:{step.of}",
         )
+
+
+def most_attempts(step: Step) -> int:
+    """In how many processes a step may be begun. An embedder and a reranker compute, wherever they are."""
+    searches = step.primitive == "search" and "vectors" not in step.what
+    return MAX_ATTEMPTS if searches or step.primitive in (CHAT, "tool") else MAX_COMPUTED
 
 
 def _component(step: Step) -> str:

@@ -32,7 +32,6 @@ from gateway.runs.growing import row_of, variables_of
 from gateway.runs.knobs import RunKnobs
 from gateway.runs.leases import Leases
 from gateway.runs.live import (
-    MAX_ATTEMPTS,
     LiveRun,
     cells_of,
     kept_step,
@@ -45,7 +44,7 @@ from gateway.runs.means import Means
 from gateway.runs.metrics import UNCOUNTED, Uncounted
 from gateway.runs.new_graph import NewGraph
 from gateway.runs.pieces import Pieces
-from gateway.runs.primitives import CHAT
+from gateway.runs.primitives import CHAT, most_attempts
 from gateway.runs.restoring import unknown
 from gateway.runs.saving import Saving, done
 from gateway.runs.splitting import splits_of
@@ -690,8 +689,8 @@ class Runs:
         """Code and message for a step that was asked in a process that ended, and cannot be asked here."""
         if step in run.left:
             return "cancelled", "The process that its client was connected to ended."
-        if attempts >= MAX_ATTEMPTS:
-            return "interrupted", f"It was being asked in {attempts} processes that ended."
+        if attempts >= most_attempts(run.graph.steps[step]):
+            return "interrupted", f"It was under way in {attempts} processes that ended."
         plan = run.graph.steps[step]
         if plan.primitive != CHAT or not run.callers[step].credential_lost:
             return None

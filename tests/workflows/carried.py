@@ -391,10 +391,6 @@ class Carried:
                     steps[name] = "ready", self._shown(name, variable)
                 case VariableState.SKIPPED:
                     steps[name] = "skipped", None
-                case VariableState.PENDING:
-                    # Nothing needed the vectors, or the index, once the run was taken up.
-                    assert self.progress.steps[name] is StepState.DONE
-                    steps[name] = "ready", None
                 case state:
                     assert state is VariableState.FAILED, (name, state)
                     failure = self.progress.failures[variable]

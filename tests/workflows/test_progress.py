@@ -459,6 +459,16 @@ def test_vectors_are_made_again_only_where_something_needs_them() -> None:
     assert over.begin().ended is RunState.DONE
 
 
+def test_what_only_waits_for_an_index_does_not_have_it_made_again() -> None:
+    waiting = [declared("a", after=("i",)), declared("w", waits=("i",))]
+    steps = [declared("v", primitive="embed"), declared("i", "v", primitive="ingest"), *waiting]
+    progress = Progress(Graph(steps), states=dict.fromkeys(("v", "i"), StepState.DONE))
+    assert progress.begin().start == ["a", "w"]
+    assert progress.variable("i") is VariableState.READY
+    later = [declared("b", after=("i",)), declared("x", waits=("v",))]
+    assert progress.grow(Added(later)).start == ["b", "x"]
+
+
 def test_an_unknown_step_waits_for_whoever_knows() -> None:
     def adopted() -> Progress:
         steps = [

@@ -14,6 +14,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -29,9 +30,18 @@ from store.workflows.records import Resolution
 from tests.gateway.runs.carried_out import TENANT
 from tests.gateway.runs.declared_world import begun
 from tests.gateway.runs.test_any_workflow import BATCHES, PATIENT, SETS, Ended, Slow, expected, over, reached
-from tests.workflows.definitions import Answers, Refused, answers, definitions, inputs
+from tests.workflows.definitions import (
+    EMBEDDER,
+    Answers,
+    Refused,
+    answers,
+    chat_messages,
+    definition,
+    definitions,
+    inputs,
+)
 from tests.workflows.flowing import flowing, flowing_inputs
-from workflows.definition import Definition
+from workflows.definition import Definition, Splits, StepSpec
 from workflows.plan import Profile
 from workflows.progress import StepState
 from workflows.transform import Value
@@ -186,3 +196,39 @@ def test_whenever_processes_die_a_run_comes_to_the_same_and_no_effect_happens_tw
         # A step that was being asked in two processes that died is not asked by a third.
         assert found == expected(definition, said, given)
     assert all(count <= 1 + outside.allowed[key] for key, count in outside.times.items())
+
+
+def test_what_only_computes_outlives_any_few_processes() -> None:
+    steps = [
+        StepSpec("texts", "split", ("documents",), component=EMBEDDER, tokens=2, overlap=0),
+        StepSpec("index", "ingest", ("texts",), component=EMBEDDER),
+        StepSpec(
+            "found", "search", ("question",), reads=("index",), component=EMBEDDER, index="step:index", k=2
+        ),
+    ]
+    declared = definition(*steps, passes=frozenset())
+    said, given = Answers(1), {"question": "Q?", "documents": ["a b c", "d"]}
+    for writes in (1, 2, 3):
+        found, _ = virtual_time.run(
+            lambda writes=writes: _lives(declared, said, given, {EMBEDDER: 2}, 1, [writes, *[1] * 5])  # type: ignore[misc]
+        )
+        assert found == expected(declared, said, given)
+
+
+@pytest.mark.parametrize("writes", range(1, 7))
+@pytest.mark.parametrize("chained", [False, True])
+def test_pieces_that_come_once_a_run_was_taken_up_wait_for_no_index_that_nothing_reads(
+    chained: bool, writes: int
+) -> None:
+    # In a chain, too, the index of no documents is there at once.
+    after = () if chained else ("first",)
+    steps = [
+        StepSpec("list", "chat", messages=chat_messages("List"), model="small", splits=Splits("lines")),
+        StepSpec("first", "ingest", ("documents",), component=EMBEDDER),
+        StepSpec("second", "ingest", ("list",), component=EMBEDDER, after=after),
+        StepSpec("answer", "chat", messages=chat_messages("{{list}}"), model="small", reads=("list",)),
+    ]
+    declared = definition(*steps, chained=chained, passes=frozenset())
+    said, given = Answers(1), {"question": "Q?", "documents": []}
+    found, _ = virtual_time.run(lambda: _lives(declared, said, given, {EMBEDDER: 2}, 1, [writes]))
+    assert found == expected(declared, said, given)
