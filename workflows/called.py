@@ -76,7 +76,10 @@ def _messages(chat: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 def _value(spec: InputSpec, value: object, param: str) -> Value:
     """What a client gave by name, in the form that its kind has."""
     if spec.kind == "json":
-        return _text_only(from_json(value), param)
+        try:
+            return _text_only(from_json(value), param)
+        except RecursionError:
+            raise _invalid(param, "nested less deeply") from None
     if spec.kind == "texts":
         if isinstance(value, list) and all(isinstance(each, str) for each in value):
             return _text_only(list(value), param)

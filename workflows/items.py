@@ -5,6 +5,7 @@ The same parser makes the final list, so what was told early is always a beginni
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Protocol
 
@@ -22,7 +23,8 @@ class Items:
 
     def __init__(self, splits: Splits, max_items: int | None = None) -> None:
         """With more than `max_items` the list fails."""
-        self._reader: _Reader = _Array() if splits.how == "json" else _Lines(splits)
+        most = math.inf if max_items is None else max_items
+        self._reader: _Reader = _Array(most) if splits.how == "json" else _Lines(splits, most)
         self._max_items = max_items
         self._items: list[str] = []
         self._failure: TransformFailed | None = None
@@ -61,19 +63,24 @@ def split(splits: Splits, text: str, max_items: int | None = None) -> list[str]:
 
 class _Reader(Protocol):
     def read(self, text: str, items: list[str], *, last: bool) -> None:
-        """Adds the items that end within a further piece of text. Raises TransformFailed; at the end, for what misses."""
+        """Adds the items that end within a further piece of text, and reads no further where there are too many.
+
+        Raises TransformFailed; at the end, for what misses."""
         ...
 
 
 _WITHIN = re.compile(r'["\[\]{},]')
 _WITHIN_TEXT = re.compile(r'["\\]')
+_DEEPEST = 100
+"""How deep Python's own parser reads hangs on who calls it: items that are told early must be those of the whole."""
 _ROOT = Transform("json", "")
 
 
 class _Array:
     """Finds where each element of an array ends; json.loads says whether it is one."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: float) -> None:
+        self._most = most
         self._pieces: list[str] = []
         """Of the element that is being read."""
         self._depth = 0
@@ -87,7 +94,7 @@ class _Array:
         if self._depth == 0:
             at = text.find("[") + 1
             self._depth = 1 if at else 0
-        while self._depth > 0 and at < len(text):
+        while self._depth > 0 and at < len(text) and len(items) <= self._most:
             at = self._step(text, at, items)
         if last and self._depth >= 0:
             raise TransformFailed("the list breaks off." if self._depth else "the answer has no JSON list.")
@@ -107,6 +114,8 @@ class _Array:
             self._in_text = True
         elif sign in "[{":
             self._depth += 1
+            if self._depth > _DEEPEST:
+                raise TransformFailed(f"the list is nested deeper than {_DEEPEST}.")
         elif self._depth == 1:
             self._keep(text, at, end - 1)
             self._ended(sign, items)
@@ -146,7 +155,8 @@ def _element(raw: str) -> str:
 
 
 class _Lines:
-    def __init__(self, splits: Splits) -> None:
+    def __init__(self, splits: Splits, most: float) -> None:
+        self._most = most
         self._pattern = splits.pattern if splits.how == "regex" else None
         self._pieces: list[str] = []
 
@@ -155,6 +165,8 @@ class _Lines:
         for line in whole:
             self._pieces.append(line)
             self._line(items)
+            if len(items) > self._most:
+                return
         self._pieces.append(rest)
         if last:
             self._line(items)

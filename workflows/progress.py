@@ -670,7 +670,8 @@ def _unread(graph: Graph, states: Mapping[StepId, StepState], over: set[Variable
 
 def _has_ended(step: Step, said: StepState, over: set[VariableId]) -> bool:
     """Whether a step has, of which another process said so much, and of whose variables these are over."""
-    return over.issuperset(step.writes.values()) and (said not in _OPEN or bool(step.writes))
+    written = all(variable in over for variable in step.writes.values())
+    return written and (said not in _OPEN or bool(step.writes))
 
 
 def _readers(graph: Graph, step: Step) -> Iterable[StepId]:

@@ -220,7 +220,8 @@ class Answer:
         async for piece in pieces(cell):
             await response.write(_IDLE if piece is None else self._chunk({"content": piece}))
         if cell.state != "ready":
-            journey.outcome, journey.error = Outcome.FAILED, step_failed(cell.failure).message
+            # Its code: an engine's message may quote what it was asked, and the log holds no words.
+            journey.outcome, journey.error = Outcome.FAILED, step_failed(cell.failure).code
         await response.write(self._end(cell, usage=usage))
         await response.write_eof()
         return response

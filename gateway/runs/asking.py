@@ -259,7 +259,7 @@ def refused(error: RequestError | EngineError | WorkflowError) -> tuple[str, str
 
 
 def _left_open(given: Mapping[str, Any], said: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Fields of a client for the chat that answers it, but for a second name of what that says itself: engines refuse both."""
+    """Fields of a client for the chat that answers it, without a second name of what that says itself, which is refused."""
     if _LENGTHS.isdisjoint(said):
         return given
     return {name: value for name, value in given.items() if name not in _LENGTHS}

@@ -330,6 +330,10 @@ async def test_a_failure_after_the_first_piece_is_an_event(gate: Line, behind: U
         return response
 
     behind.script = breaks
+    entry: Any = gate.gateway.handle
+    ended: list[Any] = []
+    report = entry._ended
+    entry._ended = lambda each: (ended.append(each), report(each))
     body = json.dumps(question(model="echo", stream=True))
     async with gate.session.post(gate.url + "/chat/completions", data=body, headers=KEY | JSON) as response:
         seen = b""
@@ -340,6 +344,7 @@ async def test_a_failure_after_the_first_piece_is_an_event(gate: Line, behind: U
     assert response.status == 200 and b"[DONE]" not in seen
     told = json.loads(seen.decode().rpartition("data: ")[2])
     assert told["error"]["code"] == "step_failed" and "GPU is gone" in told["error"]["message"]
+    assert [each.error for each in ended if each.model == "echo"] == ["step_failed"], "the log holds no words"
 
 
 async def test_a_failed_output_ends_only_what_depends_on_it(behind: Upstream, tmp_path: Path) -> None:

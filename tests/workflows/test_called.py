@@ -116,3 +116,22 @@ def test_an_error_never_says_a_value() -> None:
     with pytest.raises(WorkflowError) as raised:
         read_inputs(DEFINITION, None, {"question": "q", "documents": ["secret" * 10]}, LIMITS)
     assert "secret" not in raised.value.message
+
+
+def test_json_that_is_nested_too_deep_is_refused() -> None:
+    declared = {
+        "inputs": {"data": "json"},
+        "steps": {"said": {"merge": ["{{data}}", "{{data}}"]}},
+        "output": "said",
+    }
+    definition = read_definition("w", declared, World({}, lambda name: True, lambda name: False))
+    nested: Any = []
+    for _ in range(100_000):
+        nested = [nested]
+    with pytest.raises(WorkflowError) as refused:
+        read_inputs(definition, None, {"data": nested}, LIMITS)
+    assert (refused.value.status, refused.value.code, refused.value.param) == (
+        400,
+        "invalid_input",
+        "inputs.data",
+    )

@@ -82,8 +82,8 @@ def test_an_item_is_told_when_its_end_is_seen() -> None:
         ("[,1]", "the list is no JSON."),
         ("[NaN]", "the list is no JSON."),
         (r'["\ud800"]', "the list is no JSON."),
-        ("[" * 100_000, "the list breaks off."),
-        ("[1" + "[" * 100_000 + "]" * 100_000 + "]", "the list is no JSON."),
+        ("[" * 100_000, "the list is nested deeper than 100."),
+        ("[1" + "[" * 100_000 + "]" * 100_000 + "]", "the list is nested deeper than 100."),
     ],
 )
 def test_what_is_no_list_fails_and_says_why(answer: str, why: str) -> None:
@@ -101,3 +101,24 @@ def test_an_empty_json_list_is_one_and_no_lines_are_none() -> None:
 def test_a_list_that_is_too_long_fails_and_nothing_more_is_told() -> None:
     assert split(JSON, "[1, 2]", 2) == ["1", "2"]
     assert told(JSON, ["[1, 2,", " 3, 4]"], 2) == (["1", "2"], "the list has more than 2 items.")
+
+
+def test_nothing_is_read_behind_the_item_that_is_too_much() -> None:
+    for splits, answer in (
+        (Splits("json"), "[" + "1," * 4 + " no JSON at all]"),
+        (Splits("lines"), "a\n" * 4 + "\n" * 4),
+    ):
+        items = Items(splits, max_items=3)
+        assert len(items.feed(answer)) == 3
+        with pytest.raises(TransformFailed, match="more than 3 items"):
+            items.close()
+
+
+def test_lists_within_lists_are_read_to_a_depth_that_hangs_on_nothing() -> None:
+    for depth in (100, 101, 5_000):
+        answer = "[" * depth + "]" * depth
+        if depth == 100:
+            assert split(Splits("json"), answer) == [answer[1:-1]]
+            continue
+        with pytest.raises(TransformFailed, match="nested deeper than 100"):
+            split(Splits("json"), answer)
