@@ -24,6 +24,8 @@ __all__ = ["DefinitionError", "Does", "Fault", "World", "read_definition", "vali
 
 MAX_SOURCE_BYTES = 256 * 1024
 """Of a definition as JSON."""
+_MOST_NESTED = 64
+"""Arrays and objects within one another."""
 _FIELDS = ("description", "inputs", "model", "steps", "chain", "output", "passes")
 _INPUT_FIELDS = ("kind", "default")
 _INPUT_KINDS: tuple[InputKind, ...] = get_args(InputKind)
@@ -79,9 +81,25 @@ def _source(value: object, faults: Faults) -> Mapping[str, Any]:
         return {}
     if len(text) > MAX_SOURCE_BYTES:
         faults.add("", "", f"is longer than {MAX_SOURCE_BYTES} bytes", "make it two workflows")
+    if _nested(value) > _MOST_NESTED:
+        faults.add("", "", f"is nested deeper than {_MOST_NESTED}", "make it flatter")
     # Keys that are numbers or booleans become the texts that JSON makes of them, here as over HTTP.
     source: Mapping[str, Any] = json.loads(text)
     return source
+
+
+def _nested(value: object) -> int:
+    """How many arrays and objects stand within one another, counted up to one more than are allowed."""
+    levels, within = 0, [value]
+    while within and levels <= _MOST_NESTED:
+        within = [
+            inner
+            for each in within
+            if isinstance(each, Mapping | list)
+            for inner in (each.values() if isinstance(each, Mapping) else each)
+        ]
+        levels += 1
+    return levels
 
 
 # ---- inputs

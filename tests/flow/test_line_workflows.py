@@ -287,21 +287,28 @@ async def test_a_step_that_its_engine_refuses_names_the_cause(gate: Line, behind
 
 
 async def test_a_failure_after_the_first_piece_is_an_event(gate: Line, behind: Upstream) -> None:
+    heard = asyncio.Event()
+
     async def breaks(request: web.Request, asked: Asked) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await response.prepare(request)
         await response.write(event("Osl"))
+        await heard.wait()
         error = {"error": {"message": "The GPU is gone.", "type": "server_error", "code": "gone"}}
         await response.write(b"data: " + json.dumps(error).encode() + b"\n\n")
         return response
 
     behind.script = breaks
-    got = await call(gate, question(model="echo", stream=True))
-    assert got.status == 200
-    lines = [each[6:] for each in got.body.decode().splitlines() if each.startswith("data: ")]
-    told = [json.loads(each) for each in lines]
-    assert "".join(each["choices"][0]["delta"].get("content") or "" for each in told[:-1]) == "Osl"
-    assert told[-1]["error"]["code"] == "step_failed" and "GPU is gone" in told[-1]["error"]["message"]
+    body = json.dumps(question(model="echo", stream=True))
+    async with gate.session.post(gate.url + "/chat/completions", data=body, headers=KEY | JSON) as response:
+        seen = b""
+        while b'"Osl"' not in seen:
+            seen += await response.content.readany()
+        heard.set()
+        seen += await response.content.read()
+    assert response.status == 200 and b"[DONE]" not in seen
+    told = json.loads(seen.decode().rpartition("data: ")[2])
+    assert told["error"]["code"] == "step_failed" and "GPU is gone" in told["error"]["message"]
 
 
 async def test_a_failed_output_ends_only_what_depends_on_it(behind: Upstream, tmp_path: Path) -> None:

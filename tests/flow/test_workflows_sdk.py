@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import shutil
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,11 +14,15 @@ from typing import Any
 
 import pytest
 import yaml
+from aiohttp import web
 
+from tests.flow.line import Asked
 from tests.flow.line import upstream as scripted
 from tests.flow.process import Gateway, running
+from tests.flow.test_line_runs import event, prompt
 from tests.flow.test_line_workflows import DOC_QA, DOCUMENTS, ECHO, answers, config, question
 from tests.flow.test_sdk_node import HERE, installed
+from tests.patience import PATIENCE_S
 
 openai = pytest.importorskip("openai")
 
@@ -28,13 +33,36 @@ FAILS = {
 }
 
 
+BREAKS = {
+    "inputs": {"question": "last_user"},
+    "steps": {"said": {"chat": "Break: {{question}}", "model": "m"}},
+    "output": "said",
+}
+
+
+HEARD = threading.Event()
+"""The first piece of the answer that breaks has come to its client."""
+
+
+async def script(request: web.Request, asked: Asked) -> web.StreamResponse:
+    """The same answers; but one that is to break ends with an error once its first piece was heard."""
+    if not prompt(asked).startswith("Break"):
+        return await answers(request, asked)
+    response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+    await response.prepare(request)
+    await response.write(event("Osl"))
+    await asyncio.to_thread(HEARD.wait, PATIENCE_S)
+    await response.write(b'data: {"error": {"message": "The GPU is gone.", "code": "gone"}}\n\n')
+    return response
+
+
 @asynccontextmanager
 async def site(tmp_path: Path) -> AsyncIterator[Gateway]:
     """A gateway of two workers with workflows."""
     async with scripted() as behind:
-        behind.script = answers
+        behind.script = script
         settings = config(behind, tmp_path)
-        settings["workflows"] = {"doc-qa": DOC_QA, "echo": ECHO, "fails": FAILS}
+        settings["workflows"] = {"doc-qa": DOC_QA, "echo": ECHO, "fails": FAILS, "breaks": BREAKS}
         settings |= {"listen": {"port": 0, "workers": 2, "grace_s": 2}, "log": {"requests": False}}
         (tmp_path / "config.yaml").write_text(yaml.safe_dump(settings))
         starting = running("--config", str(tmp_path / "config.yaml"), workers=2)
@@ -72,11 +100,18 @@ def walk(url: str) -> dict[str, Any]:
                 client.chat.completions.create(**body)
             error = caught.value
             seen[name] = [type(error).__name__, error.status_code, error.code, error.param]
+        said: list[str] = []
+        with pytest.raises(openai.APIError, match="GPU is gone") as broken:
+            for chunk in client.chat.completions.create(**asked | {"model": "breaks", "stream": True}):
+                said += [choice.delta.content or "" for choice in chunk.choices]
+                if "".join(said):
+                    HEARD.set()
+        seen["broken"] = ["".join(said), broken.value.code, broken.value.param]
     return seen
 
 
 def check(seen: dict[str, Any]) -> None:
-    assert seen["models"] == ["m", "doc-qa", "echo", "fails"]
+    assert seen["models"] == ["m", "breaks", "doc-qa", "echo", "fails"]
     assert seen["answer"].startswith("<What is the capital of Norway? ")
     assert "The capital of Norway is Oslo" in seen["answer"]
     assert seen["streamed"] == seen["final"] == seen["answer"]
@@ -109,7 +144,9 @@ async def walk_async(url: str) -> None:
 
 async def test_the_python_sdk_calls_a_workflow_as_a_model(tmp_path: Path) -> None:
     async with site(tmp_path) as run:
-        check(await asyncio.to_thread(walk, run.url))
+        seen = await asyncio.to_thread(walk, run.url)
+        check(seen)
+        assert seen["broken"] == ["Osl", "step_failed", "said"]
         await walk_async(run.url)
 
 

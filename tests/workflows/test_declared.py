@@ -403,6 +403,16 @@ def test_any_json_is_a_definition_or_has_faults(steps: dict[str, Any], chained: 
         assert loaded(json.loads(json.dumps(dumped(found)))) == found
 
 
+@pytest.mark.parametrize("depth", [70, 900, 5000])
+def test_endless_nesting_is_a_fault(depth: int) -> None:
+    nested: Any = "{{question}}"
+    for _ in range(depth):
+        nested = [nested]
+    steps = {"a": {"tool": "lookup", "args": {"q": nested}}}
+    with pytest.raises(DefinitionError, match=r"nested deeper than 64|holds what JSON has not"):
+        read_definition("wf", {"inputs": {"question": "last_user"}, "steps": steps, "output": "a"}, WORLD)
+
+
 def test_what_json_does_not_have_is_a_fault() -> None:
     assert "holds what JSON has not" in faults(DOC_QA.replace("k: 16", "k: 2024-01-01"))[0]
 

@@ -126,3 +126,32 @@ def test_without_passes_both_graphs_are_alike(alone: Path) -> None:
 def test_what_cannot_be_explained_is_told(config: Path, more: tuple[str, ...], said: str) -> None:
     ended = run("explain", str(config), *more)
     assert ended.exit_code != 0 and said in ended.output
+
+
+def test_explain_draws_the_paper_s_figure_6_of_its_figure_2d(config: Path) -> None:
+    """Teola's advanced RAG, as the reference writes it: what the paper's optimised graph has, edge by edge."""
+    answer = 'chat: "Passage: {{item}}. So far: {{so_far}}. Asked: {{question}}"'
+    asked = 'chat: "Answer {{question}} from {{item}} and {{so_far}}"'
+    config.write_text(CONFIG.replace(answer, asked).replace("k: 16", "k: 5"), encoding="utf-8")
+    ended = run(
+        "explain", str(config), "--items", "chunks=48", "--items", "queries=3", "--items", "top=3", "--json"
+    )
+    assert ended.exit_code == 0, ended.output
+    (told,) = json.loads(ended.output)
+    labels = {node["id"]: node["label"] for node in told["e_graph"]["nodes"]}
+    waits: dict[str, set[str]] = {id: set() for id in labels}
+    for edge in told["e_graph"]["edges"]:
+        waits[edge["after"]].add(edge["before"])
+
+    def behind(id: str) -> set[str]:
+        return waits[id].union(*map(behind, waits[id]))
+
+    for n in range(3):
+        assert labels[f"queries.decode[{n}]"] == f"Partial decoding {n + 1}"
+        assert waits[f"found.embed[{n}]"] == {f"queries.decode[{n}]"}
+        assert waits[f"found.search[{n}]"] == {f"found.embed[{n}]", "index"}
+        assert waits[f"top.rerank[{n}]"] == {f"found.search[{n}]"}
+        assert labels[f"answer.prefill[{n}]"].startswith("Full prefilling")
+    assert sum(label.startswith("Partial prefilling") for label in labels.values()) == 3
+    assert not any(id.startswith("queries") for id in behind("index")), "indexing hangs on no expansion"
+    assert not any(id.startswith("index") for id in behind("found.embed[2]")), "nor expansion on indexing"
