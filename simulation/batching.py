@@ -195,7 +195,7 @@ class Batch:
         return Stretch(self._steps_alike(decoding), first_s, speed.kv_token_s * len(decoding))
 
     def end(self, steps: int) -> list[Generation]:
-        """So many steps of the stretch are over. Returns those who have got their first token, a marked one or their last."""
+        """So many steps of the stretch are over. Returns those who got their first token, a marked one or their last."""
         news = []
         for one in self._running:
             if one.decoding:

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from benchmarks.applications.client_side import LeastQueue
-from benchmarks.workflows.applications import Application
+from benchmarks.workflows.applications import EMBEDDER, RERANKER, WEB, Application
 from benchmarks.workflows.constants import Calibration
-from benchmarks.workflows.engines import PacedIndex, World, effective_batch, world_of
+from benchmarks.workflows.engines import PacedIndex, World, batches, world_of
 from engines.components import tokens
 from engines.components.running import Ask, Portion
 from simulation.batching import Rules
@@ -70,9 +70,7 @@ class Instance:
         if not portion.items:
             return []
         done = asyncio.get_running_loop().create_future()
-        self._calls.append(
-            _Call(portion, [None] * len(portion.items), done, left=len(portion.items))
-        )
+        self._calls.append(_Call(portion, [None] * len(portion.items), done, left=len(portion.items)))
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._serve())
         return await done
@@ -116,20 +114,15 @@ class Baseline:
         self.world: World = world_of(calibration, Rules(prefix_cache=scheme.by_hand, max_running=most))
         self._scheme = scheme
         self._models = {name: LeastQueue(engines) for name, engines in self.world.models.items()}
-        paces = {
-            "embedder": calibration.embedder,
-            "reranker": calibration.reranker,
-        }
-
-        def instance(name: str, ability: str) -> Instance:
-            batch = calibration.per_call_batch if scheme.per_call else effective_batch(paces[name])
-            return Instance(
-                getattr(self.world.components[name], ability), batch, per_call=scheme.per_call
-            )
-
-        self._embedder = instance("embedder", "embed")
-        self._reranker = instance("reranker", "rerank")
+        embed, rerank = self.world.components[EMBEDDER].embed, self.world.components[RERANKER].rerank
+        self._embedder = self._instance(EMBEDDER, embed)
+        self._reranker = self._instance(RERANKER, rerank)
         self._web_places = asyncio.Semaphore(calibration.web_at_once)
+
+    def _instance(self, name: str, ask: Ask[Any, Any]) -> Instance:
+        calibration, per_call = self.world.calibration, self._scheme.per_call
+        batch = calibration.per_call_batch if per_call else batches(calibration)[name]
+        return Instance(ask, batch, per_call=per_call)
 
     async def run(self, application: Application, definition: Definition, inputs: Mapping[str, Value]) -> str:
         """The answer."""
@@ -179,7 +172,7 @@ class Baseline:
         if spec.index.startswith("component:"):
             async with self._web_places:
                 portion = Portion(spec.k, [known[spec.over[0]]])
-                (found,) = await self.world.components["web"].search([portion])
+                (found,) = await self.world.components[WEB].search([portion])
             assert isinstance(found, Sequence)
             return list(found[0])
         rows = known.get(f"{spec.name}.embed")
@@ -200,9 +193,7 @@ class Baseline:
         return text if spec.splits is None else [str(each) for each in json.loads(text)]
 
     async def _map(self, spec: StepSpec, known: Mapping[str, Any]) -> list[str]:
-        asked = [
-            self._asked(spec, spec.messages, {**known, "item": item}) for item in known[spec.over[0]]
-        ]
+        asked = [self._asked(spec, spec.messages, {**known, "item": item}) for item in known[spec.over[0]]]
         return list(await asyncio.gather(*asked))
 
     async def _fold(self, spec: StepSpec, known: Mapping[str, Any]) -> str:

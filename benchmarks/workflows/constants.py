@@ -54,6 +54,7 @@ class Calibration:
     contextual_document_tokens: int = 8_000
     contextual_chunk_tokens: int = 800
     contextual_answer_tokens: int = 100
+    capped_tokens: int = 1_024
     low_load: float = 0.2
     high_load: float = 0.8
     sources: Mapping[str, str] = field(default_factory=lambda: SOURCES)
@@ -90,5 +91,7 @@ SOURCES: Mapping[str, str] = {
     "searched_share": "not told in the paper: how often the judge wants a search",
     "contextual": "Anthropic, Introducing Contextual Retrieval (2024): documents of 8,000 tokens, chunks of 800, 100 "
     "tokens of context each",
+    "capped_tokens": "Figure 7: a model's slots are 1,024 tokens. Only where a row says so, and then for both sides: models "
+    "that batch continuously have no slots",
     "loads": "low and high rate: a fifth and four fifths of what the busiest engine carries in batches of four",
 }

@@ -25,7 +25,6 @@ from simulation.batching import Rules
 from simulation.batching_engine import BatchingEngine, Served
 from simulation.components import SimulatedComponent
 
-
 _DIMENSIONS = 32
 
 
@@ -56,6 +55,12 @@ class Log:
             return
         tokens = served.prompt_tokens, served.cached_tokens, served.answer_tokens
         self.served.append(OneServed(str(fields["model"]), *tokens))
+
+    def cached_documents(self, before_tokens: int, document_tokens: int) -> float:
+        """Of the document tokens in prompts that hold a whole document behind so many others, the share that a cache had."""
+        holding = [one for one in self.served if one.prompt_tokens > document_tokens]
+        tokens = sum(min(max(0, one.cached_tokens - before_tokens), document_tokens) for one in holding)
+        return tokens / (document_tokens * len(holding)) if holding else 0.0
 
 
 class Paced(SimulatedComponent):
@@ -169,3 +174,9 @@ def effective_batch(pace: SimulatedPace) -> int:
         size = batch.to_send
         batch.took(size, pace.fixed_s + pace.per_item_s * size)
     return batch.size
+
+
+def batches(calibration: Calibration) -> dict[str, int]:
+    """The effective batch of each component."""
+    paces = {EMBEDDER: calibration.embedder, RERANKER: calibration.reranker}
+    return {**{name: effective_batch(pace) for name, pace in paces.items()}, WEB: 1}

@@ -15,10 +15,11 @@ from typing import Any
 
 from multidict import CIMultiDict
 
+from benchmarks.workflows.applications import EMBEDDER, RERANKER, WEB
 from benchmarks.workflows.constants import Calibration
-from benchmarks.workflows.engines import Paced, PacedIndex, World, effective_batch, world_of
+from benchmarks.workflows.engines import Paced, PacedIndex, World, batches, world_of
 from engines.breaker import Breaker
-from engines.components.component import ComponentLimits, Work
+from engines.components.component import Ability, ComponentLimits, Work
 from engines.components.registry import ComponentRegistry, Member
 from engines.engine import Engine
 from engines.guard import Guard, Limits
@@ -44,8 +45,9 @@ from workflows.plan import Profile
 from workflows.transform import Value, as_text
 
 _ANY = 100_000
+_ABILITIES: Mapping[str, Ability] = {EMBEDDER: "embed", RERANKER: "rerank", WEB: "search"}
 _MAX_IN_FLIGHT = 256
-_WARM_MIN_TOKENS = 256
+WARM_MIN_TOKENS = 256
 _KNOBS = RunKnobs(
     keep_values_s=3_600.0,
     max_steps=1_000,
@@ -64,6 +66,11 @@ class Way:
     """How the gateway is run: by depth, or blindly."""
 
     by_depth: bool = True
+    tokens: int | None = None
+    """Most tokens in flight at a model's instance (`tokens_in_flight`); None: as many as it takes."""
+    batch: int | None = None
+    """Most texts in a request to a component (`batch`); None: as many as its throughput gains from. The passes go by the
+    latter in any case."""
 
 
 class GatewaySide:
@@ -73,25 +80,21 @@ class GatewaySide:
         self.world = world
         loop = asyncio.get_running_loop()
         self._lines: list[Line] = []
-        engines = {name: self._engine(name) for name in world.models}
+        engines = {name: self._engine(name, way.tokens) for name in world.models}
         models = {name: ServedModel(name, (name,), Fixed((name,)), remember=False) for name in engines}
         pipeline = Pipeline(engines, models, ended=lambda finished: None)
         self.components = ComponentRegistry(
-            self._member(name, component) for name, component in world.components.items()
+            self._member(name, component, way.batch) for name, component in world.components.items()
         )
         self.warmed: dict[str, int] = {}
         self._warmer = Warmer(
             lambda model, controls: Certain(engines[model], hosted=False),
             engines,
-            min_tokens=_WARM_MIN_TOKENS,
-            told=lambda verdict, tokens: self.warmed.update(
-                {verdict: self.warmed.get(verdict, 0) + 1}
-            ),
+            min_tokens=WARM_MIN_TOKENS,
+            told=lambda verdict, tokens: self.warmed.update({verdict: self.warmed.get(verdict, 0) + 1}),
         )
-        batches = {name: self.components.effective_batch(name) for name in self.components}
-        profile = Profile(
-            batches, certain_engine=lambda model: True, warm_min_tokens=_WARM_MIN_TOKENS
-        )
+        known = batches(world.calibration)
+        profile = Profile(known, certain_engine=lambda model: True, warm_min_tokens=WARM_MIN_TOKENS)
         components = self.components if way.by_depth else Blind(self.components)
         means = Means(components, self, lambda: profile, self._warmer)
         answer = pipeline.answer
@@ -122,9 +125,9 @@ class GatewaySide:
             if line.waiting:
                 line.move(placed)
 
-    def _engine(self, name: str) -> Engine:
+    def _engine(self, name: str, tokens: int | None) -> Engine:
         clock = asyncio.get_running_loop().time
-        limits = Limits(_MAX_IN_FLIGHT, _ANY, None, None)
+        limits = Limits(_MAX_IN_FLIGHT, _ANY, tokens, None)
         line = Line(_ANY, limits.caps, clock)
         self._lines.append(line)
         guards = [
@@ -133,13 +136,12 @@ class GatewaySide:
         ]
         return Replicas([Replica(guard) for guard in guards], line, clock)
 
-    def _member(self, name: str, component: Paced) -> Member:
-        web = name == "web"
-        pace = {"embedder": self.world.calibration.embedder, "reranker": self.world.calibration.reranker}
+    def _member(self, name: str, component: Paced, batch: int | None) -> Member:
+        calibration, web = self.world.calibration, name == WEB
         limits = ComponentLimits(
-            max_in_flight=self.world.calibration.web_at_once if web else 1,
+            max_in_flight=calibration.web_at_once if web else 1,
             max_queued=_ANY,
-            batch=1 if web else effective_batch(pace[name]),
+            batch=1 if web else batch or batches(calibration)[name],
             attempts=1,
             connect_s=1e6,
             answer_s=1e6,
@@ -147,8 +149,8 @@ class GatewaySide:
             breaker_failures=5,
             breaker_open_s=30.0,
         )
-        ability = {"embedder": "embed", "reranker": "rerank", "web": "search"}[name]
-        return Member(name, limits, {ability: getattr(component, ability)})  # type: ignore[dict-item]
+        ability = _ABILITIES[name]
+        return Member(name, limits, {ability: getattr(component, ability)})
 
     # ---- gateway.runs.indexes.Indexes
 

@@ -15,6 +15,7 @@ from benchmarks.workflows.baselines import Baseline, Scheme
 from benchmarks.workflows.constants import LLAMA_7B, Calibration
 from benchmarks.workflows.engines import World
 from benchmarks.workflows.gateway_side import Way, gateway_side
+from simulation.engine import TOKENS_PER_MESSAGE
 from simulation.virtual_time import run
 
 ALL = frozenset({"prune", "stages", "prefill", "decoding"})
@@ -28,12 +29,15 @@ class Ours:
 
     passes: frozenset[str] = ALL
     way: Way = field(default_factory=Way)
-    chained: bool = True
 
     @property
     def name(self) -> str:
         """In words."""
-        return "gateway"
+        parts = ["all passes" if self.passes == ALL else ", ".join(sorted(self.passes)) or "no pass"]
+        parts += [] if self.way.by_depth else ["blind"]
+        parts += [] if self.way.tokens is None else [f"{self.way.tokens} tokens in flight"]
+        parts += [] if self.way.batch is None else [f"batches of {self.way.batch}"]
+        return ", ".join(["gateway", *parts])
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +57,8 @@ class Took:
     answers: tuple[str, ...]
     prompt_tokens: int
     cached_tokens: int
+    cached_documents: float
+    """Share of the tokens of documents in prompts that a prefix cache had; 0 where there are none."""
     warmed: dict[str, int]
     busy_s: dict[str, float]
     span_s: float
@@ -67,7 +73,11 @@ def serving(
     calibration: Calibration, application: Application, who: Ours | Scheme
 ) -> AbstractAsyncContextManager[Serving]:
     """A service before idle engines."""
-    return _ours(calibration, application, who) if isinstance(who, Ours) else _theirs(calibration, application, who)
+    return (
+        _ours(calibration, application, who)
+        if isinstance(who, Ours)
+        else _theirs(calibration, application, who)
+    )
 
 
 @asynccontextmanager
@@ -139,6 +149,10 @@ def _took(service: Serving, timed: Any) -> Took:
         tuple(answer for _, answer in timed),
         sum(one.prompt_tokens for one in served),
         sum(one.cached_tokens for one in served),
+        world.log.cached_documents(
+            world.calibration.instruction_tokens + 2 * TOKENS_PER_MESSAGE,
+            world.calibration.contextual_document_tokens,
+        ),
         dict(service.warmed),
         busy_s,
         asyncio.get_running_loop().time(),

@@ -85,7 +85,7 @@ class Running(Generic[I, O]):
         """`label`: how its requests are called, with a number, where steps tell that they shared one; else its name."""
         self.name = name
         # Steps of one run may be carried out by several processes.
-        self._label = f"{label or name}#{secrets.token_hex(2)}"
+        self._label = f"{label or name}#{secrets.token_hex(4)}"
         self.batch = batch
         self._ask = ask
         self._max_in_flight = max_in_flight

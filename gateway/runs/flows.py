@@ -113,6 +113,7 @@ class Flows:
                 run.variable(VariableEnd(variable, "cancelled"))
         run.progress.let_go()
         run.flow.indexes.clear()
+        run.flow.scores.clear()
         self._asker.flowing.over(run)
         self._means.warming.ended(run)
 

@@ -28,6 +28,7 @@ from gateway.runs.indexes import RunIndex
 from gateway.runs.knobs import RunKnobs
 from gateway.runs.live import LiveRun
 from gateway.runs.means import Means
+from gateway.runs.scores import scored
 from workflows import compute
 from workflows.errors import WorkflowError
 from workflows.graph import Step
@@ -87,13 +88,15 @@ class Primitives:
         held = run.progress.held(step.id)
         if step.primitive in compute.COMPUTED:
             return await self._computed(run, step, held)
-        value = await _ASKED[step.primitive](self, run, step, held, work)
         (variable,) = step.writes.values()
-        if not isinstance(value, Opaque):
-            try:
-                value = bounded(value, self._knobs.max_list_bytes)
-            except TransformFailed as failure:
-                return {variable: failure}
+        try:
+            value = await _ASKED[step.primitive](self, run, step, held, work)
+            if not isinstance(value, Opaque):
+                knobs = self._knobs
+                most = knobs.max_list_bytes if isinstance(value, list) else knobs.max_value_bytes
+                value = bounded(value, most)
+        except TransformFailed as failure:
+            return {variable: failure}
         return {variable: value}
 
     async def _computed(self, run: LiveRun, step: Step, held: Mapping[str, Held]) -> Outcome:
@@ -141,8 +144,10 @@ class Primitives:
     async def _rerank(self, run: LiveRun, step: Step, held: Mapping[str, Held], work: Work) -> Held:
         texts, by = compute.texts(step, held), held[step.what["by"]]
         assert isinstance(by, str)
-        scores = await self._means.components.rerank(_component(step), by, texts, work)
-        return compute.scores(scores)
+        assert run.flow is not None
+        rerank, name = self._means.components.rerank, _component(step)
+        known = run.flow.scores.setdefault(step.of, {})
+        return compute.scores(await scored(known, texts, lambda new: rerank(name, by, new, work)))
 
     async def _tool(self, run: LiveRun, step: Step, held: Mapping[str, Held], work: Work) -> Held:
         may_retry = not step.effects or bool(step.what.get("idempotent"))

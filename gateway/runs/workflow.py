@@ -8,6 +8,7 @@ from typing import Any
 
 from gateway.runs.caller import Caller
 from gateway.runs.indexes import RunIndex
+from gateway.runs.scores import Scores
 from store.workflows.records import RunBudget
 from workflows import definition, plan
 from workflows.criteria import Criteria
@@ -67,6 +68,8 @@ class Flow:
     """Steps that ran on items of a list that is not whole, by the chat that writes it."""
     indexes: dict[str, RunIndex] = field(default_factory=dict)
     """By `ingest` step of the definition."""
+    scores: dict[str, Scores] = field(default_factory=dict)
+    """By `rerank` step of the definition: pieces of a list may hold the same texts."""
     stored: dict[StepId, tuple[VariableId, ...]] = field(default_factory=dict)
     """Of a run that was taken up: the steps whose rows were there, with their variables. Where the list that they were of
     was not committed, the run may come to have others."""

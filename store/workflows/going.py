@@ -24,19 +24,21 @@ def forget(
     ).fetchall()
     ids = ids_json(id for id, _ in runs)
     alone = connection.execute(
-        f"SELECT id FROM variables WHERE {of_variables} AND run_id IS NULL",  # noqa: S608 - our own conditions
+        f"SELECT id, expired FROM variables WHERE {of_variables} AND run_id IS NULL",  # noqa: S608 - our own conditions
         values,
     ).fetchall()
     _delete_runs(connection, ids, now_s)
     note(connection, now_s, "cancel", [(id, "") for id, in_memory in runs if in_memory])
     connection.execute(
         "DELETE FROM variables WHERE id IN (SELECT value FROM json_each(?))",
-        (ids_json(id for (id,) in alone),),
+        (ids_json(id for id, _ in alone),),
     )
-    note(connection, now_s, "variable", [("", id) for (id,) in alone])
+    # Of one that has given its name back only the row was left.
+    there = [id for id, expired in alone if not expired]
+    note(connection, now_s, "variable", [("", id) for id in there])
     tenant = values[0]
     connection.execute("DELETE FROM workflow_bytes WHERE tenant = ? AND total_bytes = 0", (tenant,))
-    return len(runs) + len(alone)
+    return len(runs) + len(there)
 
 
 def forget_run(connection: sqlite3.Connection, tenant: str, run_id: str, now_s: float) -> bool:

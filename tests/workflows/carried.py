@@ -378,6 +378,10 @@ class Carried:
 
     def outcome(self) -> Outcome:
         assert self.progress.state is not RunState.RUNNING, self.progress.steps
+        for id in self.unstored():
+            assert self.unfolding.variable(id) not in self.progress.values, (
+                "of a list that failed nothing is kept"
+            )
         steps: dict[str, tuple[str, Any]] = {}
         chains = {}
         for name in self.definition.steps:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -146,3 +147,38 @@ def test_a_step_that_closes_a_circle_with_an_older_one_is_refused() -> None:
     with pytest.raises(WorkflowError, match="circle"):
         g.add(step("a", "c"))
     assert list(g.steps) == ids("b c")
+
+
+def test_a_step_may_learn_what_it_reads_later() -> None:
+    graph_ = Graph([replace(step("g", "x"), open=True)])
+    graph_.add(step("a", "x"), step("b", "a"))
+    assert graph_.depth("s-g") == 0
+    graph_.read_more("s-g", {"a": "a", "b": "b"})
+    assert not graph_.steps["s-g"].open and list(graph_.steps["s-g"].reads) == ["x", "a", "b"]
+    assert graph_.before("s-g") == {"s-a", "s-b"} and graph_.feeders("s-g") == {"s-b"}
+    assert graph_.depth("s-g") == 2 and graph_.order()[-1] == "s-g"
+
+
+def test_orders_conditions_and_items_are_edges_too() -> None:
+    first = step("a")
+    second = replace(step("b"), waits=("a",))
+    third = replace(step("c"), after=("b",), condition=("a", "true"), early="s-b")
+    graph_ = Graph([first, second, third])
+    assert graph_.before("s-c") == {"s-a", "s-b"} and graph_.after("s-b") == {"s-c"}
+    assert graph_.early("s-b") == ("s-c",) and graph_.depth("s-c") == 2
+    assert Graph.loaded(json.loads(json.dumps(graph_.dumped()))).steps == graph_.steps
+    with pytest.raises(WorkflowError):
+        Graph([replace(step("x"), waits=("y",)), replace(step("y"), after=("x",))])
+
+
+@given(graphs())
+def test_what_is_derived_grows_with_the_graph(reads: Mapping[str, tuple[str, ...]]) -> None:
+    at_once = Graph(step(name, *each) for name, each in reads.items())
+    bit_by_bit = Graph()
+    for name, each in reads.items():
+        bit_by_bit.add(step(name, *each))
+        assert set(bit_by_bit.order()) == bit_by_bit.steps.keys()
+    for id in at_once.steps:
+        assert bit_by_bit.depth(id) == at_once.depth(id)
+        assert bit_by_bit.feeders(id) == at_once.feeders(id)
+        assert bit_by_bit.last_of(at_once.steps) == at_once.last_of(at_once.steps)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -23,6 +24,8 @@ from workflows.progress import (
 )
 from workflows.submitted import Output
 from workflows.transform import TransformFailed, read_transforms
+from workflows.unfolding import Added
+from workflows.values import Opaque
 
 
 def answered(progress: Progress, name: str, text: str = "text") -> Changes:
@@ -321,3 +324,168 @@ def test_an_event_costs_what_it_changes(count: int) -> None:
         changes = answered(progress, name)
         assert len(changes.steps) + len(changes.ready) <= 3
     assert answered(progress, "end").ended is RunState.DONE
+
+
+# ---- what only declared workflows have
+
+
+def declared(name: str, *reads: str, **more: Any) -> Step:
+    """A step of a declared workflow; here the id of a variable is its name."""
+    plain = step(name, *reads)
+    return replace(plain, id=name, of=more.pop("of", name), **more)
+
+
+def running(*steps: Step, **more: Any) -> Progress:
+    progress = Progress(Graph(steps), **more)
+    progress.begin()
+    return progress
+
+
+def test_an_end_is_waited_for_however_it_came() -> None:
+    for end in ("answered", "refused", "skipped"):
+        when = declared("w")
+        late = declared("b", waits=("a",))
+        progress = running(when, declared("a", condition=("w", "true")), late)
+        assert progress.steps["b"] is StepState.WAITING
+        if end == "skipped":
+            assert progress.answered("w", {"w": "false"}).start == ["b"]
+            assert progress.variable("a") is VariableState.SKIPPED and progress.skipped == {"a"}
+            continue
+        progress.answered("w", {"w": "true"})
+        changes = progress.refused("a", "x", "y") if end == "refused" else progress.answered("a", {"a": "A"})
+        assert changes.start == ["b"]
+
+
+def test_what_must_have_ended_well_may_have_been_skipped() -> None:
+    steps = [declared("w"), declared("a", condition=("w", "true")), declared("b", after=("a",))]
+    assert running(*steps).answered("w", {"w": "false"}).start == ["b"]
+    progress = running(*steps)
+    progress.answered("w", {"w": "true"})
+    assert progress.refused("a", "step_failed", "x").failed["b"].chain == ("b", "a")
+
+
+def test_being_skipped_goes_before_failing_whatever_ends_first() -> None:
+    for order in ("aw", "wa"):
+        taken = [
+            declared("w"),
+            declared("a"),
+            declared("b", "a", condition=("w", "true")),
+            declared("c", "b"),
+        ]
+        progress = running(*taken)
+        for each in order:
+            refused = each == "a"
+            changes = progress.refused("a", "x", "y") if refused else progress.answered("w", {"w": "false"})
+        assert changes.ended is RunState.FAILED
+        assert {id for id, state in progress.steps.items() if state is StepState.SKIPPED} == {"b", "c"}
+        assert progress.failures.keys() == {"a"}
+
+
+def test_an_output_that_was_skipped_fails_the_run() -> None:
+    steps = [declared("w"), declared("a", condition=("w", "true"))]
+    progress = running(*steps, gets={"a": Criteria.LATENCY})
+    changes = progress.answered("w", {"w": "false"})
+    assert (changes.skipped, changes.ended) == (["a"], RunState.FAILED)
+    why = progress.why()
+    assert why is not None and (why.code, why.chain) == ("output_skipped", ("a",))
+    assert running(*steps, gets={"w": Criteria.LATENCY}).why() is None
+
+
+def test_of_several_the_first_that_is_not_skipped_is_read() -> None:
+    def three() -> Progress:
+        branches = [declared("a", condition=("w", "true")), declared("b"), declared("c")]
+        return running(
+            declared("w"), *branches, declared("j", "a", "b", "c", primitive="first_of", first=True)
+        )
+
+    progress = three()
+    assert not progress.refused("c", "x", "y").steps.get("j")
+    assert not progress.answered("b", {"b": "B"}).start
+    assert progress.answered("w", {"w": "false"}).start == ["j"]
+    assert progress.held("j") == {"b": "B"}
+    failing = three()
+    failing.answered("w", {"w": "false"})
+    assert failing.refused("b", "x", "y").failed["j"].chain == ("j", "b")
+
+
+def test_a_merge_leaves_out_what_was_skipped_and_is_skipped_with_all_of_it() -> None:
+    branches = [declared("a", condition=("w", "true")), declared("b", condition=("w", "false"))]
+    merge = declared("m", "a", "b", primitive="merge", first=True)
+    progress = running(declared("w"), *branches, merge)
+    progress.answered("w", {"w": "true"})
+    assert progress.answered("a", {"a": ["A"]}).start == ["m"] and progress.held("m") == {"a": ["A"]}
+    alone = running(declared("w"), branches[0], declared("m", "a", primitive="merge", first=True))
+    assert alone.answered("w", {"w": "false"}).skipped == ["a", "m"]
+
+
+def test_a_gather_starts_when_it_knows_its_pieces() -> None:
+    gather = declared("g", "list", primitive="gather", open=True)
+    progress = Progress(Graph([gather]), values={"list": ["x"]})
+    assert not progress.begin()
+    piece = declared("g[0]", of="g")
+    assert progress.grow(Added([piece], [("g", {"g[0]": "g[0]"})])).start == ["g[0]"]
+    assert progress.answered("g[0]", {"g[0]": "X"}).start == ["g"]
+    assert progress.held("g") == {"list": ["x"], "g[0]": "X"}
+
+
+def test_between_parts_of_one_step_a_failure_stays_what_it_is() -> None:
+    gather = declared("g", "g[0]", primitive="gather")
+    progress = running(declared("g[0]", of="g"), gather, declared("h", "g"))
+    failed = progress.refused("g[0]", "step_failed", "x", 404).failed
+    assert failed["g"] == Failure("step_failed", "x", ("g",), 404)
+    assert failed["h"] == Failure("producer_failed", "x", ("h", "g"), 404)
+
+
+def test_opaque_values_are_ready_but_not_told_as_values() -> None:
+    progress = running(declared("v", primitive="embed"), declared("i", "v", primitive="ingest"))
+    made = Opaque([1.0])
+    changes = progress.answered("v", {"v": made})
+    assert (changes.opaque, changes.ready, changes.start) == ({"v": made}, {}, ["i"])
+    assert progress.variable("v") is VariableState.READY and "v" not in progress.values
+    assert progress.held("i") == {"v": made}
+
+
+def test_vectors_are_made_again_only_where_something_needs_them() -> None:
+    steps = [
+        declared("v", primitive="embed"),
+        declared("i", "v", primitive="ingest"),
+        declared("s", "i"),
+        declared("t", "i"),
+    ]
+    done = dict.fromkeys(("v", "i", "s"), StepState.DONE)
+    needed = Progress(Graph(steps), values={"s": "S"}, states=done)
+    assert needed.begin().start == ["v"] and needed.steps["i"] is StepState.WAITING
+    over = Progress(Graph(steps[:3]), values={"s": "S"}, states=done)
+    assert over.begin().ended is RunState.DONE
+
+
+def test_an_unknown_step_waits_for_whoever_knows() -> None:
+    def adopted() -> Progress:
+        steps = [
+            declared("t", primitive="tool", effects=True),
+            declared("a", "t"),
+            declared("b", after=("t",)),
+        ]
+        progress = Progress(Graph(steps), states={"t": StepState.UNKNOWN})
+        assert not progress.begin().start and progress.state is RunState.RUNNING
+        return progress
+
+    assert adopted().resolve("t", "retry").start == ["t"]
+    skipped = adopted().resolve("t", "skip")
+    assert skipped.skipped == ["t", "a"] and skipped.start == ["b"]
+    told = adopted()
+    assert told.resolve("t", "value", "sent").start == ["a", "b"] and told.values["t"] == "sent"
+    with pytest.raises(ValueError, match="not unknown"):
+        told.resolve("t", "skip")
+    cancelled = adopted().cancel()
+    assert cancelled.ended is RunState.CANCELLED and not cancelled.stop
+    live = running(declared("t", primitive="tool", effects=True))
+    assert live.unknown("t").steps == {"t": StepState.UNKNOWN} and not live.unknown("t").start
+    resumed = Progress(Graph([declared("t"), declared("a", "t")]), states={"t": StepState.SKIPPED})
+    assert resumed.begin().skipped == ["a"]
+
+
+def test_what_grows_in_a_cancelled_run_is_cancelled() -> None:
+    progress = running(declared("a"))
+    progress.cancel()
+    assert progress.grow(Added([declared("b")])).steps == {"b": StepState.CANCELLED}

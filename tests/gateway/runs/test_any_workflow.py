@@ -64,7 +64,7 @@ class Slow(World):
         }
         self.told: Counter[str] = Counter()
         """What was asked of tools with effects: as the reference counts it."""
-        self._with_effects = {spec.component for spec in definition.steps.values() if spec.effects}
+        self.with_effects = {spec.component for spec in definition.steps.values() if spec.effects}
         self._random = random.Random(seed)
 
     async def pause(self, who: str) -> None:
@@ -107,7 +107,7 @@ class Slow(World):
         self, name: str, args: Mapping[str, Any], work: Work, idempotency_key: str, may_retry: bool
     ) -> str:
         """As Components."""
-        if name in self._with_effects:
+        if name in self.with_effects:
             assert idempotency_key, "an effect has a key"
             self.effects[idempotency_key] += 1
             self.told[f"{name} {sorted(args.items())}"] += 1
@@ -158,7 +158,7 @@ async def _ended(
             await asyncio.sleep(1.0)
         assert not world.under_way.total(), "what nobody waits for is not asked"
         assert all(count == 1 for count in world.effects.values()), "no effect happens twice"
-        steps = {name: _shown(definition, name, *_state(run, name)) for name in definition.steps}
+        steps = {name: reached(definition, run, name) for name in definition.steps}
         return Ended(run.ended == "done", steps, world.told)
     finally:
         await runs.aclose(grace_s=0)
@@ -169,11 +169,12 @@ def over(run: LiveRun) -> bool:
     return run.ended is not None and all(cell.kept for cell in run.cells.values())
 
 
-def _state(run: LiveRun, name: str) -> tuple[str, Any]:
+def reached(definition: Definition, run: LiveRun, name: str) -> tuple[str, Any]:
+    """What a step of the definition came to: its state, and its value or the code of its failure."""
     assert run.flow is not None
     cell = run.cells[run.flow.unfolding.variable(name)]
     if cell.state in ("ready", "skipped"):
-        return cell.state, cell.value
+        return _shown(definition, name, cell.state, cell.value)
     return cell.state, cell.failure and cell.failure.code
 
 

@@ -399,3 +399,17 @@ async def test_a_fault_of_ours_ends_a_run_that_would_wait_for_ever(monkeypatch: 
         run = await begun(runs, doc_qa(), QUESTION)
         await over(run)
         assert run.ended == "failed" and run.failure is not None and run.failure.code == "internal_error"
+
+
+async def test_scores_that_are_no_numbers_fail_their_step_and_say_so() -> None:
+    class Unsure(World):
+        async def rerank(self, name: str, query: str, texts: Any, work: Any) -> list[float]:
+            return [float("nan") for _ in texts]
+
+    world = Unsure(Answers(GOOD))
+    world.splits = {"queries": Splits("json")}
+    async with flows_over(world) as runs:
+        run = await begun(runs, doc_qa(), QUESTION)
+        await over(run)
+        cell = run.cells[run.flow.unfolding.variable("top")]  # type: ignore[union-attr]
+        assert cell.failure is not None and "no finite number" in cell.failure.message
