@@ -1,4 +1,4 @@
-"""What do workflows gain by their graph? `python -m benchmarks.workflows [--only baselines,depth,…] [--core 7b|13b|30b|today]
+"""What do workflows gain by their graph? `python -m benchmarks.workflows [--only baselines,depth] [--core 7b|13b|30b]
 [--seeds 1,2,3] [--json FILE]`, or with `--real` or `--gpu`.
 
 By default the engines are SIMULATED, in virtual time; the executor, the passes, the lines of components, the pipeline, the

@@ -1,8 +1,8 @@
 """LlamaDist and LlamaDistPC, as section 7 of Teola describes them: module after module, each in one call of its engine.
 
 They read the same definitions, so that prompts and answers are the same as the gateway's. Per-call oriented, an engine takes
-one call after the other, four requests at a time; throughput oriented, it takes requests of all calls in order of arrival, as
-many at a time as its throughput gains from. LlamaDistPC does by hand at once what is independent, and its models have a
+one call after the other, four requests at a time; throughput oriented, it takes requests of all calls in order of arrival,
+as many at a time as its throughput gains from. LlamaDistPC does by hand at once what is independent, and its models have a
 prefix cache.
 """
 
