@@ -37,8 +37,8 @@ prompt with a passage of 256 of the embedder's tokens has about 1,000 of them: t
 were trained for."""
 ABOUT = (
     f"Times are real, texts are not: the tiny model `{WRITER}` knows nothing of these documents. It is served twice, as two "
-    f"replicas, with {CONTEXT_TOKENS} positions, of which it was trained for 1,024; it takes one token for 1.5 characters. The "
-    "question's rewriting is held to a list by structured output, answers have 32 tokens."
+    f"replicas, with {CONTEXT_TOKENS} positions, of which it was trained for 1,024; it takes one token for 1.5 characters. "
+    "The question's rewriting is held to a list by structured output, answers have 32 tokens."
 )
 
 
@@ -50,7 +50,10 @@ def main(arguments: argparse.Namespace) -> int:
     """Measure and print; `arguments` has data, requests and json. 0 where it was skipped, 1 where a figure was missed."""
     try:
         asked = questions(arguments.data)[: WARM_UPS + arguments.requests]
-        with tempfile.TemporaryDirectory(prefix="understudy-workflows-") as folder, servers(Path(folder)) as two:
+        with (
+            tempfile.TemporaryDirectory(prefix="understudy-workflows-") as folder,
+            servers(Path(folder)) as two,
+        ):
             found = both_ways(Path(folder), two, asked)
     except (NoData, Absent) as why:
         print(why)

@@ -19,7 +19,7 @@ from typing import Any
 from benchmarks.tables import markdown
 from benchmarks.vllm.serving import Served
 from benchmarks.workflows.questions import Question
-from benchmarks.workflows.real_workflow import MODEL, NAME, workflow
+from benchmarks.workflows.real_workflow import MODEL, NAME, STEPS, workflow
 from tests.vllm.guide import Guide, guided, pooled, settings
 
 ON, OFF = "passes on", "passes off"
@@ -38,7 +38,7 @@ class Answered:
     """From the request's first byte to the answer's last, at the client."""
     text: str
     values: Mapping[str, Any]
-    """Of every step that has one."""
+    """Of the steps as they are declared, in their order."""
     warmed: Mapping[str, tuple[int, int]]
     """By step whose prefix was computed early: tokens of it, and tokens of its prompt found in the cache."""
     cached_tokens: int
@@ -76,9 +76,7 @@ class Measured:
     def ratio_between(self) -> tuple[float, float]:
         """95 % interval of `ratio`: 2,000 draws of the questions with replacement (the percentile bootstrap)."""
         chance = random.Random(1)
-        drawn = sorted(
-            Measured(chance.choices(self.pairs, k=len(self.pairs))).ratio for _ in range(_DRAWS)
-        )
+        drawn = sorted(Measured(chance.choices(self.pairs, k=len(self.pairs))).ratio for _ in range(_DRAWS))
         return drawn[_DRAWS // 40], drawn[-_DRAWS // 40]
 
     @property
@@ -133,8 +131,8 @@ class Measured:
             return "values: equal in all steps of all questions"
         where = ", ".join(f"{differ.count(step)} first at `{step}`" for step in dict.fromkeys(differ))
         return (
-            f"values: {len(differ)} of {len(self.pairs)} questions differ ({where}). What a prompt is computed with, and how "
-            "much of it is cached, changes the order in which floats are added, and a near tie between two tokens with it"
+            f"values: {len(differ)} of {len(self.pairs)} questions differ ({where}). What a prompt is computed with, and "
+            "how much of it is cached, changes the order in which floats are added: a near tie may end otherwise"
         )
 
     def _cached(self) -> str:
@@ -184,7 +182,7 @@ def answered(guide: Guide, question: Question) -> Answered:
     seconds = time.perf_counter() - began
     text = said.text
     run = guide.send("GET", f"/runs/{said.headers['x-understudy-run']}").json
-    values = {name: each["value"] for name, each in run["variables"].items() if each["value"] is not None}
+    values = {name: run["variables"][name]["value"] for name in STEPS}
     warmed = {
         step["id"]: (step["warmed_tokens"], step["usage"]["cached_tokens"])
         for step in run["steps"]

@@ -19,15 +19,19 @@ _SIZES = Calibration()
 _QUERY = f'"[a-z ]{{{QUERY_CHARACTERS}}}"'
 _LIST = r"\[" + ", ".join([_QUERY] * _SIZES.queries) + r"\]"
 _EXPAND = (
-    "You prepare questions for a search in a document that you cannot see. Write the question anew in three ways that differ "
-    "in their words but not in their meaning, each as short as a search needs it. Answer with a JSON list of three strings and "
-    "with nothing else."
+    "You prepare questions for a search in a document that you cannot see. Write the question anew in three ways that "
+    "differ in their words but not in their meaning, each as short as a search needs it. Answer with a JSON list of three "
+    "strings and with nothing else."
 )
 _REFINE = (
-    "You answer a question from passages of a document, one passage at a time. Keep to what the passages say, and say so where "
-    "they do not say enough. Where there is an answer so far, make it better by what this passage adds, and leave it as it is "
-    "where the passage adds nothing."
+    "You answer a question from passages of a document, one passage at a time. Keep to what the passages say, and say so "
+    "where they do not say enough. Where there is an answer so far, make it better by what this passage adds, and leave it "
+    "as it is where the passage adds nothing."
 )
+
+
+STEPS = ("chunks", "queries", "found", "top", "answer")
+"""Those with a value to compare: an index has none."""
 
 
 def workflow(*, passes: bool, chained: bool = True) -> dict[str, Any]:
