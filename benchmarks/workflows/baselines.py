@@ -69,7 +69,7 @@ class Instance:
         """An answer for each item."""
         if not portion.items:
             return []
-        done = asyncio.get_running_loop().create_future()
+        done: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
         self._calls.append(_Call(portion, [None] * len(portion.items), done, left=len(portion.items)))
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._serve())

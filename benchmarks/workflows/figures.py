@@ -160,7 +160,7 @@ class Report:
     def passes(self, application: Application) -> Iterator[Figure]:
         """Over the same chain without passes: each alone, one after the other, all but one."""
         chain = Ours(frozenset())
-        sets = {f"only {name}": frozenset({name}) for name in PASSES}
+        sets: dict[str, frozenset[str]] = {f"only {name}": frozenset({name}) for name in PASSES}
         sets |= {f"up to {name}": frozenset(PASSES[: n + 1]) for n, name in enumerate(PASSES) if n}
         sets |= {f"all but {name}": ALL - {name} for name in PASSES}
         for which in ("alone", *RATES):

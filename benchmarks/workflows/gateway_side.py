@@ -24,7 +24,7 @@ from engines.components.registry import ComponentRegistry, Member
 from engines.engine import Engine
 from engines.guard import Guard, Limits
 from engines.line import Line
-from engines.placement import Placement
+from engines.placement import PLAIN, Placement
 from engines.replicas import Replica, Replicas
 from gateway.pipeline import Pipeline, ServedModel
 from gateway.runs.caller import Caller
@@ -53,6 +53,7 @@ _KNOBS = RunKnobs(
     max_steps=1_000,
     max_items=1_000,
     max_value_bytes=2**22,
+    max_list_bytes=2**24,
     max_runs=None,
     max_total_bytes=None,
     lease_s=1e6,
@@ -100,11 +101,12 @@ class GatewaySide:
         answer = pipeline.answer
 
         async def blindly(asked: Asked, send: Send) -> Finished:
+            known = asked.placement or PLAIN
             placement = Placement(
-                run=asked.placement.run,
-                expected_tokens=asked.placement.expected_tokens,
-                boundaries=asked.placement.boundaries,
-                step=asked.placement.step,
+                run=known.run,
+                expected_tokens=known.expected_tokens,
+                boundaries=known.boundaries,
+                step=known.step,
             )
             return await answer(replace(asked, placement=placement), send)
 

@@ -2,6 +2,8 @@
 
 What waits of one run is a bucket. Buckets go by the earliest arrival of what is in them; of each, what is deepest (farthest
 from the run's output) is taken first. Slots that are left over go to the next depth. What has waited long goes before all.
+Beyond the paper: when all that is left of a run is few items, they go along with its deepest ones. A question that is embedded
+beside a document's chunks would else wait for a whole request of another run's chunks, to save that run one place.
 """
 
 from __future__ import annotations
@@ -14,6 +16,9 @@ from typing import Generic, TypeVar
 
 PROMOTED_S = 10.0
 """Who has waited so long goes before all others: a run whose deep steps keep coming must not starve its shallow ones."""
+
+FEW = 8
+"""The items left of a run are few where they are at most this part (an eighth) of the slots."""
 
 T = TypeVar("T")
 
@@ -86,11 +91,13 @@ class DepthLine(Generic[T]):
     def take(self, slots: int, now_s: float) -> list[Part[T]]:
         """Up to `slots` items, in the order in which they are to be asked for. `now_s`: on the clock of `arrived_s`."""
         parts: list[Part[T]] = []
+        few = slots // FEW
         slots -= self._take_overdue(slots, now_s, parts)
         passed: dict[str, int] = {}
         while slots > 0 and (round_ := self._next_depths(passed)):
             for run, depth in round_:
                 slots -= self._take_of(self._runs.get(run, {}).get(depth, []), slots, parts)
+                slots -= self._take_rest(run, min(few, slots), parts)
                 passed[run] = depth
                 if slots <= 0:
                     break
@@ -119,6 +126,14 @@ class DepthLine(Generic[T]):
         while queue and taken < slots:
             taken += self._cut(queue[0], slots - taken, parts)
         return taken
+
+    def _take_rest(self, run: str, most: int, parts: list[Part[T]]) -> int:
+        """All that is left of a run, where that is not more than this."""
+        depths = self._runs.get(run, {})
+        if sum(node.left for queue in depths.values() for _, _, node in queue) > most:
+            return 0
+        queues = [depths[depth] for depth in sorted(depths, reverse=True)]
+        return sum(self._take_of(queue, most, parts) for queue in queues)
 
     def _cut(self, entry: tuple[float, int, Node[T]], slots: int, parts: list[Part[T]]) -> int:
         node = entry[2]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engines.components.line import DepthLine, Node, Part
+from engines.components.line import FEW, DepthLine, Node, Part
 
 
 def node(run: str, depth: int, arrived_s: float = 0.0, items: int = 1, name: str = "") -> Node[str]:
@@ -103,10 +103,28 @@ def test_within_a_run_the_deepest_goes_first(nodes: list[Node[str]], slots: int)
         assert depths == sorted(depths, reverse=True)
 
 
+def test_few_items_that_are_left_of_a_run_go_along_with_its_deepest() -> None:
+    def waiting(few: int) -> DepthLine[str]:
+        chunks, queries = node("early", 5, 0.0, 40, "chunks"), node("early", 4, 1.0, few, "queries")
+        return line(chunks, queries, node("late", 5, 2.0, 40, "others"))
+
+    queue = waiting(4)
+    assert names(queue.take(32, 3.0)) == ["chunks"]
+    assert [(part.node.what, part.count) for part in queue.take(32, 3.0)] == [
+        ("chunks", 8),
+        ("queries", 4),
+        ("others", 20),
+    ]
+    queue = waiting(5)
+    queue.take(32, 3.0)
+    assert names(queue.take(32, 3.0)) == ["chunks", "others"]
+
+
 @given(NODES)
 def test_no_run_gets_its_second_depth_before_each_has_had_its_deepest(nodes: list[Node[str]]) -> None:
+    # Of so few slots nothing that is left is few.
     deepest = {run: max(one.depth for one in nodes if one.run == run) for run in {one.run for one in nodes}}
-    parts = line(*nodes).take(10_000, 0.0)
+    parts = line(*nodes).take(FEW - 1, 0.0)
     first_round = sum(one.items for one in nodes if one.depth == deepest[one.run])
     taken = 0
     for part in parts:

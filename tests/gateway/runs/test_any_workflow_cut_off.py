@@ -36,6 +36,9 @@ from workflows.plan import Profile
 from workflows.progress import StepState
 from workflows.transform import Value
 
+MOST_S = 50_000.0
+"""Of virtual time, for one process: many times what a run takes."""
+
 
 class Dying:
     """A store that takes so many writes of a run that has begun, and then no more."""
@@ -131,7 +134,9 @@ async def _lives(
                 if id not in runs.live:
                     continue
                 run = runs.live[id]
+            until = time.time() + MOST_S
             while not over(run) and not dying.dead.is_set():
+                assert time.time() < until, (run.ended, dict(run.progress.steps))
                 await _decided(runs, run, said, outside)
                 await asyncio.sleep(1.0)
             if over(run) and not dying.dead.is_set():
