@@ -42,8 +42,8 @@ def main(arguments: argparse.Namespace) -> int:
     try:
         asked = questions(arguments.data)[: WARM_UPS + arguments.requests]
         with tempfile.TemporaryDirectory(prefix="understudy-workflows-") as name:
-            folder = Path(name)
-            with servers(folder, environment(), places(gpus())) as two:
+            folder, where = Path(name), places(gpus())
+            with servers(folder, environment(), where) as two:
                 found = both_ways(folder, two, asked)
     except (NoData, Absent) as why:
         print(why)
