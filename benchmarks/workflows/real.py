@@ -85,6 +85,7 @@ def both_ways(folder: Path, two: tuple[Served, Served], asked: list[Question]) -
     for way, chained in (("chain", True), ("steps", False)):
         say(f"written as {way}: s without passes, s with them")
         found[way] = measured(folder / way, two, asked, say, chained=chained)
+        say(f"{way}: {found[way].ratio:.2f}x; processes at work in the last minute: {os.getloadavg()[0]:.1f}")
         # Whoever comes next finds no prompt in the servers' caches: its tenants have other salts.
     return found
 
@@ -96,8 +97,12 @@ def report(found: dict[str, Measured], about: str, path: Path | None) -> int:
         print(f"\nWritten as `{way}:`\n")
         print("\n".join(one.lines()))
     machine = f"{platform.machine()}, {os.cpu_count()} CPUs, Python {platform.python_version()}"
+    load = os.getloadavg()
+    print(
+        f"\n{machine}. Processes at work, mean of 1, 5 and 15 minutes: {', '.join(f'{each:.1f}' for each in load)}"
+    )
     figures: dict[str, Any] = {name: one.as_json() for name, one in found.items()}
-    write({"about": about, "machine": machine, "found": figures}, path)
+    write({"about": about, "machine": machine, "load": load, "found": figures}, path)
     chain = found["chain"].as_json()
     reached = chain["ratio"] >= chain["asked_ratio"]
     reached &= (chain["prefix_share"] or 0.0) >= chain["asked_prefix_share"]
