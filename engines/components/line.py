@@ -2,8 +2,8 @@
 
 What waits of one run is a bucket. Buckets go by the earliest arrival of what is in them; of each, what is deepest (farthest
 from the run's output) is taken first. Slots that are left over go to the next depth. What has waited long goes before all.
-Beyond the paper: when all that is left of a run is few items, they go along with its deepest ones. A question that is embedded
-beside a document's chunks would else wait for a whole request of another run's chunks, to save that run one place.
+Beyond the paper: when all that is left of a run is few items, they go along with its deepest ones. A question that is
+embedded beside a document's chunks would else wait for a whole request of another run's chunks, to save that run one place.
 """
 
 from __future__ import annotations

@@ -115,3 +115,25 @@ def test_what_can_never_fit_is_refused_in_words() -> None:
 
 def test_the_text_depends_on_the_prompt_only() -> None:
     assert answer_text("one", 7) == answer_text("one", 9)[:28] != answer_text("two", 7)
+
+
+def test_a_list_is_told_piece_by_piece_as_its_tokens_come() -> None:
+    async def inside() -> None:
+        pieces = ["a" * 16, "b" * 10, "c" * 400]
+        engine = BatchingEngine(EngineInfo("sim"), SPEED, Rules(), says=lambda fields, prompt, most: pieces)
+        loop, told = asyncio.get_running_loop(), []
+        async with engine.stream(request("q" * 384, 20, stream=True)) as reply:
+            async for chunk in reply.chunks:
+                event = chunk.removeprefix(b"data: ").strip()
+                choices = orjson.loads(event)["choices"] if event != b"[DONE]" else []
+                if choices and (text := choices[0]["delta"].get("content")):
+                    told.append((round(loop.time(), 3), text))
+        # The prompt takes 0.02 s with the first token; then tokens take 0.01 s each. 20 tokens are allowed.
+        assert told == [
+            (0.02, "aaaa"),
+            (0.05, "a" * 12),
+            (0.08, "b" * 10),
+            (0.21, "c" * (80 - 26)),
+        ]
+
+    run(inside)
