@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from benchmarks.processes import cpu_s as used_s
 from benchmarks.tables import markdown
 from benchmarks.vllm.serving import Served
 from benchmarks.workflows.questions import Question
@@ -43,6 +44,8 @@ class Answered:
     """By step whose prefix was computed early: tokens of it, and tokens of its prompt found in the cache."""
     cached_tokens: int
     prompt_tokens: int
+    cpu_s: float
+    """That its gateway and the servers used meanwhile; other processes on the machine change it little."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,9 +120,13 @@ class Measured:
         on = [pair.on.seconds for pair in self.pairs]
         off = [pair.off.seconds for pair in self.pairs]
         low, high = self.ratio_between()
-        rows = [(name, *_quantiles(seconds)) for name, seconds in ((OFF, off), (ON, on))]
+        cpu_s = {OFF: [pair.off.cpu_s for pair in self.pairs], ON: [pair.on.cpu_s for pair in self.pairs]}
+        rows = [
+            (name, *_quantiles(seconds), f"{statistics.fmean(cpu_s[name]):.2f}")
+            for name, seconds in ((OFF, off), (ON, on))
+        ]
         told = [
-            markdown(("", "mean s", "median s", "fastest s", "slowest s"), rows),
+            markdown(("", "mean s", "median s", "fastest s", "slowest s", "mean CPU s"), rows),
             f"{len(self.pairs)} questions: {self.ratio:.2f}x (95 % of draws {low:.2f} to {high:.2f}); asked {ASKED_RATIO}x: "
             f"{'reached' if self.ratio >= ASKED_RATIO else 'MISSED'}",
         ]
@@ -163,23 +170,25 @@ def measured(
     ):
         for number, question in enumerate(asked):
             if number % 2:
-                first = answered(on, question)
-                pair = Pair(question.text, first, answered(off, question))
+                first = answered(on, question, replicas)
+                pair = Pair(question.text, first, answered(off, question, replicas))
             else:
-                first = answered(off, question)
-                pair = Pair(question.text, answered(on, question), first)
+                first = answered(off, question, replicas)
+                pair = Pair(question.text, answered(on, question, replicas), first)
             say(f"{number + 1} of {len(asked)}: {pair.off.seconds:.2f} s, {pair.on.seconds:.2f} s")
             if number >= WARM_UPS:
                 found.pairs.append(pair)
     return found
 
 
-def answered(guide: Guide, question: Question) -> Answered:
+def answered(guide: Guide, question: Question, replicas: Sequence[Served]) -> Answered:
     """Asks the workflow as a model, and reads what its run tells. Nothing kept is used, and nothing is kept."""
     more = {"understudy": {"inputs": {"documents": [question.document]}}}
-    began = time.perf_counter()
+    processes = (guide.gateway.process, *(one.process for one in replicas))
+    pids = [process.pid for process in processes if process is not None]
+    began, cpu_s = time.perf_counter(), sum(map(used_s, pids))
     said = guide.ask(question.text, fresh=True, model=NAME, **more)
-    seconds = time.perf_counter() - began
+    seconds, cpu_s = time.perf_counter() - began, sum(map(used_s, pids)) - cpu_s
     text = said.text
     run = guide.send("GET", f"/runs/{said.headers['x-understudy-run']}").json
     values = {name: run["variables"][name]["value"] for name in STEPS}
@@ -189,7 +198,7 @@ def answered(guide: Guide, question: Question) -> Answered:
         if step["warmed_tokens"]
     }
     usage = run["usage"]
-    return Answered(seconds, text, values, warmed, usage["cached_tokens"], usage["prompt_tokens"])
+    return Answered(seconds, text, values, warmed, usage["cached_tokens"], usage["prompt_tokens"], cpu_s)
 
 
 @contextmanager

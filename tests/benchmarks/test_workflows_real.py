@@ -34,7 +34,7 @@ def recorded(folder: Path, count: int) -> Path:
 
 
 def answered(seconds: float, warmed: Mapping[str, tuple[int, int]] | None = None, **values: str) -> Answered:
-    return Answered(seconds, values.get("answer", ""), values, warmed or {}, 0, 0)
+    return Answered(seconds, values.get("answer", ""), values, warmed or {}, 0, 0, 1.5)
 
 
 def test_each_document_is_of_a_group_and_holds_a_passage_once(tmp_path: Path) -> None:
@@ -67,6 +67,7 @@ def test_the_ratio_is_of_all_time_and_only_long_prefixes_count() -> None:
     # More than the prefix may have been cached: the rest is not counted.
     assert found.prefixes == [(300, 288), (400, 400)]
     assert found.share == pytest.approx(688 / 700)
+    assert "| passes off | 3.00   | 3.00     | 2.00      | 4.00      | 1.50       |" in found.lines()[0]
 
 
 def test_the_first_step_that_differs_is_named() -> None:
