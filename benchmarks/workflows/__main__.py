@@ -79,7 +79,7 @@ def simulated(arguments: argparse.Namespace) -> int:
 
 def main() -> int:
     """Measure and print."""
-    parser = options(__doc__)
+    parser = options(__doc__, data=True)
     parser.add_argument("--only", metavar="PARTS", default=",".join(PARTS), help="of [%(default)s]")
     parser.add_argument("--core", choices=sorted(CORES), default="30b", help="the model that writes answers")
     parser.add_argument("--seeds", default="1,2,3", help="of arrivals and texts [%(default)s]")
