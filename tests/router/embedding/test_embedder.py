@@ -375,8 +375,9 @@ async def test_what_can_wait_finds_recent_texts_and_is_none_itself(embedder: Emb
 
 async def test_what_can_wait_may_be_left_and_ends_with_the_embedder(tiny: EmbeddingModel) -> None:
     embedder = Embedder(tiny, deadline_ms=PATIENT_MS, max_tokens=64)
-    held = threading.Event()
-    busy = embedder.session.submit(lambda _: held.wait(60))
+    began, held = threading.Event(), threading.Event()
+    busy = embedder.session.submit(lambda _: began.set() or held.wait(60))
+    assert await asyncio.to_thread(began.wait, 60)
     left, waits = (asyncio.create_task(embedder.embed_later(f"text {n}")) for n in range(2))
     await asyncio.sleep(0)
     left.cancel()
