@@ -10,7 +10,7 @@
     store.operators       who may sign in to the admin pages, beside them store.sessions() and store.audit
     store.jobs            .replay .kv_plans .engine_states .operator_asks
     store.tasks           .known .answers of requests that a student may answer
-    store.runs            applications' runs: their steps, variables, and who carries them out. .library: tenants'
+    store.runs            applications' runs: their steps, variables, and who carries them out. .assets: tenants'
                           workflows, and collections of texts
 
 Reads block, for microseconds to milliseconds, and give frozen values. Writes give a future that resolves after the

@@ -58,7 +58,7 @@ def _found(sources: Sources, asked: Asked) -> tuple[Definition | None, dict[str,
     configured = sources.gateway.workflows.configured.get(name)
     if configured is not None and version in ("", configured.version):
         return configured, _facts(configured.source, "", "", configured.version)
-    kept = sources.store.runs.library.workflow(tenant, name, version or None) if tenant else None
+    kept = sources.store.runs.assets.workflow(tenant, name, version or None) if tenant else None
     if kept is None:
         raise NotThere(
             "There is no such workflow, or not in this version any more: the configuration was changed, or it was removed."

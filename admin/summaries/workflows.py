@@ -7,7 +7,7 @@ from typing import Any
 from admin.page import Asked, Summary
 from admin.sources import Sources
 from admin.summaries.runs import listed
-from store.workflows.library import KeptWorkflow
+from store.workflows.assets import KeptWorkflow
 from workflows.definition import PASSES, Definition
 
 ROWS = 200
@@ -16,10 +16,10 @@ _RUNS = 5
 
 def workflows(sources: Sources, asked: Asked) -> Summary:
     """The configuration's first, then tenants' own by tenant and name."""
-    library = sources.store.runs.library
+    assets = sources.store.runs.assets
     names = sources.tenant_names()
-    own = library.workflows()
-    collections = library.collections()
+    own = assets.workflows()
+    collections = assets.collections()
     return {
         "configured": [
             _configured(each, sources, names, asked.now_s)

@@ -16,7 +16,7 @@ from cachetools import LRUCache
 
 from engines.components.component import ComponentError
 from gateway.components.table import Hit, VectorTable
-from store.workflows.library import CollectionPlace, CollectionText, Library, NewText
+from store.workflows.assets import Assets, CollectionPlace, CollectionText, NewText
 from store.workflows.records import Limits, TooManyBytes
 
 Vectors = npt.NDArray[np.float32]
@@ -54,8 +54,8 @@ class OfRun:
 class _Followed:
     """The index of one collection, as far as its rows were read."""
 
-    def __init__(self, library: Library, tenant: str, name: str) -> None:
-        self._library = library
+    def __init__(self, assets: Assets, tenant: str, name: str) -> None:
+        self._assets = assets
         self._tenant = tenant
         self._name = name
         self._lock = asyncio.Lock()
@@ -66,11 +66,11 @@ class _Followed:
 
     async def follow(self) -> None:
         """Read what was added, or all of it where something was removed or replaced."""
-        place = self._library.place(self._tenant, self._name)
+        place = self._assets.place(self._tenant, self._name)
         if place == self._place:
             return
         async with self._lock:
-            place = self._library.place(self._tenant, self._name)
+            place = self._assets.place(self._tenant, self._name)
             if place == self._place:
                 return
             if place is None or self._place is None or place.generation != self._place.generation:
@@ -81,9 +81,7 @@ class _Followed:
 
     async def _read(self, after_seq: int) -> None:
         while True:
-            found = await asyncio.to_thread(
-                self._library.texts, self._tenant, self._name, after_seq, _AT_ONCE
-            )
+            found = await asyncio.to_thread(self._assets.texts, self._tenant, self._name, after_seq, _AT_ONCE)
             for row in found:
                 self._take(row)
             if len(found) < _AT_ONCE:
@@ -110,7 +108,7 @@ class OfCollection:
     def __init__(
         self,
         followed: _Followed,
-        library: Library,
+        assets: Assets,
         tenant: str,
         name: str,
         *,
@@ -119,7 +117,7 @@ class OfCollection:
         limits: Limits,
     ) -> None:
         self._followed = followed
-        self._library = library
+        self._assets = assets
         self._tenant = tenant
         self._name = name
         self._identity = identity
@@ -136,7 +134,7 @@ class OfCollection:
         kept = [NewText(text, row.tobytes()) for text, row in zip(texts, rows, strict=True)]
         if not kept:
             return
-        added = self._library.add_texts(
+        added = self._assets.add_texts(
             self._tenant,
             self._name,
             kept,
@@ -175,9 +173,9 @@ class WorkflowIndexes:
     """Makes indexes. See gateway.runs.indexes.Indexes. `identity`: of an embedder, by the component's name."""
 
     def __init__(
-        self, library: Library | None, identity: Callable[[str], str], limits: Limits | None = None
+        self, assets: Assets | None, identity: Callable[[str], str], limits: Limits | None = None
     ) -> None:
-        self._library = library
+        self._assets = assets
         self._identity = identity
         self._limits = limits or Limits()
         self._followed: LRUCache[tuple[str, str], _Followed] = LRUCache(_KEPT)
@@ -191,14 +189,14 @@ class WorkflowIndexes:
     ) -> OfCollection:
         """A tenant's collection; it exists once a text was added. Adding a contributor's text again keeps it once, so that
         `source` need not be told. Raises ComponentError where nothing is kept here."""
-        if self._library is None:
+        if self._assets is None:
             raise ComponentError(f"The collection '{name}' needs a memory to be kept in.", component="")
         followed = self._followed.get((tenant, name))
         if followed is None:
-            followed = self._followed[tenant, name] = _Followed(self._library, tenant, name)
+            followed = self._followed[tenant, name] = _Followed(self._assets, tenant, name)
         return OfCollection(
             followed,
-            self._library,
+            self._assets,
             tenant,
             name,
             identity=self._identity(embedder),

@@ -16,14 +16,14 @@ from gateway.keys import needs_credential
 from gateway.own_response import json_response
 from gateway.runs.intake import absent, refusals
 from gateway.runs.saving import done
-from store.workflows.library import Collection, Library
+from store.workflows.assets import Assets, Collection
 
 
 class Collections:
     """Everything at and below `/collections`."""
 
-    def __init__(self, library: Library) -> None:
-        self._library = library
+    def __init__(self, assets: Assets) -> None:
+        self._assets = assets
 
     async def __call__(self, request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
         """See gateway.handlers.handler.Handler. Raises RequestError."""
@@ -32,12 +32,12 @@ class Collections:
         with refusals():
             match request.method, [unquote(part) for part in path.split("/")[1:]]:
                 case "GET", ["collections"]:
-                    data = [_shown(each) for each in self._library.collections(tenant)]
+                    data = [_shown(each) for each in self._assets.collections(tenant)]
                     content: dict[str, Any] = {"object": "list", "data": data}
                 case "GET", ["collections", name]:
                     content = _shown(self._one(tenant, name))
                 case "DELETE", ["collections", name]:
-                    if not await done(self._library.remove_collection(tenant, name)):
+                    if not await done(self._assets.remove_collection(tenant, name)):
                         raise absent("collection")
                     content = {"id": name, "object": "collection.deleted", "deleted": True}
                 case _, ["collections"] | ["collections", _]:
@@ -50,7 +50,7 @@ class Collections:
         return json_response(content)
 
     def _one(self, tenant: str, name: str) -> Collection:
-        found = [each for each in self._library.collections(tenant) if each.name == name]
+        found = [each for each in self._assets.collections(tenant) if each.name == name]
         if not found:
             raise absent("collection")
         return found[0]

@@ -24,7 +24,7 @@ from gateway.runs.catalogue import Catalogue, described
 from gateway.runs.intake import refusals
 from gateway.runs.runs import Runs
 from gateway.wire import read_body, read_json
-from store.workflows.library import KeptWorkflow
+from store.workflows.assets import KeptWorkflow
 from workflows.definition import Definition
 
 _MAX_BYTES = 256 * 1024

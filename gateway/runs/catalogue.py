@@ -16,7 +16,7 @@ from cachetools import LRUCache
 
 from gateway.runs.saving import done
 from store.errors import StoreError
-from store.workflows.library import KeptWorkflow
+from store.workflows.assets import KeptWorkflow
 from store.workflows.records import Limits
 from store.workflows.run_store import RunStore
 from workflows.declared import World, read_definition
@@ -47,7 +47,7 @@ class Catalogue:
         nobody serves is always looked up anew."""
         self.configured = configured
         self._store = store
-        self._library = store.library
+        self._assets = store.assets
         self._world = world
         self._limits = limits
         self._every_s = every_s
@@ -84,11 +84,11 @@ class Catalogue:
 
     def own(self, tenant: str) -> list[KeptWorkflow]:
         """The tenant's own, by name. Raises StoreError."""
-        return self._library.workflows(tenant)
+        return self._assets.workflows(tenant)
 
     def kept(self, tenant: str, name: str, version: str | None = None) -> KeptWorkflow | None:
         """The tenant's own of this name: that version, else the latest. Raises StoreError."""
-        return self._library.workflow(tenant, name, version)
+        return self._assets.workflow(tenant, name, version)
 
     def read(self, name: str, value: object) -> Definition:
         """A definition that a tenant sent. Raises DefinitionError with everything that is wrong with it."""
@@ -97,7 +97,7 @@ class Catalogue:
     async def put(self, tenant: str, definition: Definition, *, now_s: float, contributor: str) -> int:
         """Keep it as the latest of its name; gives its number. Raises TooManyBytes and StoreError."""
         number = await done(
-            self._library.put_workflow(
+            self._assets.put_workflow(
                 tenant,
                 definition.name,
                 definition.version,
@@ -112,10 +112,10 @@ class Catalogue:
 
     async def remove(self, tenant: str, name: str) -> bool:
         """Delete all versions of it; False where there is none. Raises StoreError."""
-        return await done(self._library.remove_workflow(tenant, name))
+        return await done(self._assets.remove_workflow(tenant, name))
 
     def _own(self, tenant: str, name: str) -> Definition | None:
-        kept = self._library.workflow(tenant, name)
+        kept = self._assets.workflow(tenant, name)
         return None if kept is None else self._read(kept)
 
     def _read(self, kept: KeptWorkflow) -> Definition:
@@ -151,9 +151,9 @@ class Catalogue:
         version = self._store.version()
         if version == self._version:
             return
-        place = self._library.names_place()
+        place = self._assets.names_place()
         if place != self._place or self._version is None:
-            names: dict[str, Definition | None] = dict.fromkeys(self._library.workflow_names())
+            names: dict[str, Definition | None] = dict.fromkeys(self._assets.workflow_names())
             self._names = {**names, **self.configured}
             self._place = place
         self._version = version

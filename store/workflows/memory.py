@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 
-from store.workflows.library import Library
-from store.workflows.memory_library import MemoryLibrary, done
+from store.workflows.assets import Assets
+from store.workflows.memory_assets import MemoryAssets, done
 from store.workflows.records import (
     ENDED,
     Begun,
@@ -88,8 +88,8 @@ class MemoryRuns:
         self._log: list[Change] = []
         self._cut = 0
         """How many lines were dropped from the beginning of the log."""
-        self._library = MemoryLibrary(self._bytes)
-        self.library: Library = self._library
+        self._assets = MemoryAssets(self._bytes)
+        self.assets: Assets = self._assets
 
     # ---- a run's life
 
@@ -460,7 +460,7 @@ class MemoryRuns:
         return self._forget(
             lambda held: held.run.tenant == tenant,
             lambda kept: kept.variable.tenant == tenant,
-            lambda: self._library.forget(tenant),
+            lambda: self._assets.forget(tenant),
         )
 
     def forget_contributor(self, tenant: str, contributor: str) -> Future[int]:
@@ -470,7 +470,7 @@ class MemoryRuns:
         return self._forget(
             lambda held: held.run.tenant == tenant and contributor in held.behind(),
             lambda kept: (kept.variable.tenant, kept.contributor) == (tenant, contributor),
-            lambda: self._library.forget(tenant, contributor),
+            lambda: self._assets.forget(tenant, contributor),
         )
 
     def expire(self, now_s: float, limit: int = 500) -> Future[int]:
@@ -610,7 +610,7 @@ class MemoryRuns:
         self,
         of_runs: Callable[[_Held], bool],
         alone: Callable[[_Kept], bool],
-        of_library: Callable[[], int] = lambda: 0,
+        of_assets: Callable[[], int] = lambda: 0,
     ) -> Future[int]:
         def forget() -> int:
             runs = [held for held in self._runs.values() if of_runs(held)]
@@ -618,7 +618,7 @@ class MemoryRuns:
             for held in runs:
                 self._delete(held)
             self._drop(kept)
-            return len(runs) + len(kept) + of_library()
+            return len(runs) + len(kept) + of_assets()
 
         return done(forget)
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from typing import Protocol
 
-from store.workflows.library import Library
+from store.workflows.assets import Assets
 from store.workflows.records import (
     Begun,
     Changes,
@@ -35,7 +35,7 @@ NO_LIMITS = Limits()
 class RunStore(Protocol):
     """Runs, steps, variables, leases, and a log by which processes notice what others did."""
 
-    library: Library
+    assets: Assets
     """Tenants' own workflows and collections. Whoever is forgotten here is forgotten there."""
 
     # ---- a run's life

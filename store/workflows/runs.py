@@ -10,8 +10,8 @@ from functools import partial
 from typing import get_args
 
 from store.sqlite.database import Database
-from store.workflows import beginning, going, going_on, kept_library
-from store.workflows.library import Library
+from store.workflows import beginning, going, going_on, kept_assets
+from store.workflows.assets import Assets
 from store.workflows.records import (
     Begun,
     Changes,
@@ -38,7 +38,7 @@ class WorkflowRuns:
 
     def __init__(self, db: Database) -> None:
         self._db = db
-        self.library: Library = kept_library.KeptLibrary(db)
+        self.assets: Assets = kept_assets.KeptAssets(db)
 
     # ---- a run's life
 
@@ -313,7 +313,7 @@ class WorkflowRuns:
 
     def forget_tenant(self, tenant: str) -> Future[int]:
         """Cancel and delete everything of a tenant."""
-        return self._forget("tenant = ?", (tenant,), time.time(), library=True)
+        return self._forget("tenant = ?", (tenant,), time.time(), assets=True)
 
     def forget_contributor(self, tenant: str, contributor: str) -> Future[int]:
         """Cancel and delete every run with a step of one contributor, and what they set."""
@@ -324,7 +324,7 @@ class WorkflowRuns:
             (tenant, contributor),
             time.time(),
             runs="id IN (SELECT run_id FROM workflow_contributors WHERE tenant = ?1 AND contributor = ?2)",
-            library=True,
+            assets=True,
         )
 
     def expire(self, now_s: float, limit: int = 500) -> Future[int]:
@@ -342,11 +342,11 @@ class WorkflowRuns:
         now_s: float,
         *,
         runs: str | None = None,
-        library: bool = False,
+        assets: bool = False,
     ) -> Future[int]:
         def forget(connection: sqlite3.Connection) -> int:
-            of_library = kept_library.forget(connection, *values) if library else 0
-            return of_library + going.forget(connection, runs or which, which, values, now_s)
+            of_assets = kept_assets.forget(connection, *values) if assets else 0
+            return of_assets + going.forget(connection, runs or which, which, values, now_s)
 
         return self._db.write(forget, after=self._scrub)
 

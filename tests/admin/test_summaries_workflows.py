@@ -13,7 +13,7 @@ import pytest
 from admin.pages.workflows import WORKFLOW, WORKFLOWS
 from admin.summaries.workflow import workflow
 from admin.summaries.workflows import workflows
-from store.workflows.library import NewText
+from store.workflows.assets import NewText
 from tests.admin.runs_kept import DOC_QA, WAIT_S, of_workflow
 from tests.admin.site import Site, site
 
@@ -27,10 +27,8 @@ async def pages(tmp_path: Path) -> AsyncIterator[Site]:
 
 
 def keep(site: Site, definition: dict[str, Any], name: str = "own-qa", tenant: str = "t1") -> None:
-    library = site.sources.store.runs.library
-    library.put_workflow(tenant, name, "v1", json.dumps(definition).encode(), now_s=time.time()).result(
-        WAIT_S
-    )
+    assets = site.sources.store.runs.assets
+    assets.put_workflow(tenant, name, "v1", json.dumps(definition).encode(), now_s=time.time()).result(WAIT_S)
 
 
 def test_who_may_look() -> None:
@@ -43,7 +41,7 @@ async def test_all_workflows_are_listed_with_their_runs_and_collections(pages: S
     of_workflow(store, "run_1", time.time() - 60)
     keep(pages, DOC_QA)
     texts = [NewText("one", b"\0" * 8), NewText("two", b"\0" * 8)]
-    store.runs.library.add_texts("t1", "papers", texts, identity="e", now_s=time.time()).result(WAIT_S)
+    store.runs.assets.add_texts("t1", "papers", texts, identity="e", now_s=time.time()).result(WAIT_S)
     viewer = await pages.person("viewer")
     told = (await viewer.get("/workflows.json")).json
     (configured,) = told["configured"]

@@ -29,7 +29,7 @@ from store.learned.artifacts import Artifacts
 from store.records import TaskAnswer
 from store.store import Tasks
 from store.tasks.tasks import TaskRow
-from store.workflows.library import NewText
+from store.workflows.assets import NewText
 from tests.admin.runs_kept import DOC_QA, failed, going_on, map_reduce, of_workflow
 from tests.flow.line import MODELS
 from tests.flow.process import Gateway, running
@@ -233,10 +233,10 @@ def composed(store: Store) -> None:
         "queries": {**DOC_QA["steps"]["queries"], "chat": f"{BRACELESS} {{{{question}}}}"},
     }
     definition = json.dumps({**DOC_QA, "steps": steps}).encode()
-    library = store.runs.library
-    library.put_workflow("default", "own-qa", "v1", definition, now_s=now_s).result(PATIENCE_S)
+    assets = store.runs.assets
+    assets.put_workflow("default", "own-qa", "v1", definition, now_s=now_s).result(PATIENCE_S)
     texts = [NewText(HOSTILE, b"\0" * 8)]
-    library.add_texts("default", "papers", texts, identity="e", now_s=now_s).result(PATIENCE_S)
+    assets.add_texts("default", "papers", texts, identity="e", now_s=now_s).result(PATIENCE_S)
 
 
 def learnt(artifacts: Artifacts) -> None:

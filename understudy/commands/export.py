@@ -64,12 +64,12 @@ def _of_bank(store: Store, tenant: str | None, vectors: bool) -> tuple[int, int,
 
 
 def _of_collections(store: Store, tenant: str | None, vectors: bool) -> tuple[int, int, Iterator[bytes]]:
-    found = store.runs.library.collections(tenant)
+    found = store.runs.assets.collections(tenant)
 
     def lines() -> Iterator[bytes]:
         for each in found:
             after_seq = 0
-            while page := store.runs.library.texts(each.tenant, each.name, after_seq, _PAGE):
+            while page := store.runs.assets.texts(each.tenant, each.name, after_seq, _PAGE):
                 after_seq = page[-1].seq
                 for one in page:
                     vector = base64.b64encode(one.vector).decode() if vectors else None

@@ -87,7 +87,7 @@ def run_parts(
         "variables": variables,
         "apps": variables,
         "runs": RunsHandler(intake, callers, pipeline, calls, max_json_bytes=max_json_bytes),
-        "collections": Collections(store.runs.library),
+        "collections": Collections(store.runs.assets),
         "workflows": Workflows(runs, workflows.catalogue, callers),
     }
     return RunParts(runs, Steps(intake, callers, pipeline), calls, handlers, peers)

@@ -60,7 +60,7 @@ def workflow_parts(
     certain = certain_engine(config, pipeline, engines)
     warmer = Warmer(certain, engines, min_tokens=settings.advanced.warm_min_tokens, told=metrics.prefix)
     limits = Limits(None, int(settings.max_total_mib * 2**20))
-    indexes = WorkflowIndexes(memory.store.runs.library, components.identity, limits)
+    indexes = WorkflowIndexes(memory.store.runs.assets, components.identity, limits)
     return WorkflowParts(
         catalogue(config, memory.store),
         CallLimits(settings.max_items, int(settings.max_documents_mib * 2**20)),

@@ -10,7 +10,7 @@ import pytest
 
 from engines.components.component import ComponentError
 from gateway.components.indexes import OfCollection, WorkflowIndexes
-from store.workflows.library import Library
+from store.workflows.assets import Assets
 from store.workflows.memory import MemoryRuns
 from store.workflows.records import Limits
 from tests.store.contract.conftest import BACKENDS
@@ -23,12 +23,12 @@ EAST, NORTH, WEST = (
 
 
 @pytest.fixture(params=["memory", *sorted(BACKENDS)])
-def library(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Library]:
+def assets(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Assets]:
     if request.param == "memory":
-        yield MemoryRuns().library
+        yield MemoryRuns().assets
     else:
         store = BACKENDS[request.param](tmp_path)()
-        yield store.runs.library
+        yield store.runs.assets
         store.close()
 
 
@@ -36,8 +36,8 @@ def collection(indexes: WorkflowIndexes, tenant: str = "t1", embedder: str = "lo
     return indexes.collection(tenant, "papers", embedder=embedder, contributor="k", source="run:step")
 
 
-def made(library: Library, limits: Limits | None = None) -> WorkflowIndexes:
-    return WorkflowIndexes(library, lambda name: f"identity of {name}", limits)
+def made(assets: Assets, limits: Limits | None = None) -> WorkflowIndexes:
+    return WorkflowIndexes(assets, lambda name: f"identity of {name}", limits)
 
 
 async def texts(index: OfCollection, k: int = 9) -> list[str]:
@@ -56,8 +56,8 @@ async def test_an_index_of_a_run_is_its_own() -> None:
         collection(indexes)
 
 
-async def test_what_any_worker_adds_is_found_by_all_and_by_no_other_tenant(library: Library) -> None:
-    here, there = made(library), made(library)
+async def test_what_any_worker_adds_is_found_by_all_and_by_no_other_tenant(assets: Assets) -> None:
+    here, there = made(assets), made(assets)
     index = collection(here)
     assert await texts(index) == []
     await index.add(0, ["east", "west"], np.concatenate([EAST, WEST]))
@@ -67,31 +67,31 @@ async def test_what_any_worker_adds_is_found_by_all_and_by_no_other_tenant(libra
     assert await texts(collection(here, "t2")) == []
 
 
-async def test_adding_again_keeps_a_text_once(library: Library) -> None:
-    index = collection(made(library))
+async def test_adding_again_keeps_a_text_once(assets: Assets) -> None:
+    index = collection(made(assets))
     for _ in range(2):
         await index.add(0, ["east"], EAST)
     assert await texts(index) == ["east"]
 
 
-async def test_a_collection_that_was_removed_is_empty(library: Library) -> None:
-    indexes = made(library)
+async def test_a_collection_that_was_removed_is_empty(assets: Assets) -> None:
+    indexes = made(assets)
     await collection(indexes).add(0, ["east"], EAST)
     assert await texts(collection(indexes)) == ["east"]
-    assert library.remove_collection("t1", "papers").result()
+    assert assets.remove_collection("t1", "papers").result()
     assert await texts(collection(indexes)) == []
     await collection(indexes).add(0, ["north"], NORTH)
     assert await texts(collection(indexes)) == ["north"]
 
 
-async def test_more_than_a_thousand_rows_are_all_read(library: Library) -> None:
+async def test_more_than_a_thousand_rows_are_all_read(assets: Assets) -> None:
     many = [f"t{n}" for n in range(2500)]
-    await collection(made(library)).add(0, many, np.repeat(EAST, 2500, axis=0))
-    assert await texts(collection(made(library)), 5000) == many
+    await collection(made(assets)).add(0, many, np.repeat(EAST, 2500, axis=0))
+    assert await texts(collection(made(assets)), 5000) == many
 
 
-async def test_vectors_of_another_embedder_are_not_compared(library: Library) -> None:
-    indexes = made(library)
+async def test_vectors_of_another_embedder_are_not_compared(assets: Assets) -> None:
+    indexes = made(assets)
     await collection(indexes).add(0, ["east"], EAST)
     other = collection(indexes, embedder="other")
     for attempt in (other.search(EAST[0], 1), other.add(0, ["x"], EAST)):
@@ -100,8 +100,8 @@ async def test_vectors_of_another_embedder_are_not_compared(library: Library) ->
     assert await texts(collection(indexes)) == ["east"]
 
 
-async def test_a_tenant_keeps_no_more_than_it_may(library: Library) -> None:
-    index = collection(made(library, Limits(max_total_bytes=10)))
+async def test_a_tenant_keeps_no_more_than_it_may(assets: Assets) -> None:
+    index = collection(made(assets, Limits(max_total_bytes=10)))
     with pytest.raises(ComponentError, match="more than its tenant may keep"):
         await index.add(0, ["east " * 100], EAST)
     assert await texts(index) == []

@@ -7,7 +7,7 @@ from pathlib import Path
 from learning.bank.contributor import contributor
 from learning.bank.forgetting import Forgetter
 from store import Store
-from store.workflows.library import NewText
+from store.workflows.assets import NewText
 from store.workflows.records import (
     NewRun,
     NewStep,
@@ -95,24 +95,24 @@ def test_runs_go_with_whoever_asked_for_any_of_their_steps(tmp_path: Path) -> No
 def test_workflows_collections_and_decisions_go_with_whoever_left_them(tmp_path: Path) -> None:
     """Whoever left only a collection, or only a workflow, is found, too."""
     store = Store.open(tmp_path)
-    library = store.runs.library
+    assets = store.runs.assets
     ann, ben = (contributor(store.secret, TENANT, "key_1", user) for user in ("ann", "ben"))
     for who in (ann, ben):
         texts = [NewText(f"canary of {who} " * 99, b"canary  " * 96)]
-        library.add_texts(TENANT, "papers", texts, identity="e", now_s=1.0, contributor=who).result(30)
-    library.put_workflow(TENANT, "qa", "v1", b"canary " * 99, now_s=1.0, contributor=ann).result(30)
-    library.put_workflow(OTHER, "qa", "v1", b"canary " * 99, now_s=1.0).result(30)
+        assets.add_texts(TENANT, "papers", texts, identity="e", now_s=1.0, contributor=who).result(30)
+    assets.put_workflow(TENANT, "qa", "v1", b"canary " * 99, now_s=1.0, contributor=ann).result(30)
+    assets.put_workflow(OTHER, "qa", "v1", b"canary " * 99, now_s=1.0).result(30)
     store.runs.begin(NewRun("run_1", TENANT, 1.0, "w", 2.0, contributor=ben), [NewStep("s")], [])
     store.runs.save("w", [RunChange("run_1", 1.0, {"s": StepProgress("unknown")})])
     assert store.runs.resolve(TENANT, "run_1", "s", Resolution("value", "canary " * 99), now_s=1.0).result(30)
     forgetter = Forgetter(store)
     forgetter.contributor(TENANT, user="ann", purge=True)
-    assert [each.texts for each in library.collections()] == [1]
-    assert [each.tenant for each in library.workflows()] == [OTHER]
+    assert [each.texts for each in assets.collections()] == [1]
+    assert [each.tenant for each in assets.workflows()] == [OTHER]
     forgetter.contributor(TENANT, user="ben")
-    assert library.collections() == [] and TENANT not in store.tenants() and OTHER in store.tenants()
+    assert assets.collections() == [] and TENANT not in store.tenants() and OTHER in store.tenants()
     forgetter.tenant(OTHER)
-    assert library.workflows() == [] and store.tenants() == []
+    assert assets.workflows() == [] and store.tenants() == []
     assert forgetter.erase()
     store.close()
     assert not [path for path in tmp_path.rglob("*") if path.is_file() and b"canary" in path.read_bytes()]

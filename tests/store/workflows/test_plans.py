@@ -11,7 +11,7 @@ import pytest
 
 from store import Store
 from store.sqlite import database
-from store.workflows.library import NewText
+from store.workflows.assets import NewText
 from store.workflows.records import NewVariable, Resolution
 from tests.admin.runs_kept import failed, going_on, map_reduce
 
@@ -47,7 +47,7 @@ def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_every_statement_goes_by_an_index(tmp_path: Path, said: list[str]) -> None:
     store = Store.open(tmp_path)
     said.clear()
-    runs, library, tenant = store.runs, store.runs.library, "t1"
+    runs, assets, tenant = store.runs, store.runs.assets, "t1"
     texts = [NewText("text", b"\0" * 8)]
     map_reduce(store, "run_1", 1000.0)
     failed(store, "run_2", 1001.0)
@@ -75,18 +75,18 @@ def test_every_statement_goes_by_an_index(tmp_path: Path, said: list[str]) -> No
         lambda: runs.sharers(["b1", "b2"]),
         lambda: runs.undecided(),
         lambda: runs.resolve(tenant, "run_3", "s0", Resolution("skip"), now_s=1006.0).result(30),
-        lambda: library.put_workflow(tenant, "qa", "v1", b"{}", now_s=1006.0).result(30),
-        lambda: library.workflow(tenant, "qa"),
-        lambda: library.workflow(tenant, "qa", "v1"),
-        lambda: library.workflows(tenant),
-        lambda: (library.workflow_names(), library.names_place()),
-        lambda: library.add_texts(tenant, "c", texts, identity="e", now_s=1006.0, contributor="k/u").result(
+        lambda: assets.put_workflow(tenant, "qa", "v1", b"{}", now_s=1006.0).result(30),
+        lambda: assets.workflow(tenant, "qa"),
+        lambda: assets.workflow(tenant, "qa", "v1"),
+        lambda: assets.workflows(tenant),
+        lambda: (assets.workflow_names(), assets.names_place()),
+        lambda: assets.add_texts(tenant, "c", texts, identity="e", now_s=1006.0, contributor="k/u").result(
             30
         ),
-        lambda: library.place(tenant, "c"),
-        lambda: library.texts(tenant, "c", 1),
-        lambda: library.remove_workflow(tenant, "qa").result(30),
-        lambda: library.remove_collection(tenant, "gone").result(30),
+        lambda: assets.place(tenant, "c"),
+        lambda: assets.texts(tenant, "c", 1),
+        lambda: assets.remove_workflow(tenant, "qa").result(30),
+        lambda: assets.remove_collection(tenant, "gone").result(30),
         lambda: runs.forget_run(tenant, "run_2", now_s=1006.0).result(30),
         lambda: runs.expire(9000.0).result(30),
         lambda: runs.trim(9000.0).result(30),

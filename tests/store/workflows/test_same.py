@@ -21,7 +21,7 @@ from hypothesis.stateful import (
 )
 
 from store import Store
-from store.workflows.library import NewText
+from store.workflows.assets import NewText
 from store.workflows.memory import MemoryRuns
 from store.workflows.records import (
     Failure,
@@ -171,27 +171,27 @@ class BothRemember(RuleBasedStateMachine):
         made = [NewText(text, identity.encode() * 20) for text in texts]
 
         def add(runs: RunStore) -> list[tuple[str, str]]:
-            runs.library.add_texts(
+            runs.assets.add_texts(
                 *(tenant, "c", made),
                 identity=identity,
                 now_s=self.now_s,
                 contributor=contributor,
                 limits=LIMITS,
             ).result(30)
-            return [(each.text, each.identity) for each in runs.library.texts(tenant, "c")]
+            return [(each.text, each.identity) for each in runs.assets.texts(tenant, "c")]
 
         self.same(add)
 
     @rule(tenant=tenants, version=st.sampled_from(("v1", "v2", "v3")), remove=st.booleans())
     def put_workflow(self, tenant: str, version: str, remove: bool) -> None:
         if remove:
-            self.same(lambda runs: runs.library.remove_workflow(tenant, "qa"))
+            self.same(lambda runs: runs.assets.remove_workflow(tenant, "qa"))
         self.same(
-            lambda runs: runs.library.put_workflow(
+            lambda runs: runs.assets.put_workflow(
                 tenant, "qa", version, b"12345", now_s=self.now_s, contributor="k/u", keep=2, limits=LIMITS
             )
         )
-        self.same(lambda runs: runs.library.workflows())
+        self.same(lambda runs: runs.assets.workflows())
 
     @rule(owner=owners, place=places, state=st.sampled_from(("done", "failed", "cancelled")))
     def end(self, owner: str, place: int, state: Any) -> None:
@@ -261,7 +261,7 @@ class BothRemember(RuleBasedStateMachine):
             self.same(lambda runs, run=run: _plain(runs.run(run)))
         for tenant in TENANTS:
             self.same(lambda runs, tenant=tenant: runs.use(tenant))
-            self.same(lambda runs, tenant=tenant: runs.library.collections(tenant))
+            self.same(lambda runs, tenant=tenant: runs.assets.collections(tenant))
             self.same(lambda runs, tenant=tenant: runs.runs(tenant=tenant, limit=1000))
             self.same(lambda runs, tenant=tenant: dict(runs.counts(tenant=tenant)))
             named = self.same(lambda runs, tenant=tenant: runs.named(tenant, "game", NAMES, now_s=self.now_s))

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from store import Store
-from store.workflows.library import NewText
+from store.workflows.assets import NewText
 from understudy.commands import export as module
 from understudy.commands.export import export
 
@@ -22,7 +22,7 @@ def test_collections_are_written_whole(tmp_path: Path, monkeypatch: pytest.Monke
     acme = store.keys.create("acme", "laptop")[0].tenant
     for tenant, name, texts in ((acme, "papers", "abc"), (acme, "notes", "d"), ("other", "papers", "e")):
         made = [NewText(text, b"\0\0\x80?") for text in texts]
-        store.runs.library.add_texts(tenant, name, made, identity="bge", now_s=1000.0).result(30)
+        store.runs.assets.add_texts(tenant, name, made, identity="bge", now_s=1000.0).result(30)
     store.close()
     where = ["--data", str(tmp_path), "--collections"]
     everything = CliRunner().invoke(export, [*where, "--no-vectors"])

@@ -70,7 +70,7 @@ class Collection:
     created_at_s: float
 
 
-class Library(Protocol):
+class Assets(Protocol):
     """Definitions and collections. What names a tenant never gives another's."""
 
     # ---- workflows

@@ -1,4 +1,4 @@
-"""Tenants' workflows and collections in one process's memory: `Library`, and what makes a future of a write that is done."""
+"""Tenants' workflows and collections in one process's memory: `Assets`, and what makes a future of a write that is done."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from store.workflows.library import (
+from store.workflows.assets import (
     NO_LIMITS,
     Collection,
     CollectionPlace,
@@ -41,8 +41,8 @@ class _Shelf:
     texts: dict[tuple[str, str], CollectionText] = field(default_factory=dict)
 
 
-class MemoryLibrary:
-    """Definitions and collections: see `Library` for what each does. `used`: bytes by tenant, shared with the runs."""
+class MemoryAssets:
+    """Definitions and collections: see `Assets` for what each does. `used`: bytes by tenant, shared with the runs."""
 
     def __init__(self, used: Counter[str]) -> None:
         self._bytes = used

@@ -1,4 +1,4 @@
-"""Tenants' workflows and collections in the database: `Library`, shared by every process of the data folder."""
+"""Tenants' workflows and collections in the database: `Assets`, shared by every process of the data folder."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 
 from store.sqlite.database import Database
-from store.workflows.beginning import total_bytes
-from store.workflows.library import (
+from store.workflows.assets import (
     NO_LIMITS,
     Collection,
     CollectionPlace,
@@ -18,6 +17,7 @@ from store.workflows.library import (
     KeptWorkflow,
     NewText,
 )
+from store.workflows.beginning import total_bytes
 from store.workflows.records import Limits
 from store.workflows.values import as_bytes, as_value, hold_room
 
@@ -33,8 +33,8 @@ _COLLECTIONS = (
 )
 
 
-class KeptLibrary:
-    """Definitions and collections: see `Library` for what each does."""
+class KeptAssets:
+    """Definitions and collections: see `Assets` for what each does."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
