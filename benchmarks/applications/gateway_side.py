@@ -42,6 +42,7 @@ _MAX_IN_FLIGHT = 256
 _KNOBS = RunKnobs(
     keep_values_s=3_600.0,
     max_steps=1_000,
+    max_items=1_000,
     max_value_bytes=2**20,
     max_list_bytes=2**25,
     max_runs=None,

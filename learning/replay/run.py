@@ -97,8 +97,13 @@ class ReplayRunner:
         `may_go_on` is awaited before each request to an engine. Cancelling leaves the run interrupted: `run` goes on with
         it. Raises AnotherReplayRuns, NotThatRun and what the store raises; a step's own failure is logged and passed over.
         """
-        run = await asyncio.wrap_future(self._jobs.begin(run_id))
         ended: tuple[RunState, str] = ("interrupted", "its process was stopped")
+        try:
+            run = await asyncio.wrap_future(self._jobs.begin(run_id))
+        except asyncio.CancelledError:
+            # It may have begun all the same, and nobody else can be at work: whoever calls this holds replay's lock.
+            await asyncio.shield(asyncio.wrap_future(self._jobs.interrupt_dead()))
+            raise
         try:
             steps = await asyncio.to_thread(self._jobs.steps, run_id)
             left = await asyncio.to_thread(self._order, steps)

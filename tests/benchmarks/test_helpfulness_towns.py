@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from benchmarks.helpfulness.towns import measured, towns
 
 
+@pytest.mark.slow
 def test_the_example_that_answers_is_sent_where_another_towns_question_is_nearer(tmp_path: Path) -> None:
     case = towns(0, tmp_path)
     half = len(case.prompts) // 2

@@ -33,6 +33,7 @@ def test_a_quick_run_measures_every_way_for_a_request_to_go(tmp_path: Path) -> N
     assert "gateway, passing through" in ran.stdout
 
 
+@pytest.mark.slow
 def test_a_student_is_taught_and_answers_what_is_measured(tmp_path: Path) -> None:
     figures_file = tmp_path / "figures.json"
     command = [sys.executable, "-m", "benchmarks.overhead", "--quick", "--json", str(figures_file)]

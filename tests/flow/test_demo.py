@@ -204,6 +204,7 @@ async def test_interrupting_it_stops_the_gateway_too(number):
         urllib.request.urlopen(f"{url}/healthz")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("port_of_the_pages")
 async def test_it_leaves_the_gateway_running_and_says_what_to_try_next(tmp_path):
     demo = await demo_process(

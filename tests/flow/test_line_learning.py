@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
 from aiohttp import web
 
 from learning.training.artifact_follower import ArtifactFollower
@@ -165,6 +166,7 @@ async def test_the_share_of_offloaded_traffic_moves_with_what_users_say_and_back
     assert "understudy_artifacts_broken_total{" not in metrics
 
 
+@pytest.mark.slow
 async def test_under_a_load_step_the_share_rises_and_falls_again(tmp_path: Path) -> None:
     still = {"epsilon": 0.04, "gamma": 1000, "key_share": 1.0}
     load = {"load_threshold": 0.7, "load_strength": 1.0}

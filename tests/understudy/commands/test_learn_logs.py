@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.flow.process import ran
 from tests.understudy.commands.chat_server import chat_server
 
@@ -159,6 +161,7 @@ def test_a_good_small_engine_is_proven_and_then_offloaded_to(tmp_path: Path) -> 
     assert total["saved_usd"] > 0, said
 
 
+@pytest.mark.slow
 def test_a_small_engine_that_is_always_wrong_is_never_offloaded_to(tmp_path: Path) -> None:
     with chat_server(lambda _: "wrong_problem") as (url, asked):
         told, said = replayed(tmp_path, labels(120), "--small", f"{url}=s", "--budget-usd", "5", *PRICES)
