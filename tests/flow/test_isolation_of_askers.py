@@ -274,6 +274,7 @@ test_nothing_crosses_between_askers_in_many_histories = pytest.mark.slow(
 )
 
 
+@pytest.mark.slow
 def test_the_askers_did_reuse_what_was_their_own(world: tuple[World, asyncio.Runner]) -> None:
     """Otherwise nothing crossing would mean nothing."""
     made, runner = world

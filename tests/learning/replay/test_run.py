@@ -155,6 +155,7 @@ async def test_engines_that_give_no_answer_end_the_run_and_cost_nothing(tmp_path
     db.close()
 
 
+@pytest.mark.slow
 async def test_killed_again_and_again_it_pays_for_nothing_twice(tmp_path: Path) -> None:
     db, jobs, run = planned(tmp_path, steps=30)
     asked: Counter[str] = Counter()
