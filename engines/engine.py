@@ -259,6 +259,8 @@ class EngineInfo:
     """Which of the engine's base URLs, as host:port; empty where it has one."""
     replicas: tuple[str, ...] = ()
     """All of them, of an engine that has several (engines.replicas)."""
+    region: str = ""
+    """Where it answers, as the operator calls it; empty: nobody said."""
     holds_key: bool = True
     """Whether it never sees a client's own credential: then its 401 is the gateway's problem, else the client's."""
 
