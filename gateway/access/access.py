@@ -7,7 +7,6 @@ upstream key of its own.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -248,16 +247,6 @@ class Access:
         if fields is None:
             raise _unreadable(request, "Content-Encoding")
         return fields
-
-
-def expired(sender: Sender, now_s: float | None = None) -> bool:
-    """Whether the key, or its tenant, opens nothing any more."""
-    now_s = time.time() if now_s is None else now_s
-    tenant = sender.tenant_record
-    if tenant is not None and tenant.closed_at_s is not None:
-        return True
-    ends = [one.expires_at_s for one in (sender.key, tenant) if one is not None]
-    return any(end is not None and now_s >= end for end in ends)
 
 
 def _stored(fields: Mapping[str, Any], asked: Endpoint) -> list[StoredId]:
