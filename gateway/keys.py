@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from multidict import CIMultiDict, MultiMapping, istr
 
 from engines.errors import RequestError
 from engines.headers import CREDENTIALS, request_headers
 from store.records import Key
+
+if TYPE_CHECKING:
+    from store.records import Tenant
 
 DEFAULT_TENANT = "default"
 _KEY_HEADERS = ("Authorization", "api-key", "x-api-key")
@@ -26,6 +29,10 @@ class Sender(NamedTuple):
     """The gateway's own key that it came with."""
     anonymous: bool = False
     """No credential came with it: nothing is remembered of it, and nothing remembered is used for it."""
+    key: Key | None = None
+    """The same key with its limits; None where clients have none."""
+    tenant_record: Tenant | None = None
+    """What is configured of the key's tenant; None where nothing is."""
 
 
 class Authenticator(Protocol):

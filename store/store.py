@@ -7,6 +7,7 @@
     store.outcomes        how good answers turned out to be                  .feedback
     store.artifacts       versions of what was learnt, beside them store.dials and store.quality_floors
     store.keys            API keys, and so tenants
+    store.owned           whose the ids are that engines gave to what they store
     store.operators       who may sign in to the admin pages, beside them store.sessions() and store.audit
     store.jobs            .replay .kv_plans .engine_states .operator_asks
     store.tasks           .known .answers of requests that a student may answer
@@ -54,6 +55,7 @@ from store.learned.quality_floors import QualityFloors
 from store.people.audit import AuditLog
 from store.people.keys import KeyStore
 from store.people.operators import AdminUsers
+from store.people.owned import OwnedIds
 from store.people.secret import load_or_create_secret
 from store.people.sessions import AdminSessions
 from store.sqlite import words
@@ -165,6 +167,7 @@ class Store:
         self.dials = TurnedDialsLog(db)
         self.quality_floors = QualityFloors(db)
         self.keys = KeyStore(db, secret)
+        self.owned = OwnedIds(db, secret)
         self.operators = AdminUsers(db)
         self.audit = AuditLog(db)
         self.jobs = Jobs(ReplayJobs(db), KvPlans(db), EngineStates(db), OperatorAsks(db))
@@ -299,6 +302,7 @@ class Store:
         self.quality_floors.forget_tenant(tenant).result(timeout_s)
         self.examples.private.forget_tenant(tenant).result(timeout_s)
         self.jobs.replay.forget_tenant(tenant).result(timeout_s)
+        self.owned.forget_tenant(tenant).result(timeout_s)
         # The empty tenant's versions were learnt from labels that the operator brought.
         versions = self.artifacts.forget_tenant(tenant) if tenant else 0
         self.answers.entries.forget_tenant(tenant).result(timeout_s)
