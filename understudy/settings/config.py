@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from engines.components.component import ABILITIES
+from router.model_names import ByModelName, is_wildcard
 from understudy.settings.admin import AdminSettings
 from understudy.settings.client_key import check_client_key
 from understudy.settings.components import AnyComponent
@@ -32,6 +33,7 @@ from understudy.settings.private import PrivateSettings
 from understudy.settings.reach import replay_out_of_reach
 from understudy.settings.replay import ReplaySettings
 from understudy.settings.upstream import Upstream
+from understudy.settings.users import UsersSettings
 from understudy.settings.workflows import WorkflowsSettings
 from workflows.declared import DefinitionError, World, read_definition
 from workflows.definition import Definition
@@ -120,6 +122,7 @@ class Config(Settings):
     health: HealthSettings = Field(HealthSettings(), description="Looking after engines.")
     models: dict[str, ModelSettings] = Field({}, description="Model names served by engines of ours.")
     memory: MemorySettings | None = Field(None, description="Null remembers nothing.")
+    users: UsersSettings = Field(UsersSettings(), description="End users, behind a client's requests.")
     sharing: SharingSettings = Field(
         SharingSettings(), description="Examples that one tenant may read of another; nothing by default."
     )
@@ -156,10 +159,10 @@ class Config(Settings):
     def _names_exist(self) -> Config:
         known = ", ".join(sorted(self.engines)) or "none are configured"
         for name, model in self.models.items():
-            if "*" in name:
+            if is_wildcard(name) and (model.policy != "fixed" or model.tasks):
                 raise ValueError(
-                    f"models names {name!r}, but names are taken literally: list each name that clients ask for; what is "
-                    "not listed goes to `upstream`"
+                    f"models.{name} stands for several names, and what is learnt of one says nothing of another: leave its "
+                    "policy fixed and its tasks away, and list names that are to be routed by themselves"
                 )
             if len(set(model.engines)) < len(model.engines):
                 raise ValueError(
@@ -213,12 +216,12 @@ class Config(Settings):
     def world(self) -> World:
         """What a workflow of this configuration may refer to."""
         settings = self.workflows
-        names = frozenset(settings.definitions)
+        names, served = frozenset(settings.definitions), ByModelName(self.models)
         anywhere = self.upstream is not None
         return World(
             {name: frozenset(ABILITIES[each.kind]) for name, each in self.components.items()},
-            is_model=lambda name: name in self.models or (anywhere and name not in names),
-            taken=lambda name: name in self.models,
+            is_model=lambda name: name in served or (anywhere and name not in names),
+            taken=lambda name: name in served,
             max_steps=settings.max_steps,
             max_depth=settings.max_depth,
             max_items=settings.max_items,
