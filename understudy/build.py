@@ -37,6 +37,7 @@ from gateway.websocket import with_upgrades
 from router.finished import Ended, Finished
 from router.plan import Policy
 from router.policies.fixed import Fixed
+from store.errors import StoreError
 from store.people.secret import tenant_id
 from understudy.parts import Parts
 from understudy.settings.config import Config
@@ -56,6 +57,7 @@ from understudy.setup.engines import (
 )
 from understudy.setup.exposure import exposure
 from understudy.setup.keepers import keepers, keepers_at_once
+from understudy.setup.keys import Clash, reconcile
 from understudy.setup.served_by import digest, ignored_fields
 from understudy.setup.unknown_tenants import tell_unknown_tenants
 
@@ -191,6 +193,11 @@ class Gateway:
         if self._config.memory is None:
             return None
         memory = _memory(self._config.memory, self._config)
+        try:
+            reconcile(self._config, memory.store)
+        except (Clash, ValueError, StoreError, TimeoutError) as error:
+            memory.close()
+            raise CannotStart(f"the configured keys cannot be taken: {error}") from error
         tell_unknown_tenants(self._config, memory.store.keys)
         return self.parts.add(memory, stop=memory.close)
 

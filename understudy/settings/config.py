@@ -26,12 +26,15 @@ from understudy.settings.engines import (
     VLLMLocalEngine,
 )
 from understudy.settings.group import Settings
+from understudy.settings.keys import KeySettings
 from understudy.settings.learning import FeedbackSettings, JudgingSettings, LearningSettings
 from understudy.settings.memory import MemorySettings
 from understudy.settings.models import ModelSettings
 from understudy.settings.private import PrivateSettings
 from understudy.settings.reach import replay_out_of_reach
 from understudy.settings.replay import ReplaySettings
+from understudy.settings.tenants import TenantSettings
+from understudy.settings.terms import check_names
 from understudy.settings.upstream import Upstream
 from understudy.settings.users import UsersSettings
 from understudy.settings.workflows import WorkflowsSettings
@@ -122,6 +125,12 @@ class Config(Settings):
     health: HealthSettings = Field(HealthSettings(), description="Looking after engines.")
     models: dict[str, ModelSettings] = Field({}, description="Model names served by engines of ours.")
     memory: MemorySettings | None = Field(None, description="Null remembers nothing.")
+    keys: dict[str, KeySettings] = Field(
+        {}, description="The gateway's own API keys by name, beside those made with `understudy keys`."
+    )
+    tenants: dict[str, TenantSettings] = Field(
+        {}, description="What holds for tenants, by name, beside what `understudy tenants` laid down."
+    )
     users: UsersSettings = Field(UsersSettings(), description="End users, behind a client's requests.")
     sharing: SharingSettings = Field(
         SharingSettings(), description="Examples that one tenant may read of another; nothing by default."
@@ -196,6 +205,7 @@ class Config(Settings):
         self._replay_has_what_it_needs(known)
         self._tasks_can_work()
         self._workflows_can_work()
+        self._keys_can_be_kept()
         check_workers(self.listen.workers, self.engines)
         check_client_key(self.engines, self.upstream)
         check_ports(self)
@@ -248,6 +258,15 @@ class Config(Settings):
                 told.append(error.message)
         if told:
             raise ValueError("\n".join(told))
+
+    def _keys_can_be_kept(self) -> None:
+        check_names("key name", self.keys)
+        check_names("tenant name", self.tenants)
+        if (self.keys or self.tenants) and self.memory is None:
+            raise ValueError(
+                "there are keys or tenants, but nothing keeps them: set `memory`, with data_dir null to forget them at the "
+                "end"
+            )
 
     def _tasks_can_work(self) -> None:
         for name, model in self.models.items():
