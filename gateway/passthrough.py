@@ -34,7 +34,8 @@ class Passthrough:
     async def __call__(self, request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
         """`target` is the raw request target below the prefix. Raises EngineError before anything was sent."""
         headers = outgoing_headers(request.headers, self._keys)
-        outgoing = EngineRequest(request.method, target, headers, await self._body(request))
+        body = await self._body(request)
+        outgoing = EngineRequest(request.method, target, headers, body, model=journey.deployment)
         try:
             return await self.forward(request, outgoing, journey)
         except EngineError as error:
