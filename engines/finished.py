@@ -25,12 +25,14 @@ _KNOWN_CHOICE = frozenset({"index", "delta", "finish_reason", "logprobs", "stop_
 
 @dataclass(frozen=True, slots=True)
 class Assembled:
-    """A chat completion as one object."""
+    """An answer as one object, said as a chat completion."""
 
     completion: dict[str, Any]
     """The `chat.completion` object."""
     whole: bool
     """Each choice came to its end, and every part of it was understood: it may be replayed."""
+    own: dict[str, Any] | None = None
+    """The answer as its own API says it in one piece, where that is no chat completion."""
 
     def choices(self) -> list[dict[str, Any]]:
         """The choices, each an object."""

@@ -9,6 +9,8 @@ from typing import Any
 
 import orjson
 
+from engines.error_body import error_event
+
 DONE = b"data: [DONE]\n\n"
 MAX_EVENT_BYTES = 2**20
 """An event larger than this is not held back until it is whole."""
@@ -185,6 +187,10 @@ class Tail:
                 event = _read(data)
                 return event is not None and _tells_error(event)
         return False
+
+    def error_event(self, message: str, code: str) -> bytes:
+        """What tells a client that the stream broke off here."""
+        return error_event(message, code)
 
     def cut(self, *, delimited: bool) -> bool:
         """Whether the stream ended too early.

@@ -9,6 +9,7 @@ from typing import Any
 
 from engines.asking import chat_of
 from engines.chat import ChatRequest
+from engines.codecs.table import codec_of
 from engines.finished import Assembled, Body
 from learning.outcomes.account import Unit
 from router.asked import Asked
@@ -226,10 +227,10 @@ def most_tokens(fields: Mapping[str, Any]) -> int:
     return bound if isinstance(bound, int) else 0
 
 
-def served_answer(body: Body) -> Assembled | None:
+def served_answer(body: Body, chat: ChatRequest | None = None) -> Assembled | None:
     """The answer the client got, as one object, if it can be compared: whole, one text, and ended by itself or its client's
     bound. May take milliseconds for a long one: off the event loop."""
-    assembled = body.assembled()
+    assembled = codec_of(chat).assembled(body)
     if assembled is None or not assembled.whole or len(assembled.choices()) != 1:
         return None
     ended = _ENDED_IN_CALLS if assembled.calls_tools() else _ENDED_BY_ITSELF
