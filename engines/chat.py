@@ -13,6 +13,7 @@ from typing import Any
 
 import orjson
 
+from engines.apis import Api
 from engines.large_json import outlined
 
 _LARGE_BYTES = 2**20
@@ -31,7 +32,7 @@ class ChatRequest:
     stream: bool
     include_usage: bool
     """The client asked for a usage chunk at the end of its stream."""
-    api: str = "chat"
+    api: Api = "chat"
     """Whose wire format the body has (engines.codecs)."""
     raw: Mapping[str, Any] | None = None
     """The parsed body where that is no chat completion; then `fields` says it as a chat completion would."""

@@ -93,13 +93,17 @@ class Body:
         body = b"".join(self.chunks)
         return inflated(body) if self.encoded else body
 
+    def readable(self) -> bytes | None:
+        """The same; None where nothing was kept, or it cannot be decoded."""
+        try:
+            return self.decoded() if self.chunks else None
+        except zlib.error:
+            return None
+
     def assembled(self) -> Assembled | None:
         """The chat completion in it; None where it holds none that can be read."""
-        if not self.chunks:
-            return None
-        try:
-            body = self.decoded()
-        except zlib.error:
+        body = self.readable()
+        if body is None:
             return None
         return from_events(body) if self.streamed else from_json(body)
 

@@ -18,7 +18,8 @@ _TERMINAL_TYPES = frozenset(
     {"response.completed", "response.failed", "response.incomplete", "message_stop", "error"}
 )
 _OPENS_TERMINAL = re.compile(
-    rb'(?:event: ?[^\r\n]*\r?\n)?data: ?\{"type": ?"(?:response\.(?:completed|failed|incomplete)|message_stop|error)"'
+    rb"event: ?(?:response\.(?:completed|failed|incomplete)|message_stop|error)\r?\n"
+    rb'|(?:event: ?[^\r\n]*\r?\n)?data: ?\{"type": ?"(?:response\.(?:completed|failed|incomplete)|message_stop|error)"'
 )
 _FIELD = re.compile(rb"(?:\A|[\r\n])(?:\xef\xbb\xbf)?(?:data|event|id|retry)?:")
 _FINISHED = re.compile(rb'"finish_reason": ?"')

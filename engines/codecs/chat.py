@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
 
 from engines.answer_check import Begun, begun, wrong_with
+from engines.apis import Api
 from engines.as_events import as_events
 from engines.chat import ChatRequest
 from engines.chat_json import read_chat_request
@@ -20,7 +22,7 @@ class Chat:
     """See engines.codecs.codec.Codec."""
 
     __slots__ = ()
-    api = "chat"
+    api: Api = "chat"
     path = "/chat/completions"
 
     def read(self, body: bytes, fields: dict[str, Any]) -> ChatRequest:
@@ -36,6 +38,23 @@ class Chat:
     ) -> ChatRequest:
         """See Codec."""
         return chat.rewritten(model=model, messages=messages)
+
+    def again(
+        self,
+        chat: ChatRequest,
+        messages: Sequence[Mapping[str, Any]],
+        *,
+        without: frozenset[str],
+        max_tokens: int,
+    ) -> ChatRequest:
+        """See Codec."""
+        fields = {name: value for name, value in chat.fields.items() if name not in without}
+        name = "max_completion_tokens" if fields.get("max_completion_tokens") is not None else "max_tokens"
+        made = {**fields, name: max_tokens, "messages": list(messages), "stream": False}
+        body = json.dumps(made, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+        return ChatRequest(
+            body, made, str(made.get("model", "")), made["messages"], stream=False, include_usage=False
+        )
 
     def tail(self, headers: Mapping[str, str], choices: int = 1) -> Tail | None:
         """See Codec."""

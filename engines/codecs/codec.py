@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from engines.answer_check import Begun
+from engines.apis import Api
 from engines.chat import ChatRequest
 from engines.finished import Assembled, Body
 from engines.sse import Tail
@@ -20,7 +21,7 @@ class Codec(Protocol):
     """One API's wire format."""
 
     @property
-    def api(self) -> str:
+    def api(self) -> Api:
         """The API's name: `ChatRequest.api`, and what engines list that they speak."""
         ...
 
@@ -42,6 +43,18 @@ class Codec(Protocol):
     ) -> ChatRequest:
         """The same request with another model name, or with examples put among its messages (`router.prompt.with_examples`);
         itself when nothing would change."""
+        ...
+
+    def again(
+        self,
+        chat: ChatRequest,
+        messages: Sequence[Mapping[str, Any]],
+        *,
+        without: frozenset[str],
+        max_tokens: int,
+    ) -> ChatRequest:
+        """The same question with these messages, for the gateway itself: not streamed, nowhere stored, without these fields,
+        and answered with at most `max_tokens`."""
         ...
 
     def tail(self, headers: Mapping[str, str], choices: int = 1) -> Tail | None:

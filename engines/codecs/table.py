@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from engines.chat import ChatRequest
 from engines.codecs.chat import CHAT
 from engines.codecs.codec import Codec
+from engines.codecs.responses import RESPONSES
 
-CODECS: Mapping[str, Codec] = {codec.api: codec for codec in (CHAT,)}
+_CODECS: tuple[Codec, ...] = (CHAT, RESPONSES)
+CODECS: Mapping[str, Codec] = {codec.api: codec for codec in _CODECS}
 """By the API's name."""
 
 

@@ -7,7 +7,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from engines.asking import chat_of
 from engines.chat import ChatRequest
 from engines.codecs.table import codec_of
 from engines.finished import Assembled, Body
@@ -213,12 +212,13 @@ def _with_examples_found(plan: Plan | None, engine: str, served: Attempt) -> Att
 
 def asked_again(chat: ChatRequest, way: Attempt, max_tokens: int) -> tuple[ChatRequest, bool]:
     """The request as another engine is asked it, and whether it is our bound that limits the answer, not the client's."""
-    fields: dict[str, Any] = {k: v for k, v in chat.fields.items() if k not in _NOT_ASKED_AGAIN}
-    name = "max_completion_tokens" if fields.get("max_completion_tokens") is not None else "max_tokens"
-    own = fields.get(name)
-    ours = not isinstance(own, int) or own > max_tokens
-    fields[name] = max_tokens if ours else own
-    return chat_of(fields, chat.messages if way.messages is None else way.messages), ours
+    fields = chat.fields
+    named = "max_completion_tokens" if fields.get("max_completion_tokens") is not None else "max_tokens"
+    own = fields.get(named)
+    messages = chat.messages if way.messages is None else way.messages
+    bound = own if isinstance(own, int) and own <= max_tokens else max_tokens
+    asked = codec_of(chat).again(chat, messages, without=_NOT_ASKED_AGAIN, max_tokens=bound)
+    return asked, not isinstance(own, int) or own > max_tokens
 
 
 def most_tokens(fields: Mapping[str, Any]) -> int:
