@@ -57,7 +57,7 @@ class Amounts(NamedTuple):
 
     def plus(self, other: Amounts) -> Amounts:
         """Both together."""
-        return Amounts(*(mine + theirs for mine, theirs in zip(self, other, strict=True)))
+        return Amounts._make(mine + theirs for mine, theirs in zip(self, other, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
