@@ -58,6 +58,8 @@ class EngineRequest:
     """What the client asked, where `chat` is another request."""
     session: str = ""
     """What the client calls the conversation; empty where it does not say."""
+    model: str = ""
+    """The model it asks for, where `chat` does not tell; empty where nobody read it."""
     not_at: frozenset[str] = frozenset()
     """Replicas that it must not be asked of (engines.replicas)."""
 
@@ -259,6 +261,8 @@ class EngineInfo:
     """All of them, of an engine that has several (engines.replicas)."""
     apis: frozenset[Api] | None = None
     """The APIs it speaks; None: nobody said, and it is asked all of them."""
+    region: str = ""
+    """Where it answers, as the operator calls it; empty: nobody said."""
     holds_key: bool = True
     """Whether it never sees a client's own credential: then its 401 is the gateway's problem, else the client's."""
 
