@@ -7,6 +7,7 @@
     store.outcomes        how good answers turned out to be                  .feedback
     store.artifacts       versions of what was learnt, beside them store.dials and store.quality_floors
     store.keys            API keys, and so tenants
+    store.allowances      what keys, tenants and end users have spent of their limits
     store.owned           whose the ids are that engines gave to what they store
     store.operators       who may sign in to the admin pages, beside them store.sessions() and store.audit
     store.jobs            .replay .kv_plans .engine_states .operator_asks
@@ -51,6 +52,7 @@ from store.jobs.replay_jobs import ReplayJobs
 from store.learned.artifacts import Artifacts
 from store.learned.dials import TurnedDialsLog
 from store.learned.quality_floors import QualityFloors
+from store.people.allowances import Allowances
 from store.people.audit import AuditLog
 from store.people.keys import KeyStore
 from store.people.operators import AdminUsers
@@ -164,6 +166,7 @@ class Store:
         self.dials = TurnedDialsLog(db)
         self.quality_floors = QualityFloors(db)
         self.keys = KeyStore(db, secret)
+        self.allowances = Allowances(db)
         self.owned = OwnedIds(db, secret)
         self.operators = AdminUsers(db)
         self.audit = AuditLog(db)
