@@ -6,10 +6,11 @@
     store.decisions       .requests .choices .texts .search .rollups()
     store.outcomes        how good answers turned out to be                  .feedback
     store.artifacts       versions of what was learnt, beside them store.dials and store.quality_floors
-    store.keys            API keys, and so tenants
+    store.keys            API keys, and so tenants; store.tenant_records: what is laid down for tenants
     store.allowances      what keys, tenants and end users have spent of their limits
     store.owned           whose the ids are that engines gave to what they store
     store.operators       who may sign in to the admin pages, beside them store.sessions() and store.audit
+    store.admin_tokens    which programs may use the admin API
     store.jobs            .replay .kv_plans .engine_states .operator_asks
     store.tasks           .known .answers of requests that a student may answer
     store.runs            applications' runs: their steps, variables, and who carries them out. .assets: tenants'
@@ -59,6 +60,8 @@ from store.people.operators import AdminUsers
 from store.people.owned import OwnedIds
 from store.people.secret import load_or_create_secret
 from store.people.sessions import AdminSessions
+from store.people.tenants import TenantStore
+from store.people.tokens import AdminTokens
 from store.sqlite import words
 from store.sqlite.database import Database
 from store.sqlite.power_cut import sync_log
@@ -168,6 +171,8 @@ class Store:
         self.keys = KeyStore(db, secret)
         self.allowances = Allowances(db)
         self.owned = OwnedIds(db, secret)
+        self.tenant_records = TenantStore(db, self.keys)
+        self.admin_tokens = AdminTokens(db, secret)
         self.operators = AdminUsers(db)
         self.audit = AuditLog(db)
         self.jobs = Jobs(ReplayJobs(db), KvPlans(db), EngineStates(db), OperatorAsks(db))
