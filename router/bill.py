@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from engines.chat import Usage
+
 
 class Bill(Protocol):
-    """One request's reservation. Settled exactly once; a second time changes nothing."""
+    """One request's reservation. What is settled first counts. From any thread; never raises."""
 
-    def settle(self, usd: float | None, tokens: int, *, estimated: bool = False) -> None:
-        """What it used: dollars (None: it has no price), and tokens of prompt and answer. From any thread; never raises.
-
-        `estimated`: nobody counted.
-        """
+    def settle(self, usd: float | None, usage: Usage | None) -> None:
+        """What it used; `usd` None: it has no price; `usage` None: no engine's answer was used."""
         ...
 
     def settle_unknown(self, *, began: bool) -> None:
-        """Nobody can say what it used. `began`: an answer was under way, so that all that was reserved may have been used; else
-        what was asked. Flagged as estimated."""
+        """Nobody can say what it used, so it is estimated. `began`: an answer was under way, and all that was reserved may have
+        been used; else what was asked."""
         ...
