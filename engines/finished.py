@@ -25,12 +25,14 @@ _KNOWN_CHOICE = frozenset({"index", "delta", "finish_reason", "logprobs", "stop_
 
 @dataclass(frozen=True, slots=True)
 class Assembled:
-    """A chat completion as one object."""
+    """An answer as one object, said as a chat completion."""
 
     completion: dict[str, Any]
     """The `chat.completion` object."""
     whole: bool
     """Each choice came to its end, and every part of it was understood: it may be replayed."""
+    own: dict[str, Any] | None = None
+    """The answer as its own API says it in one piece, where that is no chat completion."""
 
     def choices(self) -> list[dict[str, Any]]:
         """The choices, each an object."""
@@ -91,13 +93,17 @@ class Body:
         body = b"".join(self.chunks)
         return inflated(body) if self.encoded else body
 
+    def readable(self) -> bytes | None:
+        """The same; None where nothing was kept, or it cannot be decoded."""
+        try:
+            return self.decoded() if self.chunks else None
+        except zlib.error:
+            return None
+
     def assembled(self) -> Assembled | None:
         """The chat completion in it; None where it holds none that can be read."""
-        if not self.chunks:
-            return None
-        try:
-            body = self.decoded()
-        except zlib.error:
+        body = self.readable()
+        if body is None:
             return None
         return from_events(body) if self.streamed else from_json(body)
 
