@@ -259,6 +259,8 @@ class EngineInfo:
     """All of them, of an engine that has several (engines.replicas)."""
     apis: frozenset[Api] | None = None
     """The APIs it speaks; None: nobody said, and it is asked all of them."""
+    region: str = ""
+    """Where it answers, as the operator calls it; empty: nobody said."""
     holds_key: bool = True
     """Whether it never sees a client's own credential: then its 401 is the gateway's problem, else the client's."""
 

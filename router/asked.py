@@ -62,6 +62,11 @@ class Arrival:
     """Which API it speaks: the first segments of its path below the prefix (`chat`, `responses`, `messages`, `completions`,
     `embeddings`, `images`, `audio`, `files`), `other` for what is not known, empty for the gateway's own pages."""
     reach: Reach = EVERYTHING
+    partition: str = ""
+    """`user` or `tenant` where its key or tenant says how memory is kept apart; empty: as the configuration has it."""
+    user: str = ""
+    """The digest of the end user whom it names, whether they have a memory of their own or not. Known of requests with a
+    gateway key, once their body was read."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,6 +56,7 @@ from store.learned.dials import TurnedDialsLog
 from store.learned.quality_floors import QualityFloors
 from store.people.allowances import Allowances
 from store.people.audit import AuditLog
+from store.people.configured import ConfiguredPeople
 from store.people.keys import KeyStore
 from store.people.operators import AdminUsers
 from store.people.owned import OwnedIds
@@ -173,8 +174,10 @@ class Store:
         self.quality_floors = QualityFloors(db)
         self.keys = KeyStore(db, secret)
         self.allowances = Allowances(db)
-        self.owned = OwnedIds(db, secret)
         self.tenant_records = TenantStore(db, self.keys)
+        self.configured = ConfiguredPeople(db, self.keys, self.tenant_records)
+        """Keys and tenants that the configuration lists."""
+        self.owned = OwnedIds(db, secret)
         self.admin_tokens = AdminTokens(db, secret)
         self.operators = AdminUsers(db)
         self.audit = AuditLog(db)

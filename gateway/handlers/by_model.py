@@ -31,6 +31,7 @@ from gateway.passthrough import Passthrough
 from gateway.paths import canonical
 from gateway.relay import relay
 from gateway.wire import is_json, read_body, read_json
+from router.model_names import ByModelName
 
 PATHS = (
     *("/embeddings", "/completions", "/responses", "/messages", "/moderations", "/images/generations"),
@@ -115,7 +116,7 @@ class ByModel:
         max_json_bytes: int,
     ) -> None:
         self._engines = engines
-        self._models = models
+        self._models = ByModelName(models)
         self._passthrough = passthrough
         self._keys = keys
         self._max_json_bytes = max_json_bytes
