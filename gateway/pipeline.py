@@ -37,6 +37,7 @@ from gateway.same_request import endpoint, tells_enough, wants_variety
 from gateway.send import SERVER, Send
 from router.asked import EVERYTHING, Asked
 from router.finished import Finished, Outcome
+from router.model_names import ByModelName, plain_names
 from router.plan import PROOF_TOO_DEAR, SHADOW, STUDENT_FAILED, Ask, Attempt, Plan, Policy
 from router.policies.fixed import Fixed
 from store.answers.exact_key import exact_key
@@ -102,7 +103,7 @@ class Pipeline:
         ended: Callable[[Finished], None],
     ) -> None:
         self._engines = engines
-        self._models = models
+        self._models = ByModelName(models)
         self._otherwise = otherwise
         self._exact = exact
         self._similar = similar
@@ -112,9 +113,14 @@ class Pipeline:
         self._ended = ended
 
     @property
+    def serves_models(self) -> bool:
+        """Whether any models are served by name."""
+        return len(self._models) > 0
+
+    @property
     def model_names(self) -> Collection[str]:
         """The models that are served by name."""
-        return self._models.keys()
+        return plain_names(self._models)
 
     def model(self, name: str) -> ServedModel | None:
         """Who serves a model of this name; None where nobody does."""

@@ -37,6 +37,7 @@ from gateway.websocket import with_upgrades
 from router.finished import Ended, Finished
 from router.plan import Policy
 from router.policies.fixed import Fixed
+from store.errors import StoreError
 from store.people.secret import tenant_id
 from understudy.parts import Parts
 from understudy.settings.config import AnyEngine, Config
@@ -44,17 +45,20 @@ from understudy.settings.knobs import knobs_of
 from understudy.settings.memory import MemorySettings
 from understudy.settings.models import ModelSettings
 from understudy.settings.upstream import Upstream
+from understudy.setup.access import access, end_users
 from understudy.setup.engines import (
     UPSTREAM,
     EngineMissing,
     Tenants,
     engines,
+    headers_of_own_keys,
     keys_of,
     tells_tenants_apart,
     upstream,
 )
 from understudy.setup.exposure import exposure
 from understudy.setup.keepers import keepers, keepers_at_once
+from understudy.setup.keys import Clash, reconcile
 from understudy.setup.served_by import digest, ignored_fields
 from understudy.setup.unknown_tenants import tell_unknown_tenants
 
@@ -103,6 +107,8 @@ class Gateway:
         tenants = self._tenants()
         self._keys = self._gatekeeper(tenants)
         self._upstream = upstream(config.upstream, config.listen.tenant_headers) if config.upstream else None
+        if self._upstream is not None and config.upstream is not None:
+            self._upstream.own_keys = headers_of_own_keys(config, config.upstream, tenants)
         self._engines = self._make_engines(tenants)
         self._semantic = self._make_semantic()
         self._add_engine_watch()
@@ -122,7 +128,10 @@ class Gateway:
         self._embeddings_kept: EmbeddingKeeper | None = None
         self.pipeline = self._make_pipeline() if self._has_pipeline() else None
         self._runs = self._make_runs()
-        self.handle = EntryHandler(self._routes(), self._keys, began=self._began, ended=self._ended)
+        gate = access(
+            config, self.memory, self._engines, tenants, max_json_bytes=self._max_json_bytes()
+        )
+        self.handle = EntryHandler(self._routes(), self._keys, gate, began=self._began, ended=self._ended)
         self._add_peers()
 
     def start(self) -> None:
@@ -177,11 +186,7 @@ class Gateway:
         return keyless if self.memory is None else KeyAuthentication(self.memory.store.keys, keyless)
 
     def _end_users(self) -> EndUsers | None:
-        if self.memory is None or self._config.memory is None:
-            return None
-        from learning.bank.contributor import EndUsers
-
-        return EndUsers(self.memory.store.secret, apart=self._config.memory.partition == "user")
+        return end_users(self._config, self.memory)
 
     def _has_pipeline(self) -> bool:
         return bool(self._config.models) or self.memory is not None
@@ -190,6 +195,11 @@ class Gateway:
         if self._config.memory is None:
             return None
         memory = _memory(self._config.memory, self._config)
+        try:
+            reconcile(self._config, memory.store)
+        except (Clash, ValueError, StoreError, TimeoutError) as error:
+            memory.close()
+            raise CannotStart(f"the configured keys cannot be taken: {error}") from error
         tell_unknown_tenants(self._config, memory.store.keys)
         return self.parts.add(memory, stop=memory.close)
 

@@ -35,6 +35,7 @@ from gateway.paths import canonical
 from gateway.relay import Relay, relay_to
 from gateway.send import Send
 from gateway.wire import is_json, read_body, read_json
+from router.model_names import ByModelName
 
 PATHS = (
     *("/embeddings", "/completions", "/responses", "/messages", "/moderations", "/images/generations"),
@@ -119,7 +120,7 @@ class ByModel:
         max_json_bytes: int,
     ) -> None:
         self._engines = engines
-        self._models = models
+        self._models = ByModelName(models)
         self._passthrough = passthrough
         self._keys = keys
         self._max_json_bytes = max_json_bytes

@@ -70,7 +70,7 @@ class ChatCompletions:
         fields = await read_json(request, body, self._limits.max_json_bytes) if is_json(request) else None
         pipeline = self._pipeline
         if fields is None:
-            if pipeline is not None and pipeline.model_names:
+            if pipeline is not None and pipeline.serves_models:
                 raise unsupported(request)
             return await self._forward(request, target, headers, body, journey)
         body, fields = for_deployment(journey.deployment, body, fields, headers)
