@@ -261,7 +261,8 @@ class RequestRecord:
     prompt_tokens: int
     completion_tokens: int
     usage_estimated: bool
-    cost_usd: float
+    cost_usd: float | None
+    """None: unpriced."""
     total_ms: float
     first_chunk_ms: float | None
     overhead_ms: float
@@ -281,6 +282,19 @@ class RequestRecord:
     """The engine that was decided on and how it failed, where another one answered: such as `large; server`."""
     trail: str = ""
     """JSON object: `tried`, who was asked and what came of it; `error`, what the last one said that failed."""
+    api: str = "chat"
+    """Which API it spoke."""
+    end_user: str = ""
+    """The end user that it named, as a digest; empty where it named none."""
+    cache_write_tokens: int = 0
+    """Of the prompt's, those that were written to a cache and charged for as such."""
+    images: int = 0
+    service_tier: str = ""
+    """The one the answer named."""
+    examples_usd: float = 0.0
+    """The part of `cost_usd` that examples of ours account for."""
+    example_tokens: int = 0
+    """The part of `prompt_tokens`, likewise."""
 
 
 Partition = Literal["user", "tenant"]

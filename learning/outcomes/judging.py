@@ -215,7 +215,7 @@ class Judging:
 
     async def _judged(self, taken: Sample, since: float) -> str:
         """What became of a sample. Raises NotAnswered, and whatever a store or a broken component raises."""
-        served = await asyncio.to_thread(served_answer, taken.body)
+        served = await asyncio.to_thread(served_answer, taken.body, taken.asked.chat)
         if served is None:
             return "unreadable"
         if not await self._quiet(taken, since + self._limits.patience_s):
@@ -292,7 +292,7 @@ class Judging:
             estimated_tokens(served.said()),
         )
         price = price_in(taken.unit, self._engines[taken.reference].info.price)
-        return price.cost_usd(usage.prompt_tokens, usage.completion_tokens)
+        return price.cost_usd(usage) or 0.0
 
     async def _compared(
         self,

@@ -12,10 +12,13 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from engines.components.component import ABILITIES
+from router.model_names import ByModelName, is_wildcard
 from understudy.settings.admin import AdminSettings
 from understudy.settings.client_key import check_client_key
 from understudy.settings.components import AnyComponent
 from understudy.settings.engines import (
+    AnthropicEngine,
+    AzureEngine,
     HealthSettings,
     OpenAIEngine,
     SimulatedEngineSettings,
@@ -33,6 +36,7 @@ from understudy.settings.replay import ReplaySettings
 from understudy.settings.tenants import TenantSettings
 from understudy.settings.terms import check_names
 from understudy.settings.upstream import Upstream
+from understudy.settings.users import UsersSettings
 from understudy.settings.workflows import WorkflowsSettings
 from workflows.declared import DefinitionError, World, read_definition
 from workflows.definition import Definition
@@ -104,7 +108,8 @@ class LogSettings(Settings):
 
 
 AnyEngine = Annotated[
-    OpenAIEngine | VLLMEngine | VLLMLocalEngine | SimulatedEngineSettings, Field(discriminator="kind")
+    OpenAIEngine | AnthropicEngine | AzureEngine | VLLMEngine | VLLMLocalEngine | SimulatedEngineSettings,
+    Field(discriminator="kind"),
 ]
 """Settings of an engine of any kind."""
 
@@ -126,6 +131,7 @@ class Config(Settings):
     tenants: dict[str, TenantSettings] = Field(
         {}, description="What holds for tenants, by name, beside what `understudy tenants` laid down."
     )
+    users: UsersSettings = Field(UsersSettings(), description="End users, behind a client's requests.")
     sharing: SharingSettings = Field(
         SharingSettings(), description="Examples that one tenant may read of another; nothing by default."
     )
@@ -162,10 +168,10 @@ class Config(Settings):
     def _names_exist(self) -> Config:
         known = ", ".join(sorted(self.engines)) or "none are configured"
         for name, model in self.models.items():
-            if "*" in name:
+            if is_wildcard(name) and (model.policy != "fixed" or model.tasks):
                 raise ValueError(
-                    f"models names {name!r}, but names are taken literally: list each name that clients ask for; what is "
-                    "not listed goes to `upstream`"
+                    f"models.{name} stands for several names, and what is learnt of one says nothing of another: leave its "
+                    "policy fixed and its tasks away, and list names that are to be routed by themselves"
                 )
             if len(set(model.engines)) < len(model.engines):
                 raise ValueError(
@@ -220,12 +226,12 @@ class Config(Settings):
     def world(self) -> World:
         """What a workflow of this configuration may refer to."""
         settings = self.workflows
-        names = frozenset(settings.definitions)
+        names, served = frozenset(settings.definitions), ByModelName(self.models)
         anywhere = self.upstream is not None
         return World(
             {name: frozenset(ABILITIES[each.kind]) for name, each in self.components.items()},
-            is_model=lambda name: name in self.models or (anywhere and name not in names),
-            taken=lambda name: name in self.models,
+            is_model=lambda name: name in served or (anywhere and name not in names),
+            taken=lambda name: name in served,
             max_steps=settings.max_steps,
             max_depth=settings.max_depth,
             max_items=settings.max_items,
@@ -342,8 +348,7 @@ class Config(Settings):
                 )
 
     def _price_of(self, engine: str) -> float:
-        price = self.engines[engine].price
-        return price.input_usd_per_mtok + price.output_usd_per_mtok
+        return self.engines[engine].price.both_usd_per_mtok
 
 
 def check_workers(workers: int, engines: Mapping[str, AnyEngine]) -> None:
