@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+TICKET = "understudy.limits"
+"""Where a request keeps its ticket (gateway.limits.limiter)."""
+
 
 class Rate(NamedTuple):
     """How one limit per minute stands."""
