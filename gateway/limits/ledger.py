@@ -1,7 +1,7 @@
 """What a worker holds of all limits: purses filled from the store, a journal beside them, and one task that books.
 
-Handing out is arithmetic in memory. The store is asked only where a purse does not suffice; what was spent is booked a tenth of
-a second later, for many requests at once. As soon as little is left of a window nothing of it lies idle here.
+Handing out is arithmetic in memory. The store is asked only where a purse does not suffice; what was spent is booked a tenth
+of a second later, for many requests at once. As soon as little is left of a window nothing of it lies idle here.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Allowances: what may be spent of a limit within a window, shared by workers that each hold a part of what is left.
 
 A worker leases a part by one conditional UPDATE, hands it out in memory, and books what was really spent. Amounts are
-integers: nanodollars, tokens, requests. What a dead worker had handed out counts as spent, flagged as estimated; the rest returns.
+integers: nanodollars, tokens, requests. What a dead worker had handed out counts as spent, flagged as estimated; the rest
+returns.
 """
 
 from __future__ import annotations
