@@ -1,4 +1,4 @@
-"""Keys that the configuration lists, over real sockets: taken from the start on, ended, rotated, revoked at a later start."""
+"""Keys that the configuration lists, over real sockets: taken from the start on, ended, rotated, revoked later."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ async def test_an_ended_key_is_refused_and_a_rotated_one_is_taken_for_its_grace(
             config(behind, tmp_path, keys={"web": {"secret": WEB, "expires_at": "2020-01-01"}})
         ) as gate:
             refused = await gate.chat("Q", bearer(WEB))
-            assert (refused.status, refused.json["error"]["code"]) == (401, "invalid_api_key")
+            assert (refused.status, refused.json["error"]["code"]) == (401, "expired_api_key")
             assert gate.gateway.memory is not None
             keys = gate.gateway.memory.store.keys
             key, first = await asyncio.to_thread(keys.create, "acme", "by hand")
