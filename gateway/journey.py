@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from engines.trail import Tried
 from router.asked import Arrival
+from router.bill import Bill
 from router.finished import Ended, Outcome
 
 if TYPE_CHECKING:
@@ -69,6 +70,8 @@ class Journey:
     failed_over: Tried | None = None
     """See router.finished.Ended."""
     trail: tuple[Tried, ...] = ()
+    bill: Bill | None = None
+    """See router.finished.Ended."""
     in_pipeline: bool = False
     """The pipeline has the request, and reports its end."""
 
@@ -113,4 +116,5 @@ class Journey:
             head_at=self.head_at,
             first_chunk_at=self.first_chunk_at,
             ended_at=time.perf_counter(),
+            bill=self.bill,
         )

@@ -11,6 +11,7 @@ from engines.sse import tail_of
 from gateway.errors import error_event
 from gateway.forward import ChunkBuffer, forward
 from gateway.journey import Journey
+from gateway.limits.headers import TICKET
 from gateway.send import ClientGone, Send, Write
 from router.finished import Outcome
 
@@ -43,6 +44,8 @@ class Relay:
 
     async def begin(self, status: int, headers: CIMultiDict[str], reason: str | None = None) -> Write:
         """See Send."""
+        if (ticket := self._request.get(TICKET)) is not None:
+            headers.update(ticket.headers())
         response = self._response = web.StreamResponse(status=status, reason=reason, headers=headers)
         try:
             writer = await response.prepare(self._request)

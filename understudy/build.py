@@ -26,6 +26,7 @@ from gateway.handlers.handler import Handler
 from gateway.handlers.health import Health
 from gateway.handlers.models import Models
 from gateway.keys import Authenticator, CredentialTenants, KeyAuthentication, NoAuthentication
+from gateway.limits.settling import settle
 from gateway.metrics import Metrics
 from gateway.passthrough import Passthrough
 from gateway.pipeline import Pipeline, ServedModel
@@ -58,13 +59,13 @@ from understudy.setup.engines import (
 )
 from understudy.setup.exposure import exposure
 from understudy.setup.keepers import keepers, keepers_at_once
-from understudy.setup.keys import Clash, reconcile
 from understudy.setup.served_by import digest, ignored_fields
 from understudy.setup.unknown_tenants import tell_unknown_tenants
 
 if TYPE_CHECKING:
     from gateway.handlers.embeddings import ServedBy
     from gateway.keepers.embedding import EmbeddingKeeper
+    from gateway.limits.limiter import Limiter
     from learning.bank.contributor import EndUsers
     from learning.bank.example_store import ExampleStore
     from learning.training.dial_follower import Apply
@@ -116,6 +117,7 @@ class Gateway:
         self._threads = ThreadPoolExecutor(2, thread_name_prefix="retrieve")
         self._policies = self._with_tasks(self._make_policies())
         self.parts.add(self._threads, stop=self._threads.shutdown)
+        self._limiter = self._make_limiter()
         self._recorder = self._make_recorder()
         self._add_learning_metrics()
         self._load = self._make_load_report()
@@ -129,7 +131,9 @@ class Gateway:
         self.pipeline = self._make_pipeline() if self._has_pipeline() else None
         self._runs = self._make_runs()
         gate = access(config, self.memory, self._engines, tenants, max_json_bytes=self._max_json_bytes())
-        self.handle = EntryHandler(self._routes(), self._keys, gate, began=self._began, ended=self._ended)
+        self.handle = EntryHandler(
+            self._routes(), self._keys, gate, self._limiter, began=self._began, ended=self._ended
+        )
         self._add_peers()
 
     def start(self) -> None:
@@ -192,6 +196,9 @@ class Gateway:
     def _open_memory(self) -> Memory | None:
         if self._config.memory is None:
             return None
+        # Imports the store, which a gateway without memory does not need.
+        from understudy.setup.keys import Clash, reconcile
+
         memory = _memory(self._config.memory, self._config)
         try:
             reconcile(self._config, memory.store)
@@ -219,6 +226,15 @@ class Gateway:
             at_once=keepers_at_once(self.memory, self._config),
         )
         return self.parts.add(recorder, stop=partial(recorder.close, _DRAIN_S), finished=recorder.take)
+
+    def _make_limiter(self) -> Limiter | None:
+        if self.memory is None:
+            return None
+        from understudy.setup.limits import limiter
+
+        ledger, made = limiter(self._config.limits, self.memory.store, self._config.listen.workers)
+        self.parts.add(ledger, start=ledger.start, aclose=ledger.aclose)
+        return made
 
     def _make_semantic(self) -> SemanticParts | None:
         memory, settings = self.memory, self._config.memory
@@ -273,6 +289,7 @@ class Gateway:
         self._report(ended)
 
     def _report(self, ended: Ended) -> None:
+        settle(ended)
         self.metrics.ended(ended)
         if isinstance(ended, Finished) and ended.complete and ended.usage and not ended.by_stand_in:
             engine = self._engines.get(ended.engine)
@@ -420,6 +437,7 @@ class Gateway:
             and settings is not None
             and settings.advanced.exact_single_flight,
             too_dear=self._too_dear,
+            limiter=self._limiter,
             ended=self.parts.finished,
         )
 
