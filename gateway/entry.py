@@ -13,6 +13,7 @@ from aiohttp.web_protocol import RequestPayloadError
 
 from engines.errors import EngineError, RequestError
 from gateway.access.access import Access
+from gateway.cache_control import cache_control
 from gateway.errors import ending
 from gateway.journey import Journey, arrival
 from gateway.keys import Authenticator
@@ -53,6 +54,7 @@ class EntryHandler:
         self._began()
         try:
             _refuse_ambiguous(request)
+            journey.stored = not cache_control(request.headers).no_store
             handler, rest, needs_key = self._routes.find(request.method, target)
             sender = self._keys.identified(request.headers) if needs_key else None
             if needs_key:

@@ -25,6 +25,7 @@ from engines.errors import EngineError, Kind, RequestError
 from engines.finished import Body
 from engines.large_json import outlined
 from engines.trail import Tried
+from gateway.booking import COST, Meter, shown
 from gateway.cache_control import cache_control
 from gateway.cache_status import BYPASS, COLLAPSED, MISS, hit_status
 from gateway.controls import session_of
@@ -133,7 +134,7 @@ class Pipeline:
             raise LookupError("the model is not served here")
         if asked.arrival.reach is not EVERYTHING:
             model = self._allowed(model, asked)
-        so_far = _SoFar(asked, model, self._engines[model.reference].info.price)
+        so_far = _SoFar(asked, model, self._engines[model.reference].info.price_of(asked.chat.model))
         flight: Flight | None = None
         try:
             so_far.replayable = self._sampled or not wants_variety(asked.chat.fields)
@@ -162,7 +163,7 @@ class Pipeline:
             )
         everyone = (*model.engines, *((model.larger_context,) if model.larger_context else ()))
         infos = {one: self._engines[one].info for one in everyone}
-        if reach.priced_only and not all(info.price.known for info in infos.values()):
+        if reach.priced_only and not all(info.price_of(name).known for info in infos.values()):
             raise not_allowed(
                 f"This key's dollars are limited, and not every engine of '{name[:100]}' has a price.",
                 "unpriced",
@@ -233,6 +234,8 @@ class Pipeline:
         headers["x-request-id"] = asked.arrival.id
         so_far.decided("exact", reason="in_flight")
         so_far.follows(reply)
+        if not asked.chat.stream:
+            headers[COST] = shown(0.0)
         _explain(headers, journey, engine="", examples=0)
         try:
             tail = codec_of(asked.chat).tail(headers, asked.chat.choices)
@@ -259,6 +262,8 @@ class Pipeline:
         so_far.journey.stage("replay", began)
         _explain(headers, so_far.journey, engine="", examples=0)
         headers["x-request-id"] = asked.arrival.id
+        if not asked.chat.stream:
+            headers[COST] = shown(0.0)
         headers.update(more or {})
         so_far.hit, so_far.outcome, so_far.status = hit.body, Outcome.HIT, 200
         send.whole(200, headers, body)
@@ -353,7 +358,7 @@ class Pipeline:
                 so_far.decided(plan.policy, plan.policy_version, STUDENT_FAILED, plan.probability)
                 journey.bypassed.append("student:no_answer")
             journey.bypassed.extend(f"engine:{name}" for name in attempts.failures)
-            so_far.began(reply, way, self._engines[way.engine].info.price)
+            so_far.began(reply, way, self._engines[way.engine].info.price_of(asked.chat.model))
             reply.headers.add("Cache-Status", MISS if "exact" in journey.stages_s else BYPASS)
             _explain(reply.headers, journey, engine=way.engine, examples=len(way.examples))
             if plan.posed is not None:
@@ -366,12 +371,32 @@ class Pipeline:
             codec = codec_of(asked.chat)
             tail = codec.tail(reply.headers, asked.chat.choices) if reply.status < 400 else None
             broken = await forward(
-                reply, attempts.chunks(tail), send, journey, kept=so_far.kept, tail=tail, must_end=True
+                reply,
+                attempts.chunks(tail),
+                send,
+                journey,
+                kept=so_far.kept,
+                meter=self._meter(way.engine, reply, asked),
+                tail=tail,
+                must_end=True,
             )
         if broken is not None:
             so_far.outcome, so_far.error = Outcome.FAILED, broken.message
         else:
             so_far.outcome = Outcome.ANSWERED if reply.status < 400 else Outcome.UPSTREAM_ERROR
+
+    def _meter(self, engine: str, reply: EngineReply, asked: Asked) -> Meter | None:
+        """What reads the cost of an answer that has a head to say it in; the recorder reads what others used."""
+        if reply.streams_events:
+            return None
+        return Meter(
+            self._engines[engine].info,
+            reply,
+            method="POST",
+            target=asked.target,
+            model=asked.chat.model,
+            asked_bytes=len(asked.chat.body),
+        )
 
     def _try(self, way: Attempt, asked: Asked) -> Try:
         engine = self._engines[way.engine]

@@ -57,7 +57,7 @@ from understudy.setup.engines import (
     upstream,
 )
 from understudy.setup.exposure import exposure
-from understudy.setup.keepers import keepers, keepers_at_once
+from understudy.setup.keepers import books, keepers, keepers_at_once
 from understudy.setup.keys import Clash, reconcile
 from understudy.setup.served_by import digest, ignored_fields
 from understudy.setup.unknown_tenants import tell_unknown_tenants
@@ -118,6 +118,7 @@ class Gateway:
         self.parts.add(self._threads, stop=self._threads.shutdown)
         self._recorder = self._make_recorder()
         self._add_learning_metrics()
+        self._books = books(self.memory)
         self._load = self._make_load_report()
         self.parts.add(self._engines, start=self._engines.start, aclose=self._engines.aclose)
         self._too_dear: Callable[[str, str, Proof | None], bool] = lambda model, tenant, proof: False
@@ -272,6 +273,8 @@ class Gateway:
         """A request ended that never reached the pipeline."""
         if self._load is not None:
             self._load.ended()
+        if self._books is not None and self._recorder is not None:
+            self._books.take(ended, self._recorder.follow)
         self._report(ended)
 
     def _report(self, ended: Ended) -> None:
@@ -302,7 +305,10 @@ class Gateway:
         passthrough = None
         if self._upstream:
             passthrough = Passthrough(
-                self._upstream, self._keys, max_body_bytes=int(listen.advanced.max_body_mib * 2**20)
+                self._upstream,
+                self._keys,
+                max_body_bytes=int(listen.advanced.max_body_mib * 2**20),
+                booked=self.memory is not None or bool(self._upstream.info.prices),
             )
         endpoints: dict[tuple[str, str], Handler] = {("POST", CHAT): self._chat(passthrough)}
         if self._config.models or self._runs is not None:

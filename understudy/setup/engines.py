@@ -23,6 +23,7 @@ from engines.student import STUDENT, StudentEngine
 from engines.timeouts import Timeouts
 from engines.vllm_dialect import Dialect, Priorities
 from engines.vllm_server import VLLMServer
+from router.model_names import ByModelName
 from understudy.settings.client_key import own_key, same_origin, takes_client_key
 from understudy.settings.config import AnyEngine, Config
 from understudy.settings.engines import (
@@ -93,9 +94,7 @@ def own_keys(config: Config, tenants: Tenants) -> dict[str, str]:
     }
 
 
-def headers_of_own_keys(
-    config: Config, settings: HTTPEngine | Upstream, tenants: Tenants
-) -> dict[str, str]:
+def headers_of_own_keys(config: Config, settings: HTTPEngine | Upstream, tenants: Tenants) -> dict[str, str]:
     """The same, each as the header has it that it is sent in."""
     return {tenant: _credential(settings, key) for tenant, key in own_keys(config, tenants).items()}
 
@@ -106,7 +105,9 @@ def keys_of(config: Config) -> tuple[str, ...]:
     values = [value for engine in over_http for value in engine.advanced.headers.values()]
     servers = [server for engine in over_http for server in engine.servers.values()]
     keys = [key for server in servers if (key := own_key(server)) is not None]
-    own = [tenant.upstream_key.get_secret_value() for tenant in config.tenants.values() if tenant.upstream_key]
+    own = [
+        tenant.upstream_key.get_secret_value() for tenant in config.tenants.values() if tenant.upstream_key
+    ]
     return (*keys, *own, *(value.get_secret_value() for value in values))
 
 
@@ -151,7 +152,11 @@ def _with_guard(
 ) -> Guard:
     engine = _engine(name, settings, tenants, config, replica)
     guard = _guard(name, engine, settings, config, line)
-    if isinstance(engine, OpenAIHTTP) and isinstance(settings, HTTPEngine) and same_origin(settings, config.upstream):
+    if (
+        isinstance(engine, OpenAIHTTP)
+        and isinstance(settings, HTTPEngine)
+        and same_origin(settings, config.upstream)
+    ):
         engine.own_keys = headers_of_own_keys(config, settings, tenants)
         guard.own_keys = frozenset(engine.own_keys)
     return guard
@@ -233,7 +238,8 @@ def upstream(settings: Upstream, tenant_headers: tuple[str, ...] = ()) -> OpenAI
     over_http = _over_http(
         settings, settings.api_key is None or own_key(settings) is not None, tenant_headers
     )
-    info = EngineInfo(UPSTREAM, region=settings.region)
+    prices = {name: price_of(price) for name, price in settings.prices.items()}
+    info = EngineInfo(UPSTREAM, region=settings.region, prices=ByModelName(prices) if prices else {})
     match settings.kind:
         case "anthropic":
             return AnthropicHTTP(info, settings.url, **over_http)
