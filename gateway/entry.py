@@ -15,6 +15,7 @@ from engines.errors import EngineError, RequestError
 from gateway.access.access import Access
 from gateway.cache_control import cache_control
 from gateway.errors import ending
+from gateway.handlers.usage import Bills
 from gateway.journey import Journey, arrival
 from gateway.keys import Authenticator
 from gateway.own_response import engine_error_response, error_response
@@ -41,7 +42,10 @@ class EntryHandler:
         *,
         began: Callable[[], None],
         ended: Callable[[Ended], None],
+        bills: Bills | None = None,
     ) -> None:
+        """`bills`: is told of every request once it is known whose it is."""
+        self._bills = bills
         self._routes = routes
         self._keys = keys
         self._access = access
@@ -59,6 +63,8 @@ class EntryHandler:
             sender = self._keys.identified(request.headers) if needs_key else None
             if needs_key:
                 journey.arrival = self._access.arrived(journey.arrival, sender, rest)
+            if needs_key and self._bills is not None:
+                self._bills.opened(journey.arrival)
             if "Expect" in request.headers:
                 await _continue(request)
             if sender is not None and sender.key is not None:

@@ -25,6 +25,7 @@ from gateway.handlers.chat import Limits as Sizes
 from gateway.handlers.handler import Handler
 from gateway.handlers.health import Health
 from gateway.handlers.models import Models
+from gateway.handlers.usage import Bills, UsageOfOne
 from gateway.keys import Authenticator, CredentialTenants, KeyAuthentication, NoAuthentication
 from gateway.metrics import Metrics
 from gateway.passthrough import Passthrough
@@ -119,6 +120,7 @@ class Gateway:
         self._recorder = self._make_recorder()
         self._add_learning_metrics()
         self._books = books(self.memory)
+        self._bills = Bills(rows=self.memory is not None and self.memory.requests is not None)
         self._load = self._make_load_report()
         self.parts.add(self._engines, start=self._engines.start, aclose=self._engines.aclose)
         self._too_dear: Callable[[str, str, Proof | None], bool] = lambda model, tenant, proof: False
@@ -132,7 +134,9 @@ class Gateway:
         gate = access(
             config, self.memory, self._engines, tenants, max_json_bytes=self._max_json_bytes()
         )
-        self.handle = EntryHandler(self._routes(), self._keys, gate, began=self._began, ended=self._ended)
+        self.handle = EntryHandler(
+            self._routes(), self._keys, gate, began=self._began, ended=self._ended, bills=self._bills
+        )
         self._add_peers()
 
     def start(self) -> None:
@@ -278,6 +282,7 @@ class Gateway:
         self._report(ended)
 
     def _report(self, ended: Ended) -> None:
+        self._bills.ended(ended)
         self.metrics.ended(ended)
         if isinstance(ended, Finished) and ended.complete and ended.usage and not ended.by_stand_in:
             engine = self._engines.get(ended.engine)
@@ -333,6 +338,8 @@ class Gateway:
         )
         if self.memory or not passthrough:
             otherwise = self._examples_before(otherwise)
+        if self.memory is not None:
+            otherwise = UsageOfOne(self._bills, self.memory.store.decisions.requests.get, otherwise)
         if self._runs is not None:
             from gateway.handlers.variables import mounted
 
