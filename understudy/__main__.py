@@ -23,6 +23,11 @@ _COMMANDS = {
         "Delete what is remembered of a tenant, a key or a user.",
     ),
     "keys": ("understudy.commands.keys", "keys", "Create, list and revoke API keys."),
+    "usage": (
+        "understudy.commands.usage",
+        "usage",
+        "What was used and paid, by model, key, tenant, end user or day.",
+    ),
     "learn": ("understudy.commands.learn", "learn", "Train from labels, or from what was logged."),
     "replay": ("understudy.commands.replay", "replay", "Better the bank of examples, within a budget."),
     "evaluate": (

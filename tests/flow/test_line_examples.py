@@ -39,7 +39,7 @@ async def stage(data: Path, *, m: int = 1, **more: Any) -> AsyncIterator[Stage]:
                 "small": {"base_url": small.url, "model": "small-model", "advanced": advanced},
                 "large": {
                     "base_url": large.url,
-                    "price": {"output_usd_per_mtok": 1e6},
+                    "price": {"input_usd_per_mtok": 0, "output_usd_per_mtok": 1e6},
                     "advanced": advanced,
                 }
                 | more.pop("large", {}),
