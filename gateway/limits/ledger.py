@@ -396,4 +396,5 @@ async def _in_time(future: Future[T]) -> T:
 
 
 async def _within(future: asyncio.Future[T]) -> T:
-    return await asyncio.wait_for(asyncio.shield(future), _STORE_S)
+    async with asyncio.timeout(_STORE_S):
+        return await asyncio.shield(future)
