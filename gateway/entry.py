@@ -75,7 +75,9 @@ class EntryHandler:
             if needs_key and self._bills is not None:
                 self._bills.opened(journey.arrival)
             if sender is not None and sender.key is not None and self._limiter is not None:
-                ticket = await self._limiter.enter(request, journey.arrival.id, sender)
+                ticket = self._limiter.ticket(request, journey.arrival.id, sender)
+                if ticket is not None:
+                    await ticket.enter()
             if "Expect" in request.headers:
                 await _continue(request)
             if sender is not None and sender.key is not None:

@@ -331,6 +331,7 @@ class Gateway:
                 self._keys,
                 max_body_bytes=int(listen.advanced.max_body_mib * 2**20),
                 booked=self.memory is not None or bool(self._upstream.info.prices),
+                limiter=self._limiter,
             )
         endpoints: dict[tuple[str, str], Handler] = {("POST", CHAT): self._chat(passthrough)}
         if self._config.models or self._runs is not None:
@@ -342,7 +343,9 @@ class Gateway:
         if self._config.models:
             served = {name: model.engines for name, model in self._config.models.items()}
             limit = self._max_json_bytes()
-            by_model = ByModel(self._engines, served, passthrough, self._keys, max_json_bytes=limit)
+            by_model = ByModel(
+                self._engines, served, passthrough, self._keys, max_json_bytes=limit, limiter=self._limiter
+            )
             endpoints |= {("POST", path): by_model for path in BY_MODEL}
         if self.memory and self.memory.exact:
             endpoints["POST", "/embeddings"] = self._embeddings(passthrough, by_model)
