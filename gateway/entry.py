@@ -6,6 +6,7 @@ One function around the handlers instead of a chain of middlewares: the way in a
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import structlog
 from aiohttp import HttpVersion10, HttpVersion11, web
@@ -18,11 +19,16 @@ from gateway.errors import ending
 from gateway.handlers.usage import Bills
 from gateway.journey import Journey, arrival
 from gateway.keys import Authenticator
+from gateway.limits.errors import LimitReached
 from gateway.own_response import engine_error_response, error_response
+from gateway.paths import origin_form
 from gateway.routes import Routes
 from gateway.send import ClientGone
 from gateway.websocket import wants_upgrade
 from router.finished import Ended, Outcome
+
+if TYPE_CHECKING:
+    from gateway.limits.limiter import Limiter, Ticket
 
 log = structlog.get_logger(__name__)
 
@@ -39,6 +45,7 @@ class EntryHandler:
         routes: Routes,
         keys: Authenticator,
         access: Access,
+        limiter: Limiter | None = None,
         *,
         began: Callable[[], None],
         ended: Callable[[Ended], None],
@@ -49,12 +56,14 @@ class EntryHandler:
         self._routes = routes
         self._keys = keys
         self._access = access
+        self._limiter = limiter
         self._began = began
         self._ended = ended
 
     async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
         target = origin_form(request.raw_path)
         journey = Journey(arrival(request.method, target.partition("?")[0]))
+        ticket: Ticket | None = None
         self._began()
         try:
             _refuse_ambiguous(request)
@@ -65,14 +74,24 @@ class EntryHandler:
                 journey.arrival = self._access.arrived(journey.arrival, sender, rest)
             if needs_key and self._bills is not None:
                 self._bills.opened(journey.arrival)
+            if sender is not None and sender.key is not None and self._limiter is not None:
+                ticket = self._limiter.ticket(request, journey.arrival.id, sender)
+                if ticket is not None:
+                    await ticket.enter()
             if "Expect" in request.headers:
                 await _continue(request)
             if sender is not None and sender.key is not None:
                 journey.arrival = await self._access.admit(request, rest, sender, journey.arrival)
-            return await handler(request, rest, journey)
+                if ticket is not None:
+                    await ticket.named(journey.arrival.user)
+            response = await handler(request, rest, journey)
+            return response if ticket is None else ticket.told(response)
         except BaseException as error:
-            return _answer_to(error, request, journey)
+            response = _answer_to(error, request, journey)
+            return response if ticket is None else ticket.told(response)
         finally:
+            if ticket is not None:
+                ticket.leave()
             if not journey.in_pipeline:
                 self._ended(journey.ended())
 
@@ -92,6 +111,8 @@ def _answer_to(error: BaseException, request: web.BaseRequest, journey: Journey)
             param=error.param,
             retry_after_s=error.retry_after_s,
         )
+        if isinstance(error, LimitReached):
+            response.headers.update(error.headers)
         if isinstance(error, _Unreadable) or error.status == 408:
             response.force_close()
     elif isinstance(error, EngineError):
@@ -110,17 +131,6 @@ def _answer_to(error: BaseException, request: web.BaseRequest, journey: Journey)
         response = error_response(500, "The gateway failed on this request.", code="internal_error")
     response.headers["x-request-id"] = journey.arrival.id
     return response
-
-
-def origin_form(target: str) -> str:
-    """A raw request target without the scheme and host that an absolute-form one carries (RFC 9112 §3.2.2)."""
-    if target.startswith("/"):
-        return target
-    scheme, separator, rest = target.partition("://")
-    if separator and scheme.isalpha():
-        authority = rest.partition("?")[0].partition("/")[0]
-        return rest[len(authority) :] or "/"
-    return "/" + target if target != "*" else target
 
 
 class _Unreadable(RequestError):

@@ -12,6 +12,8 @@ from gateway.booking import Meter
 from gateway.errors import error_event
 from gateway.forward import ChunkBuffer, forward
 from gateway.journey import Journey
+from gateway.limits.headers import TICKET
+from gateway.limits.usage_chunk import UsageStripper
 from gateway.send import ClientGone, Send, Write
 from router.finished import Outcome
 
@@ -44,6 +46,8 @@ class Relay:
 
     async def begin(self, status: int, headers: CIMultiDict[str], reason: str | None = None) -> Write:
         """See Send."""
+        if (ticket := self._request.get(TICKET)) is not None:
+            headers.update(ticket.headers())
         response = self._response = web.StreamResponse(status=status, reason=reason, headers=headers)
         try:
             writer = await response.prepare(self._request)
@@ -98,6 +102,7 @@ async def relay_to(
     meter: Meter | None = None,
     choices: int = 0,
     bodiless: bool = False,
+    strip: UsageStripper | None = None,
 ) -> None:
     """The same through any `send`."""
     journey.engine, journey.status = reply.engine, reply.status
@@ -113,6 +118,7 @@ async def relay_to(
             # Without a length or chunks of its own, a stream cut short looks whole: only its last event tells.
             must_end=choices > 0 or not reply.self_delimiting,
             bodiless=bodiless,
+            strip=strip if reply.streams_events else None,
         )
     finally:
         if meter is not None:

@@ -27,6 +27,7 @@ from gateway.handlers.health import Health
 from gateway.handlers.models import Models
 from gateway.handlers.usage import Bills, UsageOfOne
 from gateway.keys import Authenticator, CredentialTenants, KeyAuthentication, NoAuthentication
+from gateway.limits.settling import settle
 from gateway.metrics import Metrics
 from gateway.passthrough import Passthrough
 from gateway.pipeline import Pipeline, ServedModel
@@ -66,6 +67,7 @@ from understudy.setup.unknown_tenants import tell_unknown_tenants
 if TYPE_CHECKING:
     from gateway.handlers.embeddings import ServedBy
     from gateway.keepers.embedding import EmbeddingKeeper
+    from gateway.limits.limiter import Limiter
     from learning.bank.contributor import EndUsers
     from learning.bank.example_store import ExampleStore
     from learning.training.dial_follower import Apply
@@ -117,6 +119,7 @@ class Gateway:
         self._threads = ThreadPoolExecutor(2, thread_name_prefix="retrieve")
         self._policies = self._with_tasks(self._make_policies())
         self.parts.add(self._threads, stop=self._threads.shutdown)
+        self._limiter = self._make_limiter()
         self._recorder = self._make_recorder()
         self._add_learning_metrics()
         self._books = books(self.memory)
@@ -131,11 +134,15 @@ class Gateway:
         self._embeddings_kept: EmbeddingKeeper | None = None
         self.pipeline = self._make_pipeline() if self._has_pipeline() else None
         self._runs = self._make_runs()
-        gate = access(
-            config, self.memory, self._engines, tenants, max_json_bytes=self._max_json_bytes()
-        )
+        gate = access(config, self.memory, self._engines, tenants, max_json_bytes=self._max_json_bytes())
         self.handle = EntryHandler(
-            self._routes(), self._keys, gate, began=self._began, ended=self._ended, bills=self._bills
+            self._routes(),
+            self._keys,
+            gate,
+            self._limiter,
+            began=self._began,
+            ended=self._ended,
+            bills=self._bills,
         )
         self._add_peers()
 
@@ -227,6 +234,15 @@ class Gateway:
         )
         return self.parts.add(recorder, stop=partial(recorder.close, _DRAIN_S), finished=recorder.take)
 
+    def _make_limiter(self) -> Limiter | None:
+        if self.memory is None:
+            return None
+        from understudy.setup.limits import limiter
+
+        ledger, made = limiter(self._config.limits, self.memory.store, self._config.listen.workers)
+        self.parts.add(ledger, start=ledger.start, aclose=ledger.aclose)
+        return made
+
     def _make_semantic(self) -> SemanticParts | None:
         memory, settings = self.memory, self._config.memory
         if memory is None or settings is None or not settings.semantic_reuse.deltas:
@@ -282,6 +298,7 @@ class Gateway:
         self._report(ended)
 
     def _report(self, ended: Ended) -> None:
+        settle(ended)
         self._bills.ended(ended)
         self.metrics.ended(ended)
         if isinstance(ended, Finished) and ended.complete and ended.usage and not ended.by_stand_in:
@@ -314,6 +331,7 @@ class Gateway:
                 self._keys,
                 max_body_bytes=int(listen.advanced.max_body_mib * 2**20),
                 booked=self.memory is not None or bool(self._upstream.info.prices),
+                limiter=self._limiter,
             )
         endpoints: dict[tuple[str, str], Handler] = {("POST", CHAT): self._chat(passthrough)}
         if self._config.models or self._runs is not None:
@@ -325,7 +343,9 @@ class Gateway:
         if self._config.models:
             served = {name: model.engines for name, model in self._config.models.items()}
             limit = self._max_json_bytes()
-            by_model = ByModel(self._engines, served, passthrough, self._keys, max_json_bytes=limit)
+            by_model = ByModel(
+                self._engines, served, passthrough, self._keys, max_json_bytes=limit, limiter=self._limiter
+            )
             endpoints |= {("POST", path): by_model for path in BY_MODEL}
         if self.memory and self.memory.exact:
             endpoints["POST", "/embeddings"] = self._embeddings(passthrough, by_model)
@@ -435,6 +455,7 @@ class Gateway:
             and settings is not None
             and settings.advanced.exact_single_flight,
             too_dear=self._too_dear,
+            limiter=self._limiter,
             ended=self.parts.finished,
         )
 

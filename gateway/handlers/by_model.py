@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 from aiohttp import web
@@ -32,12 +32,16 @@ from gateway.forward import ChunkBuffer
 from gateway.journey import Journey
 from gateway.keys import Authenticator, outgoing_headers
 from gateway.off_loop import off_loop
-from gateway.passthrough import Passthrough
+from gateway.passthrough import Passthrough, refuse_elsewhere
 from gateway.paths import canonical
 from gateway.relay import Relay, relay_to
 from gateway.send import Send
 from gateway.wire import is_json, read_body, read_json
+from router.asked import Arrival
 from router.model_names import ByModelName
+
+if TYPE_CHECKING:
+    from gateway.limits.limiter import Limiter
 
 PATHS = (
     *("/embeddings", "/completions", "/responses", "/messages", "/moderations", "/images/generations"),
@@ -120,12 +124,14 @@ class ByModel:
         keys: Authenticator,
         *,
         max_json_bytes: int,
+        limiter: Limiter | None = None,
     ) -> None:
         self._engines = engines
         self._models = ByModelName(models)
         self._passthrough = passthrough
         self._keys = keys
         self._max_json_bytes = max_json_bytes
+        self._limiter = limiter
 
     async def __call__(self, request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
         """See gateway.handlers.handler.Handler."""
@@ -194,7 +200,12 @@ class ByModel:
         journey.model = body.model
         accept_only_readable(headers)
         tenant = journey.arrival.tenant
-        tries = await off_loop(len(body.raw), self._tries, request, target, body, headers, tenant)
+        tries = await off_loop(len(body.raw), self._tries, request, target, body, headers, journey.arrival)
+        if self._limiter is not None and journey.arrival.key_id is not None:
+            from gateway.limits.passing import reserved
+
+            infos = [one.engine.info for one in tries]
+            await reserved(self._limiter, journey, body.raw, infos, fields=body.fields, path=_path(target))
         attempts = Attempts(tries)
         journey.asked_at = time.perf_counter()
         try:
@@ -245,9 +256,9 @@ class ByModel:
         return _Body(raw, str(fields.get("model", "")), fields)
 
     def _tries(
-        self, request: web.BaseRequest, target: str, body: _Body, headers: CIMultiDict[str], tenant: str
+        self, request: web.BaseRequest, target: str, body: _Body, headers: CIMultiDict[str], arrival: Arrival
     ) -> list[Try]:
-        names = self._models[body.model]
+        names, tenant = self._models[body.model], arrival.tenant
         forced = request.headers.get("x-understudy-engine")
         if forced is not None and forced not in names:
             raise RequestError(
@@ -261,6 +272,10 @@ class ByModel:
         engines = [engine for engine in engines if engine.info.speaks(api)]
         if not engines:
             raise not_spoken(body.model, path, [forced] if forced else names)
+        there = [one for one in engines if arrival.reach.allows_region(one.info.region)]
+        if not there:
+            refuse_elsewhere(arrival, engines[0])
+        engines = there
         planned = engines[0].info.model
         not_at: frozenset[str] = frozenset()
         if body.names_something_stored:
