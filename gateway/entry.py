@@ -14,7 +14,9 @@ from aiohttp.web_protocol import RequestPayloadError
 
 from engines.errors import EngineError, RequestError
 from gateway.access.access import Access
+from gateway.cache_control import cache_control
 from gateway.errors import ending
+from gateway.handlers.usage import Bills
 from gateway.journey import Journey, arrival
 from gateway.keys import Authenticator
 from gateway.limits.errors import LimitReached
@@ -47,7 +49,10 @@ class EntryHandler:
         *,
         began: Callable[[], None],
         ended: Callable[[Ended], None],
+        bills: Bills | None = None,
     ) -> None:
+        """`bills`: is told of every request once it is known whose it is."""
+        self._bills = bills
         self._routes = routes
         self._keys = keys
         self._access = access
@@ -62,12 +67,17 @@ class EntryHandler:
         self._began()
         try:
             _refuse_ambiguous(request)
+            journey.stored = not cache_control(request.headers).no_store
             handler, rest, needs_key = self._routes.find(request.method, target)
             sender = self._keys.identified(request.headers) if needs_key else None
             if needs_key:
                 journey.arrival = self._access.arrived(journey.arrival, sender, rest)
+            if needs_key and self._bills is not None:
+                self._bills.opened(journey.arrival)
             if sender is not None and sender.key is not None and self._limiter is not None:
-                ticket = await self._limiter.enter(request, journey.arrival.id, sender)
+                ticket = self._limiter.ticket(request, journey.arrival.id, sender)
+                if ticket is not None:
+                    await ticket.enter()
             if "Expect" in request.headers:
                 await _continue(request)
             if sender is not None and sender.key is not None:

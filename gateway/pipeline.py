@@ -26,6 +26,7 @@ from engines.errors import EngineError, Kind, RequestError
 from engines.finished import Body
 from engines.large_json import outlined
 from engines.trail import Tried
+from gateway.booking import COST, Meter, shown
 from gateway.cache_control import cache_control
 from gateway.cache_status import BYPASS, COLLAPSED, MISS, hit_status
 from gateway.controls import session_of
@@ -139,7 +140,7 @@ class Pipeline:
         model = self.model(asked.chat.model)
         if model is None:
             raise LookupError("the model is not served here")
-        so_far = _SoFar(asked, model, self._engines[model.reference].info.price)
+        so_far = _SoFar(asked, model, self._engines[model.reference].info.price_of(asked.chat.model))
         flight: Flight | None = None
         try:
             if asked.arrival.reach is not EVERYTHING:
@@ -172,7 +173,7 @@ class Pipeline:
             )
         everyone = (*model.engines, *((model.larger_context,) if model.larger_context else ()))
         infos = {one: self._engines[one].info for one in everyone}
-        if reach.priced_only and not all(info.price.known for info in infos.values()):
+        if reach.priced_only and not all(info.price_of(name).known for info in infos.values()):
             raise not_allowed(
                 f"This key's dollars are limited, and not every engine of '{name[:100]}' has a price.",
                 "unpriced",
@@ -243,6 +244,8 @@ class Pipeline:
         headers["x-request-id"] = asked.arrival.id
         so_far.decided("exact", reason="in_flight")
         so_far.follows(reply)
+        if not asked.chat.stream:
+            headers[COST] = shown(0.0)
         _explain(headers, journey, engine="", examples=0)
         try:
             tail = codec_of(asked.chat).tail(headers, asked.chat.choices)
@@ -269,6 +272,8 @@ class Pipeline:
         so_far.journey.stage("replay", began)
         _explain(headers, so_far.journey, engine="", examples=0)
         headers["x-request-id"] = asked.arrival.id
+        if not asked.chat.stream:
+            headers[COST] = shown(0.0)
         headers.update(more or {})
         so_far.hit, so_far.outcome, so_far.status = hit.body, Outcome.HIT, 200
         send.whole(200, headers, body)
@@ -366,7 +371,7 @@ class Pipeline:
                 so_far.decided(plan.policy, plan.policy_version, STUDENT_FAILED, plan.probability)
                 journey.bypassed.append("student:no_answer")
             journey.bypassed.extend(f"engine:{name}" for name in attempts.failures)
-            so_far.began(reply, way, self._engines[way.engine].info.price)
+            so_far.began(reply, way, self._engines[way.engine].info.price_of(asked.chat.model))
             reply.headers.add("Cache-Status", MISS if "exact" in journey.stages_s else BYPASS)
             _explain(reply.headers, journey, engine=way.engine, examples=len(way.examples))
             if plan.posed is not None:
@@ -384,6 +389,7 @@ class Pipeline:
                 send,
                 journey,
                 kept=so_far.kept,
+                meter=self._meter(way.engine, reply, asked),
                 tail=tail,
                 must_end=True,
                 strip=UsageStripper() if chat is not asked.chat and reply.streams_events else None,
@@ -393,12 +399,25 @@ class Pipeline:
         else:
             so_far.outcome = Outcome.ANSWERED if reply.status < 400 else Outcome.UPSTREAM_ERROR
 
+    def _meter(self, engine: str, reply: EngineReply, asked: Asked) -> Meter | None:
+        """What reads the cost of an answer that has a head to say it in; the recorder reads what others used."""
+        if reply.streams_events:
+            return None
+        return Meter(
+            self._engines[engine].info,
+            reply,
+            method="POST",
+            target=asked.target,
+            model=asked.chat.model,
+            asked_bytes=len(asked.chat.body),
+        )
+
     def _counted(self, asked: Asked, ways: Sequence[Attempt], so_far: _SoFar) -> ChatRequest:
         """The request that engines get: it asks for its usage, where there is something to count and its client did not."""
         chat = asked.chat
         if not chat.stream or chat.include_usage or chat.api not in TELLS_USAGE_IF_ASKED:
             return chat
-        priced = any(self._engines[way.engine].info.price.known for way in ways)
+        priced = any(self._engines[way.engine].info.price_of(chat.model).known for way in ways)
         if not priced and not any(scope.spends for scope in so_far.scopes):
             return chat
         options = chat.fields.get("stream_options")
@@ -410,7 +429,9 @@ class Pipeline:
         assert self._limiter is not None
         size_bytes = max(len(one.request.body) for one in tries if isinstance(one.request.body, bytes))
         # A student's answer is no engine's, and costs nothing.
-        prices = [one.engine.info.price for one in tries if one.request.prediction is None]
+        prices = [
+            one.engine.info.price_of(asked.chat.model) for one in tries if one.request.prediction is None
+        ]
         return await self._limiter.ask(scopes, asked.chat.model, prices, size_bytes, asked.chat.own_fields)
 
     def _try(self, way: Attempt, asked: Asked, wanted: ChatRequest) -> Try:

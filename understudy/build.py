@@ -25,6 +25,7 @@ from gateway.handlers.chat import Limits as Sizes
 from gateway.handlers.handler import Handler
 from gateway.handlers.health import Health
 from gateway.handlers.models import Models
+from gateway.handlers.usage import Bills, UsageOfOne
 from gateway.keys import Authenticator, CredentialTenants, KeyAuthentication, NoAuthentication
 from gateway.limits.settling import settle
 from gateway.metrics import Metrics
@@ -58,7 +59,8 @@ from understudy.setup.engines import (
     upstream,
 )
 from understudy.setup.exposure import exposure
-from understudy.setup.keepers import keepers, keepers_at_once
+from understudy.setup.keepers import books, keepers, keepers_at_once
+from understudy.setup.keys import Clash, reconcile
 from understudy.setup.served_by import digest, ignored_fields
 from understudy.setup.unknown_tenants import tell_unknown_tenants
 
@@ -120,6 +122,8 @@ class Gateway:
         self._limiter = self._make_limiter()
         self._recorder = self._make_recorder()
         self._add_learning_metrics()
+        self._books = books(self.memory)
+        self._bills = Bills(rows=self.memory is not None and self.memory.requests is not None)
         self._load = self._make_load_report()
         self.parts.add(self._engines, start=self._engines.start, aclose=self._engines.aclose)
         self._too_dear: Callable[[str, str, Proof | None], bool] = lambda model, tenant, proof: False
@@ -132,7 +136,13 @@ class Gateway:
         self._runs = self._make_runs()
         gate = access(config, self.memory, self._engines, tenants, max_json_bytes=self._max_json_bytes())
         self.handle = EntryHandler(
-            self._routes(), self._keys, gate, self._limiter, began=self._began, ended=self._ended
+            self._routes(),
+            self._keys,
+            gate,
+            self._limiter,
+            began=self._began,
+            ended=self._ended,
+            bills=self._bills,
         )
         self._add_peers()
 
@@ -286,10 +296,13 @@ class Gateway:
         """A request ended that never reached the pipeline."""
         if self._load is not None:
             self._load.ended()
+        if self._books is not None and self._recorder is not None:
+            self._books.take(ended, self._recorder.follow)
         self._report(ended)
 
     def _report(self, ended: Ended) -> None:
         settle(ended)
+        self._bills.ended(ended)
         self.metrics.ended(ended)
         if isinstance(ended, Finished) and ended.complete and ended.usage and not ended.by_stand_in:
             engine = self._engines.get(ended.engine)
@@ -317,7 +330,11 @@ class Gateway:
         passthrough = None
         if self._upstream:
             passthrough = Passthrough(
-                self._upstream, self._keys, max_body_bytes=int(listen.advanced.max_body_mib * 2**20)
+                self._upstream,
+                self._keys,
+                max_body_bytes=int(listen.advanced.max_body_mib * 2**20),
+                booked=self.memory is not None or bool(self._upstream.info.prices),
+                limiter=self._limiter,
             )
         endpoints: dict[tuple[str, str], Handler] = {("POST", CHAT): self._chat(passthrough)}
         if self._config.models or self._runs is not None:
@@ -329,7 +346,9 @@ class Gateway:
         if self._config.models:
             served = {name: model.engines for name, model in self._config.models.items()}
             limit = self._max_json_bytes()
-            by_model = ByModel(self._engines, served, passthrough, self._keys, max_json_bytes=limit)
+            by_model = ByModel(
+                self._engines, served, passthrough, self._keys, max_json_bytes=limit, limiter=self._limiter
+            )
             endpoints |= {("POST", path): by_model for path in BY_MODEL}
         if self.memory and self.memory.exact:
             endpoints["POST", "/embeddings"] = self._embeddings(passthrough, by_model)
@@ -342,6 +361,8 @@ class Gateway:
         )
         if self.memory or not passthrough:
             otherwise = self._examples_before(otherwise)
+        if self.memory is not None:
+            otherwise = UsageOfOne(self._bills, self.memory.store.decisions.requests.get, otherwise)
         if self._runs is not None:
             from gateway.handlers.variables import mounted
 

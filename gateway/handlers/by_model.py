@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 from aiohttp import web
@@ -25,7 +25,9 @@ from engines.engine import Engine, EngineReply, EngineRequest
 from engines.errors import RequestError
 from engines.replicas import Replicas
 from gateway.azure import for_deployment, form_for_deployment
+from gateway.booking import Meter
 from gateway.controls import named_session, session_of
+from gateway.encodings import accept_only_readable
 from gateway.forward import ChunkBuffer
 from gateway.journey import Journey
 from gateway.keys import Authenticator, outgoing_headers
@@ -37,6 +39,9 @@ from gateway.send import Send
 from gateway.wire import is_json, read_body, read_json
 from router.asked import Arrival
 from router.model_names import ByModelName
+
+if TYPE_CHECKING:
+    from gateway.limits.limiter import Limiter
 
 PATHS = (
     *("/embeddings", "/completions", "/responses", "/messages", "/moderations", "/images/generations"),
@@ -119,12 +124,14 @@ class ByModel:
         keys: Authenticator,
         *,
         max_json_bytes: int,
+        limiter: Limiter | None = None,
     ) -> None:
         self._engines = engines
         self._models = ByModelName(models)
         self._passthrough = passthrough
         self._keys = keys
         self._max_json_bytes = max_json_bytes
+        self._limiter = limiter
 
     async def __call__(self, request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
         """See gateway.handlers.handler.Handler."""
@@ -191,8 +198,14 @@ class ByModel:
     ) -> EngineReply:
         """Ask who serves the model, one after the other. Raises EngineError where no answer began."""
         journey.model = body.model
+        accept_only_readable(headers)
         tenant = journey.arrival.tenant
         tries = await off_loop(len(body.raw), self._tries, request, target, body, headers, journey.arrival)
+        if self._limiter is not None and journey.arrival.key_id is not None:
+            from gateway.limits.passing import reserved
+
+            infos = [one.engine.info for one in tries]
+            await reserved(self._limiter, journey, body.raw, infos, fields=body.fields, path=_path(target))
         attempts = Attempts(tries)
         journey.asked_at = time.perf_counter()
         try:
@@ -211,7 +224,16 @@ class ByModel:
                     reply.headers.add("Cache-Status", cache_status)
                 reply.headers["x-understudy-overhead-ms"] = f"{journey.overhead_ms():.2f}"
                 # Cut short, one that is not delimited would look whole.
-                await relay_to(send, reply, journey, kept=kept if reply.self_delimiting else None)
+                kept = kept if reply.self_delimiting else None
+                meter = Meter(
+                    tries[attempts.index].engine.info,
+                    reply,
+                    method="POST",
+                    target=target,
+                    model=body.model,
+                    asked_bytes=len(body.raw),
+                )
+                await relay_to(send, reply, journey, kept=kept, meter=meter)
                 return reply
         finally:
             journey.trail = tuple(attempts.trail)
