@@ -29,7 +29,9 @@ class ByModelName(Mapping[str, T]):
 
     def __init__(self, configured: Mapping[str, T]) -> None:
         self._named = dict(configured)
-        order = sorted(filter(is_wildcard, configured), key=lambda glob: -len(glob.replace("*", "").replace("?", "")))
+        order = sorted(
+            filter(is_wildcard, configured), key=lambda glob: -len(glob.replace("*", "").replace("?", ""))
+        )
         self._globs = [(glob, configured[glob]) for glob in order]
 
     def __getitem__(self, name: str) -> T:
