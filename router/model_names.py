@@ -1,4 +1,4 @@
-"""Finds what is configured for a model's name: under the name itself, else under a wildcard such as `gpt-4*` that fits it."""
+"""Finds what is configured for a model's name: under the name itself, else under a wildcard that fits it (`gpt-4*`)."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 import structlog
@@ -40,10 +40,11 @@ from router.policies.fixed import Fixed
 from store.errors import StoreError
 from store.people.secret import tenant_id
 from understudy.parts import Parts
-from understudy.settings.config import Config
+from understudy.settings.config import AnyEngine, Config
 from understudy.settings.knobs import knobs_of
 from understudy.settings.memory import MemorySettings
 from understudy.settings.models import ModelSettings
+from understudy.settings.upstream import Upstream
 from understudy.setup.access import access, end_users
 from understudy.setup.engines import (
     UPSTREAM,
@@ -62,6 +63,7 @@ from understudy.setup.served_by import digest, ignored_fields
 from understudy.setup.unknown_tenants import tell_unknown_tenants
 
 if TYPE_CHECKING:
+    from gateway.handlers.embeddings import ServedBy
     from gateway.keepers.embedding import EmbeddingKeeper
     from learning.bank.contributor import EndUsers
     from learning.bank.example_store import ExampleStore
@@ -312,7 +314,7 @@ class Gateway:
             limit = self._max_json_bytes()
             by_model = ByModel(self._engines, served, passthrough, self._keys, max_json_bytes=limit)
             endpoints |= {("POST", path): by_model for path in BY_MODEL}
-        if passthrough and self.memory and self.memory.exact:
+        if self.memory and self.memory.exact:
             endpoints["POST", "/embeddings"] = self._embeddings(passthrough, by_model)
         if self.memory and self._config.models and self._config.feedback.enabled:
             endpoints["POST", "/feedback"] = self._feedback(self.memory)
@@ -421,11 +423,11 @@ class Gateway:
             ended=self.parts.finished,
         )
 
-    def _embeddings(self, passthrough: Passthrough, by_model: ByModel | None) -> Handler:
+    def _embeddings(self, passthrough: Passthrough | None, by_model: ByModel | None) -> Handler:
         from gateway.handlers.embeddings import Embeddings
         from gateway.keepers.embedding import EmbeddingKeeper
 
-        settings, upstreams = self._config.memory, [self._config.upstream] if self._config.upstream else []
+        settings = self._config.memory
         end_users = self._end_users()
         assert settings is not None and end_users is not None
         assert self.memory is not None and self.memory.exact is not None and self._recorder is not None
@@ -436,14 +438,22 @@ class Gateway:
             keeper,
             passthrough,
             self._keys,
-            served_by=digest(upstreams),
-            ignored_fields=ignored_fields(upstreams),
+            served_by=lru_cache(maxsize=1024)(self._embedded_by),
             max_json_bytes=self._max_json_bytes(),
             max_kept_bytes=int(settings.advanced.exact_max_entry_kib * 1024),
             end_users=end_users,
             single_flight=settings.advanced.exact_single_flight,
             by_model=by_model,
         )
+
+    def _embedded_by(self, engines: tuple[str, ...]) -> ServedBy:
+        from gateway.handlers.embeddings import ServedBy
+
+        config = self._config
+        servers: list[AnyEngine | Upstream] = [config.engines[name] for name in engines]
+        if not engines and config.upstream is not None:
+            servers = [config.upstream]
+        return ServedBy("\n".join([*engines, digest(servers)]), ignored_fields(servers))
 
     def _examples_before(self, otherwise: Handler | None) -> Handler:
         # Imported here: the admission rules behind it weigh ten megabytes that a mere pass-through must not carry.

@@ -1,8 +1,8 @@
 """Decides whether a request that came with a gateway key may go on: before any handler, for every endpoint.
 
 Without gateway keys the client's own credential is the upstream's business, and nothing is decided here. With them all of
-them share the operator's account upstream, so what that account keeps is closed unless the key lists it, or its tenant has an
-upstream key of its own.
+them share the operator's account upstream, so what that account keeps is closed unless the key lists it, or its tenant has
+an upstream key of its own.
 """
 
 from __future__ import annotations
