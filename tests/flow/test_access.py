@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from aiohttp import FormData
 
-from store.people.limits import Budget, Limits
+from store.people.limits import Limits
 from store.records import Key, Terms
 from tests.flow.line import Got, Line, Upstream, line, upstream
 from tests.patience import until
@@ -57,7 +56,11 @@ async def house(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[House
     async with upstream() as operator, upstream() as eu, upstream() as us:
         eu.says, us.says = "From Europe.", "From America."
         engines = {
-            "eu": {"base_url": eu.url, "region": "eu", "price": {"input_usd_per_mtok": 1, "output_usd_per_mtok": 1}},
+            "eu": {
+                "base_url": eu.url,
+                "region": "eu",
+                "price": {"input_usd_per_mtok": 1, "output_usd_per_mtok": 1},
+            },
             "us": {"base_url": us.url, "region": "us", "api_key": "sk-us"},
             "beside": {"base_url": operator.url, "api_key": OPERATOR},
         }
