@@ -27,6 +27,8 @@ class ResponsesUpstream:
         self.name = name
         self.says = says
         self.stored: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {}
+        self.knows_all = False
+        """Answers for ids that it never gave, as a mock of the whole API does."""
         self.breaks = False
         """Its streams end in the middle."""
         self._numbers = itertools.count(1)
@@ -35,9 +37,16 @@ class ResponsesUpstream:
         path = request.path.removeprefix("/v1")
         if path == "/responses" and request.method == "POST":
             return await self._answer(request, asked.json)
+        if path == "/responses/compact":
+            return web.json_response(_compacted(self._response({})))
         if path == "/chat/completions":
             return web.json_response(completion(self.says))
         _, _, id, *below = path.split("/")
+        if self.knows_all:
+            body = {"stream": request.query.get("stream") == "true"}
+            return (
+                web.Response(status=204) if request.method == "DELETE" else await self._answer(request, body)
+            )
         if id not in self.stored:
             return web.json_response(_not_found(id), status=404)
         response, body = self.stored[id]
@@ -50,7 +59,7 @@ class ResponsesUpstream:
 
     async def _answer(self, request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
         previous = body.get("previous_response_id")
-        if previous and previous not in self.stored:
+        if previous and previous not in self.stored and not self.knows_all:
             return web.json_response(_not_found(previous), status=400)
         response = self._response(body)
         if body.get("store") is not False:
@@ -143,6 +152,15 @@ def events_of(response: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield event("function_call_arguments.done", **where, **done)
     yield event("output_item.done", output_index=0, item=item)
     yield event("completed", response=response)
+
+
+def _called(given: Any) -> bool:
+    return any(item.get("type") == "function_call_output" for item in given if isinstance(item, dict))
+
+
+def _compacted(response: dict[str, Any]) -> dict[str, Any]:
+    kept = {name: response[name] for name in ("id", "created_at", "output", "usage")}
+    return {**kept, "object": "response.compaction"}
 
 
 def _not_found(id: str) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 
 from tests.flow.line import Got, Line, Upstream, line, upstream
@@ -102,9 +103,17 @@ async def test_a_stream_passes_as_it_came_and_is_remembered(here: Stage) -> None
 
 async def test_a_broken_stream_ends_with_a_numbered_error_event(here: Stage) -> None:
     here.large_says.breaks = True
-    events = streamed(await here.ask(QUESTION, stream=True))
+    body = {"model": "gpt-4o", "input": QUESTION, "stream": True}
+    came = bytearray()
+    with pytest.raises(aiohttp.ClientPayloadError):
+        async with here.gate.session.post(here.gate.url + "/responses", json=body) as response:
+            async for chunk in response.content.iter_any():
+                came += chunk
+    events = streamed(Got(200, {}, bytes(came)))
     assert events[-1]["type"] == "error" and events[-1]["code"] == "upstream_stream_broken"
     assert [e["sequence_number"] for e in events] == list(range(len(events)))
+    here.large_says.breaks = False
+    await here.gate.settled()
     assert not (await here.ask(QUESTION, stream=True)).hit
 
 
@@ -183,7 +192,7 @@ async def test_what_depends_on_more_than_the_body_is_the_references_and_not_reme
         )
         assert got.status == 200 and not got.hit
         assert got.headers["x-understudy-engine"] == "large" and got.headers["x-understudy-examples"] == "0"
-    rows = here.gate.gateway.memory.store.decisions.requests.latest("default", 10)  # type: ignore[union-attr]
+    rows = here.gate.gateway.memory.store.decisions.requests.recent(10)  # type: ignore[union-attr]
     assert [row.reason for row in rows][:2] == ["state", "state"] and rows[0].prompt_tokens == 7
 
 
