@@ -129,9 +129,7 @@ class Gateway:
         self._embeddings_kept: EmbeddingKeeper | None = None
         self.pipeline = self._make_pipeline() if self._has_pipeline() else None
         self._runs = self._make_runs()
-        gate = access(
-            config, self.memory, self._engines, tenants, max_json_bytes=self._max_json_bytes()
-        )
+        gate = access(config, self.memory, self._engines, tenants, max_json_bytes=self._max_json_bytes())
         self.handle = EntryHandler(self._routes(), self._keys, gate, began=self._began, ended=self._ended)
         self._add_peers()
 

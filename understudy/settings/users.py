@@ -10,7 +10,9 @@ from understudy.settings.group import Settings
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,99}")
 _MOST = 10
-_TAKEN = frozenset({"authorization", "api-key", "x-api-key", "content-type", "content-length", "transfer-encoding"})
+_TAKEN = frozenset(
+    {"authorization", "api-key", "x-api-key", "content-type", "content-length", "transfer-encoding"}
+)
 
 
 class UsersSettings(Settings):
@@ -19,8 +21,8 @@ class UsersSettings(Settings):
     sources: tuple[str, ...] = Field(
         ("x-understudy-user", "safety_identifier", "user"),
         alias="from",
-        description="Where a request names its end user; the first found counts: a header (has a hyphen), a field of the body, "
-        "or of an object in it. `metadata.user_id` is Anthropic's, where Claude Code puts a session.",
+        description="Where a request names its end user; the first found counts: a header (has a hyphen), a field of the "
+        "body, or of an object in it. `metadata.user_id` is Anthropic's, where Claude Code puts a session.",
     )
     required: bool = Field(
         False, description="Whether a request with a gateway key that names none is refused (400)."
@@ -30,7 +32,9 @@ class UsersSettings(Settings):
     @classmethod
     def _are_names(cls, sources: tuple[str, ...]) -> tuple[str, ...]:
         if not 0 < len(sources) <= _MOST:
-            raise ValueError(f"has {len(sources)} entries; 1 to {_MOST} are right, such as x-understudy-user, user")
+            raise ValueError(
+                f"has {len(sources)} entries; 1 to {_MOST} are right, such as x-understudy-user, user"
+            )
         if len(set(sources)) < len(sources):
             raise ValueError("names a source twice")
         for name in sources:
