@@ -9,7 +9,7 @@ The stages stand side by side; none calls the next. One that is late or broken i
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -19,7 +19,8 @@ from multidict import CIMultiDict
 from engines.as_events import EVENTS
 from engines.attempts import Attempts, CarriedOn
 from engines.candidates import Try
-from engines.codecs.table import codec_of
+from engines.chat import ChatRequest
+from engines.codecs.table import codec_of, request_id_header
 from engines.engine import Engine, EngineReply, EngineRequest, Price
 from engines.errors import EngineError, Kind, RequestError
 from engines.finished import Body
@@ -134,6 +135,7 @@ class Pipeline:
             raise LookupError("the model is not served here")
         if asked.arrival.reach is not EVERYTHING:
             model = self._allowed(model, asked)
+        model = self._speaking(model, asked.chat)
         so_far = _SoFar(asked, model, self._engines[model.reference].info.price_of(asked.chat.model))
         flight: Flight | None = None
         try:
@@ -153,6 +155,23 @@ class Pipeline:
         if flight is not None:
             finished = await flight.led(send, partial(self._led, asked, model, send, so_far))
         return finished
+
+    def _speaking(self, model: ServedModel, chat: ChatRequest) -> ServedModel:
+        """The model with those of its engines that speak the request's API. Raises RequestError where none does."""
+        api = chat.api
+        engines = tuple(name for name in model.engines if self._engines[name].info.speaks(api))
+        larger = model.larger_context
+        if larger is not None and not self._engines[larger].info.speaks(api):
+            larger = None
+        if not engines:
+            raise not_spoken(chat.model, codec_of(chat).path, model.engines)
+        if api != "completions" and len(engines) == len(model.engines) and larger == model.larger_context:
+            return model
+        if len(engines) == len(model.engines) and model is self._otherwise:
+            return model
+        # What was learnt chooses among all of them, and of conversations only.
+        policy = Fixed(tuple(reversed(engines)), reason="api")
+        return replace(model, engines=engines, policy=policy, larger_context=larger)
 
     def _allowed(self, model: ServedModel, asked: Asked) -> ServedModel:
         """The model as this asker may use it: with engines of their region only. Raises RequestError (403)."""
@@ -231,7 +250,7 @@ class Pipeline:
             return False
         reply = EngineReply(200, headers, flight.chunks())
         headers["Cache-Status"] = COLLAPSED
-        headers["x-request-id"] = asked.arrival.id
+        headers[request_id_header(asked.chat.api)] = asked.arrival.id
         so_far.decided("exact", reason="in_flight")
         so_far.follows(reply)
         if not asked.chat.stream:
@@ -261,7 +280,7 @@ class Pipeline:
         headers, body = await off_loop(len(hit.body), _replayed, hit, asked)
         so_far.journey.stage("replay", began)
         _explain(headers, so_far.journey, engine="", examples=0)
-        headers["x-request-id"] = asked.arrival.id
+        headers[request_id_header(asked.chat.api)] = asked.arrival.id
         if not asked.chat.stream:
             headers[COST] = shown(0.0)
         headers.update(more or {})
@@ -331,6 +350,8 @@ class Pipeline:
             plan = replace(plan, reason=PROOF_TOO_DEAR)
         if forced is not None:
             plan = _forced(plan, forced)
+        elif ask.chat.api != "chat":
+            plan = self._spoken(plan, ask.chat, model)
         if so_far.reuse is not None:
             plan = so_far.reuse.steered(plan, model.reference)
         so_far.plan = plan
@@ -338,6 +359,14 @@ class Pipeline:
         journey.bypassed.extend(plan.bypassed)
         journey.stages_s.update(plan.stages_s)
         return plan
+
+    def _spoken(self, plan: Plan, chat: ChatRequest, model: ServedModel) -> Plan:
+        """The plan without attempts at what does not speak the request's API, such as a student."""
+        api = chat.api
+        attempts = tuple(one for one in plan.attempts if self._engines[one.engine].info.speaks(api))
+        if len(attempts) == len(plan.attempts):
+            return plan
+        return replace(plan, attempts=attempts or (Attempt(model.reference),), posed=None)
 
     async def _stream(self, asked: Asked, model: ServedModel, plan: Plan, send: Send, so_far: _SoFar) -> None:
         journey = so_far.journey
@@ -527,6 +556,16 @@ class _SoFar:
             reuse=self.reuse,
             reused_example=self.reused_example,
         )
+
+
+def not_spoken(model: str, path: str, engines: Iterable[str]) -> RequestError:
+    """The error for a request in an API that no engine speaks that serves its model."""
+    return RequestError(
+        f"'{model[:100]}' is served by {', '.join(engines)}, and {path} is not among the APIs that any of them speaks "
+        "(engines.*.apis).",
+        code="unsupported_api",
+        param="model",
+    )
 
 
 def not_allowed(message: str, code: str) -> RequestError:

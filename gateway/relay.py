@@ -5,9 +5,10 @@ from __future__ import annotations
 from aiohttp import web
 from multidict import CIMultiDict
 
+from engines.codecs.chat import CHAT
+from engines.codecs.codec import Codec
 from engines.engine import EngineReply
 from engines.errors import EngineError
-from engines.sse import tail_of
 from gateway.booking import Meter
 from gateway.errors import error_event
 from gateway.forward import ChunkBuffer, forward
@@ -97,6 +98,7 @@ async def relay_to(
     kept: ChunkBuffer | None = None,
     meter: Meter | None = None,
     choices: int = 0,
+    codec: Codec = CHAT,
     bodiless: bool = False,
 ) -> None:
     """The same through any `send`."""
@@ -109,7 +111,7 @@ async def relay_to(
             journey,
             kept=kept,
             meter=meter,
-            tail=tail_of(reply.headers, choices or 1) if reply.status < 400 else None,
+            tail=codec.tail(reply.headers, choices or 1) if reply.status < 400 else None,
             # Without a length or chunks of its own, a stream cut short looks whole: only its last event tells.
             must_end=choices > 0 or not reply.self_delimiting,
             bodiless=bodiless,

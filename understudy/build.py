@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from engines.codecs.codec import Codec
+from engines.codecs.completions import COMPLETIONS
+from engines.codecs.messages import MESSAGES
 from engines.engine import Engine
 from engines.guard import Guard
 from engines.prober import Pace, Prober
@@ -17,6 +20,7 @@ from engines.registry import Registry
 from engines.replicas import Replicas
 from engines.standing import Since
 from gateway.entry import EntryHandler
+from gateway.handlers.by_codec import ByCodec
 from gateway.handlers.by_model import PATHS as BY_MODEL
 from gateway.handlers.by_model import ByModel
 from gateway.handlers.chat import PATH as CHAT
@@ -309,6 +313,9 @@ class Gateway:
                 booked=self.memory is not None or bool(self._upstream.info.prices),
             )
         endpoints: dict[tuple[str, str], Handler] = {("POST", CHAT): self._chat(passthrough)}
+        endpoints |= {
+            ("POST", codec.path): self._by_codec(codec, passthrough) for codec in (MESSAGES, COMPLETIONS)
+        }
         if self._config.models or self._runs is not None:
             workflows = self._runs.calls.names if self._runs is not None else lambda tenant: ()
             endpoints["GET", "/models"] = Models(
@@ -356,6 +363,10 @@ class Gateway:
             self._runs.steps if self._runs is not None else None,
             self._runs.calls if self._runs is not None else None,
         )
+
+    def _by_codec(self, codec: Codec, passthrough: Passthrough | None) -> ByCodec:
+        sizes = Sizes(self._max_json_bytes(), self._kept_bytes())
+        return ByCodec(codec, self.pipeline, passthrough, self._keys, sizes, self._end_users())
 
     def _make_runs(self) -> RunParts | None:
         end_users = self._end_users()
