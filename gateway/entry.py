@@ -6,6 +6,7 @@ One function around the handlers instead of a chain of middlewares: the way in a
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import structlog
 from aiohttp import HttpVersion10, HttpVersion11, web
@@ -18,12 +19,16 @@ from gateway.cache_control import cache_control
 from gateway.errors import ending
 from gateway.journey import Journey, arrival
 from gateway.keys import Authenticator, Sender
+from gateway.limits.errors import LimitReached
 from gateway.own_response import engine_error_response, error_response
 from gateway.paths import origin_form
 from gateway.routes import Routes
 from gateway.send import ClientGone
 from gateway.websocket import wants_upgrade
 from router.finished import Ended, Outcome
+
+if TYPE_CHECKING:
+    from gateway.limits.limiter import Limiter, Ticket
 
 log = structlog.get_logger(__name__)
 
@@ -40,6 +45,7 @@ class EntryHandler:
         routes: Routes,
         keys: Authenticator,
         access: Access,
+        limiter: Limiter | None = None,
         *,
         began: Callable[[], None],
         ended: Callable[[Ended], None],
@@ -47,12 +53,14 @@ class EntryHandler:
         self._routes = routes
         self._keys = keys
         self._access = access
+        self._limiter = limiter
         self._began = began
         self._ended = ended
 
     async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
         target = origin_form(request.raw_path)
         journey = Journey(arrival(request.method, target.partition("?")[0]))
+        ticket: Ticket | None = None
         self._began()
         try:
             _refuse_ambiguous(request)
@@ -61,14 +69,22 @@ class EntryHandler:
             sender = self._identified(request, rest, journey) if needs_key else None
             if needs_key:
                 journey.arrival = self._access.arrived(journey.arrival, sender, rest)
+            if sender is not None and sender.key is not None and self._limiter is not None:
+                ticket = await self._limiter.enter(request, journey.arrival.id, sender)
             if "Expect" in request.headers:
                 await _continue(request)
             if sender is not None and sender.key is not None:
                 journey.arrival = await self._access.admit(request, rest, sender, journey.arrival)
-            return await handler(request, rest, journey)
+                if ticket is not None:
+                    await ticket.named(journey.arrival.user)
+            response = await handler(request, rest, journey)
+            return response if ticket is None else ticket.told(response)
         except BaseException as error:
-            return _answer_to(error, request, journey)
+            response = _answer_to(error, request, journey)
+            return response if ticket is None else ticket.told(response)
         finally:
+            if ticket is not None:
+                ticket.leave()
             if not journey.in_pipeline:
                 self._ended(journey.ended())
 
@@ -98,6 +114,8 @@ def _answer_to(error: BaseException, request: web.BaseRequest, journey: Journey)
             retry_after_s=error.retry_after_s,
             api=api,
         )
+        if isinstance(error, LimitReached):
+            response.headers.update(error.headers)
         if isinstance(error, _Unreadable) or error.status == 408:
             response.force_close()
     elif isinstance(error, EngineError):

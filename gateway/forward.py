@@ -12,6 +12,7 @@ from engines.errors import EngineError
 from engines.sse import Tail
 from gateway.booking import COST, Meter, shown
 from gateway.journey import Journey
+from gateway.limits.usage_chunk import UsageStripper
 from gateway.send import SERVER, ClientGone, Send
 
 _WHOLE_BYTES = 64 * 1024
@@ -49,13 +50,14 @@ async def forward(
     tail: Tail | None = None,
     must_end: bool = False,
     bodiless: bool = False,
+    strip: UsageStripper | None = None,
 ) -> EngineError | None:
     """Send `reply` on with `chunks` as its body; feed what is sent to `kept`, `meter` and `tail`.
 
     Returns the error it broke off with after its head was out: the reader was told then, by an error event or a closed
     connection. Raises EngineError for one that breaks before, and ClientGone. With a `tail` it is noted in the journey
     whether a reader that left had been sent all of the stream. `must_end`: a stream without a terminal event is broken,
-    however neatly its transfer ended.
+    however neatly its transfer ended. `strip`: what the reader is not sent of a stream's chunks; `kept` has all of them.
     """
     tail_due = tail if must_end else None
     headers = reply.headers
@@ -92,10 +94,15 @@ async def forward(
                 kept.feed(chunk)
             if meter is not None:
                 meter.feed(chunk)
-            await write(chunk)
+            if strip is None:
+                await write(chunk)
+            elif shown := strip(chunk):
+                await write(shown)
             if tail is not None:
                 # Only now: what could not be sent has told nobody that the stream is over.
                 tail.feed(chunk)
+        if strip is not None and (rest := strip.rest()):
+            await write(rest)
         if tail_due is not None:
             _check(tail_due, reply)
     except EngineError as error:

@@ -12,6 +12,7 @@ from engines.chat import Usage
 from engines.engine import UNPRICED, Price
 from engines.trail import Tried
 from router.asked import Arrival
+from router.bill import Bill
 from router.finished import Ended, Outcome
 
 if TYPE_CHECKING:
@@ -75,6 +76,8 @@ class Journey:
     price: Price = UNPRICED
     usage: Usage | None = None
     cost_usd: float | None = 0.0
+    bill: Bill | None = None
+    """See router.finished.Ended."""
     in_pipeline: bool = False
     """The pipeline has the request, and reports its end."""
 
@@ -123,4 +126,5 @@ class Journey:
             price=self.price,
             usage=self.usage,
             cost_usd=self.cost_usd,
+            bill=self.bill,
         )

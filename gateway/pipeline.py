@@ -24,20 +24,23 @@ from engines.codecs.table import codec_of, request_id_header
 from engines.engine import Engine, EngineReply, EngineRequest, Price
 from engines.errors import EngineError, Kind, RequestError
 from engines.finished import Body
-from engines.large_json import outlined
+from engines.large_json import dumped, outlined
 from engines.trail import Tried
 from gateway.booking import COST, Meter, shown
 from gateway.cache_control import cache_control
 from gateway.cache_status import BYPASS, COLLAPSED, MISS, hit_status
 from gateway.controls import session_of
-from gateway.errors import ending
+from gateway.errors import ENDED_IN_ERROR, ending
 from gateway.forward import ChunkBuffer, forward
 from gateway.in_flight import FOLLOWED_AT_MOST, Flight, InFlight
 from gateway.journey import Journey
+from gateway.limits.bounding import OUTPUT_FIELD, TELLS_USAGE_IF_ASKED, bounded
+from gateway.limits.usage_chunk import UsageStripper
 from gateway.off_loop import LARGE_BYTES, off_loop
 from gateway.same_request import endpoint, tells_enough, wants_variety
 from gateway.send import SERVER, Send
 from router.asked import EVERYTHING, Asked
+from router.bill import Bill
 from router.finished import Finished, Outcome
 from router.model_names import ByModelName, plain_names
 from router.plan import PROOF_TOO_DEAR, SHADOW, STUDENT_FAILED, Ask, Attempt, Plan, Policy
@@ -46,6 +49,8 @@ from store.answers.exact_key import exact_key
 from store.records import ExactAnswer
 
 if TYPE_CHECKING:
+    from gateway.limits.limiter import Limiter
+    from gateway.limits.scopes import Scope
     from gateway.reuse.stage import SemanticAnswers, SemanticStage
     from router.proving.standing import Proof
     from store.answers.exact_cache import ExactCache
@@ -102,6 +107,7 @@ class Pipeline:
         sampled: bool = False,
         single_flight: bool = False,
         too_dear: Callable[[str, str, Proof | None], bool] = lambda model, tenant, proof: False,
+        limiter: Limiter | None = None,
         ended: Callable[[Finished], None],
     ) -> None:
         self._engines = engines
@@ -112,6 +118,7 @@ class Pipeline:
         self._sampled = sampled
         self._in_flight = InFlight() if single_flight else None
         self._too_dear = too_dear
+        self._limiter = limiter
         self._ended = ended
 
     @property
@@ -133,12 +140,16 @@ class Pipeline:
         model = self.model(asked.chat.model)
         if model is None:
             raise LookupError("the model is not served here")
-        if asked.arrival.reach is not EVERYTHING:
-            model = self._allowed(model, asked)
-        model = self._speaking(model, asked.chat)
         so_far = _SoFar(asked, model, self._engines[model.reference].info.price_of(asked.chat.model))
         flight: Flight | None = None
         try:
+            if asked.arrival.reach is not EVERYTHING:
+                model = self._allowed(model, asked)
+            model = self._speaking(model, asked.chat)
+            if model is not so_far.model:
+                so_far.served_by(model, self._engines[model.reference].info.price_of(asked.chat.model))
+            if self._limiter is not None and asked.arrival.key_id is not None:
+                asked = so_far.limited(self._limiter)
             so_far.replayable = self._sampled or not wants_variety(asked.chat.fields)
             if not await self._from_memory(asked, model, send, so_far):
                 flight = self._in_flight.lead(asked, so_far.exact_key) if self._in_flight else None
@@ -372,10 +383,13 @@ class Pipeline:
         journey = so_far.journey
         ways, larger = list(plan.attempts), None
         size = len(asked.chat.body)
-        tries = [await off_loop(size, self._try, way, asked) for way in ways]
         if model.larger_context:
             ways.append(Attempt(model.larger_context))
-            larger = await off_loop(size, self._try, ways[-1], asked)
+        chat = self._counted(asked, ways, so_far)
+        tries = [await off_loop(size, self._try, way, asked, chat) for way in ways]
+        if self._limiter is not None and so_far.scopes:
+            so_far.bill = await self._reserved(tries, asked, so_far.scopes)
+        larger = tries.pop() if model.larger_context else None
         attempts = so_far.attempts = Attempts(tries, larger, carry_on=model.continue_broken)
         journey.asked_at = time.perf_counter()
         async with attempts as reply:
@@ -408,9 +422,12 @@ class Pipeline:
                 meter=self._meter(way.engine, reply, asked),
                 tail=tail,
                 must_end=True,
+                strip=UsageStripper() if chat is not asked.chat and reply.streams_events else None,
             )
         if broken is not None:
             so_far.outcome, so_far.error = Outcome.FAILED, broken.message
+        elif tail is not None and tail.failed():
+            so_far.outcome, so_far.error = Outcome.FAILED, ENDED_IN_ERROR
         else:
             so_far.outcome = Outcome.ANSWERED if reply.status < 400 else Outcome.UPSTREAM_ERROR
 
@@ -427,10 +444,37 @@ class Pipeline:
             asked_bytes=len(asked.chat.body),
         )
 
-    def _try(self, way: Attempt, asked: Asked) -> Try:
+    def _counted(self, asked: Asked, ways: Sequence[Attempt], so_far: _SoFar) -> ChatRequest:
+        """The request that engines get: it asks for its usage, where there is something to count and its client did not."""
+        chat = asked.chat
+        if not chat.stream or chat.include_usage or chat.api not in TELLS_USAGE_IF_ASKED:
+            return chat
+        priced = any(self._engines[way.engine].info.price.known for way in ways)
+        if not priced and not any(scope.spends for scope in so_far.scopes):
+            return chat
+        options = chat.fields.get("stream_options")
+        asks = {**(options if isinstance(options, dict) else {}), "include_usage": True}
+        if chat.raw is None:
+            return chat.changed({"stream_options": asks})
+        fields = {**chat.raw, "stream_options": asks}
+        return codec_of(chat).read(dumped(fields, like=chat.body), fields)
+
+    async def _reserved(self, tries: Sequence[Try], asked: Asked, scopes: Sequence[Scope]) -> Bill | None:
+        """What any of these may cost is set aside. Raises LimitReached."""
+        assert self._limiter is not None
+        size_bytes = max(len(one.request.body) for one in tries if isinstance(one.request.body, bytes))
+        # A student's answer is no engine's, and costs nothing.
+        prices = [one.engine.info.price for one in tries if one.request.prediction is None]
+        return await self._limiter.ask(scopes, asked.chat.model, prices, size_bytes, asked.chat.own_fields)
+
+    def _try(self, way: Attempt, asked: Asked, wanted: ChatRequest) -> Try:
         engine = self._engines[way.engine]
-        chat = codec_of(asked.chat).changed(asked.chat, model=engine.info.model, messages=way.messages)
+        chat = codec_of(wanted).changed(wanted, model=engine.info.model, messages=way.messages)
         headers = asked.headers
+        if wanted is not asked.chat:
+            # Its usage is to be read on its way.
+            headers = headers.copy()
+            headers["Accept-Encoding"] = "identity"
         if chat is not asked.chat:
             headers = headers.copy()
             headers.popall("Content-Length", None)
@@ -467,6 +511,8 @@ class _SoFar:
         self.hit: bytes | None = None
         self.reuse: SemanticStage | None = None
         self.reused_example: int | None = None
+        self.scopes: tuple[Scope, ...] = ()
+        self.bill: Bill | None = None
         self.plan: Plan | None = None
         self.attempts: Attempts | None = None
         self.without_student = False
@@ -476,6 +522,20 @@ class _SoFar:
         self._way: Attempt | None = None
         self._price = Price()
         self._content_type, self._encoded, self._replay_forbidden = "", False, False
+
+    def limited(self, limiter: Limiter) -> Asked:
+        """The request with the most output that its limits allow. Raises RequestError."""
+        chat = self.asked.chat
+        self.scopes = limiter.scopes_of(self.asked.arrival)
+        if self.scopes:
+            changes = limiter.bounded(self.scopes, chat.own_fields, OUTPUT_FIELD.get(chat.api, ""))
+            if changes:
+                self.asked = bounded(self.asked, changes)
+        return self.asked
+
+    def served_by(self, model: ServedModel, reference_price: Price) -> None:
+        """Not all of the model's engines may be asked this."""
+        self.model, self._reference_price = model, reference_price
 
     def decided(self, policy: str, version: str = "", reason: str = "", probability: float = 1.0) -> None:
         """It is known how the request is answered, and why."""
@@ -553,6 +613,7 @@ class _SoFar:
             # What another engine charged says nothing of what the decision saved.
             reference_price=self._reference_price if failed_over is None else None,
             body=Body(kept.chunks, kept.size_bytes, self._content_type, self._encoded),
+            bill=self.bill,
             reuse=self.reuse,
             reused_example=self.reused_example,
         )

@@ -10,9 +10,10 @@ from engines.codecs.codec import Codec
 from engines.engine import EngineReply
 from engines.errors import EngineError
 from gateway.booking import Meter
-from gateway.errors import error_event
+from gateway.errors import ENDED_IN_ERROR, error_event
 from gateway.forward import ChunkBuffer, forward
 from gateway.journey import Journey
+from gateway.limits.headers import TICKET
 from gateway.send import ClientGone, Send, Write
 from router.finished import Outcome
 
@@ -45,6 +46,8 @@ class Relay:
 
     async def begin(self, status: int, headers: CIMultiDict[str], reason: str | None = None) -> Write:
         """See Send."""
+        if (ticket := self._request.get(TICKET)) is not None:
+            headers.update(ticket.headers())
         response = self._response = web.StreamResponse(status=status, reason=reason, headers=headers)
         try:
             writer = await response.prepare(self._request)
@@ -103,6 +106,7 @@ async def relay_to(
 ) -> None:
     """The same through any `send`."""
     journey.engine, journey.status = reply.engine, reply.status
+    tail = codec.tail(reply.headers, choices or 1) if reply.status < 400 else None
     try:
         broken = await forward(
             reply,
@@ -111,7 +115,7 @@ async def relay_to(
             journey,
             kept=kept,
             meter=meter,
-            tail=codec.tail(reply.headers, choices or 1) if reply.status < 400 else None,
+            tail=tail,
             # Without a length or chunks of its own, a stream cut short looks whole: only its last event tells.
             must_end=choices > 0 or not reply.self_delimiting,
             bodiless=bodiless,
@@ -123,5 +127,7 @@ async def relay_to(
             journey.model = journey.model or meter.model
     if broken is not None:
         journey.outcome, journey.error = Outcome.FAILED, broken.message
+    elif tail is not None and tail.failed():
+        journey.outcome, journey.error = Outcome.FAILED, ENDED_IN_ERROR
     else:
         journey.outcome = Outcome.ANSWERED if reply.status < 400 else Outcome.UPSTREAM_ERROR

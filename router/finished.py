@@ -11,6 +11,7 @@ from engines.engine import Price
 from engines.finished import Assembled, Body
 from engines.trail import Tried
 from router.asked import Arrival, Asked
+from router.bill import Bill
 from router.plan import Attempt, Plan
 
 
@@ -71,6 +72,9 @@ class Ended:
     """What an engine was paid for; None for a hit, and where nobody can say."""
     cost_usd: float | None = 0.0
     """What all engines that had a part in it are paid; 0 for a hit and a refusal; None: unpriced, or nobody can say."""
+
+    bill: Bill | None = None
+    """What it had reserved of the limits of who sent it."""
 
     @property
     def total_s(self) -> float:

@@ -30,6 +30,7 @@ from gateway.handlers.handler import Handler
 from gateway.handlers.health import Health
 from gateway.handlers.models import Models
 from gateway.keys import Authenticator, CredentialTenants, KeyAuthentication, NoAuthentication
+from gateway.limits.settling import settle
 from gateway.metrics import Metrics
 from gateway.passthrough import Passthrough
 from gateway.pipeline import Pipeline, ServedModel
@@ -69,6 +70,7 @@ from understudy.setup.unknown_tenants import tell_unknown_tenants
 if TYPE_CHECKING:
     from gateway.handlers.embeddings import ServedBy
     from gateway.keepers.embedding import EmbeddingKeeper
+    from gateway.limits.limiter import Limiter
     from learning.bank.contributor import EndUsers
     from learning.bank.example_store import ExampleStore
     from learning.training.dial_follower import Apply
@@ -120,6 +122,7 @@ class Gateway:
         self._threads = ThreadPoolExecutor(2, thread_name_prefix="retrieve")
         self._policies = self._with_tasks(self._make_policies())
         self.parts.add(self._threads, stop=self._threads.shutdown)
+        self._limiter = self._make_limiter()
         self._recorder = self._make_recorder()
         self._add_learning_metrics()
         self._books = books(self.memory)
@@ -134,7 +137,9 @@ class Gateway:
         self.pipeline = self._make_pipeline() if self._has_pipeline() else None
         self._runs = self._make_runs()
         gate = access(config, self.memory, self._engines, tenants, max_json_bytes=self._max_json_bytes())
-        self.handle = EntryHandler(self._routes(), self._keys, gate, began=self._began, ended=self._ended)
+        self.handle = EntryHandler(
+            self._routes(), self._keys, gate, self._limiter, began=self._began, ended=self._ended
+        )
         self._add_peers()
 
     def start(self) -> None:
@@ -225,6 +230,15 @@ class Gateway:
         )
         return self.parts.add(recorder, stop=partial(recorder.close, _DRAIN_S), finished=recorder.take)
 
+    def _make_limiter(self) -> Limiter | None:
+        if self.memory is None:
+            return None
+        from understudy.setup.limits import limiter
+
+        ledger, made = limiter(self._config.limits, self.memory.store, self._config.listen.workers)
+        self.parts.add(ledger, start=ledger.start, aclose=ledger.aclose)
+        return made
+
     def _make_semantic(self) -> SemanticParts | None:
         memory, settings = self.memory, self._config.memory
         if memory is None or settings is None or not settings.semantic_reuse.deltas:
@@ -280,6 +294,7 @@ class Gateway:
         self._report(ended)
 
     def _report(self, ended: Ended) -> None:
+        settle(ended)
         self.metrics.ended(ended)
         if isinstance(ended, Finished) and ended.complete and ended.usage and not ended.by_stand_in:
             engine = self._engines.get(ended.engine)
@@ -437,6 +452,7 @@ class Gateway:
             and settings is not None
             and settings.advanced.exact_single_flight,
             too_dear=self._too_dear,
+            limiter=self._limiter,
             ended=self.parts.finished,
         )
 

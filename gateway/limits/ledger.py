@@ -1,7 +1,7 @@
 """What a worker holds of all limits: purses filled from the store, a journal beside them, and one task that books.
 
-Handing out is arithmetic in memory. The store is asked only where a purse does not suffice; what was spent is booked a tenth of a
-second later, for many requests at once. As soon as little is left of a window nothing of it lies idle here.
+Handing out is arithmetic in memory. The store is asked only where a purse does not suffice; what was spent is booked a tenth
+of a second later, for many requests at once. As soon as little is left of a window nothing of it lies idle here.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ import structlog
 from gateway.limits.journal import Journal, boot_id, leftover, of_dead
 from gateway.limits.purse import Purse
 from store.errors import StoreError
-from store.people.allowances import CONCURRENCY, Allowances, Booking, Lease, NoSuchWorker, Window, Worker
+from store.people.allowance import CONCURRENCY, Booking, Lease, Window, Worker
+from store.people.allowances import Allowances, NoSuchWorker
 
 T = TypeVar("T")
 
@@ -350,7 +351,10 @@ class Ledger:
     # ---- the dead
 
     def _settle_the_dead(self) -> None:
-        """Book what dead workers had handed out as spent, and return what else they held. Blocks. Raises what the store does."""
+        """Book what dead workers had handed out as spent, and return what else they held. Blocks.
+
+        Raises what the store does.
+        """
         mine = self._worker.id if self._worker is not None else ""
         known = [worker for worker in self._allowances.workers() if worker.id != mine]
         for worker in known:
@@ -373,9 +377,7 @@ class Ledger:
             return
         with dead:
             same_boot = bool(self._boot_id) and worker.boot_id == self._boot_id
-            self._settled(
-                worker, self._allowances.settle_dead(worker.id, dead.read() if same_boot else None)
-            )
+            self._settled(worker, self._allowances.settle_dead(worker.id, dead.read() if same_boot else None))
             dead.remove()
 
     def _settled(self, worker: Worker, booked: Future[int]) -> None:
