@@ -9,7 +9,7 @@ The stages stand side by side; none calls the next. One that is late or broken i
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -19,7 +19,7 @@ from multidict import CIMultiDict
 from engines.as_events import EVENTS
 from engines.attempts import Attempts, CarriedOn
 from engines.candidates import Try
-from engines.chat import ChatRequest
+from engines.chat import IN_BODY, ChatRequest
 from engines.codecs.table import codec_of, request_id_header
 from engines.engine import Engine, EngineReply, EngineRequest, Price
 from engines.errors import EngineError, Kind, RequestError
@@ -108,10 +108,13 @@ class Pipeline:
         single_flight: bool = False,
         too_dear: Callable[[str, str, Proof | None], bool] = lambda model, tenant, proof: False,
         limiter: Limiter | None = None,
+        stands: Callable[[Asked, ExactAnswer], bool] = lambda asked, answer: True,
         ended: Callable[[Finished], None],
     ) -> None:
+        """`stands` says whether what a remembered answer names is still there; it must not block."""
         self._engines = engines
         self._models = ByModelName(models)
+        self._stands = stands
         self._otherwise = otherwise
         self._exact = exact
         self._similar = similar
@@ -135,6 +138,12 @@ class Pipeline:
         """Who serves a model of this name; None where nobody does."""
         return self._models.get(name) or self._otherwise
 
+    def reference(self, chat: ChatRequest) -> str:
+        """The engine whose answers to this request are the standard; empty where nobody answers it."""
+        model = self.model(chat.model)
+        speaking = [e for e in model.engines if self._engines[e].info.speaks(chat.api)] if model else []
+        return speaking[-1] if speaking else ""
+
     async def answer(self, asked: Asked, send: Send) -> Finished:
         """Answer `asked` through `send`. Raises RequestError, EngineError where no answer began, and ClientGone."""
         model = self.model(asked.chat.model)
@@ -145,12 +154,13 @@ class Pipeline:
         try:
             if asked.arrival.reach is not EVERYTHING:
                 model = self._allowed(model, asked)
-            model = self._speaking(model, asked.chat)
+            model = self._speaking(model, asked)
             if model is not so_far.model:
                 so_far.served_by(model, self._engines[model.reference].info.price_of(asked.chat.model))
             if self._limiter is not None and asked.arrival.key_id is not None:
                 asked = so_far.limited(self._limiter)
-            so_far.replayable = self._sampled or not wants_variety(asked.chat.fields)
+            varied = not self._sampled and wants_variety(asked.chat.fields)
+            so_far.replayable = not (varied or asked.chat.state)
             if not await self._from_memory(asked, model, send, so_far):
                 flight = self._in_flight.lead(asked, so_far.exact_key) if self._in_flight else None
                 plan = await self._plan(asked, model, send, so_far) if flight is None else None
@@ -166,23 +176,6 @@ class Pipeline:
         if flight is not None:
             finished = await flight.led(send, partial(self._led, asked, model, send, so_far))
         return finished
-
-    def _speaking(self, model: ServedModel, chat: ChatRequest) -> ServedModel:
-        """The model with those of its engines that speak the request's API. Raises RequestError where none does."""
-        api = chat.api
-        engines = tuple(name for name in model.engines if self._engines[name].info.speaks(api))
-        larger = model.larger_context
-        if larger is not None and not self._engines[larger].info.speaks(api):
-            larger = None
-        if not engines:
-            raise not_spoken(chat.model, codec_of(chat).path, model.engines)
-        if api != "completions" and len(engines) == len(model.engines) and larger == model.larger_context:
-            return model
-        if len(engines) == len(model.engines) and model is self._otherwise:
-            return model
-        # What was learnt chooses among all of them, and of conversations only.
-        policy = Fixed(tuple(reversed(engines)), reason="api")
-        return replace(model, engines=engines, policy=policy, larger_context=larger)
 
     def _allowed(self, model: ServedModel, asked: Asked) -> ServedModel:
         """The model as this asker may use it: with engines of their region only. Raises RequestError (403)."""
@@ -215,6 +208,24 @@ class Pipeline:
             policy=Fixed(tuple(reversed(there)), reason="region"),
             larger_context=larger if larger and reach.allows_region(infos[larger].region) else None,
         )
+
+    def _speaking(self, model: ServedModel, asked: Asked) -> ServedModel:
+        """The model with those engines only that speak the request's API. Raises RequestError (404) where none does."""
+        api = asked.chat.api
+        speaking = tuple(name for name in model.engines if self._engines[name].info.speaks(api))
+        larger = model.larger_context
+        if larger is not None and not self._engines[larger].info.speaks(api):
+            larger = None
+        if not speaking:
+            raise not_spoken(asked.chat.model, codec_of(asked.chat).path)
+        if api == "completions":
+            # A prompt is no conversation: nothing was learnt about it, and examples have no place in it.
+            return replace(
+                model, engines=speaking, larger_context=larger, policy=Fixed(speaking[::-1], reason="api")
+            )
+        if len(speaking) == len(model.engines) and larger == model.larger_context:
+            return model
+        return replace(model, engines=speaking, larger_context=larger)
 
     async def _led(
         self, asked: Asked, model: ServedModel, send: Send, so_far: _SoFar, shared: Send
@@ -304,7 +315,8 @@ class Pipeline:
         began = time.perf_counter()
         try:
             answer = self._exact.get(key, time.time())
-            return answer if answer is not None and tells_enough(answer, asked.chat) else None
+            stands = answer is not None and tells_enough(answer, asked.chat) and self._stands(asked, answer)
+            return answer if stands else None
         except Exception as error:
             journey.bypassed.append(f"exact:{type(error).__name__}")
             return None
@@ -315,7 +327,8 @@ class Pipeline:
 
     async def _plan(self, asked: Asked, model: ServedModel, send: Send, so_far: _SoFar) -> Plan | None:
         """Who is to be asked; None where a similar question's answer was sent, which is for this client alone."""
-        if self._similar is not None and model.remember and so_far.replayable:
+        chat = asked.chat
+        if self._similar is not None and model.remember and so_far.replayable and chat.api == "chat":
             stage = so_far.reuse = await self._similar.consider(
                 asked,
                 so_far.journey,
@@ -352,7 +365,10 @@ class Pipeline:
             task=controls.task,
         )
         try:
-            plan = await model.policy.decide(ask)
+            if asked.chat.state:
+                plan = await _stateful(asked, model).decide(ask)
+            else:
+                plan = self._spoken(await model.policy.decide(ask), asked, model)
         except Exception as error:
             # A policy that fails must not fail the request (SPEC §1): the reference engine answers, as without us.
             journey.bypassed.append(f"decide:{type(error).__name__}")
@@ -361,8 +377,6 @@ class Pipeline:
             plan = replace(plan, reason=PROOF_TOO_DEAR)
         if forced is not None:
             plan = _forced(plan, forced)
-        elif ask.chat.api != "chat":
-            plan = self._spoken(plan, ask.chat, model)
         if so_far.reuse is not None:
             plan = so_far.reuse.steered(plan, model.reference)
         so_far.plan = plan
@@ -371,13 +385,30 @@ class Pipeline:
         journey.stages_s.update(plan.stages_s)
         return plan
 
-    def _spoken(self, plan: Plan, chat: ChatRequest, model: ServedModel) -> Plan:
-        """The plan without attempts at what does not speak the request's API, such as a student."""
-        api = chat.api
-        attempts = tuple(one for one in plan.attempts if self._engines[one.engine].info.speaks(api))
+    def _spoken(self, plan: Plan, asked: Asked, model: ServedModel) -> Plan:
+        """The plan without engines that do not speak the request's API."""
+        attempts = tuple(one for one in plan.attempts if self._speaks(one, asked))
         if len(attempts) == len(plan.attempts):
             return plan
-        return replace(plan, attempts=attempts or (Attempt(model.reference),), posed=None)
+        shadow = tuple(one for one in plan.shadow if self._speaks(one, asked))
+        if attempts and attempts[0] is plan.attempts[0]:
+            return replace(plan, attempts=attempts, shadow=shadow)
+        others = attempts or tuple(Attempt(name) for name in reversed(model.engines))
+        # Who was drawn is not asked: nothing is to be learnt of that choice.
+        return replace(
+            plan,
+            attempts=others,
+            shadow=shadow,
+            reason="api",
+            probability=1.0,
+            choice=None,
+            proof=None,
+            posed=None,
+            prediction=None,
+        )
+
+    def _speaks(self, way: Attempt, asked: Asked) -> bool:
+        return self._engines[way.engine].info.speaks(asked.chat.api)
 
     async def _stream(self, asked: Asked, model: ServedModel, plan: Plan, send: Send, so_far: _SoFar) -> None:
         journey = so_far.journey
@@ -493,6 +524,7 @@ class Pipeline:
             placement=placement,
             as_asked=asked.chat,
             session=session_of(asked.controls.session, asked.chat.own_fields),
+            not_at=asked.not_at,
         )
         return Try(engine, request)
 
@@ -607,7 +639,7 @@ class _SoFar:
             from_reference=(
                 way is not None and way.engine == self.model.reference and not way.examples and not carried_on
             ),
-            remember=self.model.remember,
+            remember=self.model.remember and not asked.chat.state,
             price=price,
             broken_off=broken_off,
             # What another engine charged says nothing of what the decision saved.
@@ -619,12 +651,12 @@ class _SoFar:
         )
 
 
-def not_spoken(model: str, path: str, engines: Iterable[str]) -> RequestError:
+def not_spoken(model: str, path: str) -> RequestError:
     """The error for a request in an API that no engine speaks that serves its model."""
     return RequestError(
-        f"'{model[:100]}' is served by {', '.join(engines)}, and {path} is not among the APIs that any of them speaks "
-        "(engines.*.apis).",
-        code="unsupported_api",
+        f"No engine of '{model[:100]}' speaks the API at {path} (engines.*.apis).",
+        status=404,
+        code="api_not_spoken",
         param="model",
     )
 
@@ -679,6 +711,15 @@ def _replayed(hit: ExactAnswer, asked: Asked) -> tuple[CIMultiDict[str], bytes]:
         }
     )
     return headers, body
+
+
+def _stateful(asked: Asked, model: ServedModel) -> Fixed:
+    """Who answers a request that depends on more than its body: who holds that, else the reference. Others only where all
+    of it is in the body after all."""
+    if asked.chat.state == IN_BODY:
+        return Fixed(tuple(reversed(model.engines)), reason="state")
+    holder = asked.holder if asked.holder in model.engines else model.reference
+    return Fixed((holder,), reason="state")
 
 
 def _forced(plan: Plan, engine: str) -> Plan:

@@ -29,6 +29,7 @@ from gateway.handlers.chat import Limits as Sizes
 from gateway.handlers.handler import Handler
 from gateway.handlers.health import Health
 from gateway.handlers.models import Models
+from gateway.handlers.responses import PATH as RESPONSES
 from gateway.keys import Authenticator, CredentialTenants, KeyAuthentication, NoAuthentication
 from gateway.limits.settling import settle
 from gateway.metrics import Metrics
@@ -64,6 +65,7 @@ from understudy.setup.engines import (
 from understudy.setup.exposure import exposure
 from understudy.setup.keepers import books, keepers, keepers_at_once
 from understudy.setup.keys import Clash, reconcile
+from understudy.setup.responses import response_handlers, response_owners, still_stands
 from understudy.setup.served_by import digest, ignored_fields
 from understudy.setup.unknown_tenants import tell_unknown_tenants
 
@@ -123,6 +125,7 @@ class Gateway:
         self._policies = self._with_tasks(self._make_policies())
         self.parts.add(self._threads, stop=self._threads.shutdown)
         self._limiter = self._make_limiter()
+        self._owners = response_owners(self.memory)
         self._recorder = self._make_recorder()
         self._add_learning_metrics()
         self._books = books(self.memory)
@@ -136,7 +139,14 @@ class Gateway:
         self._embeddings_kept: EmbeddingKeeper | None = None
         self.pipeline = self._make_pipeline() if self._has_pipeline() else None
         self._runs = self._make_runs()
-        gate = access(config, self.memory, self._engines, tenants, max_json_bytes=self._max_json_bytes())
+        gate = access(
+            config,
+            self.memory,
+            self._engines,
+            tenants,
+            owners=self._owners if self.memory is not None else None,
+            max_json_bytes=self._max_json_bytes(),
+        )
         self.handle = EntryHandler(
             self._routes(), self._keys, gate, self._limiter, began=self._began, ended=self._ended
         )
@@ -346,6 +356,17 @@ class Gateway:
             endpoints["POST", "/embeddings"] = self._embeddings(passthrough, by_model)
         if self.memory and self._config.models and self._config.feedback.enabled:
             endpoints["POST", "/feedback"] = self._feedback(self.memory)
+        responses, before = response_handlers(
+            self.pipeline,
+            self._engines,
+            passthrough,
+            self._keys,
+            Sizes(self._max_json_bytes(), self._kept_bytes()),
+            self._owners,
+            self._end_users(),
+        )
+        if self.pipeline is not None:
+            endpoints["POST", RESPONSES] = responses
         otherwise = (
             with_upgrades(passthrough, self._upstream, self._keys)
             if passthrough is not None and self._upstream is not None
@@ -353,6 +374,8 @@ class Gateway:
         )
         if self.memory or not passthrough:
             otherwise = self._examples_before(otherwise)
+        if self.pipeline is not None:
+            otherwise = before(otherwise)
         if self._runs is not None:
             from gateway.handlers.variables import mounted
 
@@ -453,6 +476,7 @@ class Gateway:
             and settings.advanced.exact_single_flight,
             too_dear=self._too_dear,
             limiter=self._limiter,
+            stands=partial(still_stands, self._owners),
             ended=self.parts.finished,
         )
 

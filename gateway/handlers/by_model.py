@@ -262,7 +262,7 @@ class ByModel:
         engines = [self._engines[name] for name in ([forced] if forced else reversed(names))]
         engines = [engine for engine in engines if engine.info.speaks(api)]
         if not engines:
-            raise not_spoken(body.model, path, [forced] if forced else names)
+            raise not_spoken(body.model, path)
         there = [one for one in engines if arrival.reach.allows_region(one.info.region)]
         if not there:
             refuse_elsewhere(arrival, engines[0])

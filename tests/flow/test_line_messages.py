@@ -163,14 +163,14 @@ async def test_another_engine_answers_where_one_is_overloaded(client: Any, gate:
 async def test_only_engines_that_speak_it_are_asked(client: Any, gate: Line, behind: Upstream) -> None:
     raw = await client.messages.with_raw_response.create(model="mixed", max_tokens=50, messages=ASKED)
     assert raw.headers["x-understudy-engine"] == "claude"
-    with pytest.raises(anthropic.BadRequestError, match="words, and /messages is not among") as refused:
+    with pytest.raises(anthropic.NotFoundError, match="speaks the API at /messages") as refused:
         await client.messages.create(model="words", max_tokens=50, messages=ASKED)
-    assert refused.value.body["error"]["code"] == "unsupported_api"
+    assert refused.value.body["error"]["code"] == "api_not_spoken"
     # And no chat completion is asked of one that speaks Messages only.
     behind.script = None
     got = await gate.chat("Hi", model="mixed")
     assert got.headers["x-understudy-engine"] == "words"
-    assert (await gate.chat("Hi", model="claude")).json["error"]["code"] == "unsupported_api"
+    assert (await gate.chat("Hi", model="claude")).json["error"]["code"] == "api_not_spoken"
 
 
 async def test_an_error_halfway_is_a_broken_stream(client: Any, gate: Line, behind: Upstream) -> None:
