@@ -17,6 +17,7 @@ from engines.errors import EngineError, RequestError
 from gateway.access.access import Access
 from gateway.cache_control import cache_control
 from gateway.errors import ending
+from gateway.handlers.usage import Bills
 from gateway.journey import Journey, arrival
 from gateway.keys import Authenticator, Sender
 from gateway.limits.errors import LimitReached
@@ -49,7 +50,10 @@ class EntryHandler:
         *,
         began: Callable[[], None],
         ended: Callable[[Ended], None],
+        bills: Bills | None = None,
     ) -> None:
+        """`bills`: is told of every request once it is known whose it is."""
+        self._bills = bills
         self._routes = routes
         self._keys = keys
         self._access = access
@@ -69,6 +73,8 @@ class EntryHandler:
             sender = self._identified(request, rest, journey) if needs_key else None
             if needs_key:
                 journey.arrival = self._access.arrived(journey.arrival, sender, rest)
+            if needs_key and self._bills is not None:
+                self._bills.opened(journey.arrival)
             if sender is not None and sender.key is not None and self._limiter is not None:
                 ticket = await self._limiter.enter(request, journey.arrival.id, sender)
             if "Expect" in request.headers:

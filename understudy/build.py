@@ -30,6 +30,7 @@ from gateway.handlers.handler import Handler
 from gateway.handlers.health import Health
 from gateway.handlers.models import Models
 from gateway.handlers.responses import PATH as RESPONSES
+from gateway.handlers.usage import Bills, UsageOfOne
 from gateway.keys import Authenticator, CredentialTenants, KeyAuthentication, NoAuthentication
 from gateway.limits.settling import settle
 from gateway.metrics import Metrics
@@ -129,6 +130,7 @@ class Gateway:
         self._recorder = self._make_recorder()
         self._add_learning_metrics()
         self._books = books(self.memory)
+        self._bills = Bills(rows=self.memory is not None and self.memory.requests is not None)
         self._load = self._make_load_report()
         self.parts.add(self._engines, start=self._engines.start, aclose=self._engines.aclose)
         self._too_dear: Callable[[str, str, Proof | None], bool] = lambda model, tenant, proof: False
@@ -148,7 +150,13 @@ class Gateway:
             max_json_bytes=self._max_json_bytes(),
         )
         self.handle = EntryHandler(
-            self._routes(), self._keys, gate, self._limiter, began=self._began, ended=self._ended
+            self._routes(),
+            self._keys,
+            gate,
+            self._limiter,
+            began=self._began,
+            ended=self._ended,
+            bills=self._bills,
         )
         self._add_peers()
 
@@ -305,6 +313,7 @@ class Gateway:
 
     def _report(self, ended: Ended) -> None:
         settle(ended)
+        self._bills.ended(ended)
         self.metrics.ended(ended)
         if isinstance(ended, Finished) and ended.complete and ended.usage and not ended.by_stand_in:
             engine = self._engines.get(ended.engine)
@@ -376,6 +385,8 @@ class Gateway:
             otherwise = self._examples_before(otherwise)
         if self.pipeline is not None:
             otherwise = before(otherwise)
+        if self.memory is not None:
+            otherwise = UsageOfOne(self._bills, self.memory.store.decisions.requests.get, otherwise)
         if self._runs is not None:
             from gateway.handlers.variables import mounted
 

@@ -30,7 +30,7 @@ from gateway.pipeline import Pipeline
 from gateway.relay import Relay
 from gateway.response_owners import KEPT, RESPONSE, Asker, ResponseOwners, id_in
 from gateway.send import Send, Write
-from gateway.wire import accept_only_readable, is_json, read_body, read_json
+from gateway.wire import is_json, read_body, read_json
 from router.asked import Asked
 from store.people.owned import Owned
 

@@ -36,7 +36,7 @@ class RequestKeeper:
 
     def keep(self, finished: Finished) -> Iterator[Kept]:
         """See Keeper."""
-        yield "request", self._kept(_row(finished), stored=not finished.asked.controls.no_store)
+        yield "request", self._kept(row_of(finished), stored=not finished.asked.controls.no_store)
 
     def take(self, ended: Ended, follow: Callable[[str, Future[None]], None]) -> None:
         """The same of a request that never reached the pipeline, if an engine was asked or memory answered. Never raises.
@@ -46,7 +46,7 @@ class RequestKeeper:
         if not ended.asked_at and ended.outcome is not Outcome.HIT:
             return
         try:
-            follow("request", self._kept(_row_of(ended), stored=ended.stored))
+            follow("request", self._kept(row_of(ended), stored=ended.stored))
         except Exception as error:
             log.error("keeper_failed", keeper=type(self).__name__, request=ended.arrival.id, error=error)
 
@@ -56,7 +56,12 @@ class RequestKeeper:
         return self._books.book(usage_of(row))
 
 
-def _row(finished: Finished) -> RequestRecord:
+def row_of(ended: Ended) -> RequestRecord:
+    """The row of a request, as the log has it."""
+    return _of_pipeline(ended) if isinstance(ended, Finished) else _row_of(ended)
+
+
+def _of_pipeline(finished: Finished) -> RequestRecord:
     return replace(
         _row_of(finished),
         policy_version=finished.policy_version,
