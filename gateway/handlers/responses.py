@@ -21,6 +21,7 @@ from engines.engine import Engine, EngineRequest
 from engines.errors import EngineError, RequestError
 from engines.replicas import Replicas
 from gateway.controls import read_controls, refuse_unsuited
+from gateway.encodings import accept_only_readable
 from gateway.handlers.chat import Limits, placement, unknown_model, unsupported
 from gateway.journey import Journey
 from gateway.keys import Authenticator, outgoing_headers
