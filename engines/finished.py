@@ -12,6 +12,7 @@ import orjson
 
 from engines.chat import Usage, message_text
 from engines.sse import events
+from engines.usage import usage_of
 
 _GZIP_OR_ZLIB = 47
 _INFLATED_AT_ONCE_BYTES = 2**20
@@ -131,20 +132,6 @@ def _by_value(call: Any) -> Any:
         return call
 
 
-def usage_of(answer: dict[str, Any]) -> Usage | None:
-    """The `usage` of a completion or of a stream's last chunk; None when absent or malformed."""
-    usage = answer.get("usage")
-    if not isinstance(usage, dict):
-        return None
-    prompt, completion = usage.get("prompt_tokens"), usage.get("completion_tokens", 0)
-    if not isinstance(prompt, int) or not isinstance(completion, int):
-        return None
-    details = usage.get("prompt_tokens_details")
-    cached = details.get("cached_tokens") if isinstance(details, dict) else 0
-    estimated = usage.get("estimated") is True
-    return Usage(prompt, completion, cached if isinstance(cached, int) else 0, estimated)
-
-
 def from_json(body: bytes) -> Assembled | None:
     """A completion that came as one JSON object; None if it is not one."""
     try:
@@ -180,7 +167,10 @@ def from_events(body: bytes) -> Assembled | None:
             completion = {k: v for k, v in chunk.items() if k not in ("choices", "usage", "obfuscation")}
             completion["object"] = "chat.completion"
         if isinstance(chunk.get("usage"), dict):
-            completion["usage"] = chunk["usage"]
+            said = {name: value for name, value in chunk["usage"].items() if value is not None}
+            completion["usage"] = completion.get("usage", {}) | said
+        if isinstance(chunk.get("service_tier"), str):
+            completion["service_tier"] = chunk["service_tier"]
         for choice in chunk["choices"]:
             understood = _merge(choices, choice) and understood
     if completion is None:

@@ -20,23 +20,27 @@ from engines.as_events import EVENTS
 from engines.attempts import Attempts, CarriedOn
 from engines.candidates import Try
 from engines.chat import IN_BODY, ChatRequest
-from engines.codecs.table import codec_of
+from engines.codecs.table import codec_of, request_id_header
 from engines.engine import Engine, EngineReply, EngineRequest, Price
 from engines.errors import EngineError, Kind, RequestError
 from engines.finished import Body
-from engines.large_json import outlined
+from engines.large_json import dumped, outlined
 from engines.trail import Tried
+from gateway.booking import COST, Meter, shown
 from gateway.cache_control import cache_control
 from gateway.cache_status import BYPASS, COLLAPSED, MISS, hit_status
 from gateway.controls import session_of
-from gateway.errors import ending
+from gateway.errors import ENDED_IN_ERROR, ending
 from gateway.forward import ChunkBuffer, forward
 from gateway.in_flight import FOLLOWED_AT_MOST, Flight, InFlight
 from gateway.journey import Journey
+from gateway.limits.bounding import OUTPUT_FIELD, TELLS_USAGE_IF_ASKED, bounded
+from gateway.limits.usage_chunk import UsageStripper
 from gateway.off_loop import LARGE_BYTES, off_loop
 from gateway.same_request import endpoint, tells_enough, wants_variety
 from gateway.send import SERVER, Send
 from router.asked import EVERYTHING, Asked
+from router.bill import Bill
 from router.finished import Finished, Outcome
 from router.model_names import ByModelName, plain_names
 from router.plan import PROOF_TOO_DEAR, SHADOW, STUDENT_FAILED, Ask, Attempt, Plan, Policy
@@ -45,6 +49,8 @@ from store.answers.exact_key import exact_key
 from store.records import ExactAnswer
 
 if TYPE_CHECKING:
+    from gateway.limits.limiter import Limiter
+    from gateway.limits.scopes import Scope
     from gateway.reuse.stage import SemanticAnswers, SemanticStage
     from router.proving.standing import Proof
     from store.answers.exact_cache import ExactCache
@@ -101,6 +107,7 @@ class Pipeline:
         sampled: bool = False,
         single_flight: bool = False,
         too_dear: Callable[[str, str, Proof | None], bool] = lambda model, tenant, proof: False,
+        limiter: Limiter | None = None,
         stands: Callable[[Asked, ExactAnswer], bool] = lambda asked, answer: True,
         ended: Callable[[Finished], None],
     ) -> None:
@@ -114,6 +121,7 @@ class Pipeline:
         self._sampled = sampled
         self._in_flight = InFlight() if single_flight else None
         self._too_dear = too_dear
+        self._limiter = limiter
         self._ended = ended
 
     @property
@@ -141,12 +149,16 @@ class Pipeline:
         model = self.model(asked.chat.model)
         if model is None:
             raise LookupError("the model is not served here")
-        if asked.arrival.reach is not EVERYTHING:
-            model = self._allowed(model, asked)
-        model = self._speaking(model, asked)
-        so_far = _SoFar(asked, model, self._engines[model.reference].info.price)
+        so_far = _SoFar(asked, model, self._engines[model.reference].info.price_of(asked.chat.model))
         flight: Flight | None = None
         try:
+            if asked.arrival.reach is not EVERYTHING:
+                model = self._allowed(model, asked)
+            model = self._speaking(model, asked)
+            if model is not so_far.model:
+                so_far.served_by(model, self._engines[model.reference].info.price_of(asked.chat.model))
+            if self._limiter is not None and asked.arrival.key_id is not None:
+                asked = so_far.limited(self._limiter)
             varied = not self._sampled and wants_variety(asked.chat.fields)
             so_far.replayable = not (varied or asked.chat.state)
             if not await self._from_memory(asked, model, send, so_far):
@@ -174,7 +186,7 @@ class Pipeline:
             )
         everyone = (*model.engines, *((model.larger_context,) if model.larger_context else ()))
         infos = {one: self._engines[one].info for one in everyone}
-        if reach.priced_only and not all(info.price.known for info in infos.values()):
+        if reach.priced_only and not all(info.price_of(name).known for info in infos.values()):
             raise not_allowed(
                 f"This key's dollars are limited, and not every engine of '{name[:100]}' has a price.",
                 "unpriced",
@@ -204,15 +216,15 @@ class Pipeline:
         larger = model.larger_context
         if larger is not None and not self._engines[larger].info.speaks(api):
             larger = None
+        if not speaking:
+            raise not_spoken(asked.chat.model, codec_of(asked.chat).path)
+        if api == "completions":
+            # A prompt is no conversation: nothing was learnt about it, and examples have no place in it.
+            return replace(
+                model, engines=speaking, larger_context=larger, policy=Fixed(speaking[::-1], reason="api")
+            )
         if len(speaking) == len(model.engines) and larger == model.larger_context:
             return model
-        if not speaking:
-            raise RequestError(
-                f"No engine of '{asked.chat.model[:100]}' speaks the API at {codec_of(asked.chat).path}.",
-                status=404,
-                code="api_not_spoken",
-                param="model",
-            )
         return replace(model, engines=speaking, larger_context=larger)
 
     async def _led(
@@ -260,9 +272,11 @@ class Pipeline:
             return False
         reply = EngineReply(200, headers, flight.chunks())
         headers["Cache-Status"] = COLLAPSED
-        headers["x-request-id"] = asked.arrival.id
+        headers[request_id_header(asked.chat.api)] = asked.arrival.id
         so_far.decided("exact", reason="in_flight")
         so_far.follows(reply)
+        if not asked.chat.stream:
+            headers[COST] = shown(0.0)
         _explain(headers, journey, engine="", examples=0)
         try:
             tail = codec_of(asked.chat).tail(headers, asked.chat.choices)
@@ -288,7 +302,9 @@ class Pipeline:
         headers, body = await off_loop(len(hit.body), _replayed, hit, asked)
         so_far.journey.stage("replay", began)
         _explain(headers, so_far.journey, engine="", examples=0)
-        headers["x-request-id"] = asked.arrival.id
+        headers[request_id_header(asked.chat.api)] = asked.arrival.id
+        if not asked.chat.stream:
+            headers[COST] = shown(0.0)
         headers.update(more or {})
         so_far.hit, so_far.outcome, so_far.status = hit.body, Outcome.HIT, 200
         send.whole(200, headers, body)
@@ -398,10 +414,13 @@ class Pipeline:
         journey = so_far.journey
         ways, larger = list(plan.attempts), None
         size = len(asked.chat.body)
-        tries = [await off_loop(size, self._try, way, asked) for way in ways]
         if model.larger_context:
             ways.append(Attempt(model.larger_context))
-            larger = await off_loop(size, self._try, ways[-1], asked)
+        chat = self._counted(asked, ways, so_far)
+        tries = [await off_loop(size, self._try, way, asked, chat) for way in ways]
+        if self._limiter is not None and so_far.scopes:
+            so_far.bill = await self._reserved(tries, asked, so_far.scopes)
+        larger = tries.pop() if model.larger_context else None
         attempts = so_far.attempts = Attempts(tries, larger, carry_on=model.continue_broken)
         journey.asked_at = time.perf_counter()
         async with attempts as reply:
@@ -413,7 +432,7 @@ class Pipeline:
                 so_far.decided(plan.policy, plan.policy_version, STUDENT_FAILED, plan.probability)
                 journey.bypassed.append("student:no_answer")
             journey.bypassed.extend(f"engine:{name}" for name in attempts.failures)
-            so_far.began(reply, way, self._engines[way.engine].info.price)
+            so_far.began(reply, way, self._engines[way.engine].info.price_of(asked.chat.model))
             reply.headers.add("Cache-Status", MISS if "exact" in journey.stages_s else BYPASS)
             _explain(reply.headers, journey, engine=way.engine, examples=len(way.examples))
             if plan.posed is not None:
@@ -426,17 +445,67 @@ class Pipeline:
             codec = codec_of(asked.chat)
             tail = codec.tail(reply.headers, asked.chat.choices) if reply.status < 400 else None
             broken = await forward(
-                reply, attempts.chunks(tail), send, journey, kept=so_far.kept, tail=tail, must_end=True
+                reply,
+                attempts.chunks(tail),
+                send,
+                journey,
+                kept=so_far.kept,
+                meter=self._meter(way.engine, reply, asked),
+                tail=tail,
+                must_end=True,
+                strip=UsageStripper() if chat is not asked.chat and reply.streams_events else None,
             )
         if broken is not None:
             so_far.outcome, so_far.error = Outcome.FAILED, broken.message
+        elif tail is not None and tail.failed():
+            so_far.outcome, so_far.error = Outcome.FAILED, ENDED_IN_ERROR
         else:
             so_far.outcome = Outcome.ANSWERED if reply.status < 400 else Outcome.UPSTREAM_ERROR
 
-    def _try(self, way: Attempt, asked: Asked) -> Try:
+    def _meter(self, engine: str, reply: EngineReply, asked: Asked) -> Meter | None:
+        """What reads the cost of an answer that has a head to say it in; the recorder reads what others used."""
+        if reply.streams_events:
+            return None
+        return Meter(
+            self._engines[engine].info,
+            reply,
+            method="POST",
+            target=asked.target,
+            model=asked.chat.model,
+            asked_bytes=len(asked.chat.body),
+        )
+
+    def _counted(self, asked: Asked, ways: Sequence[Attempt], so_far: _SoFar) -> ChatRequest:
+        """The request that engines get: it asks for its usage, where there is something to count and its client did not."""
+        chat = asked.chat
+        if not chat.stream or chat.include_usage or chat.api not in TELLS_USAGE_IF_ASKED:
+            return chat
+        priced = any(self._engines[way.engine].info.price.known for way in ways)
+        if not priced and not any(scope.spends for scope in so_far.scopes):
+            return chat
+        options = chat.fields.get("stream_options")
+        asks = {**(options if isinstance(options, dict) else {}), "include_usage": True}
+        if chat.raw is None:
+            return chat.changed({"stream_options": asks})
+        fields = {**chat.raw, "stream_options": asks}
+        return codec_of(chat).read(dumped(fields, like=chat.body), fields)
+
+    async def _reserved(self, tries: Sequence[Try], asked: Asked, scopes: Sequence[Scope]) -> Bill | None:
+        """What any of these may cost is set aside. Raises LimitReached."""
+        assert self._limiter is not None
+        size_bytes = max(len(one.request.body) for one in tries if isinstance(one.request.body, bytes))
+        # A student's answer is no engine's, and costs nothing.
+        prices = [one.engine.info.price for one in tries if one.request.prediction is None]
+        return await self._limiter.ask(scopes, asked.chat.model, prices, size_bytes, asked.chat.own_fields)
+
+    def _try(self, way: Attempt, asked: Asked, wanted: ChatRequest) -> Try:
         engine = self._engines[way.engine]
-        chat = codec_of(asked.chat).changed(asked.chat, model=engine.info.model, messages=way.messages)
+        chat = codec_of(wanted).changed(wanted, model=engine.info.model, messages=way.messages)
         headers = asked.headers
+        if wanted is not asked.chat:
+            # Its usage is to be read on its way.
+            headers = headers.copy()
+            headers["Accept-Encoding"] = "identity"
         if chat is not asked.chat:
             headers = headers.copy()
             headers.popall("Content-Length", None)
@@ -474,6 +543,8 @@ class _SoFar:
         self.hit: bytes | None = None
         self.reuse: SemanticStage | None = None
         self.reused_example: int | None = None
+        self.scopes: tuple[Scope, ...] = ()
+        self.bill: Bill | None = None
         self.plan: Plan | None = None
         self.attempts: Attempts | None = None
         self.without_student = False
@@ -483,6 +554,20 @@ class _SoFar:
         self._way: Attempt | None = None
         self._price = Price()
         self._content_type, self._encoded, self._replay_forbidden = "", False, False
+
+    def limited(self, limiter: Limiter) -> Asked:
+        """The request with the most output that its limits allow. Raises RequestError."""
+        chat = self.asked.chat
+        self.scopes = limiter.scopes_of(self.asked.arrival)
+        if self.scopes:
+            changes = limiter.bounded(self.scopes, chat.own_fields, OUTPUT_FIELD.get(chat.api, ""))
+            if changes:
+                self.asked = bounded(self.asked, changes)
+        return self.asked
+
+    def served_by(self, model: ServedModel, reference_price: Price) -> None:
+        """Not all of the model's engines may be asked this."""
+        self.model, self._reference_price = model, reference_price
 
     def decided(self, policy: str, version: str = "", reason: str = "", probability: float = 1.0) -> None:
         """It is known how the request is answered, and why."""
@@ -560,9 +645,20 @@ class _SoFar:
             # What another engine charged says nothing of what the decision saved.
             reference_price=self._reference_price if failed_over is None else None,
             body=Body(kept.chunks, kept.size_bytes, self._content_type, self._encoded),
+            bill=self.bill,
             reuse=self.reuse,
             reused_example=self.reused_example,
         )
+
+
+def not_spoken(model: str, path: str) -> RequestError:
+    """The error for a request in an API that no engine speaks that serves its model."""
+    return RequestError(
+        f"No engine of '{model[:100]}' speaks the API at {path} (engines.*.apis).",
+        status=404,
+        code="api_not_spoken",
+        param="model",
+    )
 
 
 def not_allowed(message: str, code: str) -> RequestError:

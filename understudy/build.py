@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from engines.codecs.codec import Codec
+from engines.codecs.completions import COMPLETIONS
+from engines.codecs.messages import MESSAGES
 from engines.engine import Engine
 from engines.guard import Guard
 from engines.prober import Pace, Prober
@@ -17,6 +20,7 @@ from engines.registry import Registry
 from engines.replicas import Replicas
 from engines.standing import Since
 from gateway.entry import EntryHandler
+from gateway.handlers.by_codec import ByCodec
 from gateway.handlers.by_model import PATHS as BY_MODEL
 from gateway.handlers.by_model import ByModel
 from gateway.handlers.chat import PATH as CHAT
@@ -26,7 +30,9 @@ from gateway.handlers.handler import Handler
 from gateway.handlers.health import Health
 from gateway.handlers.models import Models
 from gateway.handlers.responses import PATH as RESPONSES
+from gateway.handlers.usage import Bills, UsageOfOne
 from gateway.keys import Authenticator, CredentialTenants, KeyAuthentication, NoAuthentication
+from gateway.limits.settling import settle
 from gateway.metrics import Metrics
 from gateway.passthrough import Passthrough
 from gateway.pipeline import Pipeline, ServedModel
@@ -58,7 +64,7 @@ from understudy.setup.engines import (
     upstream,
 )
 from understudy.setup.exposure import exposure
-from understudy.setup.keepers import keepers, keepers_at_once
+from understudy.setup.keepers import books, keepers, keepers_at_once
 from understudy.setup.keys import Clash, reconcile
 from understudy.setup.responses import response_handlers, response_owners, still_stands
 from understudy.setup.served_by import digest, ignored_fields
@@ -67,6 +73,7 @@ from understudy.setup.unknown_tenants import tell_unknown_tenants
 if TYPE_CHECKING:
     from gateway.handlers.embeddings import ServedBy
     from gateway.keepers.embedding import EmbeddingKeeper
+    from gateway.limits.limiter import Limiter
     from learning.bank.contributor import EndUsers
     from learning.bank.example_store import ExampleStore
     from learning.training.dial_follower import Apply
@@ -118,9 +125,12 @@ class Gateway:
         self._threads = ThreadPoolExecutor(2, thread_name_prefix="retrieve")
         self._policies = self._with_tasks(self._make_policies())
         self.parts.add(self._threads, stop=self._threads.shutdown)
+        self._limiter = self._make_limiter()
         self._owners = response_owners(self.memory)
         self._recorder = self._make_recorder()
         self._add_learning_metrics()
+        self._books = books(self.memory)
+        self._bills = Bills(rows=self.memory is not None and self.memory.requests is not None)
         self._load = self._make_load_report()
         self.parts.add(self._engines, start=self._engines.start, aclose=self._engines.aclose)
         self._too_dear: Callable[[str, str, Proof | None], bool] = lambda model, tenant, proof: False
@@ -139,7 +149,15 @@ class Gateway:
             owners=self._owners if self.memory is not None else None,
             max_json_bytes=self._max_json_bytes(),
         )
-        self.handle = EntryHandler(self._routes(), self._keys, gate, began=self._began, ended=self._ended)
+        self.handle = EntryHandler(
+            self._routes(),
+            self._keys,
+            gate,
+            self._limiter,
+            began=self._began,
+            ended=self._ended,
+            bills=self._bills,
+        )
         self._add_peers()
 
     def start(self) -> None:
@@ -230,6 +248,15 @@ class Gateway:
         )
         return self.parts.add(recorder, stop=partial(recorder.close, _DRAIN_S), finished=recorder.take)
 
+    def _make_limiter(self) -> Limiter | None:
+        if self.memory is None:
+            return None
+        from understudy.setup.limits import limiter
+
+        ledger, made = limiter(self._config.limits, self.memory.store, self._config.listen.workers)
+        self.parts.add(ledger, start=ledger.start, aclose=ledger.aclose)
+        return made
+
     def _make_semantic(self) -> SemanticParts | None:
         memory, settings = self.memory, self._config.memory
         if memory is None or settings is None or not settings.semantic_reuse.deltas:
@@ -280,9 +307,13 @@ class Gateway:
         """A request ended that never reached the pipeline."""
         if self._load is not None:
             self._load.ended()
+        if self._books is not None and self._recorder is not None:
+            self._books.take(ended, self._recorder.follow)
         self._report(ended)
 
     def _report(self, ended: Ended) -> None:
+        settle(ended)
+        self._bills.ended(ended)
         self.metrics.ended(ended)
         if isinstance(ended, Finished) and ended.complete and ended.usage and not ended.by_stand_in:
             engine = self._engines.get(ended.engine)
@@ -310,9 +341,15 @@ class Gateway:
         passthrough = None
         if self._upstream:
             passthrough = Passthrough(
-                self._upstream, self._keys, max_body_bytes=int(listen.advanced.max_body_mib * 2**20)
+                self._upstream,
+                self._keys,
+                max_body_bytes=int(listen.advanced.max_body_mib * 2**20),
+                booked=self.memory is not None or bool(self._upstream.info.prices),
             )
         endpoints: dict[tuple[str, str], Handler] = {("POST", CHAT): self._chat(passthrough)}
+        endpoints |= {
+            ("POST", codec.path): self._by_codec(codec, passthrough) for codec in (MESSAGES, COMPLETIONS)
+        }
         if self._config.models or self._runs is not None:
             workflows = self._runs.calls.names if self._runs is not None else lambda tenant: ()
             endpoints["GET", "/models"] = Models(
@@ -348,6 +385,8 @@ class Gateway:
             otherwise = self._examples_before(otherwise)
         if self.pipeline is not None:
             otherwise = before(otherwise)
+        if self.memory is not None:
+            otherwise = UsageOfOne(self._bills, self.memory.store.decisions.requests.get, otherwise)
         if self._runs is not None:
             from gateway.handlers.variables import mounted
 
@@ -373,6 +412,10 @@ class Gateway:
             self._runs.steps if self._runs is not None else None,
             self._runs.calls if self._runs is not None else None,
         )
+
+    def _by_codec(self, codec: Codec, passthrough: Passthrough | None) -> ByCodec:
+        sizes = Sizes(self._max_json_bytes(), self._kept_bytes())
+        return ByCodec(codec, self.pipeline, passthrough, self._keys, sizes, self._end_users())
 
     def _make_runs(self) -> RunParts | None:
         end_users = self._end_users()
@@ -443,6 +486,7 @@ class Gateway:
             and settings is not None
             and settings.advanced.exact_single_flight,
             too_dear=self._too_dear,
+            limiter=self._limiter,
             stands=partial(still_stands, self._owners),
             ended=self.parts.finished,
         )

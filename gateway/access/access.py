@@ -18,8 +18,10 @@ from engines.errors import RequestError
 from gateway.access.families import Endpoint, State, api_of, endpoint
 from gateway.access.forms import form_fields
 from gateway.access.stored_ids import StoredId, stored_ids
+from gateway.azure import from_azure
 from gateway.keys import Sender
 from gateway.off_loop import off_loop
+from gateway.paths import origin_form
 from gateway.query import query_of
 from gateway.websocket import wants_upgrade
 from gateway.wire import is_json, read_ahead, read_json_ahead
@@ -30,8 +32,8 @@ from store.people.owned import Owned
 
 _FORM = "multipart/form-data"
 _MOST_QUOTED = 100
-_SAID_BY_STEPS_OTHERWISE = frozenset({"/conversations", "/containers", "/prompts", "/responses"})
-"""Of which no chat completion names anything, while a run's or a workflow's own names may sound alike."""
+_SAID_BY_STEPS = frozenset({"/files", "/vector_stores", "/data_sources", "/kv_transfer", "/audio/voices"})
+"""What a chat completion may name: other names of a run, a workflow or an example are the client's own."""
 
 
 class Owners(Protocol):
@@ -54,7 +56,7 @@ class Access:
         max_json_bytes: int,
     ) -> None:
         """`end_users`, `owners`: None where nothing is remembered, and so there are no keys. `priced` says of a model's name
-        and an API whether whoever may answer has a price."""
+        and a path whether whoever may answer has a price."""
         self._end_users = end_users
         self._owners = owners
         self._users_required = users_required
@@ -89,6 +91,8 @@ class Access:
         that cannot be read.
         """
         asked = endpoint(request.method, target)
+        if (azure := from_azure(origin_form(request.raw_path))) is not None and azure.deployment:
+            asked = asked._replace(model=azure.deployment)
         scopes = _scopes(sender)
         self._check_endpoint(request, asked, scopes, arrival)
         self._check_model(query_of(target.partition("?")[2]).get("model", ""), arrival)
@@ -190,7 +194,7 @@ class Access:
         )
 
     def _check_price(self, model: str, asked: Endpoint) -> None:
-        if not self._priced(model, asked.api):
+        if not self._priced(model, asked.path):
             raise RequestError(
                 f"This key's dollars are limited, and nothing says what '{model[:_MOST_QUOTED]}' costs at"
                 f" {asked.path}: give it a price, or the key allow_unpriced.",
@@ -252,7 +256,7 @@ class Access:
 def _stored(fields: Mapping[str, Any], asked: Endpoint) -> list[StoredId]:
     if asked.state is State.OWN:
         # Its names are its own, but what it holds of chat completions is asked of an upstream later.
-        return [one for one in stored_ids(fields) if one.family not in _SAID_BY_STEPS_OTHERWISE]
+        return [one for one in stored_ids(fields) if one.family in _SAID_BY_STEPS]
     return list(stored_ids(fields, chat=asked.path == "/chat/completions", items=asked.api == "responses"))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -25,24 +25,28 @@ from engines.engine import Engine, EngineReply, EngineRequest
 from engines.errors import RequestError
 from engines.replicas import Replicas
 from gateway.azure import for_deployment, form_for_deployment
+from gateway.booking import Meter
 from gateway.controls import named_session, session_of
+from gateway.encodings import accept_only_readable
 from gateway.forward import ChunkBuffer
 from gateway.journey import Journey
 from gateway.keys import Authenticator, outgoing_headers
 from gateway.off_loop import off_loop
-from gateway.passthrough import Passthrough
+from gateway.passthrough import Passthrough, refuse_elsewhere
 from gateway.paths import canonical
+from gateway.pipeline import not_spoken
 from gateway.relay import Relay, relay_to
 from gateway.send import Send
 from gateway.wire import is_json, read_body, read_json
+from router.asked import Arrival
 from router.model_names import ByModelName
 
 PATHS = (
-    *("/embeddings", "/completions", "/responses", "/messages", "/moderations", "/images/generations"),
+    *("/embeddings", "/responses", "/messages/count_tokens", "/moderations", "/images/generations"),
     *("/images/edits", "/images/variations", "/audio/speech", "/audio/transcriptions", "/audio/translations"),
 )
-_SAME_MODEL_ONLY = frozenset({"/embeddings"})
-"""Where another model's answers would be of no use beside those that the client has."""
+_SAME_MODEL_ONLY = frozenset({"/embeddings", "/messages/count_tokens"})
+"""Where another model's answers would be of no use: beside those that the client has, or as a count of tokens."""
 _STORED = re.compile(
     rb'(?<!\\)"(?:previous_response_id|conversation|file_id|file_ids|vector_store_ids|container|container_id)"'
     rb'\s*:\s*(?!null\b)|(?<!\\)"item_reference"'
@@ -190,8 +194,9 @@ class ByModel:
     ) -> EngineReply:
         """Ask who serves the model, one after the other. Raises EngineError where no answer began."""
         journey.model = body.model
+        accept_only_readable(headers)
         tenant = journey.arrival.tenant
-        tries = await off_loop(len(body.raw), self._tries, request, target, body, headers, tenant)
+        tries = await off_loop(len(body.raw), self._tries, request, target, body, headers, journey.arrival)
         attempts = Attempts(tries)
         journey.asked_at = time.perf_counter()
         try:
@@ -210,7 +215,16 @@ class ByModel:
                     reply.headers.add("Cache-Status", cache_status)
                 reply.headers["x-understudy-overhead-ms"] = f"{journey.overhead_ms():.2f}"
                 # Cut short, one that is not delimited would look whole.
-                await relay_to(send, reply, journey, kept=kept if reply.self_delimiting else None)
+                kept = kept if reply.self_delimiting else None
+                meter = Meter(
+                    tries[attempts.index].engine.info,
+                    reply,
+                    method="POST",
+                    target=target,
+                    model=body.model,
+                    asked_bytes=len(body.raw),
+                )
+                await relay_to(send, reply, journey, kept=kept, meter=meter)
                 return reply
         finally:
             journey.trail = tuple(attempts.trail)
@@ -233,9 +247,9 @@ class ByModel:
         return _Body(raw, str(fields.get("model", "")), fields)
 
     def _tries(
-        self, request: web.BaseRequest, target: str, body: _Body, headers: CIMultiDict[str], tenant: str
+        self, request: web.BaseRequest, target: str, body: _Body, headers: CIMultiDict[str], arrival: Arrival
     ) -> list[Try]:
-        names = self._models[body.model]
+        names, tenant = self._models[body.model], arrival.tenant
         forced = request.headers.get("x-understudy-engine")
         if forced is not None and forced not in names:
             raise RequestError(
@@ -248,7 +262,11 @@ class ByModel:
         engines = [self._engines[name] for name in ([forced] if forced else reversed(names))]
         engines = [engine for engine in engines if engine.info.speaks(api)]
         if not engines:
-            raise not_spoken(body.model, path, [forced] if forced else names)
+            raise not_spoken(body.model, path)
+        there = [one for one in engines if arrival.reach.allows_region(one.info.region)]
+        if not there:
+            refuse_elsewhere(arrival, engines[0])
+        engines = there
         planned = engines[0].info.model
         not_at: frozenset[str] = frozenset()
         if body.names_something_stored:
@@ -300,16 +318,6 @@ def _request(
         session=session,
         model=model or body.model,
         not_at=not_at,
-    )
-
-
-def not_spoken(model: str, path: str, engines: Iterable[str]) -> RequestError:
-    """The error for a request in an API that no engine speaks that serves its model."""
-    return RequestError(
-        f"'{model[:100]}' is served by {', '.join(engines)}, and {path} is not among the APIs that any of them speaks "
-        "(engines.*.apis).",
-        code="unsupported_api",
-        param="model",
     )
 
 

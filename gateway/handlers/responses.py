@@ -21,6 +21,7 @@ from engines.engine import Engine, EngineRequest
 from engines.errors import EngineError, RequestError
 from engines.replicas import Replicas
 from gateway.controls import read_controls, refuse_unsuited
+from gateway.encodings import accept_only_readable
 from gateway.handlers.chat import Limits, placement, unknown_model, unsupported
 from gateway.journey import Journey
 from gateway.keys import Authenticator, outgoing_headers
@@ -30,7 +31,7 @@ from gateway.pipeline import Pipeline
 from gateway.relay import Relay
 from gateway.response_owners import KEPT, RESPONSE, Asker, ResponseOwners, id_in
 from gateway.send import Send, Write
-from gateway.wire import accept_only_readable, is_json, read_body, read_json
+from gateway.wire import is_json, read_body, read_json
 from router.asked import Asked
 from store.people.owned import Owned
 
