@@ -153,7 +153,9 @@ class Ledger:
         purse.waiting += need
         try:
             async with purse.lock:
-                if purse.refused_at > came_at and not self.take(purse, need):
+                if self.take(purse, need):
+                    return
+                if purse.refused_at > came_at:
                     # Whoever stood before in this line has waited for others already.
                     raise Refused(purse, need, spent=self._is_spent(purse, need))
                 await self._draw(purse, need)
@@ -281,6 +283,10 @@ class Ledger:
                 await asyncio.sleep(_TICK_S)
             except NoSuchWorker:
                 self._start_anew()
+            except Exception as error:
+                # Whatever it is, what comes after must be booked.
+                log.error("limits_booking_failed", error=error)
+                await asyncio.sleep(_TICK_S)
 
     async def _tick(self) -> None:
         now = time.monotonic()

@@ -113,6 +113,8 @@ class Site:
     headers: dict[str, str]
     scope: str
     statuses: Counter[int] = field(default_factory=Counter)
+    left: int = 0
+    """Clients that left."""
     codes: Counter[str] = field(default_factory=Counter)
 
     async def ask(self, session: aiohttp.ClientSession, n: int, *, tries: int = 60, leave: bool = False) -> None:
@@ -129,6 +131,7 @@ class Site:
                     self.run.url + "/chat/completions", json=body, headers=self.headers
                 ) as response:
                     if leave and response.status == 200:
+                        self.left += 1
                         await response.content.readany()
                         response.close()
                         return
