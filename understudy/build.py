@@ -65,7 +65,6 @@ from understudy.setup.engines import (
 )
 from understudy.setup.exposure import exposure
 from understudy.setup.keepers import books, keepers, keepers_at_once
-from understudy.setup.keys import Clash, reconcile
 from understudy.setup.responses import response_handlers, response_owners, still_stands
 from understudy.setup.served_by import digest, ignored_fields
 from understudy.setup.unknown_tenants import tell_unknown_tenants
@@ -220,6 +219,9 @@ class Gateway:
     def _open_memory(self) -> Memory | None:
         if self._config.memory is None:
             return None
+        # Imports the store, which a gateway without memory does not need.
+        from understudy.setup.keys import Clash, reconcile
+
         memory = _memory(self._config.memory, self._config)
         try:
             reconcile(self._config, memory.store)
