@@ -159,7 +159,7 @@ class Pipeline:
                 so_far.served_by(model, self._engines[model.reference].info.price_of(asked.chat.model))
             if self._limiter is not None and asked.arrival.key_id is not None:
                 asked = so_far.limited(self._limiter)
-            varied = not self._sampled and wants_variety(asked.chat.fields)
+            varied = not self._sampled and wants_variety(asked.chat.own_fields)
             so_far.replayable = not (varied or asked.chat.state)
             if not await self._from_memory(asked, model, send, so_far):
                 flight = self._in_flight.lead(asked, so_far.exact_key) if self._in_flight else None
