@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from functools import lru_cache, partial
 
 from prometheus_client import (
@@ -101,15 +102,24 @@ class Metrics:
             "Tokens of the prompts of steps: all, and those believed to be cached at their replica.",
             ["engine", "replica", "kind"],
         )
+        self._stood: dict[tuple[str, str], str] = {}
         self._requests_of = lru_cache(maxsize=512)(self.requests.labels)
         self._latency_of = lru_cache(maxsize=64)(self.latency.labels)
         self._stage_of = lru_cache(maxsize=64)(self.stage.labels)
 
-    def engine_stands(self, engine: str, replica: str, state: str, was: str | None) -> None:
-        """The state of an engine as this worker sees it, and what it was before."""
+    def engine_stands(self, engine: str, replica: str, state: str | None) -> None:
+        """The state of an engine as this worker sees it; None: it is no longer configured."""
+        was = self._stood.pop((engine, replica), None)
         if was is not None:
             self.engine_state.labels(engine, replica, was).set(0)
-        self.engine_state.labels(engine, replica, state).set(1)
+        if state is not None:
+            self.engine_state.labels(engine, replica, state).set(1)
+            self._stood[engine, replica] = state
+
+    def engines_are(self, named: Collection[tuple[str, str]]) -> None:
+        """Only these engines, with the names of their replicas, are configured from now on."""
+        for engine, replica in [each for each in self._stood if each not in named]:
+            self.engine_stands(engine, replica, None)
 
     def waits(self, engine: str, rank: Rank, more: int) -> None:
         """So many more requests of a class wait for a place at an engine."""
