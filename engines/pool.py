@@ -4,6 +4,7 @@ waiting requests, and is closed when the last configuration that uses it is done
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -24,27 +25,30 @@ class EnginePool:
 
     def __init__(self) -> None:
         self._lent: list[_Lent] = []
+        self._lock = threading.Lock()
 
     def borrow(self) -> Borrowed:
         """For one configuration."""
-        return Borrowed(self._lent)
+        return Borrowed(self._lent, self._lock)
 
 
 class Borrowed:
-    """The engines of one configuration. `lend` from one thread at a time; the rest inside the running loop."""
+    """The engines of one configuration. `lend` from any thread; the rest inside the running loop."""
 
-    def __init__(self, all_lent: list[_Lent]) -> None:
+    def __init__(self, all_lent: list[_Lent], lock: threading.Lock) -> None:
         self._all = all_lent
+        self._lock = lock
         self._own: list[_Lent] = []
 
     def lend(self, name: str, made_from: object, make: Callable[[], Engine]) -> Engine:
         """The engine of this name that was made from an equal value, else a new one. Raises what `make` raises."""
-        lent = next((one for one in self._all if (one.name, one.made_from) == (name, made_from)), None)
-        if lent is None:
-            lent = _Lent(name, made_from, make())
-            self._all.append(lent)
-        lent.users += 1
-        self._own.append(lent)
+        with self._lock:
+            lent = next((one for one in self._all if (one.name, one.made_from) == (name, made_from)), None)
+            if lent is None:
+                lent = _Lent(name, made_from, make())
+                self._all.append(lent)
+            lent.users += 1
+            self._own.append(lent)
         return lent.engine
 
     def __contains__(self, engine: Engine) -> bool:
@@ -61,11 +65,12 @@ class Borrowed:
         """Close those that no other configuration uses, also when one fails to."""
         errors: list[Exception] = []
         while self._own:
-            lent = self._own.pop()
-            lent.users -= 1
-            if lent.users:
-                continue
-            self._all.remove(lent)
+            with self._lock:
+                lent = self._own.pop()
+                lent.users -= 1
+                if lent.users:
+                    continue
+                self._all.remove(lent)
             try:
                 await lent.engine.aclose()
             except Exception as error:

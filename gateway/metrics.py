@@ -102,6 +102,17 @@ class Metrics:
             "Tokens of the prompts of steps: all, and those believed to be cached at their replica.",
             ["engine", "replica", "kind"],
         )
+        self.config = Gauge(
+            "understudy_config_info",
+            "Workers that serve by a configuration, by its hash.",
+            ["hash"],
+            registry=self.registry,
+            multiprocess_mode="livesum",
+        )
+        self._config_hash = ""
+        self.reloads = counter(
+            "understudy_reloads", "Configurations read anew, by what became of it.", ["result"]
+        )
         self._stood: dict[tuple[str, str], str] = {}
         self._requests_of = lru_cache(maxsize=512)(self.requests.labels)
         self._latency_of = lru_cache(maxsize=64)(self.latency.labels)
@@ -115,6 +126,13 @@ class Metrics:
         if state is not None:
             self.engine_state.labels(engine, replica, state).set(1)
             self._stood[engine, replica] = state
+
+    def config_is(self, hash: str) -> None:
+        """This worker serves by a configuration from now on."""
+        if self._config_hash:
+            self.config.labels(self._config_hash).set(0)
+        self.config.labels(hash).set(1)
+        self._config_hash = hash
 
     def engines_are(self, named: Collection[tuple[str, str]]) -> None:
         """Only these engines, with the names of their replicas, are configured from now on."""

@@ -59,6 +59,8 @@ class Lasting:
         self.engine_watch: EngineWatch | None = None
         self.runs: Runs | None = None
         self.peers: Peers | None = None
+        self.reload_problem = ""
+        """Why the latest configuration is not the one that serves; empty where it is."""
         self.serving: Gateway | None = None
         """Who answers what comes now."""
         self.draining: set[Gateway] = set()

@@ -21,12 +21,15 @@ class Health:
         problems: Callable[[], list[str]],
         impaired: Callable[[], list[str]],
         settled: Callable[[], bool],
+        config: str = "",
     ) -> None:
-        """`problems` keep requests from being served; with what is `impaired` they are served nevertheless."""
+        """`problems` keep requests from being served; with what is `impaired` they are served nevertheless. `config`: what
+        tells configurations apart."""
         self._metrics = metrics
         self._problems = problems
         self._impaired = impaired
         self._settled = settled
+        self._config = config
 
     async def healthz(self, request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
         """200 as long as the event loop turns."""
@@ -43,6 +46,7 @@ class Health:
             {
                 "status": "not ready" if problems else "degraded" if impaired else "ok",
                 "problems": [*problems, *impaired],
+                **({"config": self._config} if self._config else {}),
             },
         )
 
