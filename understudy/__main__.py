@@ -16,6 +16,12 @@ _COMMANDS = {
         "Have a running gateway take up its changed configuration.",
     ),
     "restart": ("understudy.commands.reload", "restart", "Replace a running gateway's workers, one by one."),
+    "backup": (
+        "understudy.commands.backup",
+        "backup",
+        "Write a data folder into one file, while it is in use.",
+    ),
+    "restore": ("understudy.commands.backup", "restore", "Make a data folder of a backup."),
     "check": ("understudy.commands.check", "check", "Validate a configuration and print what it comes to."),
     "import": (
         "understudy.commands.import_files",

@@ -1,4 +1,4 @@
-"""A changed configuration is taken up by a running gateway without a request noticing; a wrong one is refused, saying why."""
+"""A running gateway takes up a changed configuration without a request noticing; a wrong one is refused, saying why."""
 
 from __future__ import annotations
 

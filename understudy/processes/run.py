@@ -32,6 +32,8 @@ from understudy.settings.file import ConfigError
 log = structlog.get_logger(__name__)
 
 
+_LINGER_S = 1.0
+"""At the end, for a client that is just about to send another request on its connection."""
 Reread = Callable[[], Config]
 """Gives the configuration as it is now, as it was given at the start. Raises ConfigError."""
 
@@ -223,7 +225,7 @@ async def _serve(config: Config, sock: socket.socket, orders: Orders) -> None:
         gateway.start()
         limits = knobs_of(ServerLimits, config.listen, config.listen.advanced)
         async with orders.taken(reloading, lasting.memory, stop):
-            await serve(lasting.handle, limits, sock=sock, stop=stop, listening=serving)
+            await serve(lasting.handle, limits, sock=sock, stop=stop, listening=serving, linger_s=_LINGER_S)
     finally:
         await reloading.aclose()
         log.info("stopped", threads=threading.active_count())
