@@ -100,7 +100,7 @@ class Gateway:
         `lasting`: what this process holds already; without, it is opened here, and closed with the gateway. `parts`: an
         empty list, for who closes what was built where building fails.
         """
-        self.config = config
+        self._config = config
         self.config_hash = digest_of(config)
         self._engines_as = engines_as
         self.parts = parts if parts is not None else Parts()
@@ -147,6 +147,11 @@ class Gateway:
         if lasting is None:
             self.parts.add(self.lasting.over, aclose=self.lasting.over.aclose)
 
+    @property
+    def config(self) -> Config:
+        """What it was built from."""
+        return self._config
+
     def start(self) -> None:
         """Start what works in the background, and answer from now on what `lasting` is asked. Inside the running loop."""
         self.parts.start()
@@ -178,7 +183,7 @@ class Gateway:
 
     def _engines_down(self) -> tuple[list[str], list[str]]:
         """Why no model can be answered, and why some cannot: one of the two is empty."""
-        down = [self._engines.problem(model.engines) for model in self.config.models.values()]
+        down = [self._engines.problem(model.engines) for model in self._config.models.values()]
         told = list(filter(None, dict.fromkeys(down)))
         # What `models` does not name goes to the upstream, of which nothing is known.
         return (told, []) if self._upstream is None and all(down) else ([], told)
@@ -204,55 +209,55 @@ class Gateway:
         )
 
     def _gatekeeper(self, tenants: Tenants) -> Authenticator:
-        if self.memory is None and not tells_tenants_apart(self.config):
+        if self.memory is None and not tells_tenants_apart(self._config):
             return NoAuthentication()
-        settings = self.config.memory
+        settings = self._config.memory
         keyless = CredentialTenants(
             partial(tenant_id, tenants.secret),
-            headers=self.config.listen.tenant_headers,
+            headers=self._config.listen.tenant_headers,
             anonymous=settings is not None and settings.anonymous,
         )
         return keyless if self.memory is None else KeyAuthentication(self.memory.store.keys, keyless)
 
     def _end_users(self) -> EndUsers | None:
-        if self.memory is None or self.config.memory is None:
+        if self.memory is None or self._config.memory is None:
             return None
         from learning.bank.contributor import EndUsers
 
-        return EndUsers(self.memory.store.secret, apart=self.config.memory.partition == "user")
+        return EndUsers(self.memory.store.secret, apart=self._config.memory.partition == "user")
 
     def _has_pipeline(self) -> bool:
-        return bool(self.config.models) or self.memory is not None
+        return bool(self._config.models) or self.memory is not None
 
     def _see_memory(self) -> Memory | None:
-        memory, settings = self.lasting.memory, self.config.memory
+        memory, settings = self.lasting.memory, self._config.memory
         if memory is None or settings is None:
             return None
-        tell_unknown_tenants(self.config, memory.store.keys)
+        tell_unknown_tenants(self._config, memory.store.keys)
         return memory.seen_by(settings)
 
     def before_serving(self) -> None:
         """Do what must be done before this configuration is served. Blocks. Raises what the store raises."""
         memory = self.lasting.memory
-        if memory is not None and self.config.private.tenants:
+        if memory is not None and self._config.private.tenants:
             from learning.private.tenants import make_private
 
-            make_private(memory.store, self.config.private.tenants)
+            make_private(memory.store, self._config.private.tenants)
 
     def adopt_memory(self) -> None:
         """Have the open memory work by this configuration in the background, too. Blocks."""
-        memory, settings = self.lasting.memory, self.config.memory
+        memory, settings = self.lasting.memory, self._config.memory
         if memory is not None and settings is not None:
-            memory.adopt(settings, scores=scores(self.config))
+            memory.adopt(settings, scores=scores(self._config))
 
     def _make_engines(self, tenants: Tenants) -> Registry:
         # No guard around the default upstream: it is passed through, not managed, and its head leaves as soon as it is here.
         passed_through: dict[str, Engine] = {UPSTREAM: self._upstream} if self._upstream else {}
         try:
             if self._engines_as is None:
-                configured: Mapping[str, Engine] = engines(self.config, tenants, self._borrowed)
+                configured: Mapping[str, Engine] = engines(self._config, tenants, self._borrowed)
             else:
-                configured = self._engines_as(engines(self.config, tenants))
+                configured = self._engines_as(engines(self._config, tenants))
             return Registry({**configured, **passed_through}, self._borrowed)
         except EngineMissing as error:
             raise CannotStart(str(error)) from error
@@ -261,15 +266,15 @@ class Gateway:
         if not self._has_pipeline():
             return None
         recorder = Recorder(
-            keepers(self.memory, self.config, self.lasting.series, self._semantic),
+            keepers(self.memory, self._config, self.lasting.series, self._semantic),
             self.metrics,
             self._report,
-            at_once=keepers_at_once(self.memory, self.config),
+            at_once=keepers_at_once(self.memory, self._config),
         )
         return self.parts.add(recorder, stop=partial(recorder.close, _DRAIN_S), finished=recorder.take)
 
     def _make_semantic(self) -> SemanticParts | None:
-        memory, settings = self.memory, self.config.memory
+        memory, settings = self.memory, self._config.memory
         if memory is None or settings is None or not settings.semantic_reuse.deltas:
             return None
         from gateway.reuse.metrics import SemanticMetrics
@@ -281,7 +286,7 @@ class Gateway:
         return made
 
     def _add_engine_watch(self) -> None:
-        if self.memory is None or not self.config.engines:
+        if self.memory is None or not self._config.engines:
             return
         from understudy.background.engine_watch import EngineWatch
 
@@ -290,24 +295,24 @@ class Gateway:
             lasting.engine_watch = EngineWatch(states)
             lasting.parts.add(lasting.engine_watch, stop=lasting.engine_watch.stop)
         watch = lasting.engine_watch
-        self.parts.add(watch, start=lambda: watch.start(self._engines.guards, keys=keys_of(self.config)))
+        self.parts.add(watch, start=lambda: watch.start(self._engines.guards, keys=keys_of(self._config)))
 
     def _add_judging(self) -> None:
-        memory, models = self.memory, self.config.models.values()
-        compares = self.config.judging or any(model.policy != "fixed" for model in models)
+        memory, models = self.memory, self._config.models.values()
+        compares = self._config.judging or any(model.policy != "fixed" for model in models)
         if memory is None or not compares:
             return
         from learning.outcomes.judging_metrics import JudgingMetrics
         from understudy.setup.outcomes import judging
 
-        made = judging(self.config, memory.store, self._engines, self.lasting.series(JudgingMetrics))
+        made = judging(self._config, memory.store, self._engines, self.lasting.series(JudgingMetrics))
         self._too_dear = made.too_dear
         self.parts.add(made, start=made.start, aclose=made.aclose, finished=made.take)
 
     def _add_load_report(self) -> None:
         load = self.lasting.load
         if load is not None:
-            start = load.start if self.config.replay.enabled else None
+            start = load.start if self._config.replay.enabled else None
             self.parts.add(load, start=start, finished=lambda _: load.ended())
 
     def _began(self) -> None:
@@ -344,7 +349,7 @@ class Gateway:
             log.info("engine_state", engine=info.name, replica=info.replica, state=since.state, was=was.state)
 
     def _routes(self) -> RouteTable:
-        listen = self.config.listen
+        listen = self._config.listen
         health = Health(
             self.metrics,
             problems=self.problems,
@@ -358,20 +363,20 @@ class Gateway:
                 self._upstream, self._keys, max_body_bytes=int(listen.advanced.max_body_mib * 2**20)
             )
         endpoints: dict[tuple[str, str], Handler] = {("POST", CHAT): self._chat(passthrough)}
-        if self.config.models or self._runs is not None:
+        if self._config.models or self._runs is not None:
             workflows = self._runs.calls.names if self._runs is not None else lambda tenant: ()
             endpoints["GET", "/models"] = Models(
-                self.config.models, self._upstream, self._keys, workflows, passthrough
+                self._config.models, self._upstream, self._keys, workflows, passthrough
             )
         by_model = None
-        if self.config.models:
-            served = {name: model.engines for name, model in self.config.models.items()}
+        if self._config.models:
+            served = {name: model.engines for name, model in self._config.models.items()}
             limit = self._max_json_bytes()
             by_model = ByModel(self._engines, served, passthrough, self._keys, max_json_bytes=limit)
             endpoints |= {("POST", path): by_model for path in BY_MODEL}
         if passthrough and self.memory and self.memory.exact:
             endpoints["POST", "/embeddings"] = self._embeddings(passthrough, by_model)
-        if self.memory and self.config.models and self.config.feedback.enabled:
+        if self.memory and self._config.models and self._config.feedback.enabled:
             endpoints["POST", "/feedback"] = self._feedback(self.memory)
         otherwise = (
             with_upgrades(passthrough, self._upstream, self._keys)
@@ -418,16 +423,16 @@ class Gateway:
         metrics = self.lasting.series(RunMetrics)
         counted = self.lasting.series(ComponentMetrics)
         workflows = workflow_parts(
-            self.config, self.memory, self.pipeline, self._engines, metrics, counted.of, self.in_use
+            self._config, self.memory, self.pipeline, self._engines, metrics, counted.of, self.in_use
         )
         parts = self.parts
         parts.add(workflows.components, start=workflows.components.start, aclose=workflows.components.aclose)
-        prober = Prober(workflows.components.probed, knobs_of(Pace, self.config.health), counted.stands)
+        prober = Prober(workflows.components.probed, knobs_of(Pace, self._config.health), counted.stands)
         parts.add(prober, start=prober.start, aclose=prober.aclose, retires=True)
         parts.add(workflows.warmer, start=workflows.warmer.start, aclose=workflows.warmer.aclose)
         parts.add(workflows.catalogue, start=workflows.catalogue.start, aclose=workflows.catalogue.aclose)
         made = run_parts(
-            self.config,
+            self._config,
             self.lasting,
             self.memory.store,
             self.pipeline,
@@ -445,10 +450,10 @@ class Gateway:
         return made
 
     def _make_pipeline(self) -> Pipeline:
-        settings = self.config.memory
+        settings = self._config.memory
         exact = self.memory.exact if self.memory else None
         similar = self._semantic.answers if self._semantic else None
-        upstreams = [self.config.upstream] if self.config.upstream else []
+        upstreams = [self._config.upstream] if self._config.upstream else []
         # Models that are not listed go straight to the upstream: nothing but exact repeats stands between.
         # It is asked once: with nobody else to carry on, it would be paid twice.
         otherwise = ServedModel(
@@ -462,7 +467,7 @@ class Gateway:
         )
         return Pipeline(
             self._engines,
-            {name: self._served(name, model) for name, model in self.config.models.items()},
+            {name: self._served(name, model) for name, model in self._config.models.items()},
             otherwise if exact and self._upstream else None,
             exact=exact,
             similar=similar,
@@ -478,7 +483,7 @@ class Gateway:
         from gateway.handlers.embeddings import Embeddings
         from gateway.keepers.embedding import EmbeddingKeeper
 
-        settings, upstreams = self.config.memory, [self.config.upstream] if self.config.upstream else []
+        settings, upstreams = self._config.memory, [self._config.upstream] if self._config.upstream else []
         end_users = self._end_users()
         assert settings is not None and end_users is not None
         assert self.memory is not None and self.memory.exact is not None and self._recorder is not None
@@ -514,29 +519,29 @@ class Gateway:
         from gateway.limits.feedback_rate import FeedbackRate
         from understudy.setup.outcomes import feedback_intake, known_quality
 
-        known = known_quality(memory.store, self.config)
+        known = known_quality(memory.store, self._config)
         end_users = self._end_users()
         assert end_users is not None
         intake = feedback_intake(memory, self._example_store(), apart=end_users.apart, known=known)
-        rate = FeedbackRate(self.config.feedback.advanced.per_minute)
+        rate = FeedbackRate(self._config.feedback.advanced.per_minute)
         return Feedback(intake, rate, end_users, max_json_bytes=_FEEDBACK_BYTES)
 
     def _example_store(self) -> ExampleStore | None:
-        if self.memory is None or self.config.memory is None:
+        if self.memory is None or self._config.memory is None:
             return None
-        return self.memory.example_store(self.config.memory)
+        return self.memory.example_store(self._config.memory)
 
     def _max_json_bytes(self) -> int:
-        return int(self.config.listen.advanced.max_json_mib * 2**20)
+        return int(self._config.listen.advanced.max_json_mib * 2**20)
 
     def _kept_bytes(self) -> int:
         # A stream is several times the size of the answer in it.
-        settings = self.config.memory
+        settings = self._config.memory
         return int(settings.advanced.exact_max_entry_kib * 1024) * 8 if settings else 2**20
 
     def _served(self, name: str, settings: ModelSettings) -> ServedModel:
         larger = (settings.larger_context,) if settings.larger_context else ()
-        servers = [self.config.engines[engine] for engine in (*settings.engines, *larger)]
+        servers = [self._config.engines[engine] for engine in (*settings.engines, *larger)]
         return ServedModel(
             name,
             settings.engines,
@@ -552,12 +557,12 @@ class Gateway:
     def _make_policies(self) -> dict[str, Policy]:
         memory = self.memory
         if memory is None or memory.embedder is None or memory.store.indexes is None:
-            return {name: _fixed(model) for name, model in self.config.models.items()}
+            return {name: _fixed(model) for name, model in self._config.models.items()}
         turns: dict[str, Apply] = {}
         gates = self._make_gates(memory)
         policies = {
             name: self._policy(name, model, memory, turns, gates.get(name))
-            for name, model in self.config.models.items()
+            for name, model in self._config.models.items()
         }
         if turns:
             from learning.training.dial_follower import DialFollower
@@ -574,7 +579,7 @@ class Gateway:
         from understudy.setup.tasks import task_parts
 
         metrics = self._learning_metrics = self._learning_metrics or self.lasting.series(LearningMetrics)
-        made = task_parts(self.config, memory, policies, self._engines, self._threads, metrics)
+        made = task_parts(self._config, memory, policies, self._engines, self._threads, metrics)
         if made is None:
             return policies
         for follower in made.followers:
@@ -585,7 +590,7 @@ class Gateway:
         from learning.proof.follower import ProofFollower
         from understudy.setup.proof import gates
 
-        made = gates(self.config.models)
+        made = gates(self._config.models)
         if not made:
             return made
         follower = ProofFollower(memory.store.outcomes, memory.store.decisions.choices, made)
@@ -605,14 +610,14 @@ class Gateway:
         if settings.policy == "few_shot":
             from understudy.setup.few_shot import few_shot
 
-            rule = few_shot(settings, self.config, memory, self._engines, self._threads, gate)
+            rule = few_shot(settings, self._config, memory, self._engines, self._threads, gate)
             turns[name] = rule.turn
             return rule.policy
         from learning.training.metrics import LearningMetrics
         from understudy.setup.in_context import in_context
 
         metrics = self._learning_metrics = self._learning_metrics or self.lasting.series(LearningMetrics)
-        learned = in_context(name, settings, self.config, memory, self._engines, self._threads, metrics, gate)
+        learned = in_context(name, settings, self._config, memory, self._engines, self._threads, metrics, gate)
         self.parts.add(learned.follower, start=learned.follower.start, stop=learned.follower.stop)
         turns[name] = learned.turn
         return learned.policy
