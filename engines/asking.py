@@ -19,9 +19,10 @@ from multidict import CIMultiDict
 from engines.attempts import Attempts
 from engines.candidates import Try
 from engines.chat import ChatRequest, Usage, estimated_tokens
+from engines.codecs.table import codec_of
 from engines.engine import Engine, EngineRequest, Price
 from engines.errors import ConnectFailed, EngineError, Unavailable
-from engines.finished import from_json
+from engines.finished import Body
 from engines.placement import Placement
 
 _LARGEST_BYTES = 4 * 2**20
@@ -84,11 +85,12 @@ async def ask(
     can have cost, since nobody tells.
     """
     info = engine.info
-    asked = chat.rewritten(model=info.model)
+    codec = codec_of(chat)
+    asked = codec.changed(chat, model=info.model)
     headers = CIMultiDict({"Content-Type": "application/json", "Accept-Encoding": "identity"})
     request = EngineRequest(
         "POST",
-        "/chat/completions",
+        codec.path,
         headers,
         asked.body,
         asked,
@@ -109,14 +111,14 @@ async def ask(
             if reply.status != 200:
                 cost_usd, tokens = 0.0, 0
                 raise NotAnswered(f"status_{reply.status}")
-        assembled = from_json(bytes(body))
+        assembled = codec.assembled(Body((bytes(body),), len(body), "application/json"))
         if assembled is None or not assembled.whole or (assembled.calls_tools() and not tools):
             raise NotAnswered("unreadable")
         usage = assembled.usage()
         if usage is None:
             prompt = estimated_tokens(asked.body.decode())
             usage = Usage(prompt, estimated_tokens(assembled.text()), estimated=True)
-        cost_usd = info.price.cost_usd(usage.prompt_tokens, usage.completion_tokens)
+        cost_usd = info.price.cost_usd(usage) or 0.0
         tokens = usage.prompt_tokens + usage.completion_tokens
         latency_s = time.perf_counter() - began
         return Said(assembled.said(), assembled.finish_reason(), usage, cost_usd, latency_s)
@@ -139,5 +141,5 @@ def chat_of(fields: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]) ->
 
 
 def most_usd(price: Price, prompt_bytes: int, most_tokens: int) -> float:
-    """What a request can cost at most, in US dollars, by its size and the bound on its answer."""
-    return price.cost_usd(prompt_bytes // _BYTES_PER_TOKEN_AT_LEAST + 1, most_tokens)
+    """What a request can cost at most, in US dollars, by its size and the bound on its answer; 0 where it has no price."""
+    return price.most_usd(prompt_bytes // _BYTES_PER_TOKEN_AT_LEAST + 1, most_tokens) or 0.0

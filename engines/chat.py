@@ -13,14 +13,17 @@ from typing import Any
 
 import orjson
 
+from engines.apis import Api
 from engines.large_json import outlined
 
 _LARGE_BYTES = 2**20
+IN_BODY = "kept_conversation"
+"""A `ChatRequest.state` whose conversation was kept here, and is in the body now: every engine can answer it."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChatRequest:
-    """One `/v1/chat/completions` body."""
+    """One `/v1/chat/completions` body, or another API's, said as one."""
 
     body: bytes
     """Exactly the bytes to send."""
@@ -31,6 +34,18 @@ class ChatRequest:
     stream: bool
     include_usage: bool
     """The client asked for a usage chunk at the end of its stream."""
+    api: Api = "chat"
+    """Whose wire format the body has (engines.codecs)."""
+    raw: Mapping[str, Any] | None = None
+    """The parsed body where that is no chat completion; then `fields` says it as a chat completion would."""
+    state: str = ""
+    """What of the body makes the answer depend on more than the body, or do more than answer: a field's name, such as
+    `previous_response_id`. Then nothing of it is remembered, and no remembered answer or example serves it."""
+
+    @property
+    def own_fields(self) -> Mapping[str, Any]:
+        """The parsed body, whichever API's it is."""
+        return self.fields if self.raw is None else self.raw
 
     @property
     def choices(self) -> int:
@@ -51,7 +66,7 @@ class ChatRequest:
         return self.changed(changes)
 
     def changed(self, changes: Mapping[str, Any]) -> ChatRequest:
-        """The same request with other values for some fields of its body."""
+        """The same chat completion with other values for some fields of its body. Other APIs': engines.codecs."""
         fields = {**self.fields, **changes}
         try:
             body = orjson.dumps(outlined(fields) if len(self.body) > _LARGE_BYTES else fields)
@@ -70,12 +85,26 @@ class ChatRequest:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens of one answer, as the engine counted them, or as we estimated them where it did not."""
+    """What one answer used, as the engine counted it, or as we estimated it where it did not: see engines.usage."""
 
     prompt_tokens: int
+    """All of the prompt's, whichever API counts them: those read from a cache and those written to one are among them."""
     completion_tokens: int
+    """All of the answer's, reasoning too."""
     cached_tokens: int = 0
+    """Of the prompt's, those the engine had in its cache."""
     estimated: bool = False
+    cache_write_tokens: int = 0
+    """Of the prompt's, those that were written to a cache, where the engine charges for that."""
+    images: int = 0
+    """Images the answer holds."""
+    service_tier: str = ""
+    """The one the answer names; empty where it names none."""
+
+    @property
+    def tokens(self) -> int:
+        """Of prompt and answer together."""
+        return self.prompt_tokens + self.completion_tokens
 
 
 CHARACTERS_PER_TOKEN = 4

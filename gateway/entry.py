@@ -6,21 +6,30 @@ One function around the handlers instead of a chain of middlewares: the way in a
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import structlog
 from aiohttp import HttpVersion10, HttpVersion11, web
 from aiohttp.web_protocol import RequestPayloadError
 
+from engines.codecs.table import request_id_header
 from engines.errors import EngineError, RequestError
+from gateway.access.access import Access
+from gateway.cache_control import cache_control
 from gateway.errors import ending
+from gateway.handlers.usage import Bills
 from gateway.journey import Journey, arrival
-from gateway.keys import Authenticator
+from gateway.keys import Authenticator, Sender
+from gateway.limits.errors import LimitReached
 from gateway.own_response import engine_error_response, error_response
+from gateway.paths import origin_form
 from gateway.routes import Routes
 from gateway.send import ClientGone
 from gateway.websocket import wants_upgrade
 from router.finished import Ended, Outcome
+
+if TYPE_CHECKING:
+    from gateway.limits.limiter import Limiter, Ticket
 
 log = structlog.get_logger(__name__)
 
@@ -36,37 +45,62 @@ class EntryHandler:
         self,
         routes: Routes,
         keys: Authenticator,
+        access: Access,
+        limiter: Limiter | None = None,
         *,
         began: Callable[[], None],
         ended: Callable[[Ended], None],
+        bills: Bills | None = None,
     ) -> None:
+        """`bills`: is told of every request once it is known whose it is."""
+        self._bills = bills
         self._routes = routes
         self._keys = keys
+        self._access = access
+        self._limiter = limiter
         self._began = began
         self._ended = ended
 
     async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
         target = origin_form(request.raw_path)
         journey = Journey(arrival(request.method, target.partition("?")[0]))
+        ticket: Ticket | None = None
         self._began()
         try:
             _refuse_ambiguous(request)
+            journey.stored = not cache_control(request.headers).no_store
             handler, rest, needs_key = self._routes.find(request.method, target)
-            if needs_key and (sender := self._keys.identified(request.headers)) is not None:
-                journey.arrival = replace(
-                    journey.arrival,
-                    tenant=sender.tenant,
-                    key_id=sender.key_id,
-                    anonymous=sender.anonymous,
-                )
+            sender = self._identified(request, rest, journey) if needs_key else None
+            if needs_key:
+                journey.arrival = self._access.arrived(journey.arrival, sender, rest)
+            if needs_key and self._bills is not None:
+                self._bills.opened(journey.arrival)
+            if sender is not None and sender.key is not None and self._limiter is not None:
+                ticket = await self._limiter.enter(request, journey.arrival.id, sender)
             if "Expect" in request.headers:
                 await _continue(request)
-            return await handler(request, rest, journey)
+            if sender is not None and sender.key is not None:
+                journey.arrival = await self._access.admit(request, rest, sender, journey.arrival)
+                if ticket is not None:
+                    await ticket.named(journey.arrival.user)
+            response = await handler(request, rest, journey)
+            return response if ticket is None else ticket.told(response)
         except BaseException as error:
-            return _answer_to(error, request, journey)
+            response = _answer_to(error, request, journey)
+            return response if ticket is None else ticket.told(response)
         finally:
+            if ticket is not None:
+                ticket.leave()
             if not journey.in_pipeline:
                 self._ended(journey.ended())
+
+    def _identified(self, request: web.BaseRequest, target: str, journey: Journey) -> Sender | None:
+        try:
+            return self._keys.identified(request.headers)
+        except RequestError:
+            # The refusal is said as its API says it.
+            journey.arrival = self._access.arrived(journey.arrival, None, target)
+            raise
 
 
 def _answer_to(error: BaseException, request: web.BaseRequest, journey: Journey) -> web.Response:
@@ -75,6 +109,7 @@ def _answer_to(error: BaseException, request: web.BaseRequest, journey: Journey)
         error = _Unreadable("The request body is not valid HTTP.", code="bad_http")
     elif isinstance(error, UnicodeEncodeError):
         error = RequestError("A request header is not valid UTF-8.", code="invalid_header")
+    api = journey.arrival.api
     journey.failed(ending(error, gone=request.transport is None, sent_all=journey.sent_all))
     if isinstance(error, RequestError):
         response = error_response(
@@ -83,11 +118,14 @@ def _answer_to(error: BaseException, request: web.BaseRequest, journey: Journey)
             code=error.code,
             param=error.param,
             retry_after_s=error.retry_after_s,
+            api=api,
         )
+        if isinstance(error, LimitReached):
+            response.headers.update(error.headers)
         if isinstance(error, _Unreadable) or error.status == 408:
             response.force_close()
     elif isinstance(error, EngineError):
-        response = engine_error_response(error)
+        response = engine_error_response(error, api)
     elif (
         isinstance(error, ClientGone)
         or journey.outcome is Outcome.ABORTED
@@ -99,20 +137,9 @@ def _answer_to(error: BaseException, request: web.BaseRequest, journey: Journey)
         if request.writer.output_size > 0:
             # Another answer has begun on this connection: closing it is all that is left.
             raise error
-        response = error_response(500, "The gateway failed on this request.", code="internal_error")
-    response.headers["x-request-id"] = journey.arrival.id
+        response = error_response(500, "The gateway failed on this request.", code="internal_error", api=api)
+    response.headers[request_id_header(api)] = response.headers["x-request-id"] = journey.arrival.id
     return response
-
-
-def origin_form(target: str) -> str:
-    """A raw request target without the scheme and host that an absolute-form one carries (RFC 9112 §3.2.2)."""
-    if target.startswith("/"):
-        return target
-    scheme, separator, rest = target.partition("://")
-    if separator and scheme.isalpha():
-        authority = rest.partition("?")[0].partition("/")[0]
-        return rest[len(authority) :] or "/"
-    return "/" + target if target != "*" else target
 
 
 class _Unreadable(RequestError):

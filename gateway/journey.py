@@ -8,8 +8,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from engines.chat import Usage
+from engines.engine import UNPRICED, Price
 from engines.trail import Tried
 from router.asked import Arrival
+from router.bill import Bill
 from router.finished import Ended, Outcome
 
 if TYPE_CHECKING:
@@ -61,12 +64,20 @@ class Journey:
     status: int = 0
     engine: str = ""
     model: str = ""
+    deployment: str = ""
+    """The model that its path named, as Azure's do; it counts, whatever the body says."""
     error: str = ""
     policy: str = ""
     reason: str = ""
     failed_over: Tried | None = None
     """See router.finished.Ended."""
     trail: tuple[Tried, ...] = ()
+    stored: bool = True
+    price: Price = UNPRICED
+    usage: Usage | None = None
+    cost_usd: float | None = 0.0
+    bill: Bill | None = None
+    """See router.finished.Ended."""
     in_pipeline: bool = False
     """The pipeline has the request, and reports its end."""
 
@@ -111,4 +122,9 @@ class Journey:
             head_at=self.head_at,
             first_chunk_at=self.first_chunk_at,
             ended_at=time.perf_counter(),
+            stored=self.stored,
+            price=self.price,
+            usage=self.usage,
+            cost_usd=self.cost_usd,
+            bill=self.bill,
         )

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from multidict import CIMultiDict, MultiMapping, istr
 
 from engines.errors import RequestError
 from engines.headers import CREDENTIALS, request_headers
+from store.people.keys import Found
 from store.records import Key
+
+if TYPE_CHECKING:
+    from store.records import Tenant
 
 DEFAULT_TENANT = "default"
 _KEY_HEADERS = ("Authorization", "api-key", "x-api-key")
@@ -26,6 +30,10 @@ class Sender(NamedTuple):
     """The gateway's own key that it came with."""
     anonymous: bool = False
     """No credential came with it: nothing is remembered of it, and nothing remembered is used for it."""
+    key: Key | None = None
+    """The same key with its limits; None where clients have none."""
+    tenant_record: Tenant | None = None
+    """What is configured of the key's tenant; None where nothing is."""
 
 
 class Authenticator(Protocol):
@@ -81,7 +89,9 @@ class Keys(Protocol):
 
     def any_configured(self) -> bool: ...
 
-    def lookup(self, secret_text: str) -> Key | None: ...
+    def found(self, secret_text: str) -> Found | None: ...
+
+    def expired(self, secret_text: str) -> bool: ...
 
 
 class KeyAuthentication:
@@ -107,12 +117,15 @@ class KeyAuthentication:
                 status=401,
                 code="missing_api_key",
             )
-        key = next(filter(None, map(self._keys.lookup, presented)), None)
-        if key is None:
+        found = next(filter(None, map(self._keys.found, presented)), None)
+        if found is None:
+            if any(map(self._keys.expired, presented)):
+                raise RequestError("This API key has expired.", status=401, code="expired_api_key")
             raise RequestError(
                 "This API key is not known here, or was revoked.", status=401, code="invalid_api_key"
             )
-        return Sender(key.tenant, key.id)
+        key = found.key
+        return Sender(key.tenant, key.id, key=key, tenant_record=found.tenant)
 
 
 def credentials(headers: MultiMapping[str], names: Sequence[str] = CREDENTIALS) -> str | None:

@@ -180,7 +180,8 @@ class Metrics:
         if usage is not None and (usage.prompt_tokens or usage.completion_tokens):
             self.tokens.labels(engine, "prompt").inc(usage.prompt_tokens)
             self.tokens.labels(engine, "completion").inc(usage.completion_tokens)
-            self.cost.labels(engine).inc(finished.cost_usd)
+            if finished.cost_usd is not None:
+                self.cost.labels(engine).inc(finished.cost_usd)
         if usage is not None and usage.cached_tokens:
             self.cached_tokens.labels(engine).inc(usage.cached_tokens)
         for by in finished.carried_on_by:

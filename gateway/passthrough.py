@@ -8,25 +8,38 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 from aiohttp import web
 from aiohttp.web_protocol import RequestPayloadError
 
+from engines.codecs.chat import CHAT
+from engines.codecs.codec import Codec
 from engines.engine import Engine, EngineReply, EngineRequest
 from engines.errors import EngineError, RequestError
+from gateway.access.families import OWN_APIS
+from gateway.booking import Meter, named_model
+from gateway.encodings import accept_only_readable
 from gateway.forward import ChunkBuffer
 from gateway.journey import Journey
 from gateway.keys import Authenticator, outgoing_headers
 from gateway.relay import Relay, relay_to
 from gateway.send import Send
+from router.asked import Arrival
 
 _SMALL_BYTES = 256 * 1024
+BODY_READ = web.RequestKey("body_read", bytes)
+"""Where a request keeps the body that was read of it before its handler."""
 
 
 class Passthrough:
     """Sends a request to the default upstream and its answer back."""
 
-    def __init__(self, engine: Engine, keys: Authenticator, *, max_body_bytes: int) -> None:
+    def __init__(
+        self, engine: Engine, keys: Authenticator, *, max_body_bytes: int, booked: bool = False
+    ) -> None:
+        """`booked`: what answers used is read, so they come in encodings that can be."""
+        self._booked = booked
         self._engine = engine
         self._keys = keys
         self._max_body_bytes = max_body_bytes
@@ -34,7 +47,9 @@ class Passthrough:
     async def __call__(self, request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
         """`target` is the raw request target below the prefix. Raises EngineError before anything was sent."""
         headers = outgoing_headers(request.headers, self._keys)
-        outgoing = EngineRequest(request.method, target, headers, await self._body(request))
+        _refuse_own(journey.arrival)
+        body = await self._body(request)
+        outgoing = EngineRequest(request.method, target, headers, body, model=journey.deployment)
         try:
             return await self.forward(request, outgoing, journey)
         except EngineError as error:
@@ -53,10 +68,13 @@ class Passthrough:
         kept: ChunkBuffer | None = None,
         cache_status: str | None = None,
         choices: int = 0,
+        codec: Codec = CHAT,
     ) -> web.StreamResponse:
         """The same for a request that was read already. See gateway.relay.relay for the options."""
         send = Relay(request)
-        await self.forward_to(send, outgoing, journey, kept=kept, cache_status=cache_status, choices=choices)
+        await self.forward_to(
+            send, outgoing, journey, kept=kept, cache_status=cache_status, choices=choices, codec=codec
+        )
         return send.response
 
     async def forward_to(
@@ -68,8 +86,15 @@ class Passthrough:
         kept: ChunkBuffer | None = None,
         cache_status: str | None = None,
         choices: int = 0,
+        codec: Codec = CHAT,
     ) -> EngineReply:
         """The same through any `send`. Gives the reply that was sent on."""
+        arrival = journey.arrival
+        refuse_elsewhere(arrival, self._engine)
+        if arrival.reach.own_account:
+            outgoing = replace(outgoing, tenant=arrival.tenant)
+        if self._booked and outgoing.method == "POST":
+            accept_only_readable(outgoing.headers)
         journey.asked_at = time.perf_counter()
         async with self._engine.stream(outgoing) as reply:
             journey.waited_s += time.perf_counter() - journey.asked_at
@@ -81,10 +106,33 @@ class Passthrough:
                 # Cut short, it would look whole.
                 kept = None
             bodiless = outgoing.method == "HEAD"
-            await relay_to(send, reply, journey, kept=kept, choices=choices, bodiless=bodiless)
+            meter = self._meter(outgoing, reply, journey) if self._booked else None
+            await relay_to(
+                send,
+                reply,
+                journey,
+                kept=kept,
+                meter=meter,
+                choices=choices,
+                codec=codec,
+                bodiless=bodiless,
+            )
             return reply
 
+    def _meter(self, outgoing: EngineRequest, reply: EngineReply, journey: Journey) -> Meter:
+        body = outgoing.body if isinstance(outgoing.body, bytes) else b""
+        return Meter(
+            self._engine.info,
+            reply,
+            method=outgoing.method,
+            target=outgoing.target,
+            model=journey.model or outgoing.model or named_model(body),
+            asked_bytes=len(body),
+        )
+
     async def _body(self, request: web.BaseRequest) -> bytes | AsyncIterator[bytes]:
+        if (read := request.get(BODY_READ)) is not None:
+            return read
         length = request.content_length
         if length is not None and length > self._max_body_bytes:
             raise too_large(length, self._max_body_bytes)
@@ -101,6 +149,23 @@ class Passthrough:
             if received > self._max_body_bytes:
                 raise too_large(received, self._max_body_bytes)
             yield chunk
+
+
+def _refuse_own(arrival: Arrival) -> None:
+    """The upstream's pages of the same name are not this key's. Raises RequestError."""
+    if arrival.key_id is not None and arrival.api in OWN_APIS:
+        raise RequestError("This endpoint is not served here.", status=404, code="unknown_url")
+
+
+def refuse_elsewhere(arrival: Arrival, engine: Engine) -> None:
+    """Raises RequestError (403) where this request must not be answered where `engine` is."""
+    if not arrival.reach.allows_region(engine.info.region):
+        raise RequestError(
+            f"This tenant's requests are answered in the region '{arrival.reach.region}' only, and '{engine.info.name}' is"
+            " not there.",
+            status=403,
+            code="region_not_allowed",
+        )
 
 
 def too_large(size_bytes: int, limit_bytes: int) -> RequestError:

@@ -1,6 +1,4 @@
 """Reads request bodies: the raw bytes within a limit, decompressed and parsed. What they mean is engines.chat_json's.
-
-And sees to it that answers come in an encoding that can be read here, too.
 """
 
 from __future__ import annotations
@@ -10,20 +8,23 @@ import zlib
 from typing import Any
 
 from aiohttp import web
-from multidict import CIMultiDict
 
 from engines.chat_json import parse_object
 from engines.errors import RequestError
 from gateway.off_loop import off_loop
-from gateway.passthrough import too_large
+from gateway.passthrough import BODY_READ, too_large
 
 _DECODERS = {"gzip": 31, "x-gzip": 31, "deflate": 15}
-_READABLE = frozenset({"gzip", "deflate", "identity", "x-gzip"})
-"""Content encodings of answers."""
+_FIELDS_READ = web.RequestKey("fields_read", dict[str, Any])
+"""Where a request keeps its body's parsed fields that were read before its handler."""
 
 
 async def read_body(request: web.BaseRequest, limit_bytes: int) -> bytes:
     """The raw body. Raises RequestError 413 over the limit, which is noticed before the body is held in memory."""
+    if (read := request.get(BODY_READ)) is not None:
+        if len(read) > limit_bytes:
+            raise too_large(len(read), limit_bytes)
+        return read
     if request.content_length is not None and request.content_length > limit_bytes:
         raise too_large(request.content_length, limit_bytes)
     chunks, received = [], 0
@@ -48,12 +49,28 @@ async def read_json(request: web.BaseRequest, body: bytes, limit_bytes: int) -> 
 
     Raises RequestError 400 for anything but one strict JSON object.
     """
+    if (fields := request.get(_FIELDS_READ)) is not None:
+        return fields
     encoding = request.headers.get("Content-Encoding", "").strip().lower()
     if encoding not in ("", "identity", *_DECODERS):
         return None
     if encoding in _DECODERS:
         return await asyncio.to_thread(_decode_and_parse, body, encoding, limit_bytes)
     return await off_loop(len(body), parse_object, body)
+
+
+async def read_ahead(request: web.BaseRequest, limit_bytes: int) -> bytes:
+    """`read_body` before the handler, which then finds it read."""
+    request[BODY_READ] = raw = await read_body(request, limit_bytes)
+    return raw
+
+
+async def read_json_ahead(request: web.BaseRequest, body: bytes, limit_bytes: int) -> dict[str, Any] | None:
+    """`read_json` before the handler, which then finds it parsed."""
+    fields = await read_json(request, body, limit_bytes)
+    if fields is not None:
+        request[_FIELDS_READ] = fields
+    return fields
 
 
 def _decode_and_parse(body: bytes, encoding: str, limit_bytes: int) -> dict[str, Any]:
@@ -67,12 +84,3 @@ def _decode_and_parse(body: bytes, encoding: str, limit_bytes: int) -> dict[str,
     if not decoder.eof:
         raise RequestError(f"The {encoding} body ends too early.", code="invalid_encoding")
     return parse_object(body)
-
-
-def accept_only_readable(headers: CIMultiDict[str]) -> None:
-    """Ask upstreams for no content encoding that the recorder cannot read."""
-    accepted = headers.get("Accept-Encoding")
-    if accepted is None:
-        return
-    kept = [part for part in accepted.split(",") if part.partition(";")[0].strip().lower() in _READABLE]
-    headers["Accept-Encoding"] = ",".join(kept) or "identity"

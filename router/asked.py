@@ -3,11 +3,38 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 
 from multidict import CIMultiDict
 
 from engines.chat import ChatRequest
 from engines.placement import Placement
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """What a request may reach: what its key, its tenant and its end user allow together."""
+
+    models: tuple[tuple[str, ...], ...] = ()
+    """For each of them that names models: the globs that it names. One of each must match."""
+    region: str = ""
+    """Only engines of this region are asked; empty: any."""
+    priced_only: bool = False
+    """Only what has a price: its dollars are limited."""
+    own_account: bool = False
+    """Its tenant has an upstream key of its own: what is stored upstream under it is the tenant's."""
+
+    def allows_model(self, name: str) -> bool:
+        """Whether it may ask for the model of this name."""
+        return all(any(fnmatchcase(name, glob) for glob in globs) for globs in self.models)
+
+    def allows_region(self, region: str) -> bool:
+        """Whether an engine in this region may be asked."""
+        return not self.region or region == self.region
+
+
+EVERYTHING = Reach()
+"""Nothing is limited: there are no keys, or the key says nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +54,19 @@ class Arrival:
     """The gateway's own key that it came with; None where clients have none."""
     anonymous: bool = False
     """No credential came with it: nothing is remembered of it, and nothing remembered is used for it."""
+    key_name: str = ""
+    """What the operator calls the key; empty where clients have none. For books and labels."""
+    tenant_name: str = ""
+    """What the operator calls the tenant; empty where it was derived from a credential."""
+    api: str = ""
+    """Which API it speaks: the first segments of its path below the prefix (`chat`, `responses`, `messages`, `completions`,
+    `embeddings`, `images`, `audio`, `files`), `other` for what is not known, empty for the gateway's own pages."""
+    reach: Reach = EVERYTHING
+    partition: str = ""
+    """`user` or `tenant` where its key or tenant says how memory is kept apart; empty: as the configuration has it."""
+    user: str = ""
+    """The digest of the end user whom it names, whether they have a memory of their own or not. Known of requests with a
+    gateway key, once their body was read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +115,10 @@ class Asked:
     """The end user whose memory alone is read and written, as a digest; empty: what the tenant shares."""
     placement: Placement | None = None
     """Where it stands among the requests that feed each other; None: it stands alone, and its client waits."""
+    holder: str = ""
+    """The engine that holds what the request names; empty where none is known to."""
+    not_at: frozenset[str] = frozenset()
+    """Replicas that do not hold it."""
 
     @property
     def remembered_for(self) -> str:

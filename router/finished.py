@@ -11,6 +11,7 @@ from engines.engine import Price
 from engines.finished import Assembled, Body
 from engines.trail import Tried
 from router.asked import Arrival, Asked
+from router.bill import Bill
 from router.plan import Attempt, Plan
 
 
@@ -63,6 +64,17 @@ class Ended:
     first_chunk_at: float | None = None
     """When the first chunk of a stream was ready to be sent."""
     ended_at: float = 0.0
+    stored: bool = True
+    """Whether there may be a row of it: `Cache-Control: no-store` forbids it, and leaves the sums."""
+    price: Price = field(default_factory=Price)
+    """Of the engine that answered, or that gave the end of the answer."""
+    usage: Usage | None = None
+    """What an engine was paid for; None for a hit, and where nobody can say."""
+    cost_usd: float | None = 0.0
+    """What all engines that had a part in it are paid; 0 for a hit and a refusal; None: unpriced, or nobody can say."""
+
+    bill: Bill | None = None
+    """What it had reserved of the limits of who sent it."""
 
     @property
     def total_s(self) -> float:
@@ -82,7 +94,7 @@ class Ended:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished(Ended):
-    """What came of a chat completion. The last four fields are known once the recorder has read the answer."""
+    """What came of a chat completion. What an answer says and costs is known once the recorder has read it."""
 
     asked: Asked
     plan: Plan | None = None
@@ -106,8 +118,6 @@ class Finished(Ended):
     """The model's reference engine gave all of the answer, without examples of ours."""
     remember: bool = True
     """Whether the model's answers may become examples at all."""
-    price: Price = field(default_factory=Price)
-    """Of the engine that answered, or that gave the end of the answer."""
     broken_off: tuple[tuple[Price, int], ...] = ()
     """Engines that broke off before it: the price of each, and how many tokens of the answer it gave."""
     reference_price: Price | None = None
@@ -120,9 +130,10 @@ class Finished(Ended):
     """The example whose answer was given to this similar question."""
     assembled: Assembled | None = None
     """The answer as one object; None where it cannot be read as one."""
-    usage: Usage | None = None
-    """Tokens an engine was paid for; None for a hit, and where nobody can say."""
-    cost_usd: float = 0.0
+    example_tokens: int = 0
+    """The part of the prompt's tokens that examples of ours, sent along, account for."""
+    examples_usd: float = 0.0
+    """The part of `cost_usd`, likewise."""
     reference_cost_usd: float | None = None
     """What the model's reference engine would have charged; None where nobody can say."""
 

@@ -3,11 +3,14 @@
     store.examples        the bank: pairs of a question and its answer        .ledger .search .versions .answer_vectors
                                                                              .places .contributors .imports .private
     store.answers         .exact whole answers to the very same request; .entries .observations of similar ones
-    store.decisions       .requests .choices .texts .search .rollups()
+    store.decisions       .requests .choices .texts .search .usage .rollups()
     store.outcomes        how good answers turned out to be                  .feedback
     store.artifacts       versions of what was learnt, beside them store.dials and store.quality_floors
-    store.keys            API keys, and so tenants
+    store.keys            API keys, and so tenants; store.tenant_records: what is laid down for tenants
+    store.allowances      what keys, tenants and end users have spent of their limits
+    store.owned           whose the ids are that engines gave to what they store
     store.operators       who may sign in to the admin pages, beside them store.sessions() and store.audit
+    store.admin_tokens    which programs may use the admin API
     store.jobs            .replay .kv_plans .engine_states .operator_asks
     store.tasks           .known .answers of requests that a student may answer
     store.runs            applications' runs: their steps, variables, and who carries them out. .assets: tenants'
@@ -27,6 +30,7 @@ from functools import partial
 from pathlib import Path
 
 from store.answers.exact_cache import ExactCache
+from store.answers.responses import KeptResponses
 from store.answers.semantic_entries import SemanticEntries
 from store.answers.semantic_observations import SemanticObservations
 from store.decisions.choices import Choices
@@ -37,6 +41,7 @@ from store.decisions.search import RequestSearch
 from store.decisions.spending import Spending
 from store.decisions.stamps import clamp_stamps
 from store.decisions.texts import RequestTextLog
+from store.decisions.usage import UsageBooks
 from store.errors import StoreBusy, StoreError
 from store.examples.bank import ExampleBank
 from store.examples.index_follower import IndexFollower
@@ -50,11 +55,16 @@ from store.jobs.replay_jobs import ReplayJobs
 from store.learned.artifacts import Artifacts
 from store.learned.dials import TurnedDialsLog
 from store.learned.quality_floors import QualityFloors
+from store.people.allowances import Allowances
 from store.people.audit import AuditLog
+from store.people.configured import ConfiguredPeople
 from store.people.keys import KeyStore
 from store.people.operators import AdminUsers
+from store.people.owned import OwnedIds
 from store.people.secret import load_or_create_secret
 from store.people.sessions import AdminSessions
+from store.people.tenants import TenantStore
+from store.people.tokens import AdminTokens
 from store.sqlite import words
 from store.sqlite.database import Database
 from store.sqlite.power_cut import sync_log
@@ -92,6 +102,8 @@ class Answers:
     """For a similar question."""
     observations: SemanticObservations
     """How entries compared with fresh answers."""
+    responses: KeptResponses
+    """Of `/v1/responses`, by their ids: what no upstream holds."""
 
 
 class Decisions:
@@ -106,6 +118,8 @@ class Decisions:
         """What was asked and answered, for people."""
         self.search = RequestSearch(db)
         self.spending = Spending(db)
+        self.usage = UsageBooks(db)
+        """What was used and paid, by hour, tenant, key, end user, model and engine."""
 
     def clamp_stamps(self, now_s: float) -> Future[int]:
         """Stamp what a clock that was ahead has stamped with `now_s`; gives how many rows: call again while it gives any."""
@@ -155,13 +169,24 @@ class Store:
         self.secret = secret
         """What ids of tenants and hashes of keys are derived with."""
         self.examples = examples
-        self.answers = Answers(exact, SemanticEntries(db, ttl_s=exact_ttl_s), SemanticObservations(db))
+        self.answers = Answers(
+            exact,
+            SemanticEntries(db, ttl_s=exact_ttl_s),
+            SemanticObservations(db),
+            KeptResponses(db, secret),
+        )
         self.decisions = Decisions(db)
         self.outcomes = Outcomes(db)
         self.artifacts = Artifacts(db, folder / "artifacts", keep=versions_kept)
         self.dials = TurnedDialsLog(db)
         self.quality_floors = QualityFloors(db)
         self.keys = KeyStore(db, secret)
+        self.allowances = Allowances(db)
+        self.tenant_records = TenantStore(db, self.keys)
+        self.configured = ConfiguredPeople(db, self.keys, self.tenant_records)
+        """Keys and tenants that the configuration lists."""
+        self.owned = OwnedIds(db, secret)
+        self.admin_tokens = AdminTokens(db, secret)
         self.operators = AdminUsers(db)
         self.audit = AuditLog(db)
         self.jobs = Jobs(ReplayJobs(db), KvPlans(db), EngineStates(db), OperatorAsks(db))
@@ -296,10 +321,12 @@ class Store:
         self.quality_floors.forget_tenant(tenant).result(timeout_s)
         self.examples.private.forget_tenant(tenant).result(timeout_s)
         self.jobs.replay.forget_tenant(tenant).result(timeout_s)
+        self.owned.forget_tenant(tenant).result(timeout_s)
         # The empty tenant's versions were learnt from labels that the operator brought.
         versions = self.artifacts.forget_tenant(tenant) if tenant else 0
         self.answers.entries.forget_tenant(tenant).result(timeout_s)
         self.answers.observations.forget_tenant(tenant).result(timeout_s)
+        self.answers.responses.forget_tenant(tenant).result(timeout_s)
         examples, answers, requests = (
             waited.result(timeout_s) for waited in (removing, forgetting, unlogging)
         )
@@ -314,12 +341,15 @@ class Store:
         Raises what writing raises, ValueError for an empty contributor, and TimeoutError.
         """
         self.decisions.texts.forget_contributor(tenant, contributor).result(timeout_s)
+        self.answers.responses.forget_contributor(tenant, contributor).result(timeout_s)
         self.examples.private.forget_contributor(tenant, contributor).result(timeout_s)
         self.outcomes.feedback.forget_contributor(tenant, contributor).result(timeout_s)
         self.outcomes.forget_contributor(tenant, contributor).result(timeout_s)
         choices = self.decisions.choices.forget_contributor(tenant, contributor).result(timeout_s)
         labelled = self.tasks.answers.forget_contributor(tenant, contributor).result(timeout_s)
         self.runs.forget_contributor(tenant, contributor).result(timeout_s)
+        if user := contributor.partition("/")[2]:
+            self.decisions.requests.forget_user(tenant, user).result(timeout_s)
         if (choices or labelled) and tenant:
             # A bandit keeps the vector of every outcome, a student the words. What is left is learnt from anew.
             self.artifacts.forget_tenant(tenant)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 import structlog
 
+from engines.codecs.codec import Codec
+from engines.codecs.completions import COMPLETIONS
+from engines.codecs.messages import MESSAGES
 from engines.engine import Engine
 from engines.guard import Guard
 from engines.prober import Pace, Prober
@@ -16,6 +19,7 @@ from engines.registry import Registry
 from engines.replicas import Replicas
 from engines.standing import Since
 from gateway.entry import EntryHandler
+from gateway.handlers.by_codec import ByCodec
 from gateway.handlers.by_model import PATHS as BY_MODEL
 from gateway.handlers.by_model import ByModel
 from gateway.handlers.chat import PATH as CHAT
@@ -24,7 +28,10 @@ from gateway.handlers.chat import Limits as Sizes
 from gateway.handlers.handler import Handler
 from gateway.handlers.health import Health
 from gateway.handlers.models import Models
+from gateway.handlers.responses import PATH as RESPONSES
+from gateway.handlers.usage import Bills, UsageOfOne
 from gateway.keys import Authenticator, CredentialTenants, KeyAuthentication, NoAuthentication
+from gateway.limits.settling import settle
 from gateway.passthrough import Passthrough
 from gateway.pipeline import Pipeline, ServedModel
 from gateway.recorder import Recorder
@@ -38,10 +45,12 @@ from store.people.secret import tenant_id
 from understudy.in_use import InUse
 from understudy.lasting import CannotStart, Lasting, scores
 from understudy.parts import Parts
-from understudy.settings.config import Config
+from understudy.settings.config import AnyEngine, Config
 from understudy.settings.knobs import knobs_of
 from understudy.settings.models import ModelSettings
 from understudy.settings.reloading import digest_of
+from understudy.settings.upstream import Upstream
+from understudy.setup.access import access, end_users
 from understudy.setup.engines import (
     UPSTREAM,
     EngineMissing,
@@ -52,14 +61,17 @@ from understudy.setup.engines import (
     upstream,
 )
 from understudy.setup.exposure import exposure
-from understudy.setup.keepers import keepers, keepers_at_once
+from understudy.setup.keepers import books, keepers, keepers_at_once
+from understudy.setup.responses import response_handlers, response_owners, still_stands
 from understudy.setup.served_by import digest, ignored_fields
 from understudy.setup.unknown_tenants import tell_unknown_tenants
 
 __all__ = ["CannotStart", "Gateway"]
 
 if TYPE_CHECKING:
+    from gateway.handlers.embeddings import ServedBy
     from gateway.keepers.embedding import EmbeddingKeeper
+    from gateway.limits.limiter import Limiter
     from learning.bank.contributor import EndUsers
     from learning.bank.example_store import ExampleStore
     from learning.training.dial_follower import Apply
@@ -112,18 +124,17 @@ class Gateway:
         self.metrics = self.lasting.metrics
         self._log = RequestLog() if config.log.requests else None
         self.memory = self._see_memory()
-        has_keys = self.memory is not None and self.memory.store.keys.any_configured()
+        self._check_keys()
+        if self.lasting.serving is None:
+            self.before_serving()
+        has_keys = self.memory is not None and (bool(config.keys) or self.memory.store.keys.any_configured())
         if (why := exposure(config, has_keys=has_keys)) is not None:
             raise CannotStart(why)
         tenants = self._tenants()
         self._keys = self._gatekeeper(tenants)
         self._borrowed = self.lasting.engines.borrow()
         self.parts.add(self._borrowed, aclose=self._borrowed.aclose)
-        self._upstream = (
-            upstream(config.upstream, config.listen.tenant_headers, self._borrowed)
-            if config.upstream
-            else None
-        )
+        self._upstream = upstream(config, tenants, self._borrowed)
         self._engines = self._make_engines(tenants)
         self._semantic = self._make_semantic()
         self._add_engine_watch()
@@ -131,9 +142,13 @@ class Gateway:
         self._threads = ThreadPoolExecutor(2, thread_name_prefix="retrieve")
         self._policies = self._with_tasks(self._make_policies())
         self.parts.add(self._threads, stop=self._threads.shutdown)
+        self._limiter = self._make_limiter()
+        self._owners = self.lasting.once("owners", partial(response_owners, self.memory))
         self._recorder = self._make_recorder()
         self._add_learning_metrics()
         self._add_load_report()
+        self._books = books(self.memory)
+        self._bills = self.lasting.once("bills", Bills)
         self.parts.add(self._engines, start=self._engines.start, aclose=self._engines.aclose)
         self._too_dear: Callable[[str, str, Proof | None], bool] = lambda model, tenant, proof: False
         prober = Prober(self._engines.guards, knobs_of(Pace, config.health), self._stands)
@@ -143,7 +158,23 @@ class Gateway:
         self._embeddings_kept: EmbeddingKeeper | None = None
         self.pipeline = self._make_pipeline() if self._has_pipeline() else None
         self._runs = self._make_runs()
-        self.handle = EntryHandler(self._routes(), self._keys, began=self._began, ended=self._ended)
+        gate = access(
+            config,
+            self.memory,
+            self._engines,
+            tenants,
+            owners=self._owners if self.memory is not None else None,
+            max_json_bytes=self._max_json_bytes(),
+        )
+        self.handle = EntryHandler(
+            self._routes(),
+            self._keys,
+            gate,
+            self._limiter,
+            began=self._began,
+            ended=self._ended,
+            bills=self._bills,
+        )
         if lasting is None:
             self.parts.add(self.lasting.over, aclose=self.lasting.over.aclose)
 
@@ -155,6 +186,7 @@ class Gateway:
     def start(self) -> None:
         """Start what works in the background, and answer from now on what `lasting` is asked. Inside the running loop."""
         self.parts.start()
+        self._bills.rows = self.memory is not None and self.memory.requests is not None
         self.metrics.config_is(self.config_hash)
         self.metrics.engines_are({(guard.info.name, guard.info.replica) for guard in self._engines.guards})
         before, self.lasting.serving = self.lasting.serving, self
@@ -220,11 +252,7 @@ class Gateway:
         return keyless if self.memory is None else KeyAuthentication(self.memory.store.keys, keyless)
 
     def _end_users(self) -> EndUsers | None:
-        if self.memory is None or self._config.memory is None:
-            return None
-        from learning.bank.contributor import EndUsers
-
-        return EndUsers(self.memory.store.secret, apart=self._config.memory.partition == "user")
+        return end_users(self._config, self.memory)
 
     def _has_pipeline(self) -> bool:
         return bool(self._config.models) or self.memory is not None
@@ -237,12 +265,31 @@ class Gateway:
         return memory.seen_by(settings)
 
     def before_serving(self) -> None:
-        """Do what must be done before this configuration is served. Blocks. Raises what the store raises."""
+        """Do what must be done before this configuration is served. Blocks. Raises CannotStart."""
         memory = self.lasting.memory
-        if memory is not None and self._config.private.tenants:
-            from learning.private.tenants import make_private
+        if memory is None:
+            return
+        # Imports the store, which a gateway without memory does not need.
+        from store.errors import StoreError
+        from understudy.setup.keys import Clash, reconcile
 
-            make_private(memory.store, self._config.private.tenants)
+        try:
+            reconcile(self._config, memory.store)
+            if self._config.private.tenants:
+                from learning.private.tenants import make_private
+
+                make_private(memory.store, self._config.private.tenants)
+        except (Clash, ValueError, StoreError, TimeoutError) as error:
+            raise CannotStart(f"the configured keys and tenants cannot be taken: {error}") from error
+
+    def _check_keys(self) -> None:
+        """Raises CannotStart where the configuration's keys cannot be those of this store."""
+        if self.memory is None:
+            return
+        from understudy.setup.keys import clashes
+
+        if told := clashes(self._config, self.memory.store):
+            raise CannotStart("\n".join(told))
 
     def adopt_memory(self) -> None:
         """Have the open memory work by this configuration in the background, too. Blocks."""
@@ -272,6 +319,18 @@ class Gateway:
             at_once=keepers_at_once(self.memory, self._config),
         )
         return self.parts.add(recorder, stop=partial(recorder.close, _DRAIN_S), finished=recorder.take)
+
+    def _make_limiter(self) -> Limiter | None:
+        memory, lasting = self.memory, self.lasting
+        if memory is None:
+            return None
+        from understudy.setup.limits import ledger, limiter
+
+        if lasting.ledger is None:
+            lasting.ledger = ledger(memory.store, self._config.listen.workers)
+            lasting.parts.add(lasting.ledger, aclose=lasting.ledger.aclose)
+            self.parts.add(lasting.ledger, start=lasting.ledger.start)
+        return limiter(self._config.limits, memory.store, lasting.ledger, lasting.once)
 
     def _make_semantic(self) -> SemanticParts | None:
         memory, settings = self.memory, self._config.memory
@@ -324,9 +383,13 @@ class Gateway:
         """A request ended that never reached the pipeline."""
         if self.lasting.load is not None:
             self.lasting.load.ended()
+        if self._books is not None and self._recorder is not None:
+            self._books.take(ended, self._recorder.follow)
         self._report(ended)
 
     def _report(self, ended: Ended) -> None:
+        settle(ended)
+        self._bills.ended(ended)
         self.metrics.ended(ended)
         if isinstance(ended, Finished) and ended.complete and ended.usage and not ended.by_stand_in:
             engine = self._engines.get(ended.engine)
@@ -360,9 +423,15 @@ class Gateway:
         passthrough = None
         if self._upstream:
             passthrough = Passthrough(
-                self._upstream, self._keys, max_body_bytes=int(listen.advanced.max_body_mib * 2**20)
+                self._upstream,
+                self._keys,
+                max_body_bytes=int(listen.advanced.max_body_mib * 2**20),
+                booked=self.memory is not None or bool(self._upstream.info.prices),
             )
         endpoints: dict[tuple[str, str], Handler] = {("POST", CHAT): self._chat(passthrough)}
+        endpoints |= {
+            ("POST", codec.path): self._by_codec(codec, passthrough) for codec in (MESSAGES, COMPLETIONS)
+        }
         if self._config.models or self._runs is not None:
             workflows = self._runs.calls.names if self._runs is not None else lambda tenant: ()
             endpoints["GET", "/models"] = Models(
@@ -374,10 +443,21 @@ class Gateway:
             limit = self._max_json_bytes()
             by_model = ByModel(self._engines, served, passthrough, self._keys, max_json_bytes=limit)
             endpoints |= {("POST", path): by_model for path in BY_MODEL}
-        if passthrough and self.memory and self.memory.exact:
+        if self.memory and self.memory.exact:
             endpoints["POST", "/embeddings"] = self._embeddings(passthrough, by_model)
         if self.memory and self._config.models and self._config.feedback.enabled:
             endpoints["POST", "/feedback"] = self._feedback(self.memory)
+        responses, before = response_handlers(
+            self.pipeline,
+            self._engines,
+            passthrough,
+            self._keys,
+            Sizes(self._max_json_bytes(), self._kept_bytes()),
+            self._owners,
+            self._end_users(),
+        )
+        if self.pipeline is not None:
+            endpoints["POST", RESPONSES] = responses
         otherwise = (
             with_upgrades(passthrough, self._upstream, self._keys)
             if passthrough is not None and self._upstream is not None
@@ -385,6 +465,10 @@ class Gateway:
         )
         if self.memory or not passthrough:
             otherwise = self._examples_before(otherwise)
+        if self.pipeline is not None:
+            otherwise = before(otherwise)
+        if self.memory is not None:
+            otherwise = UsageOfOne(self._bills, self.memory.store.decisions.requests.get, otherwise)
         if self._runs is not None:
             from gateway.handlers.variables import mounted
 
@@ -410,6 +494,10 @@ class Gateway:
             self._runs.steps if self._runs is not None else None,
             self._runs.calls if self._runs is not None else None,
         )
+
+    def _by_codec(self, codec: Codec, passthrough: Passthrough | None) -> ByCodec:
+        sizes = Sizes(self._max_json_bytes(), self._kept_bytes())
+        return ByCodec(codec, self.pipeline, passthrough, self._keys, sizes, self._end_users())
 
     def _make_runs(self) -> RunParts | None:
         end_users = self._end_users()
@@ -476,14 +564,16 @@ class Gateway:
             and settings is not None
             and settings.advanced.exact_single_flight,
             too_dear=self._too_dear,
+            limiter=self._limiter,
+            stands=partial(still_stands, self._owners),
             ended=self.parts.finished,
         )
 
-    def _embeddings(self, passthrough: Passthrough, by_model: ByModel | None) -> Handler:
+    def _embeddings(self, passthrough: Passthrough | None, by_model: ByModel | None) -> Handler:
         from gateway.handlers.embeddings import Embeddings
         from gateway.keepers.embedding import EmbeddingKeeper
 
-        settings, upstreams = self._config.memory, [self._config.upstream] if self._config.upstream else []
+        settings = self._config.memory
         end_users = self._end_users()
         assert settings is not None and end_users is not None
         assert self.memory is not None and self.memory.exact is not None and self._recorder is not None
@@ -494,14 +584,22 @@ class Gateway:
             keeper,
             passthrough,
             self._keys,
-            served_by=digest(upstreams),
-            ignored_fields=ignored_fields(upstreams),
+            served_by=lru_cache(maxsize=1024)(self._embedded_by),
             max_json_bytes=self._max_json_bytes(),
             max_kept_bytes=int(settings.advanced.exact_max_entry_kib * 1024),
             end_users=end_users,
             single_flight=settings.advanced.exact_single_flight,
             by_model=by_model,
         )
+
+    def _embedded_by(self, engines: tuple[str, ...]) -> ServedBy:
+        from gateway.handlers.embeddings import ServedBy
+
+        config = self._config
+        servers: list[AnyEngine | Upstream] = [config.engines[name] for name in engines]
+        if not engines and config.upstream is not None:
+            servers = [config.upstream]
+        return ServedBy("\n".join([*engines, digest(servers)]), ignored_fields(servers))
 
     def _examples_before(self, otherwise: Handler | None) -> Handler:
         # Imported here: the admission rules behind it weigh ten megabytes that a mere pass-through must not carry.
@@ -617,7 +715,9 @@ class Gateway:
         from understudy.setup.in_context import in_context
 
         metrics = self._learning_metrics = self._learning_metrics or self.lasting.series(LearningMetrics)
-        learned = in_context(name, settings, self._config, memory, self._engines, self._threads, metrics, gate)
+        learned = in_context(
+            name, settings, self._config, memory, self._engines, self._threads, metrics, gate
+        )
         self.parts.add(learned.follower, start=learned.follower.start, stop=learned.follower.stop)
         turns[name] = learned.turn
         return learned.policy

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from aiohttp import web
 from prometheus_client import CollectorRegistry
@@ -20,6 +21,7 @@ from understudy.settings.config import Config
 from understudy.settings.memory import MemorySettings
 
 if TYPE_CHECKING:
+    from gateway.limits.ledger import Ledger
     from gateway.runs.peers import Peers
     from gateway.runs.runs import Runs
     from understudy.background.engine_watch import EngineWatch
@@ -42,7 +44,7 @@ class Lasting:
         self.over = Parts()
         """What asks the gateway that is serving, and so ends before the last one."""
         self.metrics = Metrics()
-        self._series: dict[type, object] = {}
+        self._made: dict[str, Any] = {}
         self.memory: Memory | None = None
         if config.memory is not None:
             self.memory = opened(config.memory, config)
@@ -57,6 +59,7 @@ class Lasting:
             self.load = LoadReporter(config.memory.data_dir)
             self.parts.add(self.load, stop=self.load.stop)
         self.engine_watch: EngineWatch | None = None
+        self.ledger: Ledger | None = None
         self.runs: Runs | None = None
         self.peers: Peers | None = None
         self.reload_problem = ""
@@ -66,13 +69,19 @@ class Lasting:
         self.draining: set[Gateway] = set()
         """Earlier ones, whose requests have not ended."""
 
+    def once(self, name: str, make: Callable[[], T]) -> T:
+        """What `make` gave when it was first asked for by this name."""
+        if name not in self._made:
+            self._made[name] = make()
+        found: T = self._made[name]
+        return found
+
     def series(self, kind: Callable[[CollectorRegistry], T]) -> T:
         """The metrics of a class that takes a registry: declared once, however often they are asked for."""
         assert isinstance(kind, type)
-        if kind not in self._series:
-            self._series[kind] = kind(self.metrics.registry)
-        found: T = self._series[kind]  # type: ignore[assignment]
-        return found
+        name = f"{kind.__module__}.{kind.__qualname__}"
+        make: Callable[[], T] = partial(kind, self.metrics.registry)
+        return self.once(name, make)
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer a request by the configuration in force when it came, to its end."""

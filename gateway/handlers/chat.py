@@ -13,14 +13,16 @@ from engines.chat_json import read_chat_request
 from engines.engine import EngineRequest
 from engines.errors import RequestError
 from engines.placement import PLAIN, Placement, Rank
+from gateway.azure import for_deployment
 from gateway.controls import read_controls, refuse_unsuited
+from gateway.encodings import accept_only_readable
 from gateway.journey import Journey
 from gateway.keys import Authenticator, outgoing_headers
 from gateway.off_loop import off_loop
 from gateway.passthrough import Passthrough
 from gateway.pipeline import Pipeline
 from gateway.relay import Relay
-from gateway.wire import accept_only_readable, is_json, read_body, read_json
+from gateway.wire import is_json, read_body, read_json
 from router.asked import Asked
 
 if TYPE_CHECKING:
@@ -69,9 +71,10 @@ class ChatCompletions:
         fields = await read_json(request, body, self._limits.max_json_bytes) if is_json(request) else None
         pipeline = self._pipeline
         if fields is None:
-            if pipeline is not None and pipeline.model_names:
-                raise _unsupported(request)
+            if pipeline is not None and pipeline.serves_models:
+                raise unsupported(request)
             return await self._forward(request, target, headers, body, journey)
+        body, fields = for_deployment(journey.deployment, body, fields, headers)
         workflows = self._workflows
         if workflows is not None:
             workflow = workflows.find(journey.arrival.tenant, fields.get("model"))
@@ -93,7 +96,7 @@ class ChatCompletions:
                     workflow = workflows.find_anew(journey.arrival.tenant, chat.model)
                     if workflow is not None:
                         return await workflows.answer(request, target, body, fields, workflow, journey)
-                raise _unknown_model(chat.model, pipeline.model_names if pipeline is not None else ())
+                raise unknown_model(chat.model, pipeline.model_names if pipeline is not None else ())
             return await self._forward(request, target, headers, body, journey, choices=chat.choices)
         controls = read_controls(request.headers, fields)
         refuse_unsuited(controls, chat)
@@ -112,7 +115,7 @@ class ChatCompletions:
             self._limits.max_kept_bytes,
             contributor,
             end_user,
-            _placement(fields.get("service_tier")),
+            placement(fields.get("service_tier")),
         )
         send = Relay(request)
         journey.in_pipeline = True
@@ -135,7 +138,7 @@ class ChatCompletions:
         choices: int = 1,
     ) -> web.StreamResponse:
         if self._passthrough is None:
-            raise _unsupported(request)
+            raise unsupported(request)
         outgoing = EngineRequest("POST", target, headers, body)
         return await self._passthrough.forward(request, outgoing, journey, choices=choices)
 
@@ -146,7 +149,7 @@ def _as_asked(target: str) -> str:
     return PATH + separator + query
 
 
-def _unsupported(request: web.BaseRequest) -> RequestError:
+def unsupported(request: web.BaseRequest, what: str = "A chat completion") -> RequestError:
     """The refusal of a body that cannot be read here, so that nobody can tell which model it asks for."""
     if is_json(request):
         encoding = request.headers.get("Content-Encoding", "")
@@ -154,13 +157,13 @@ def _unsupported(request: web.BaseRequest) -> RequestError:
     else:
         sent, right = f"Content-Type {request.headers['Content-Type'][:100]!r}", "application/json"
     return RequestError(
-        f"A chat completion with {sent} cannot be read here: send {right}.",
+        f"A body with {sent} cannot be read here: send {right}.",
         status=415,
         code="unsupported_media_type",
     )
 
 
-def _placement(tier: object) -> Placement | None:
+def placement(tier: object) -> Placement | None:
     """The class of a plain call that names its service tier (OpenAI's field, which is passed on); None: it waits."""
     if tier == "flex":
         return _FLEX
@@ -175,7 +178,8 @@ def _no_memory() -> RequestError:
     )
 
 
-def _unknown_model(name: str, models: Iterable[str]) -> RequestError:
+def unknown_model(name: str, models: Iterable[str]) -> RequestError:
+    """The refusal of a model that nobody serves."""
     known = ", ".join(sorted(models)[:20]) or "none"
     return RequestError(
         f"The model '{name[:100]}' is not served here, and no default upstream is configured. Served: {known}.",

@@ -145,6 +145,10 @@ class Judging:
         engines = self._models.get(finished.model)
         if engines is None or finished.attempt is None:
             return None
+        api = finished.asked.chat.api
+        engines = tuple(name for name in engines if self._engines[name].info.speaks(api))
+        if not engines:
+            return None
         limits = self._limits
         reference_served = finished.attempt.engine == engines[-1]
         share = limits.share_reference if reference_served else limits.share_offloaded
@@ -215,7 +219,7 @@ class Judging:
 
     async def _judged(self, taken: Sample, since: float) -> str:
         """What became of a sample. Raises NotAnswered, and whatever a store or a broken component raises."""
-        served = await asyncio.to_thread(served_answer, taken.body)
+        served = await asyncio.to_thread(served_answer, taken.body, taken.asked.chat)
         if served is None:
             return "unreadable"
         if not await self._quiet(taken, since + self._limits.patience_s):
@@ -292,7 +296,7 @@ class Judging:
             estimated_tokens(served.said()),
         )
         price = price_in(taken.unit, self._engines[taken.reference].info.price)
-        return price.cost_usd(usage.prompt_tokens, usage.completion_tokens)
+        return price.cost_usd(usage) or 0.0
 
     async def _compared(
         self,

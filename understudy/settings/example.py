@@ -36,6 +36,19 @@ _GROUPS: dict[str, tuple[type[BaseModel], Mapping[str, Any]]] = {
 _LEFT_OUT = {"health"}
 """Groups of less common settings only."""
 _SHOWN_ONLY = {
+    "keys": """\
+keys:
+  web:  # docs/how-to/keys-and-tenants.md
+    secret: ${WEB_KEY}
+    tenant: acme
+    limits: {models: ["gpt-4o*"], requests_per_minute: 600, budgets: [{usd: 5, per: day}]}
+    each_user: {budgets: [{usd: 0.2, per: day}]}
+""",
+    "tenants": """\
+tenants:
+  acme:
+    limits: {budgets: [{usd: 100, per: month}], time_zone: Europe/Berlin}
+""",
     "components": """\
 components:
   web: {kind: search, url: "https://search.example/api?q={query}&count={k}", hits: /results, text: [/title, /text]}
@@ -107,14 +120,14 @@ def _group(
             yield f"{pad}{name}:"
             yield from _group(type(value), depth + 1, {})
         else:
-            yield f"{pad}{name}: {json.dumps(value, default=_plain)}"
+            yield f"{pad}{field.alias or name}: {json.dumps(value, default=_plain)}"
 
 
 _INSTEAD = {
     "base_urls": '["http://10.0.0.1:8000/v1", {"url": "http://10.0.0.2:8000/v1", "weight": 2}]',
 }
 """Settings in the place of another one, and what they may look like."""
-_KIND = "Which kind of engine this is: openai, vllm, vllm-local, or simulated."
+_KIND = "Which kind of engine this is: openai, anthropic, azure, vllm, vllm-local, or simulated."
 
 
 def _plain(value: object) -> Any:

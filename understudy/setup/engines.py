@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, TypedDict
 
 import structlog
 
+from engines.anthropic_http import AnthropicHTTP
+from engines.azure_http import AzureHTTP
 from engines.breaker import Breaker
 from engines.engine import Engine, EngineInfo, Price
 from engines.guard import Guard, Limits
@@ -22,12 +24,16 @@ from engines.student import STUDENT, StudentEngine
 from engines.timeouts import Timeouts
 from engines.vllm_dialect import Dialect, Priorities
 from engines.vllm_server import VLLMServer
-from understudy.settings.client_key import own_key, takes_client_key
+from router.model_names import ByModelName
+from understudy.settings.client_key import own_key, same_origin, takes_client_key
 from understudy.settings.config import AnyEngine, Config
 from understudy.settings.engines import (
+    AnthropicEngine,
+    AzureEngine,
     EngineSettings,
     HTTPEngine,
     OpenAIEngine,
+    PriceSettings,
     TenantSettings,
     VLLMEngine,
     VLLMLocalEngine,
@@ -89,7 +95,21 @@ def engines(config: Config, tenants: Tenants, borrowed: Borrowed | None = None) 
 
 def _made_from(settings: AnyEngine, config: Config) -> object:
     """Everything of a configuration that an engine hangs on."""
-    return settings, config.upstream, config.listen.tenant_headers
+    return settings, config.upstream, config.listen.tenant_headers, config.tenants
+
+
+def own_keys(config: Config, tenants: Tenants) -> dict[str, str]:
+    """Keys of their own that tenants have upstream, by the tenants' ids."""
+    return {
+        tenants.named(name): settings.upstream_key.get_secret_value()
+        for name, settings in config.tenants.items()
+        if settings.upstream_key is not None
+    }
+
+
+def headers_of_own_keys(config: Config, settings: HTTPEngine | Upstream, tenants: Tenants) -> dict[str, str]:
+    """The same, each as the header has it that it is sent in."""
+    return {tenant: _credential(settings, key) for tenant, key in own_keys(config, tenants).items()}
 
 
 def keys_of(config: Config) -> tuple[str, ...]:
@@ -98,7 +118,20 @@ def keys_of(config: Config) -> tuple[str, ...]:
     values = [value for engine in over_http for value in engine.advanced.headers.values()]
     servers = [server for engine in over_http for server in engine.servers.values()]
     keys = [key for server in servers if (key := own_key(server)) is not None]
-    return (*keys, *(value.get_secret_value() for value in values))
+    own = [
+        tenant.upstream_key.get_secret_value() for tenant in config.tenants.values() if tenant.upstream_key
+    ]
+    return (*keys, *own, *(value.get_secret_value() for value in values))
+
+
+def price_of(settings: PriceSettings) -> Price:
+    """A price as it is configured."""
+    rare = settings.advanced
+    return Price(
+        **settings.model_dump(exclude={"advanced"}),
+        **rare.model_dump(exclude={"service_tiers"}),
+        service_tiers=tuple(sorted(rare.service_tiers.items())),
+    )
 
 
 class EngineMissing(Exception):
@@ -112,18 +145,38 @@ def tells_tenants_apart(config: Config) -> bool:
 
 def _guarded(name: str, settings: AnyEngine, tenants: Tenants, config: Config) -> Engine:
     if not isinstance(settings, HTTPEngine) or settings.base_urls is None:
-        return _guard(name, _engine(name, settings, tenants, config), settings, config)
+        return _with_guard(name, settings, tenants, config)
     line = Line(settings.advanced.max_queued, knobs_of(Limits, settings, settings.advanced).caps)
-    servers: Mapping[str, OpenAIEngine | VLLMEngine] = settings.servers
+    servers: Mapping[str, OpenAIEngine | AnthropicEngine | AzureEngine | VLLMEngine] = settings.servers
     found = []
     for (replica, server), given in zip(servers.items(), settings.base_urls, strict=True):
-        guard = _guard(name, _engine(name, server, tenants, config, replica), server, config, line)
+        guard = _with_guard(name, server, tenants, config, replica, line)
         found.append(Replica(guard, given.weight))
     return Replicas(found, line)
 
 
+def _with_guard(
+    name: str,
+    settings: AnyEngine,
+    tenants: Tenants,
+    config: Config,
+    replica: str = "",
+    line: Line | None = None,
+) -> Guard:
+    engine = _engine(name, settings, tenants, config, replica)
+    guard = _guard(name, engine, settings, config, line)
+    if (
+        isinstance(engine, OpenAIHTTP)
+        and isinstance(settings, HTTPEngine)
+        and same_origin(settings, config.upstream)
+    ):
+        engine.own_keys = headers_of_own_keys(config, settings, tenants)
+        guard.own_keys = frozenset(engine.own_keys)
+    return guard
+
+
 def _engine(name: str, settings: AnyEngine, tenants: Tenants, config: Config, replica: str = "") -> Engine:
-    price = Price(settings.price.input_usd_per_mtok, settings.price.output_usd_per_mtok)
+    price = price_of(settings.price)
     holds_key = not (isinstance(settings, HTTPEngine) and takes_client_key(settings, config.upstream))
     info = EngineInfo(
         name,
@@ -132,6 +185,8 @@ def _engine(name: str, settings: AnyEngine, tenants: Tenants, config: Config, re
         settings.context_tokens,
         continues=settings.advanced.continues if isinstance(settings, HTTPEngine) else "off",
         attempts=settings.advanced.attempts,
+        apis=settings.spoken,
+        region=settings.region,
         holds_key=holds_key,
         replica=replica,
     )
@@ -147,11 +202,12 @@ def _engine(name: str, settings: AnyEngine, tenants: Tenants, config: Config, re
     if isinstance(settings, VLLMLocalEngine):
         return _local(info, settings, tenants)
     if isinstance(settings, OpenAIEngine):
-        return OpenAIHTTP(
-            info,
-            settings.url,
-            **_engine_over_http(settings, config),
-        )
+        return OpenAIHTTP(info, settings.url, **_engine_over_http(settings, config))
+    if isinstance(settings, AnthropicEngine):
+        return AnthropicHTTP(info, settings.url, **_engine_over_http(settings, config))
+    if isinstance(settings, AzureEngine):
+        over_http = _engine_over_http(settings, config)
+        return AzureHTTP(info, settings.url, api_version=settings.api_version, **over_http)
     # Only the demo and tests need a world; building one takes time and memory.
     from simulation.engine import SimulatedEngine
 
@@ -189,23 +245,37 @@ def _guard(
     return Guard(engine, knobs_of(Limits, settings, advanced), breaker, credentials, line)
 
 
-def upstream(
-    settings: Upstream, tenant_headers: tuple[str, ...] = (), borrowed: Borrowed | None = None
-) -> OpenAIHTTP:
-    """The default upstream. No guard: it is passed through, not managed. `borrowed` as for `engines`."""
+def upstream(config: Config, tenants: Tenants, borrowed: Borrowed | None = None) -> OpenAIHTTP | None:
+    """The default upstream, where there is one. No guard: it is passed through, not managed. `borrowed` as for `engines`."""
+    settings = config.upstream
+    if settings is None:
+        return None
     borrowed = borrowed or EnginePool().borrow()
-    lent = borrowed.lend(UPSTREAM, (settings, tenant_headers), partial(_upstream, settings, tenant_headers))
+
+    def make() -> Engine:
+        made = _upstream(settings, config.listen.tenant_headers)
+        made.own_keys = headers_of_own_keys(config, settings, tenants)
+        return made
+
+    made_from = settings, config.listen.tenant_headers, config.tenants
+    lent = borrowed.lend(UPSTREAM, made_from, make)
     assert isinstance(lent, OpenAIHTTP)
     return lent
 
 
 def _upstream(settings: Upstream, tenant_headers: tuple[str, ...]) -> OpenAIHTTP:
-    return OpenAIHTTP(
-        EngineInfo(UPSTREAM),
-        settings.base_url,
-        # Beside a key of its own the query still stays as it came: nothing is managed here.
-        **_over_http(settings, settings.api_key is None or own_key(settings) is not None, tenant_headers),
+    # Beside a key of its own the query still stays as it came: nothing is managed here.
+    over_http = _over_http(
+        settings, settings.api_key is None or own_key(settings) is not None, tenant_headers
     )
+    prices = {name: price_of(price) for name, price in settings.prices.items()}
+    info = EngineInfo(UPSTREAM, region=settings.region, prices=ByModelName(prices) if prices else {})
+    match settings.kind:
+        case "anthropic":
+            return AnthropicHTTP(info, settings.url, **over_http)
+        case "azure":
+            return AzureHTTP(info, settings.url, api_version=settings.api_version, **over_http)
+    return OpenAIHTTP(info, settings.url, **over_http)
 
 
 def _local(info: EngineInfo, settings: VLLMLocalEngine, tenants: Tenants) -> Engine:
@@ -243,12 +313,18 @@ def _engine_over_http(settings: HTTPEngine, config: Config) -> OverHTTP:
     return _over_http(settings, takes_client_key(settings, config.upstream), config.listen.tenant_headers)
 
 
+def _credential(settings: HTTPEngine | Upstream, key: str) -> str:
+    """The key as the header has it that it is sent in."""
+    kind = getattr(settings, "kind", "openai")
+    return key if kind in ("anthropic", "azure") else f"Bearer {key}"
+
+
 def _over_http(
     settings: HTTPEngine | Upstream, forwards_credentials: bool, tenant_headers: tuple[str, ...]
 ) -> OverHTTP:
     key = own_key(settings)
     return {
-        "authorization": f"Bearer {key}" if key is not None else None,
+        "authorization": _credential(settings, key) if key is not None else None,
         "forwards_credentials": forwards_credentials,
         "credential_headers": tenant_headers,
         "extra_headers": {

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from gateway.keepers.keeper import Keeper
+    from gateway.keepers.request import RequestKeeper
     from understudy.memory import Memory
     from understudy.setup.semantic import SemanticParts
 
@@ -26,6 +27,15 @@ def keepers_at_once(memory: Memory | None, config: Config) -> list[Keeper]:
     return [ExactKeeper(memory.exact, tool_calls=config.memory.advanced.exact_tool_calls)]
 
 
+def books(memory: Memory | None) -> RequestKeeper | None:
+    """What books requests that never reach the pipeline; None where nothing is remembered."""
+    if memory is None:
+        return None
+    from gateway.keepers.request import RequestKeeper
+
+    return RequestKeeper(memory.requests, memory.store.decisions.usage)
+
+
 def keepers(
     memory: Memory | None, config: Config, series: Series, semantic: SemanticParts | None = None
 ) -> list[Keeper]:
@@ -37,12 +47,13 @@ def keepers(
     from gateway.keepers.choice import ChoiceKeeper
     from gateway.keepers.example import ExampleKeeper
     from gateway.keepers.request import RequestKeeper
+    from gateway.keepers.response import ResponseKeeper
     from gateway.keepers.use import UseKeeper
     from store.admission.cutting import EMBEDDED_CHARACTERS
     from understudy.setup.examples import admission
 
     store = memory.store
-    found: list[Keeper] = []
+    found: list[Keeper] = [ResponseKeeper(store.owned, store.answers.responses)]
     if memory.embedder is not None and config.models:
         from gateway.keepers.task import TaskKeeper
         from gateway.task_metrics import TaskMetrics
@@ -60,7 +71,7 @@ def keepers(
         )
     if memory.embedder is not None and store.indexes is not None:
         examples = settings.examples
-        dearest = max((e.price.output_usd_per_mtok for e in config.engines.values()), default=0.0)
+        dearest = max((e.price.output_usd_per_mtok or 0.0 for e in config.engines.values()), default=0.0)
         keeper = ExampleKeeper(
             store.examples,
             memory.embedder,
@@ -86,16 +97,15 @@ def keepers(
             from gateway.keepers.regenerated import RegeneratedKeeper
 
             found.append(RegeneratedKeeper(store.outcomes, within_s=60.0))
-    if memory.requests is not None:
-        found.append(RequestKeeper(memory.requests))
-        if settings.request_texts.enabled:
-            from gateway.keepers.text import Allowance, TextKeeper
+    found.append(RequestKeeper(memory.requests, store.decisions.usage))
+    if memory.requests is not None and settings.request_texts.enabled:
+        from gateway.keepers.text import Allowance, TextKeeper
 
-            texts = TextKeeper(
-                store.decisions.texts,
-                admission(settings),
-                Allowance(),
-                opted_out_keys=settings.examples.admission.opted_out_keys,
-            )
-            found.append(texts)
+        texts = TextKeeper(
+            store.decisions.texts,
+            admission(settings),
+            Allowance(),
+            opted_out_keys=settings.examples.admission.opted_out_keys,
+        )
+        found.append(texts)
     return found

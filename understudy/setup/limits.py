@@ -1,0 +1,41 @@
+"""Builds what keeps the limits of keys and tenants."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from gateway.limits.expected import Expectations
+from gateway.limits.ledger import Ledger
+from gateway.limits.limiter import Limiter
+from store import Store
+from store.people.keys import NoSuchKey
+from store.records import Key, Tenant
+from understudy.settings.limits import LimitsSettings
+
+_FOLDER = "limits"
+
+
+def ledger(store: Store, workers: int) -> Ledger:
+    """What holds leases: to be started and closed, and kept while configurations change."""
+    return Ledger(store.allowances, store.folder / _FOLDER, workers=workers)
+
+
+def limiter(
+    settings: LimitsSettings,
+    store: Store,
+    ledger: Ledger,
+    once: Callable[[str, Callable[[], Expectations]], Expectations],
+) -> Limiter:
+    """What stands before the ledger. `once` is Lasting.once: what answers are expected to use outlives a configuration."""
+    unknown = settings.advanced.unknown_output_tokens
+    expectations = once(f"expectations {unknown}", partial(Expectations, unknown))
+    return Limiter(ledger, expectations, partial(_key_of, store), when_blind=settings.when_blind)
+
+
+def _key_of(store: Store, key_id: str) -> tuple[Key, Tenant | None] | None:
+    try:
+        key = store.keys.get(key_id)
+    except NoSuchKey:
+        return None
+    return key, store.keys.tenant_record(key.tenant)
