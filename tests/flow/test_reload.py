@@ -25,7 +25,9 @@ async def alone(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]
 
 async def test_open_requests_end_as_they_began_and_new_ones_go_by_the_new_configuration(alone: Site) -> None:
     held = Held(alone.behind)
-    engine = alone.config["engines"]["a"]
+    engine = next(iter(alone.config["engines"].values()))
+    alone.write(engines={"a": {**engine, "model": "m-a"}}, models={"m": {"engines": ["a"]}})
+    assert (await alone.order()).done
     stream = asyncio.create_task(alone.chat("m", "open", stream=True))
     await until(lambda: held.begun, "the stream began")
     before = (await alone.ready())["config"]
@@ -94,7 +96,7 @@ async def test_a_hundred_orders_at_once_are_carried_out_together(alone: Site) ->
 
 
 async def test_a_signal_reloads_and_the_command_says_what_became_of_it(alone: Site) -> None:
-    engine = alone.config["engines"]["b"]
+    engine = next(iter(alone.config["engines"].values()))
     alone.write(engines={"c": {**engine, "model": "m-c"}}, models={"n": {"engines": ["c"]}})
     alone.process.process.send_signal(signal.SIGHUP)
     Held(alone.behind)
