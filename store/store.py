@@ -30,6 +30,7 @@ from functools import partial
 from pathlib import Path
 
 from store.answers.exact_cache import ExactCache
+from store.answers.responses import KeptResponses
 from store.answers.semantic_entries import SemanticEntries
 from store.answers.semantic_observations import SemanticObservations
 from store.decisions.choices import Choices
@@ -101,6 +102,8 @@ class Answers:
     """For a similar question."""
     observations: SemanticObservations
     """How entries compared with fresh answers."""
+    responses: KeptResponses
+    """Of `/v1/responses`, by their ids: what no upstream holds."""
 
 
 class Decisions:
@@ -166,7 +169,12 @@ class Store:
         self.secret = secret
         """What ids of tenants and hashes of keys are derived with."""
         self.examples = examples
-        self.answers = Answers(exact, SemanticEntries(db, ttl_s=exact_ttl_s), SemanticObservations(db))
+        self.answers = Answers(
+            exact,
+            SemanticEntries(db, ttl_s=exact_ttl_s),
+            SemanticObservations(db),
+            KeptResponses(db, secret),
+        )
         self.decisions = Decisions(db)
         self.outcomes = Outcomes(db)
         self.artifacts = Artifacts(db, folder / "artifacts", keep=versions_kept)
@@ -318,6 +326,7 @@ class Store:
         versions = self.artifacts.forget_tenant(tenant) if tenant else 0
         self.answers.entries.forget_tenant(tenant).result(timeout_s)
         self.answers.observations.forget_tenant(tenant).result(timeout_s)
+        self.answers.responses.forget_tenant(tenant).result(timeout_s)
         examples, answers, requests = (
             waited.result(timeout_s) for waited in (removing, forgetting, unlogging)
         )
@@ -332,6 +341,7 @@ class Store:
         Raises what writing raises, ValueError for an empty contributor, and TimeoutError.
         """
         self.decisions.texts.forget_contributor(tenant, contributor).result(timeout_s)
+        self.answers.responses.forget_contributor(tenant, contributor).result(timeout_s)
         self.examples.private.forget_contributor(tenant, contributor).result(timeout_s)
         self.outcomes.feedback.forget_contributor(tenant, contributor).result(timeout_s)
         self.outcomes.forget_contributor(tenant, contributor).result(timeout_s)

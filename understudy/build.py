@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from engines.codecs.codec import Codec
+from engines.codecs.completions import COMPLETIONS
+from engines.codecs.messages import MESSAGES
 from engines.engine import Engine
 from engines.guard import Guard
 from engines.prober import Pace, Prober
@@ -17,6 +20,7 @@ from engines.registry import Registry
 from engines.replicas import Replicas
 from engines.standing import Since
 from gateway.entry import EntryHandler
+from gateway.handlers.by_codec import ByCodec
 from gateway.handlers.by_model import PATHS as BY_MODEL
 from gateway.handlers.by_model import ByModel
 from gateway.handlers.chat import PATH as CHAT
@@ -25,6 +29,7 @@ from gateway.handlers.chat import Limits as Sizes
 from gateway.handlers.handler import Handler
 from gateway.handlers.health import Health
 from gateway.handlers.models import Models
+from gateway.handlers.responses import PATH as RESPONSES
 from gateway.handlers.usage import Bills, UsageOfOne
 from gateway.keys import Authenticator, CredentialTenants, KeyAuthentication, NoAuthentication
 from gateway.limits.settling import settle
@@ -61,6 +66,7 @@ from understudy.setup.engines import (
 from understudy.setup.exposure import exposure
 from understudy.setup.keepers import books, keepers, keepers_at_once
 from understudy.setup.keys import Clash, reconcile
+from understudy.setup.responses import response_handlers, response_owners, still_stands
 from understudy.setup.served_by import digest, ignored_fields
 from understudy.setup.unknown_tenants import tell_unknown_tenants
 
@@ -120,6 +126,7 @@ class Gateway:
         self._policies = self._with_tasks(self._make_policies())
         self.parts.add(self._threads, stop=self._threads.shutdown)
         self._limiter = self._make_limiter()
+        self._owners = response_owners(self.memory)
         self._recorder = self._make_recorder()
         self._add_learning_metrics()
         self._books = books(self.memory)
@@ -134,7 +141,14 @@ class Gateway:
         self._embeddings_kept: EmbeddingKeeper | None = None
         self.pipeline = self._make_pipeline() if self._has_pipeline() else None
         self._runs = self._make_runs()
-        gate = access(config, self.memory, self._engines, tenants, max_json_bytes=self._max_json_bytes())
+        gate = access(
+            config,
+            self.memory,
+            self._engines,
+            tenants,
+            owners=self._owners if self.memory is not None else None,
+            max_json_bytes=self._max_json_bytes(),
+        )
         self.handle = EntryHandler(
             self._routes(),
             self._keys,
@@ -337,6 +351,9 @@ class Gateway:
                 limiter=self._limiter,
             )
         endpoints: dict[tuple[str, str], Handler] = {("POST", CHAT): self._chat(passthrough)}
+        endpoints |= {
+            ("POST", codec.path): self._by_codec(codec, passthrough) for codec in (MESSAGES, COMPLETIONS)
+        }
         if self._config.models or self._runs is not None:
             workflows = self._runs.calls.names if self._runs is not None else lambda tenant: ()
             endpoints["GET", "/models"] = Models(
@@ -354,6 +371,17 @@ class Gateway:
             endpoints["POST", "/embeddings"] = self._embeddings(passthrough, by_model)
         if self.memory and self._config.models and self._config.feedback.enabled:
             endpoints["POST", "/feedback"] = self._feedback(self.memory)
+        responses, before = response_handlers(
+            self.pipeline,
+            self._engines,
+            passthrough,
+            self._keys,
+            Sizes(self._max_json_bytes(), self._kept_bytes()),
+            self._owners,
+            self._end_users(),
+        )
+        if self.pipeline is not None:
+            endpoints["POST", RESPONSES] = responses
         otherwise = (
             with_upgrades(passthrough, self._upstream, self._keys)
             if passthrough is not None and self._upstream is not None
@@ -361,6 +389,8 @@ class Gateway:
         )
         if self.memory or not passthrough:
             otherwise = self._examples_before(otherwise)
+        if self.pipeline is not None:
+            otherwise = before(otherwise)
         if self.memory is not None:
             otherwise = UsageOfOne(self._bills, self.memory.store.decisions.requests.get, otherwise)
         if self._runs is not None:
@@ -388,6 +418,10 @@ class Gateway:
             self._runs.steps if self._runs is not None else None,
             self._runs.calls if self._runs is not None else None,
         )
+
+    def _by_codec(self, codec: Codec, passthrough: Passthrough | None) -> ByCodec:
+        sizes = Sizes(self._max_json_bytes(), self._kept_bytes())
+        return ByCodec(codec, self.pipeline, passthrough, self._keys, sizes, self._end_users())
 
     def _make_runs(self) -> RunParts | None:
         end_users = self._end_users()
@@ -459,6 +493,7 @@ class Gateway:
             and settings.advanced.exact_single_flight,
             too_dear=self._too_dear,
             limiter=self._limiter,
+            stands=partial(still_stands, self._owners),
             ended=self.parts.finished,
         )
 

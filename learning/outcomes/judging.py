@@ -149,6 +149,10 @@ class Judging:
         engines = self._models.get(finished.model)
         if engines is None or finished.attempt is None:
             return None
+        api = finished.asked.chat.api
+        engines = tuple(name for name in engines if self._engines[name].info.speaks(api))
+        if not engines:
+            return None
         limits = self._limits
         reference_served = finished.attempt.engine == engines[-1]
         share = limits.share_reference if reference_served else limits.share_offloaded
