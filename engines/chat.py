@@ -70,12 +70,26 @@ class ChatRequest:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens of one answer, as the engine counted them, or as we estimated them where it did not."""
+    """What one answer used, as the engine counted it, or as we estimated it where it did not: see engines.usage."""
 
     prompt_tokens: int
+    """All of the prompt's, whichever API counts them: those read from a cache and those written to one are among them."""
     completion_tokens: int
+    """All of the answer's, reasoning too."""
     cached_tokens: int = 0
+    """Of the prompt's, those the engine had in its cache."""
     estimated: bool = False
+    cache_write_tokens: int = 0
+    """Of the prompt's, those that were written to a cache, where the engine charges for that."""
+    images: int = 0
+    """Images the answer holds."""
+    service_tier: str = ""
+    """The one the answer names; empty where it names none."""
+
+    @property
+    def tokens(self) -> int:
+        """Of prompt and answer together."""
+        return self.prompt_tokens + self.completion_tokens
 
 
 CHARACTERS_PER_TOKEN = 4

@@ -14,7 +14,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 from multidict import CIMultiDict
 
-from engines.chat import ChatRequest
+from engines.chat import ChatRequest, Usage
 from engines.errors import EngineError, Kind, Unavailable
 from engines.placement import Placement
 from engines.prediction import Prediction
@@ -158,19 +158,86 @@ class EngineLoad:
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """US dollars per million tokens."""
+    """What an engine charges, in US dollars. None: nobody said, which is not the same as 0; 0 has to be written."""
 
-    input_usd_per_mtok: float = 0.0
-    output_usd_per_mtok: float = 0.0
+    input_usd_per_mtok: float | None = None
+    output_usd_per_mtok: float | None = None
+    """Per million tokens."""
+    cached_input_usd_per_mtok: float | None = None
+    """Of the prompt's tokens, those read from a cache; None: as any other."""
+    cache_write_usd_per_mtok: float | None = None
+    """Of the prompt's tokens, those written to a cache; None: as any other."""
+    usd_per_request: float | None = None
+    usd_per_image: float | None = None
+    service_tiers: tuple[tuple[str, float], ...] = ()
+    """What all of it is multiplied by where the answer names one of these service tiers."""
+
+    @property
+    def known(self) -> bool:
+        """Whether there is any price at all."""
+        return not (
+            self.input_usd_per_mtok is None
+            and self.output_usd_per_mtok is None
+            and self.usd_per_request is None
+            and self.usd_per_image is None
+        )
 
     @property
     def both_usd_per_mtok(self) -> float:
-        """Of a million prompt tokens and a million completion tokens together: to compare engines by."""
-        return self.input_usd_per_mtok + self.output_usd_per_mtok
+        """Of a million prompt tokens and a million completion tokens together: to compare engines by. What has no price
+        counts as 0."""
+        return (self.input_usd_per_mtok or 0.0) + (self.output_usd_per_mtok or 0.0)
 
-    def cost_usd(self, prompt_tokens: int, completion_tokens: int) -> float:
-        """Dollars for one answer."""
-        return (prompt_tokens * self.input_usd_per_mtok + completion_tokens * self.output_usd_per_mtok) / 1e6
+    def cost_usd(self, usage: Usage) -> float | None:
+        """Dollars for one answer; None where it used what has no price."""
+        dollars = self.usd_per_request
+        if usage.images and self.usd_per_image is not None:
+            dollars = (dollars or 0.0) + usage.images * self.usd_per_image
+        by_token = self.input_usd_per_mtok is not None or self.output_usd_per_mtok is not None
+        if by_token and (usage.tokens or (dollars is None and not usage.images)):
+            tokens_usd = self._tokens_usd(usage)
+            if tokens_usd is None:
+                return None
+            dollars = (dollars or 0.0) + tokens_usd
+        return None if dollars is None else dollars * self._factor(usage.service_tier)
+
+    def most_usd(self, prompt_tokens: int, completion_tokens: int, images: int = 0) -> float | None:
+        """The most that an answer with so many tokens can cost: nothing of it read from a cache, all of it written to one, at
+        the dearest service tier."""
+        written = (
+            prompt_tokens if (self.cache_write_usd_per_mtok or 0.0) > (self.input_usd_per_mtok or 0.0) else 0
+        )
+        usage = Usage(prompt_tokens, completion_tokens, cache_write_tokens=written, images=images)
+        dollars = self.cost_usd(usage)
+        return (
+            None
+            if dollars is None
+            else dollars * max(1.0, *(factor for _, factor in self.service_tiers), 1.0)
+        )
+
+    def compared_usd(self, prompt_tokens: int, completion_tokens: int) -> float:
+        """Dollars for an answer that is not there yet: to compare engines by. What has no price counts as 0."""
+        tokens_usd = prompt_tokens * (self.input_usd_per_mtok or 0.0)
+        tokens_usd += completion_tokens * (self.output_usd_per_mtok or 0.0)
+        return tokens_usd / 1e6 + (self.usd_per_request or 0.0)
+
+    def _tokens_usd(self, usage: Usage) -> float | None:
+        plain = max(0, usage.prompt_tokens - usage.cached_tokens - usage.cache_write_tokens)
+        dollars = 0.0
+        for tokens, own, otherwise in (
+            (plain, self.input_usd_per_mtok, None),
+            (usage.cached_tokens, self.cached_input_usd_per_mtok, self.input_usd_per_mtok),
+            (usage.cache_write_tokens, self.cache_write_usd_per_mtok, self.input_usd_per_mtok),
+            (usage.completion_tokens, self.output_usd_per_mtok, None),
+        ):
+            price = otherwise if own is None else own
+            if tokens and price is None:
+                return None
+            dollars += tokens * (price or 0.0)
+        return dollars / 1e6
+
+    def _factor(self, tier: str) -> float:
+        return next((factor for name, factor in self.service_tiers if name == tier), 1.0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,6 +63,12 @@ class Ended:
     first_chunk_at: float | None = None
     """When the first chunk of a stream was ready to be sent."""
     ended_at: float = 0.0
+    price: Price = field(default_factory=Price)
+    """Of the engine that answered, or that gave the end of the answer."""
+    usage: Usage | None = None
+    """What an engine was paid for; None for a hit, and where nobody can say."""
+    cost_usd: float | None = 0.0
+    """What all engines that had a part in it are paid; 0 for a hit and a refusal; None: unpriced, or nobody can say."""
 
     @property
     def total_s(self) -> float:
@@ -82,7 +88,7 @@ class Ended:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished(Ended):
-    """What came of a chat completion. The last four fields are known once the recorder has read the answer."""
+    """What came of a chat completion. The last four fields, `usage` and `cost_usd` are known once the recorder has read the answer."""
 
     asked: Asked
     plan: Plan | None = None
@@ -106,8 +112,6 @@ class Finished(Ended):
     """The model's reference engine gave all of the answer, without examples of ours."""
     remember: bool = True
     """Whether the model's answers may become examples at all."""
-    price: Price = field(default_factory=Price)
-    """Of the engine that answered, or that gave the end of the answer."""
     broken_off: tuple[tuple[Price, int], ...] = ()
     """Engines that broke off before it: the price of each, and how many tokens of the answer it gave."""
     reference_price: Price | None = None
@@ -120,9 +124,8 @@ class Finished(Ended):
     """The example whose answer was given to this similar question."""
     assembled: Assembled | None = None
     """The answer as one object; None where it cannot be read as one."""
-    usage: Usage | None = None
-    """Tokens an engine was paid for; None for a hit, and where nobody can say."""
-    cost_usd: float = 0.0
+    examples_usd: float | None = 0.0
+    """The part of `cost_usd` that examples of ours, sent along, account for; None: unpriced."""
     reference_cost_usd: float | None = None
     """What the model's reference engine would have charged; None where nobody can say."""
 
