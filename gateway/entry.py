@@ -11,8 +11,10 @@ from dataclasses import replace
 import structlog
 from aiohttp import HttpVersion10, HttpVersion11, web
 from aiohttp.web_protocol import RequestPayloadError
+from multidict import MultiMapping
 
 from engines.errors import EngineError, RequestError
+from engines.tracing import Trace, within
 from gateway.errors import ending
 from gateway.journey import Journey, arrival
 from gateway.keys import Authenticator
@@ -29,7 +31,8 @@ class EntryHandler:
     """The aiohttp handler of the whole gateway.
 
     `began` is called for every request. `ended` takes the end of each that never reached the pipeline, exactly once, also
-    when it is cancelled; it must not block. The pipeline reports the others itself.
+    when it is cancelled; it must not block. The pipeline reports the others itself. `trace_of` gives a request's place in a
+    distributed trace, from its headers; None: it has none.
     """
 
     def __init__(
@@ -39,15 +42,25 @@ class EntryHandler:
         *,
         began: Callable[[], None],
         ended: Callable[[Ended], None],
+        trace_of: Callable[[MultiMapping[str]], Trace] | None = None,
     ) -> None:
         self._routes = routes
         self._keys = keys
         self._began = began
         self._ended = ended
+        self._trace_of = trace_of
 
     async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
         target = origin_form(request.raw_path)
         journey = Journey(arrival(request.method, target.partition("?")[0]))
+        if self._trace_of is None:
+            return await self._answer(request, target, journey)
+        trace = self._trace_of(request.headers)
+        journey.arrival = replace(journey.arrival, trace=trace)
+        with within(trace):
+            return await self._answer(request, target, journey)
+
+    async def _answer(self, request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
         self._began()
         try:
             _refuse_ambiguous(request)

@@ -29,6 +29,7 @@ from understudy.settings.models import ModelSettings
 from understudy.settings.private import PrivateSettings
 from understudy.settings.reach import replay_out_of_reach
 from understudy.settings.replay import ReplaySettings
+from understudy.settings.telemetry import TelemetrySettings
 from understudy.settings.upstream import Upstream
 from understudy.settings.workflows import WorkflowsSettings
 from workflows.declared import DefinitionError, World, read_definition
@@ -138,6 +139,7 @@ class Config(Settings):
     replay: ReplaySettings = Field(ReplaySettings(), description="Improving the bank while traffic sleeps.")
     admin: AdminSettings = Field(AdminSettings(), description="The admin pages, on an address of their own.")
     log: LogSettings = Field(LogSettings(), description="Logging.")
+    otel: TelemetrySettings = Field(TelemetrySettings(), description="OpenTelemetry; off by default.")
 
     @field_validator("engines", mode="before")
     @classmethod
