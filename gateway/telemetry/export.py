@@ -183,7 +183,10 @@ class _Sending:
             self._counted.labels("spans", "sent" if sent else "failed").inc(len(some))
             if sent == self._failing:
                 self._failing = not sent
-                (log.info if sent else log.warning)("telemetry_sent" if sent else "telemetry_not_sent")
+                if sent:
+                    log.info("telemetry_sent_again")
+                else:
+                    log.warning("telemetry_not_sent")
 
     def close(self) -> None:
         self._meters.shutdown()
