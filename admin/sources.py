@@ -35,8 +35,9 @@ class EngineFacts:
     """The model name that the engine expects; empty if it takes the client's."""
     address: str
     """Base URL, without credentials; empty for an engine without one."""
-    input_usd_per_mtok: float
-    output_usd_per_mtok: float
+    input_usd_per_mtok: float | None
+    output_usd_per_mtok: float | None
+    """None: unpriced."""
     context_tokens: int | None
     max_in_flight: int
 

@@ -116,7 +116,7 @@ async def ask(
         if usage is None:
             prompt = estimated_tokens(asked.body.decode())
             usage = Usage(prompt, estimated_tokens(assembled.text()), estimated=True)
-        cost_usd = info.price.cost_usd(usage.prompt_tokens, usage.completion_tokens)
+        cost_usd = info.price.cost_usd(usage) or 0.0
         tokens = usage.prompt_tokens + usage.completion_tokens
         latency_s = time.perf_counter() - began
         return Said(assembled.said(), assembled.finish_reason(), usage, cost_usd, latency_s)
@@ -139,5 +139,5 @@ def chat_of(fields: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]) ->
 
 
 def most_usd(price: Price, prompt_bytes: int, most_tokens: int) -> float:
-    """What a request can cost at most, in US dollars, by its size and the bound on its answer."""
-    return price.cost_usd(prompt_bytes // _BYTES_PER_TOKEN_AT_LEAST + 1, most_tokens)
+    """What a request can cost at most, in US dollars, by its size and the bound on its answer; 0 where it has no price."""
+    return price.most_usd(prompt_bytes // _BYTES_PER_TOKEN_AT_LEAST + 1, most_tokens) or 0.0

@@ -202,18 +202,15 @@ class Price:
         return None if dollars is None else dollars * self._factor(usage.service_tier)
 
     def most_usd(self, prompt_tokens: int, completion_tokens: int, images: int = 0) -> float | None:
-        """The most that an answer with so many tokens can cost: nothing of it read from a cache, all of it written to one, at
-        the dearest service tier."""
-        written = (
-            prompt_tokens if (self.cache_write_usd_per_mtok or 0.0) > (self.input_usd_per_mtok or 0.0) else 0
-        )
+        """The most that an answer with so many tokens can cost: none of its prompt read from a cache, all of it written to
+        one where that is dearer, at the dearest service tier."""
+        dearer = (self.cache_write_usd_per_mtok or 0.0) > (self.input_usd_per_mtok or 0.0)
+        written = prompt_tokens if dearer else 0
         usage = Usage(prompt_tokens, completion_tokens, cache_write_tokens=written, images=images)
         dollars = self.cost_usd(usage)
-        return (
-            None
-            if dollars is None
-            else dollars * max(1.0, *(factor for _, factor in self.service_tiers), 1.0)
-        )
+        if dollars is None:
+            return None
+        return dollars * max([1.0, *(factor for _, factor in self.service_tiers)])
 
     def compared_usd(self, prompt_tokens: int, completion_tokens: int) -> float:
         """Dollars for an answer that is not there yet: to compare engines by. What has no price counts as 0."""

@@ -19,6 +19,7 @@ import structlog
 
 from engines.chat import Usage, estimated_tokens, message_text
 from engines.finished import from_json
+from gateway.booking import billed_usd, without_examples
 from gateway.keepers.keeper import Keeper
 from gateway.metrics import Metrics
 from router.finished import Finished
@@ -173,22 +174,31 @@ def _read(finished: Finished) -> Finished:
     if usage is None:
         answered = (message_text((c.get("message") or {}).get("content")) for c in assembled.choices())
         usage = Usage(_prompt_tokens(sent), sum(map(estimated_tokens, answered)), estimated=True)
+    as_it_came = usage.prompt_tokens
+    if sent is not chat.messages:
+        share = _prompt_tokens(chat.messages) / max(1, _prompt_tokens(sent))
+        as_it_came = round(usage.prompt_tokens * min(1.0, share))
     reference_usd = None
     if finished.reference_price is not None:
         # The reference would have got the request as it came. Its answer is taken to be as long as the one that was given.
-        as_it_came = 1.0
-        if sent is not chat.messages:
-            as_it_came = _prompt_tokens(chat.messages) / max(1, _prompt_tokens(sent))
-        prompt_tokens = round(usage.prompt_tokens * min(1.0, as_it_came))
-        reference_usd = finished.reference_price.cost_usd(prompt_tokens, usage.completion_tokens)
+        reference_usd = finished.reference_price.cost_usd(Usage(as_it_came, usage.completion_tokens))
     if finished.hit is not None:
         return _with(finished, assembled=assembled, reference_cost_usd=reference_usd)
+    cost_usd = billed_usd(finished.price, usage, finished.broken_off)
+    example_tokens = usage.prompt_tokens - as_it_came
+    examples_usd = None
+    if example_tokens and cost_usd is not None:
+        alone_usd = billed_usd(finished.price, without_examples(usage, example_tokens), finished.broken_off)
+        examples_usd = max(0.0, cost_usd - (alone_usd or 0.0))
     return _with(
         finished,
         assembled=assembled,
         usage=usage,
-        cost_usd=_cost_usd(finished, usage),
-        reference_cost_usd=reference_usd,
+        cost_usd=cost_usd,
+        example_tokens=example_tokens,
+        examples_usd=examples_usd or 0.0,
+        # What was saved is only known where both are.
+        reference_cost_usd=None if cost_usd is None else reference_usd,
     )
 
 
@@ -199,16 +209,6 @@ _values = attrgetter(*_FIELDS)
 def _with(finished: Finished, **changes: Any) -> Finished:
     """As dataclasses.replace, in two thirds of its time: these are many fields, and every request comes by here."""
     return Finished(**dict(zip(_FIELDS, _values(finished), strict=True)) | changes)
-
-
-def _cost_usd(finished: Finished, usage: Usage) -> float:
-    """What all engines that had a part in it are paid: for the request and what came before, and for what each added."""
-    cost_usd, before = 0.0, 0
-    for price, tokens in finished.broken_off:
-        cost_usd += price.cost_usd(usage.prompt_tokens + before, tokens)
-        before += tokens
-    last = max(0, usage.completion_tokens - before)
-    return cost_usd + finished.price.cost_usd(usage.prompt_tokens + before, last)
 
 
 def _prompt_tokens(messages: Sequence[Mapping[str, Any]]) -> int:

@@ -73,7 +73,7 @@ def _figures(finished: Finished) -> dict[str, Any]:
     if usage is not None and (usage.prompt_tokens or usage.completion_tokens):
         figures["prompt_tokens"] = usage.prompt_tokens
         figures["completion_tokens"] = usage.completion_tokens
-        figures["cost_usd"] = round(finished.cost_usd, 8)
+        figures["cost_usd"] = None if finished.cost_usd is None else round(finished.cost_usd, 8)
     if usage is not None and usage.cached_tokens:
         figures["cached_tokens"] = usage.cached_tokens
     if finished.carried_on_by:

@@ -88,7 +88,7 @@ class Ended:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished(Ended):
-    """What came of a chat completion. The last four fields, `usage` and `cost_usd` are known once the recorder has read the answer."""
+    """What came of a chat completion. What an answer says and costs is known once the recorder has read it."""
 
     asked: Asked
     plan: Plan | None = None
@@ -124,8 +124,10 @@ class Finished(Ended):
     """The example whose answer was given to this similar question."""
     assembled: Assembled | None = None
     """The answer as one object; None where it cannot be read as one."""
-    examples_usd: float | None = 0.0
-    """The part of `cost_usd` that examples of ours, sent along, account for; None: unpriced."""
+    example_tokens: int = 0
+    """The part of the prompt's tokens that examples of ours, sent along, account for."""
+    examples_usd: float = 0.0
+    """The part of `cost_usd`, likewise."""
     reference_cost_usd: float | None = None
     """What the model's reference engine would have charged; None where nobody can say."""
 

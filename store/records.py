@@ -9,6 +9,8 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from store.people.limits import UNLIMITED, Limits
+
 Vector = npt.NDArray[np.float32]
 """A unit-length embedding, shape (dimensions,)."""
 
@@ -259,7 +261,8 @@ class RequestRecord:
     prompt_tokens: int
     completion_tokens: int
     usage_estimated: bool
-    cost_usd: float
+    cost_usd: float | None
+    """None: unpriced."""
     total_ms: float
     first_chunk_ms: float | None
     overhead_ms: float
@@ -279,6 +282,47 @@ class RequestRecord:
     """The engine that was decided on and how it failed, where another one answered: such as `large; server`."""
     trail: str = ""
     """JSON object: `tried`, who was asked and what came of it; `error`, what the last one said that failed."""
+    api: str = "chat"
+    """Which API it spoke."""
+    end_user: str = ""
+    """The end user that it named, as a digest; empty where it named none."""
+    cache_write_tokens: int = 0
+    """Of the prompt's, those that were written to a cache and charged for as such."""
+    images: int = 0
+    service_tier: str = ""
+    """The one the answer named."""
+    examples_usd: float = 0.0
+    """The part of `cost_usd` that examples of ours account for."""
+    example_tokens: int = 0
+    """The part of `prompt_tokens`, likewise."""
+
+
+Partition = Literal["user", "tenant"]
+"""Whose memory a request of a named end user reads and writes: the end user's own, or the tenant's."""
+MadeBy = Literal["cli", "config", "api"]
+"""Where a record was made: on the command line or the admin pages, in the configuration, over the admin API."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What may be changed about a key and a tenant alike."""
+
+    limits: Limits = UNLIMITED
+    each_user: Limits = UNLIMITED
+    """What every single end user of it may use."""
+    expires_at_s: float | None = None
+    """From when on it opens nothing; None: never."""
+    partition: Partition | None = None
+    users_required: bool | None = None
+
+    def __post_init__(self) -> None:
+        """Raises ValueError naming the field."""
+        if self.expires_at_s is not None and not 0 < self.expires_at_s < 1e11:
+            raise ValueError(f"expires_at is {self.expires_at_s!r}; seconds since 1970 are right")
+        if self.partition not in (None, "user", "tenant"):
+            raise ValueError(f"partition is {str(self.partition)[:60]!r}; user or tenant is right")
+        if self.users_required not in (None, True, False):
+            raise ValueError(f"users_required is {str(self.users_required)[:60]!r}; true or false is right")
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,6 +338,52 @@ class Key:
     revoked_at_s: float | None = None
     tenant_name: str = ""
     """What the operator calls the tenant; `tenant` is the id derived from it."""
+    limits: Limits = UNLIMITED
+    each_user: Limits = UNLIMITED
+    """What every single end user of this key may use."""
+    expires_at_s: float | None = None
+    """From when on it opens nothing; None: never."""
+    partition: Partition | None = None
+    """None: as the tenant has it, else the configuration."""
+    users_required: bool | None = None
+    """Whether a request has to name its end user; None: as the tenant has it, else the configuration."""
+    source: MadeBy = "cli"
+    rotated_until_s: float | None = None
+    """Until when an older secret of it is still taken; None: it has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """For how many days what is kept of a tenant is kept; None: as the configuration has it."""
+
+    texts_days: float | None = None
+    """What was asked and answered."""
+    rows_days: float | None = None
+    """One row per request."""
+    examples_days: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tenant:
+    """What an operator has laid down for a tenant. A tenant without a record has no limits of its own."""
+
+    id: str
+    name: str
+    created_at_s: float
+    limits: Limits = UNLIMITED
+    """Of all its keys together."""
+    each_user: Limits = UNLIMITED
+    """What every single end user of this tenant may use."""
+    expires_at_s: float | None = None
+    """From when on none of its keys opens anything; None: never."""
+    partition: Partition | None = None
+    users_required: bool | None = None
+    region: str = ""
+    """Where its requests may be answered; empty: anywhere."""
+    retention: Retention = Retention()
+    source: MadeBy = "cli"
+    closed_at_s: float | None = None
+    """Since when none of its keys opens anything, until somebody opens it again."""
 
 
 @dataclass(frozen=True, slots=True)

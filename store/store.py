@@ -3,7 +3,7 @@
     store.examples        the bank: pairs of a question and its answer        .ledger .search .versions .answer_vectors
                                                                              .places .contributors .imports .private
     store.answers         .exact whole answers to the very same request; .entries .observations of similar ones
-    store.decisions       .requests .choices .texts .search .rollups()
+    store.decisions       .requests .choices .texts .search .usage .rollups()
     store.outcomes        how good answers turned out to be                  .feedback
     store.artifacts       versions of what was learnt, beside them store.dials and store.quality_floors
     store.keys            API keys, and so tenants
@@ -38,6 +38,7 @@ from store.decisions.search import RequestSearch
 from store.decisions.spending import Spending
 from store.decisions.stamps import clamp_stamps
 from store.decisions.texts import RequestTextLog
+from store.decisions.usage import UsageBooks
 from store.errors import StoreBusy, StoreError
 from store.examples.bank import ExampleBank
 from store.examples.index_follower import IndexFollower
@@ -108,6 +109,8 @@ class Decisions:
         """What was asked and answered, for people."""
         self.search = RequestSearch(db)
         self.spending = Spending(db)
+        self.usage = UsageBooks(db)
+        """What was used and paid, by hour, tenant, key, end user, model and engine."""
 
     def clamp_stamps(self, now_s: float) -> Future[int]:
         """Stamp what a clock that was ahead has stamped with `now_s`; gives how many rows: call again while it gives any."""
@@ -324,6 +327,8 @@ class Store:
         choices = self.decisions.choices.forget_contributor(tenant, contributor).result(timeout_s)
         labelled = self.tasks.answers.forget_contributor(tenant, contributor).result(timeout_s)
         self.runs.forget_contributor(tenant, contributor).result(timeout_s)
+        if user := contributor.partition("/")[2]:
+            self.decisions.requests.forget_user(tenant, user).result(timeout_s)
         if (choices or labelled) and tenant:
             # A bandit keeps the vector of every outcome, a student the words. What is left is learnt from anew.
             self.artifacts.forget_tenant(tenant)

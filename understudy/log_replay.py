@@ -46,6 +46,7 @@ from understudy.settings.memory import MemorySettings
 from understudy.settings.models import ModelSettings
 from understudy.settings.private import PrivateSettings
 from understudy.settings.replay import ReplaySettings
+from understudy.setup.engines import price_of
 
 _TENANT = "default"
 _PATIENT_MS = 60_000.0
@@ -251,12 +252,10 @@ class _Asker:
             scope=asked_under,
             way=way,
             reason=reason,
-            reference_usd=(prompt * reference.input_usd_per_mtok + completion * reference.output_usd_per_mtok)
-            / 1e6,
-            cost_usd=row.cost_usd if row is not None else 0.0,
+            reference_usd=price_of(reference).compared_usd(prompt, completion),
+            cost_usd=row.cost_usd or 0.0 if row is not None else 0.0,
             familiar=near,
-            small_usd=((prompt + tokens) * small.input_usd_per_mtok + completion * small.output_usd_per_mtok)
-            / 1e6,
+            small_usd=price_of(small).compared_usd(prompt + tokens, completion),
             quality=_agreement(finished, pair) if way == "offloaded" else None,
             expected_more=_expected_more(plan),
         )

@@ -81,7 +81,7 @@ class ChoiceKeeper:
             explored=choice.explored if choice else False,
             floored=choice.floored if choice else False,
             **_examples(plan, attempt, helped),
-            cost_usd=finished.cost_usd,
+            cost_usd=finished.cost_usd or 0.0,
             total_ms=round(finished.total_s * 1000, 3),
             first_chunk_ms=None if first_s is None else round(first_s * 1000, 3),
             scope=plan.proof.scope if plan.proof is not None else "",

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import Future
+from dataclasses import replace
 
 import orjson
 
 from engines.chat import Usage
 from gateway.keepers.keeper import Kept
-from router.finished import Finished
+from learning.bank.contributor import user_part
+from router.finished import Ended, Finished
 from store.admission.credentials import credentials
 from store.decisions.requests import RequestLog
+from store.decisions.usage import UsageBooks, usage_of
 from store.records import RequestRecord
 
 _NO_USAGE = Usage(0, 0)
@@ -18,54 +22,83 @@ _ERROR_CHARACTERS = 300
 
 
 class RequestKeeper:
-    """Keeps a row per request: no content, enough to explain the decision and to evaluate another one."""
+    """Keeps a row per request: no content, enough to explain the decision and to evaluate another one.
 
-    def __init__(self, requests: RequestLog) -> None:
+    Of a request that is not to be stored, and where there is no log, only the sums of the books are kept.
+    """
+
+    def __init__(self, requests: RequestLog | None, books: UsageBooks) -> None:
         self._requests = requests
+        self._books = books
 
     def keep(self, finished: Finished) -> Iterator[Kept]:
         """See Keeper."""
-        if not finished.asked.controls.no_store:
-            yield "request", self._requests.record(_row(finished))
+        yield "request", self._kept(_row(finished), stored=not finished.asked.controls.no_store)
+
+    def book(self, ended: Ended, end_user: str = "", *, stored: bool = True) -> tuple[str, Future[None]]:
+        """The same of a request that never reached the pipeline. `end_user`: the digest of who it names."""
+        return "request", self._kept(replace(_row_of(ended), end_user=end_user), stored=stored)
+
+    def _kept(self, row: RequestRecord, *, stored: bool) -> Future[None]:
+        if stored and self._requests is not None:
+            return self._requests.record(row)
+        return self._books.book(usage_of(row))
 
 
 def _row(finished: Finished) -> RequestRecord:
-    arrival, usage = finished.arrival, finished.usage or _NO_USAGE
+    return replace(
+        _row_of(finished),
+        policy_version=finished.policy_version,
+        probability=finished.probability,
+        example_ids=finished.example_ids if finished.reused_example is None else (finished.reused_example,),
+        reference_cost_usd=finished.reference_cost_usd,
+        continued=",".join(finished.carried_on_by),
+        exact_key=finished.exact_key,
+        trail=_trail(finished, finished.last_failure),
+        end_user=user_part(finished.asked.contributor),
+        example_tokens=finished.example_tokens,
+        examples_usd=finished.examples_usd,
+    )
+
+
+def _row_of(ended: Ended) -> RequestRecord:
+    arrival, usage = ended.arrival, ended.usage or _NO_USAGE
     return RequestRecord(
         id=arrival.id,
         tenant=arrival.tenant,
         started_at_s=arrival.started_at_s,
         endpoint=arrival.path,
-        model=finished.model,
-        engine=finished.engine,
-        outcome=finished.outcome.value,
-        status=finished.status,
-        policy=finished.policy,
-        policy_version=finished.policy_version,
-        probability=finished.probability,
-        reason=finished.reason,
-        example_ids=finished.example_ids if finished.reused_example is None else (finished.reused_example,),
+        model=ended.model,
+        engine=ended.engine,
+        outcome=ended.outcome.value,
+        status=ended.status,
+        policy=ended.policy,
+        policy_version="",
+        probability=1.0,
+        reason=ended.reason,
+        example_ids=(),
         prompt_tokens=usage.prompt_tokens,
         completion_tokens=usage.completion_tokens,
         usage_estimated=usage.estimated,
-        cost_usd=finished.cost_usd,
-        reference_cost_usd=finished.reference_cost_usd,
-        total_ms=_ms(finished.total_s),
-        first_chunk_ms=None if finished.first_chunk_s is None else _ms(finished.first_chunk_s),
-        overhead_ms=_ms(finished.overhead_s),
+        cost_usd=ended.cost_usd,
+        total_ms=_ms(ended.total_s),
+        first_chunk_ms=None if ended.first_chunk_s is None else _ms(ended.first_chunk_s),
+        overhead_ms=_ms(ended.overhead_s),
         cached_tokens=usage.cached_tokens,
-        continued=",".join(finished.carried_on_by),
-        stages_ms=orjson.dumps({name: _ms(s) for name, s in finished.stages_s.items()}).decode(),
+        stages_ms=orjson.dumps({name: _ms(s) for name, s in ended.stages_s.items()}).decode(),
         key_id=arrival.key_id or "",
-        exact_key=finished.exact_key,
-        failed_over="" if finished.failed_over is None else str(finished.failed_over),
-        trail=_trail(finished),
+        failed_over="" if ended.failed_over is None else str(ended.failed_over),
+        trail=_trail(ended),
+        api=arrival.api or "chat",
+        cache_write_tokens=usage.cache_write_tokens,
+        images=usage.images,
+        service_tier=usage.service_tier[:40],
     )
 
 
-def _trail(finished: Finished) -> str:
+def _trail(ended: Ended, last_failure: bytes = b"") -> str:
     """Who was asked, as JSON; empty where only the one was that answered."""
-    if not any(one.kind for one in finished.trail):
+    if not any(one.kind for one in ended.trail):
         return ""
     tried = [
         {
@@ -75,9 +108,9 @@ def _trail(finished: Finished) -> str:
             "status": one.status,
             "seconds": round(one.seconds, 3),
         }
-        for one in finished.trail
+        for one in ended.trail
     ]
-    said = _without_keys(finished.last_failure.decode("utf-8", "replace"))[:_ERROR_CHARACTERS]
+    said = _without_keys(last_failure.decode("utf-8", "replace"))[:_ERROR_CHARACTERS]
     return orjson.dumps({"tried": tried, "error": said}).decode()
 
 

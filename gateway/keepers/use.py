@@ -23,7 +23,7 @@ class UseKeeper:
     def keep(self, finished: Finished) -> Iterator[Kept]:
         """See Keeper."""
         if (ids := finished.example_ids) and finished.failed_over is None:
-            cost = model_cost(finished.price.output_usd_per_mtok, self._dearest)
+            cost = model_cost(finished.price.output_usd_per_mtok or 0.0, self._dearest)
             self._ledger.note_use(ids)
             self._ledger.note_gain(ids, gain(cost, UNJUDGED))
         yield from ()

@@ -171,7 +171,7 @@ class StepAsker:
             figures["started_at_s"] = queued + max(0.0, finished.asked_at - asked.arrival.began)
         if usage is not None:
             hit = finished.outcome is Outcome.HIT
-            cost = 0.0 if hit else finished.price.cost_usd(usage.prompt_tokens, usage.completion_tokens)
+            cost = 0.0 if hit else finished.price.cost_usd(usage) or 0.0
             figures |= {
                 "prompt_tokens": usage.prompt_tokens,
                 "cached_tokens": usage.cached_tokens,

@@ -85,7 +85,7 @@ class Paid:
                 yield reply
                 usage = _usage(body, bytes(said)) if answered else None
                 if usage is not None:
-                    cost_usd = price.cost_usd(usage.prompt_tokens, usage.completion_tokens)
+                    cost_usd = price.cost_usd(usage) or 0.0
         except (ConnectFailed, Unavailable):
             cost_usd = 0.0
             raise

@@ -63,17 +63,14 @@ class Served:
 SMALL_TOKEN = 0.1
 """A small engine's token where nothing has a price, in tokens of the reference. Hosted small models cost a tenth or less of
 the large ones of their families, and one on the operator's own machine less; a price in the configuration replaces it."""
+_SMALL = Price(1e6 * SMALL_TOKEN, 1e6 * SMALL_TOKEN)
 
 
 def price_in(unit: Unit, price: Price, *, small: bool = False) -> Price:
     """An engine's price in the unit that costs are counted in. `small`: it is neither the reference nor a judge."""
     if unit == "usd":
         return price
-    return (
-        Price(A_TOKEN.input_usd_per_mtok * SMALL_TOKEN, A_TOKEN.output_usd_per_mtok * SMALL_TOKEN)
-        if small
-        else A_TOKEN
-    )
+    return _SMALL if small else A_TOKEN
 
 
 class Window(NamedTuple):

@@ -292,7 +292,7 @@ class Judging:
             estimated_tokens(served.said()),
         )
         price = price_in(taken.unit, self._engines[taken.reference].info.price)
-        return price.cost_usd(usage.prompt_tokens, usage.completion_tokens)
+        return price.cost_usd(usage) or 0.0
 
     async def _compared(
         self,

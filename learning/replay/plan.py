@@ -340,5 +340,5 @@ def _tokens(example: Example) -> tuple[int, int]:
 
 
 def _cost(engine: Engine, prompt_tokens: int, completion_tokens: int) -> Cost:
-    usd = engine.info.price.cost_usd(prompt_tokens, completion_tokens)
+    usd = engine.info.price.compared_usd(prompt_tokens, completion_tokens)
     return Cost(usd, prompt_tokens + completion_tokens, engine.load().answer_s or _ANSWER_S)

@@ -269,7 +269,7 @@ class Chooser:
                         state,
                         place / last if last else 1.0,
                         place == last,
-                        state.price.cost_usd(prompt, answer),
+                        state.price.compared_usd(prompt, answer),
                         state.first_token_s + generation,
                         _or(state.idle_first_token_s, state.first_token_s) + generation,
                     )

@@ -114,7 +114,7 @@ class NeuralCache:
         decided = Decided("inner")
         with stages.stage("task"):
             if self._preferences().of(ask) < _BEST_QUALITY:
-                usd = self._price.cost_usd(tokens_needed(ask.chat), _LABEL_TOKENS)
+                usd = self._price.compared_usd(tokens_needed(ask.chat), _LABEL_TOKENS)
                 decided = self._takeovers(posed.task).decide(prediction, usd)
         if decided.by == "student" and prediction is not None:
             return await self._by_student(ask, posed, prediction, vector, stages)

@@ -9,6 +9,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 
 from store.decisions.rollups import forget_sums, requests_deleted
+from store.decisions.usage import Bounds, add_usage, forget_usage, forget_usage_of_user, usage_of
 from store.records import RequestRecord
 from store.sqlite.database import Database
 
@@ -32,9 +33,11 @@ class RequestLog:
 
     def __init__(self, db: Database) -> None:
         self._db = db
+        self._bounds = Bounds()
 
     def record(self, record: RequestRecord) -> Future[None]:
-        """Write one request's row; a second one with the same id is ignored. Raises StoreBusy."""
+        """Write one request's row, and add it to the books; a second one with the same id is ignored. Raises StoreBusy."""
+        used = self._bounds.kept(usage_of(record))
         row = (
             record.id,
             record.tenant,
@@ -53,7 +56,7 @@ class RequestLog:
             record.prompt_tokens,
             record.completion_tokens,
             record.usage_estimated,
-            record.cost_usd,
+            record.cost_usd or 0.0,
             record.total_ms,
             record.first_chunk_ms,
             record.overhead_ms,
@@ -65,10 +68,19 @@ class RequestLog:
             record.exact_key,
             record.failed_over,
             record.trail,
+            record.cost_usd is None,
+            record.api,
+            record.end_user,
+            record.cache_write_tokens,
+            record.images,
+            record.service_tier,
+            record.examples_usd,
+            record.example_tokens,
         )
 
         def insert(connection: sqlite3.Connection) -> None:
-            connection.execute(_INSERT, row)
+            if connection.execute(_INSERT, row).rowcount:
+                add_usage(connection, used)
 
         return self._db.write(insert)
 
@@ -161,9 +173,22 @@ class RequestLog:
         def blank(connection: sqlite3.Connection) -> int:
             requests_deleted(connection)
             forget_sums(connection, tenant, key_id)
+            forget_usage(connection, tenant, key_id)
             return connection.execute(
                 "UPDATE requests SET key_id = '' WHERE tenant = ? AND key_id = ? AND key_id <> ''",
                 (tenant, key_id),
+            ).rowcount
+
+        return self._db.write(blank)
+
+    def forget_user(self, tenant: str, end_user: str) -> Future[int]:
+        """Take an end user's digest off the rows, and delete their own sums; gives how many rows. They stay, as nobody's."""
+
+        def blank(connection: sqlite3.Connection) -> int:
+            forget_usage_of_user(connection, tenant, end_user)
+            return connection.execute(
+                "UPDATE requests SET end_user = '' WHERE tenant = ? AND end_user = ? AND end_user <> ''",
+                (tenant, end_user),
             ).rowcount
 
         return self._db.write(blank)
@@ -175,6 +200,7 @@ class RequestLog:
             gone = connection.execute("DELETE FROM requests WHERE tenant = ?", (tenant,)).rowcount
             requests_deleted(connection)
             forget_sums(connection, tenant)
+            forget_usage(connection, tenant)
             return gone
 
         return self._db.write(delete)
@@ -189,11 +215,12 @@ COLUMNS = (
     "id, tenant, started_at_s, endpoint, model, engine, outcome, status, policy, policy_version, probability, reason,"
     " example_count, example_ids, prompt_tokens, completion_tokens, usage_estimated, cost_usd, total_ms,"
     " first_chunk_ms, overhead_ms, stages_ms, key_id, cached_tokens, continued, reference_cost_usd, exact_key,"
-    " failed_over, trail"
+    " failed_over, trail, unpriced, api, end_user, cache_write_tokens, images, service_tier, examples_usd, example_tokens"
 )
+_COST, _UNPRICED = (COLUMNS.split(", ").index(name) for name in ("cost_usd", "unpriced"))
 _SELECT = f"SELECT {COLUMNS} FROM requests"  # noqa: S608 - a constant
 _INSERT = (
-    f"INSERT INTO requests ({COLUMNS}) VALUES ({', '.join('?' * 29)})"  # noqa: S608 - constants
+    f"INSERT INTO requests ({COLUMNS}) VALUES ({', '.join('?' * 37)})"  # noqa: S608 - constants
     " ON CONFLICT (id) DO NOTHING"
 )
 
@@ -203,5 +230,7 @@ def as_record(row: Sequence[object]) -> RequestRecord:
     values = list(row)
     values[13] = tuple(json.loads(str(values[13])))
     values[16] = bool(values[16])
+    if values.pop(_UNPRICED):
+        values[_COST] = None
     del values[12]
     return RequestRecord(*values)  # type: ignore[arg-type]

@@ -226,7 +226,7 @@ def _replayed(
     except (CannotStart, EmbeddingModelMissing, StoreError, Stuck, OSError) as error:
         give_up(str(error))
     references = {config.engines[model.engines[-1]].price for model in config.models.values()}
-    priced = any(price.input_usd_per_mtok or price.output_usd_per_mtok for price in references)
+    priced = any(price.both_usd_per_mtok for price in references)
     result = report(found, priced=priced)
     result |= {
         "budget_usd": budget_usd,

@@ -325,8 +325,7 @@ class Config(Settings):
                 )
 
     def _price_of(self, engine: str) -> float:
-        price = self.engines[engine].price
-        return price.input_usd_per_mtok + price.output_usd_per_mtok
+        return self.engines[engine].price.both_usd_per_mtok
 
 
 def check_workers(workers: int, engines: Mapping[str, AnyEngine]) -> None:

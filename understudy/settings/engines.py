@@ -4,19 +4,45 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
 from understudy.settings.group import Settings
 
+Dollars = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+class PriceAdvanced(Settings):
+    """Prices that few engines have."""
+
+    cache_write_usd_per_mtok: Dollars | None = Field(
+        None, description="US dollars per million prompt tokens written to a cache; null: as any other."
+    )
+    usd_per_request: Dollars | None = Field(None, description="US dollars per answered request.")
+    usd_per_image: Dollars | None = Field(None, description="US dollars per image in an answer.")
+    service_tiers: dict[str, Dollars] = Field(
+        {},
+        description="What all of it is multiplied by where the answer names one of these service tiers, such as "
+        "{flex: 0.5, priority: 2}.",
+    )
+
 
 class PriceSettings(Settings):
-    """What an engine charges."""
+    """What an engine charges. What has no price is unpriced; 0 has to be written."""
 
-    input_usd_per_mtok: float = Field(0, ge=0, description="US dollars per million prompt tokens.")
-    output_usd_per_mtok: float = Field(0, ge=0, description="US dollars per million completion tokens.")
+    input_usd_per_mtok: Dollars | None = Field(None, description="US dollars per million prompt tokens.")
+    output_usd_per_mtok: Dollars | None = Field(None, description="US dollars per million completion tokens.")
+    cached_input_usd_per_mtok: Dollars | None = Field(
+        None, description="The same of prompt tokens read from a cache; null: as any other."
+    )
+    advanced: PriceAdvanced = Field(PriceAdvanced(), description="Less common settings.")
+
+    @property
+    def both_usd_per_mtok(self) -> float:
+        """Of a million tokens each way; what has no price counts as 0."""
+        return (self.input_usd_per_mtok or 0.0) + (self.output_usd_per_mtok or 0.0)
 
 
 class HTTPAdvanced(Settings):

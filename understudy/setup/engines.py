@@ -27,6 +27,7 @@ from understudy.settings.engines import (
     EngineSettings,
     HTTPEngine,
     OpenAIEngine,
+    PriceSettings,
     TenantSettings,
     VLLMEngine,
     VLLMLocalEngine,
@@ -88,6 +89,16 @@ def keys_of(config: Config) -> tuple[str, ...]:
     return (*keys, *(value.get_secret_value() for value in values))
 
 
+def price_of(settings: PriceSettings) -> Price:
+    """A price as it is configured."""
+    rare = settings.advanced
+    return Price(
+        **settings.model_dump(exclude={"advanced"}),
+        **rare.model_dump(exclude={"service_tiers"}),
+        service_tiers=tuple(sorted(rare.service_tiers.items())),
+    )
+
+
 class EngineMissing(Exception):
     """What an engine stands on is not installed. The text says what to do about it."""
 
@@ -110,7 +121,7 @@ def _guarded(name: str, settings: AnyEngine, tenants: Tenants, config: Config) -
 
 
 def _engine(name: str, settings: AnyEngine, tenants: Tenants, config: Config, replica: str = "") -> Engine:
-    price = Price(settings.price.input_usd_per_mtok, settings.price.output_usd_per_mtok)
+    price = price_of(settings.price)
     holds_key = not (isinstance(settings, HTTPEngine) and takes_client_key(settings, config.upstream))
     info = EngineInfo(
         name,

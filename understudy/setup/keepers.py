@@ -57,7 +57,7 @@ def keepers(
         )
     if memory.embedder is not None and store.indexes is not None:
         examples = settings.examples
-        dearest = max((e.price.output_usd_per_mtok for e in config.engines.values()), default=0.0)
+        dearest = max((e.price.output_usd_per_mtok or 0.0 for e in config.engines.values()), default=0.0)
         keeper = ExampleKeeper(
             store.examples,
             memory.embedder,
@@ -83,8 +83,8 @@ def keepers(
             from gateway.keepers.regenerated import RegeneratedKeeper
 
             found.append(RegeneratedKeeper(store.outcomes, within_s=60.0))
+    found.append(RequestKeeper(memory.requests, store.decisions.usage))
     if memory.requests is not None:
-        found.append(RequestKeeper(memory.requests))
         if settings.request_texts.enabled:
             from gateway.keepers.text import Allowance, TextKeeper
 

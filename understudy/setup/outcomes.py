@@ -105,7 +105,7 @@ def accounts(config: Config, store: Store, settings: JudgingSettings) -> Account
     """What comparisons may cost, as the store tells."""
     prices = {name: engine.price for name, engine in config.engines.items()}
     references = {name: model.engines[-1] for name, model in config.models.items()}
-    priced = {name for name, price in prices.items() if price.input_usd_per_mtok + price.output_usd_per_mtok}
+    priced = {name for name, price in prices.items() if price.both_usd_per_mtok}
     models = {
         name: Served(engine, "usd" if engine in priced else "tokens") for name, engine in references.items()
     }
@@ -120,5 +120,5 @@ def accounts(config: Config, store: Store, settings: JudgingSettings) -> Account
 
 def known_quality(store: Store, config: Config) -> KnownQuality:
     """What corrects the gains of examples once the quality of an answer is known, over an open store."""
-    prices = {name: engine.price.output_usd_per_mtok for name, engine in config.engines.items()}
+    prices = {name: engine.price.output_usd_per_mtok or 0.0 for name, engine in config.engines.items()}
     return KnownQuality(store.outcomes, store.examples.ledger, store.examples, prices)

@@ -1,0 +1,336 @@
+"""The books: what requests used and cost, summed by hour, and by end user and day. Holds no content.
+
+Every sum is written together with the request's row, in one transaction: nothing has to catch up, and what is not kept as
+a row (a request that asked for it) is in the sums all the same. What the gateway asks of its own accord stands on lines of
+its own.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import OrderedDict
+from collections.abc import Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, fields
+from typing import Any, Literal, NamedTuple, get_args
+
+from store.records import RequestRecord
+from store.sqlite.database import Database
+
+_HOUR_S, _DAY_S = 3600, 86_400
+_KEPT_S = 400 * _DAY_S
+_MOST_NAMES = 10_000
+OTHERS = "(others)"
+"""Stands for the end users, or the models, of a day beyond the first 10,000."""
+
+Dimension = Literal["day", "tenant", "key", "user", "model", "engine", "api"]
+DIMENSIONS: tuple[Dimension, ...] = get_args(Dimension)
+Line = Literal["answer", "judge", "shadow", "replay", "by_hand", "warm"]
+"""answer: clients' requests. The others the gateway asks of its own accord: verdicts of a judge, answers to compare with,
+replay and all that is prepared off-peak, what an operator asked on the admin pages, prompts computed early."""
+
+
+class Amounts(NamedTuple):
+    """Sums over requests."""
+
+    requests: int = 0
+    hits: int = 0
+    """Answered from memory."""
+    failed: int = 0
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    completion_tokens: int = 0
+    images: int = 0
+    cost_usd: float = 0.0
+    unpriced: int = 0
+    """Requests whose cost nobody knows; they are missing in `cost_usd`."""
+    estimated: int = 0
+    """Requests whose tokens were estimated."""
+    example_tokens: int = 0
+    """Of the prompts', those of examples that were sent along."""
+    examples_usd: float = 0.0
+    """The part of `cost_usd` for them."""
+    reference_usd: float = 0.0
+    """What the reference engine would have charged, of the requests for which that is known."""
+    reckoned_usd: float = 0.0
+    """What was paid for the same requests."""
+
+    def plus(self, other: Amounts) -> Amounts:
+        """Both together."""
+        return Amounts(*(mine + theirs for mine, theirs in zip(self, other, strict=True)))
+
+
+@dataclass(frozen=True, slots=True)
+class Used:
+    """What one request used, and who is to be shown it."""
+
+    at_s: float
+    tenant: str
+    amounts: Amounts
+    line: Line = "answer"
+    key_id: str = ""
+    end_user: str = ""
+    """Its digest; empty where nobody was named."""
+    model: str = ""
+    engine: str = ""
+    api: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class UsageSum:
+    """The sums of what has its dimensions in common. Those that were not asked for are empty."""
+
+    line: Line
+    amounts: Amounts
+    day: str = ""
+    """As 2026-11-23, in UTC."""
+    tenant: str = ""
+    key: str = ""
+    """The key's id."""
+    user: str = ""
+    """The end user's digest."""
+    model: str = ""
+    engine: str = ""
+    api: str = ""
+
+
+class UsageBooks:
+    """Books what requests used, and sums it up."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+        self._bounds = Bounds()
+
+    def book(self, used: Used) -> Future[None]:
+        """Add what has no row of its own to the sums. Raises StoreBusy."""
+        used = self._bounds.kept(used)
+        return self._db.write(lambda connection: add_usage(connection, used))
+
+    def sums(
+        self,
+        by: Sequence[Dimension] = (),
+        *,
+        since_s: float = 0.0,
+        until_s: float = 1e11,
+        tenant: str | None = None,
+        key_id: str | None = None,
+        end_user: str | None = None,
+    ) -> list[UsageSum]:
+        """Sums of [since_s, until_s) by line and what else is asked for, the dearest first. Raises ValueError.
+
+        Both times are rounded down to whole hours; to whole days (UTC) where it goes by end user, or one is named. The lines
+        of the gateway's own accord know neither key nor end user nor API.
+        """
+        if unknown := [name for name in by if name not in DIMENSIONS]:
+            raise ValueError(f"{unknown[0]!r} is none of {', '.join(DIMENSIONS)}")
+        of_users = "user" in by or end_user is not None
+        span_s = _DAY_S if of_users else _HOUR_S
+        values = {
+            "since": int(since_s) // span_s * span_s,
+            "until": int(until_s) // span_s * span_s,
+            "tenant": tenant,
+            "key": key_id,
+            "user": end_user,
+        }
+        found = [_as_sum(by, row) for row in self._db.read().execute(_query(by, users=of_users), values)]
+        if key_id is None and end_user is None:
+            found += [_as_sum(by, row) for row in self._db.read().execute(_overheads(by), values)]
+        return sorted(found, key=lambda one: (one.line != "answer", -one.amounts.cost_usd, -one.amounts.requests))
+
+    def trim(self, now_s: float) -> Future[int]:
+        """Drop what is older than 400 days; gives how many rows."""
+
+        def delete(connection: sqlite3.Connection) -> int:
+            return sum(
+                connection.execute(
+                    f"DELETE FROM {table} WHERE start_s < ?",  # noqa: S608 - constants
+                    (int(now_s - _KEPT_S),),
+                ).rowcount
+                for table in _TABLES
+            )
+
+        return self._db.write(delete)
+
+
+class Bounds:
+    """Keeps few names apart: clients make up end users and models, and every name has rows of its own."""
+
+    def __init__(self, most: int = _MOST_NAMES) -> None:
+        self._most = most
+        self._day = 0
+        self._seen: OrderedDict[tuple[str, str, str], None] = OrderedDict()
+        self._counts: dict[tuple[str, str], int] = {}
+
+    def kept(self, used: Used) -> Used:
+        """The same, with `OTHERS` in the place of names that are too many in one day and tenant."""
+        day = int(used.at_s) // _DAY_S
+        if day > self._day:
+            self._day = day
+            self._seen.clear()
+            self._counts.clear()
+        end_user, model = self._name(used.tenant, "user", used.end_user), self._name(used.tenant, "model", used.model)
+        if end_user is used.end_user and model is used.model:
+            return used
+        values = {field.name: getattr(used, field.name) for field in fields(Used)}
+        return Used(**values | {"end_user": end_user, "model": model})
+
+    def _name(self, tenant: str, kind: str, name: str) -> str:
+        known = tenant, kind, name
+        if not name or known in self._seen:
+            return name
+        count = self._counts.get((tenant, kind), 0)
+        if count >= self._most:
+            return OTHERS
+        self._seen[known] = None
+        self._counts[tenant, kind] = count + 1
+        return name
+
+
+def usage_of(record: RequestRecord) -> Used:
+    """What a row of the log says."""
+    cost_usd, reference_usd = record.cost_usd, record.reference_cost_usd
+    reckoned = cost_usd is not None and reference_usd is not None
+    return Used(
+        at_s=record.started_at_s,
+        tenant=record.tenant,
+        key_id=record.key_id,
+        end_user=record.end_user,
+        model=record.model,
+        engine=record.engine,
+        api=record.api,
+        amounts=Amounts(
+            requests=1,
+            hits=int(record.outcome == "hit"),
+            failed=int(record.outcome not in ("hit", "answered")),
+            prompt_tokens=record.prompt_tokens,
+            cached_tokens=record.cached_tokens,
+            completion_tokens=record.completion_tokens,
+            images=record.images,
+            cost_usd=cost_usd or 0.0,
+            unpriced=int(cost_usd is None),
+            estimated=int(record.usage_estimated),
+            example_tokens=record.example_tokens,
+            examples_usd=record.examples_usd,
+            reference_usd=(reference_usd or 0.0) if reckoned else 0.0,
+            reckoned_usd=(cost_usd or 0.0) if reckoned else 0.0,
+        ),
+    )
+
+
+def add_usage(connection: sqlite3.Connection, used: Used) -> None:
+    """Add to the sums, inside a job of the writer."""
+    at_s, amounts = int(used.at_s), used.amounts
+    where = used.key_id, used.model, used.engine, used.api
+    connection.execute(_ADD_HOUR, (at_s // _HOUR_S * _HOUR_S, used.line, used.tenant, *where, *amounts))
+    if used.end_user:
+        day = at_s // _DAY_S * _DAY_S
+        connection.execute(_ADD_USER, (day, used.tenant, used.end_user, *where, *amounts))
+
+
+def forget_usage(connection: sqlite3.Connection, tenant: str, key_id: str | None = None) -> None:
+    """Delete a tenant's sums; or take a key's id off them, inside the job that forgets the requests."""
+    if key_id is None:
+        for table in _TABLES:
+            connection.execute(f"DELETE FROM {table} WHERE tenant = ?", (tenant,))  # noqa: S608 - constants
+        return
+    for table, statement in ((_TABLES[0], _ADD_HOUR), (_TABLES[1], _ADD_USER)):
+        names = _HOUR_COLUMNS if table == "usage_hours" else _USER_COLUMNS
+        columns = ", ".join("''" if name == "key_id" else name for name in (*names, *Amounts._fields))
+        rows = connection.execute(
+            f"SELECT {columns} FROM {table} WHERE tenant = ? AND key_id = ?",  # noqa: S608 - constants
+            (tenant, key_id),
+        ).fetchall()
+        connection.execute(
+            f"DELETE FROM {table} WHERE tenant = ? AND key_id = ?",  # noqa: S608 - constants
+            (tenant, key_id),
+        )
+        connection.executemany(statement, rows)
+
+
+def forget_usage_of_user(connection: sqlite3.Connection, tenant: str, end_user: str) -> None:
+    """Delete the sums of one end user, who stays in those of the tenant and the key."""
+    connection.execute("DELETE FROM usage_users WHERE tenant = ? AND end_user = ?", (tenant, end_user))
+
+
+_TABLES = ("usage_hours", "usage_users")
+_HOUR_COLUMNS = ("start_s", "line", "tenant", "key_id", "model", "engine", "api")
+_USER_COLUMNS = ("start_s", "tenant", "end_user", "key_id", "model", "engine", "api")
+
+
+def _adding(table: str, names: Sequence[str]) -> str:
+    columns = (*names, *Amounts._fields)
+    return (
+        f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"  # noqa: S608
+        f" ON CONFLICT ({', '.join(names)}) DO UPDATE SET "
+        + ", ".join(f"{name} = {table}.{name} + excluded.{name}" for name in Amounts._fields)
+    )
+
+
+_ADD_HOUR, _ADD_USER = _adding("usage_hours", _HOUR_COLUMNS), _adding("usage_users", _USER_COLUMNS)
+_COLUMN_OF: dict[Dimension, str] = {
+    "day": "start_s / 86400",
+    "tenant": "tenant",
+    "key": "key_id",
+    "user": "end_user",
+    "model": "model",
+    "engine": "engine",
+    "api": "api",
+}
+
+
+def _query(by: Sequence[Dimension], *, users: bool) -> str:
+    """Of clients' requests and, without end users, of what was booked on other lines."""
+    table, line = ("usage_users", "'answer'") if users else ("usage_hours", "line")
+    chosen = [line, *(_COLUMN_OF[name] for name in by)]
+    summed = ", ".join(f"sum({name})" for name in Amounts._fields)
+    of_user = " AND (:user IS NULL OR end_user = :user)" if users else ""
+    return (
+        f"SELECT {', '.join(chosen)}, {summed} FROM {table}"  # noqa: S608 - constants
+        " WHERE start_s >= :since AND start_s < :until AND (:tenant IS NULL OR tenant = :tenant)"
+        f" AND (:key IS NULL OR key_id = :key){of_user}"
+        f" GROUP BY {', '.join(str(place + 1) for place in range(len(chosen)))}"
+    )
+
+
+_UNDER_WAY = "CASE WHEN state IN ('asked', 'unknown') THEN most_usd ELSE 0.0 END"
+_ELSEWHERE = (
+    ("replay", "replay_asks", "asked_at_s", f"cost_usd + {_UNDER_WAY}", "prompt_tokens", "completion_tokens"),
+    ("replay", "replay_side_costs", "asked_at_s", "cost_usd", "tokens", "0"),
+    ("by_hand", "operator_asks", "at_s", "cost_usd", "prompt_tokens", "completion_tokens"),
+)
+"""Where the lines are that have tables of their own: (line, table, time, dollars, prompt tokens, completion tokens)."""
+
+
+def _overheads(by: Sequence[Dimension]) -> str:
+    parts = []
+    for line, table, time_, dollars, prompt, completion in _ELSEWHERE:
+        known = {"day": f"CAST({time_} AS INTEGER) / 86400", "tenant": "tenant", "engine": "engine"}
+        chosen = ", ".join(known.get(name, "''") + f" AS d{place}" for place, name in enumerate(by))
+        amounts = {
+            "requests": "count(*)",
+            "prompt_tokens": f"coalesce(sum({prompt}), 0)",
+            "completion_tokens": f"coalesce(sum({completion}), 0)",
+            "cost_usd": f"coalesce(sum({dollars}), 0.0)",
+        }
+        summed = ", ".join(f"{amounts.get(name, '0')} AS {name}" for name in Amounts._fields)
+        groups = "".join(f", {place + 2}" for place in range(len(by)))
+        parts.append(
+            f"SELECT '{line}' AS line{', ' if by else ''}{chosen}, {summed} FROM {table}"  # noqa: S608 - constants
+            f" WHERE {time_} >= :since AND {time_} < :until AND (:tenant IS NULL OR tenant = :tenant) GROUP BY 1{groups}"
+        )
+    names = ", ".join(["line", *(f"d{place}" for place in range(len(by)))])
+    summed = ", ".join(f"sum({name})" for name in Amounts._fields)
+    return f"SELECT {names}, {summed} FROM ({' UNION ALL '.join(parts)}) AS parts GROUP BY {names}"  # noqa: S608
+
+
+def _as_sum(by: Sequence[Dimension], row: Sequence[Any]) -> UsageSum:
+    found: dict[str, str] = dict(zip(by, row[1:], strict=False))
+    if "day" in found:
+        found["day"] = _day(int(found["day"]))
+    return UsageSum(row[0], Amounts(*row[1 + len(by) :]), **found)
+
+
+def _day(number: int) -> str:
+    from datetime import UTC, datetime
+
+    return datetime.fromtimestamp(number * _DAY_S, UTC).strftime("%Y-%m-%d")
