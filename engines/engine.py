@@ -14,6 +14,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 from multidict import CIMultiDict
 
+from engines.apis import Api
 from engines.chat import ChatRequest, Usage
 from engines.errors import EngineError, Kind, Unavailable
 from engines.placement import Placement
@@ -256,8 +257,16 @@ class EngineInfo:
     """Which of the engine's base URLs, as host:port; empty where it has one."""
     replicas: tuple[str, ...] = ()
     """All of them, of an engine that has several (engines.replicas)."""
+    apis: frozenset[Api] | None = None
+    """The APIs it speaks; None: nobody said, and it is asked all of them."""
+    region: str = ""
+    """Where it answers, as the operator calls it; empty: nobody said."""
     holds_key: bool = True
     """Whether it never sees a client's own credential: then its 401 is the gateway's problem, else the client's."""
+
+    def speaks(self, api: Api) -> bool:
+        """Whether it is asked requests of this API."""
+        return self.apis is None or api in self.apis
 
 
 @dataclass(frozen=True, slots=True)

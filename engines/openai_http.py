@@ -190,11 +190,15 @@ def _is_plain(request: EngineRequest) -> bool:
 class OpenAIHTTP:
     """One upstream base URL.
 
-    `authorization` is sent instead of the client's headers that hold a credential. Without it they are passed on, or left
-    out where `forwards_credentials` is off; then a key in the query is left out, too. `credential_headers`: further names
-    of headers that hold one. `extra_headers` are set on every request. The URL comes from the operator's configuration,
-    never from a request. `resends`: aiohttp sends a GET once more whose connection is closed without an answer.
+    `authorization`, the value of `key_header`, is sent instead of the client's headers that hold a credential. Without it
+    they are passed on, or left out where `forwards_credentials` is off; then a key in the query is left out, too.
+    `credential_headers`: further names of headers that hold one. `extra_headers` are set on every request. The URL comes
+    from the operator's configuration, never from a request. `resends`: aiohttp sends a GET once more whose connection is
+    closed without an answer.
     """
+
+    key_header = "Authorization"
+    """Where a key of the gateway's own stands."""
 
     def __init__(
         self,
@@ -328,7 +332,7 @@ class OpenAIHTTP:
         elif self._extra_headers:
             headers = headers.copy()
         if self._authorization is not None:
-            headers["Authorization"] = self._authorization
+            headers[self.key_header] = self._authorization
         if self._extra_headers:
             headers.update(self._extra_headers)
         return headers

@@ -9,6 +9,7 @@ from multidict import CIMultiDict, MultiMapping, istr
 
 from engines.errors import RequestError
 from engines.headers import CREDENTIALS, request_headers
+from store.people.keys import Found
 from store.records import Key
 
 if TYPE_CHECKING:
@@ -88,7 +89,9 @@ class Keys(Protocol):
 
     def any_configured(self) -> bool: ...
 
-    def lookup(self, secret_text: str) -> Key | None: ...
+    def found(self, secret_text: str) -> Found | None: ...
+
+    def expired(self, secret_text: str) -> bool: ...
 
 
 class KeyAuthentication:
@@ -114,12 +117,15 @@ class KeyAuthentication:
                 status=401,
                 code="missing_api_key",
             )
-        key = next(filter(None, map(self._keys.lookup, presented)), None)
-        if key is None:
+        found = next(filter(None, map(self._keys.found, presented)), None)
+        if found is None:
+            if any(map(self._keys.expired, presented)):
+                raise RequestError("This API key has expired.", status=401, code="expired_api_key")
             raise RequestError(
                 "This API key is not known here, or was revoked.", status=401, code="invalid_api_key"
             )
-        return Sender(key.tenant, key.id)
+        key = found.key
+        return Sender(key.tenant, key.id, key=key, tenant_record=found.tenant)
 
 
 def credentials(headers: MultiMapping[str], names: Sequence[str] = CREDENTIALS) -> str | None:

@@ -8,19 +8,24 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 from aiohttp import web
 from aiohttp.web_protocol import RequestPayloadError
 
 from engines.engine import Engine, EngineReply, EngineRequest
 from engines.errors import EngineError, RequestError
+from gateway.access.families import OWN_APIS
 from gateway.forward import ChunkBuffer
 from gateway.journey import Journey
 from gateway.keys import Authenticator, outgoing_headers
 from gateway.relay import Relay, relay_to
 from gateway.send import Send
+from router.asked import Arrival
 
 _SMALL_BYTES = 256 * 1024
+BODY_READ = "understudy.body"
+"""Where a request keeps the body that was read of it before its handler."""
 
 
 class Passthrough:
@@ -34,6 +39,7 @@ class Passthrough:
     async def __call__(self, request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
         """`target` is the raw request target below the prefix. Raises EngineError before anything was sent."""
         headers = outgoing_headers(request.headers, self._keys)
+        _refuse_own(journey.arrival)
         outgoing = EngineRequest(request.method, target, headers, await self._body(request))
         try:
             return await self.forward(request, outgoing, journey)
@@ -70,6 +76,10 @@ class Passthrough:
         choices: int = 0,
     ) -> EngineReply:
         """The same through any `send`. Gives the reply that was sent on."""
+        arrival = journey.arrival
+        refuse_elsewhere(arrival, self._engine)
+        if arrival.reach.own_account:
+            outgoing = replace(outgoing, tenant=arrival.tenant)
         journey.asked_at = time.perf_counter()
         async with self._engine.stream(outgoing) as reply:
             journey.waited_s += time.perf_counter() - journey.asked_at
@@ -85,6 +95,8 @@ class Passthrough:
             return reply
 
     async def _body(self, request: web.BaseRequest) -> bytes | AsyncIterator[bytes]:
+        if (read := request.get(BODY_READ)) is not None:
+            return bytes(read)
         length = request.content_length
         if length is not None and length > self._max_body_bytes:
             raise too_large(length, self._max_body_bytes)
@@ -101,6 +113,23 @@ class Passthrough:
             if received > self._max_body_bytes:
                 raise too_large(received, self._max_body_bytes)
             yield chunk
+
+
+def _refuse_own(arrival: Arrival) -> None:
+    """The upstream's pages of the same name are not this key's. Raises RequestError."""
+    if arrival.key_id is not None and arrival.api in OWN_APIS:
+        raise RequestError("This endpoint is not served here.", status=404, code="unknown_url")
+
+
+def refuse_elsewhere(arrival: Arrival, engine: Engine) -> None:
+    """Raises RequestError (403) where this request must not be answered where `engine` is."""
+    if not arrival.reach.allows_region(engine.info.region):
+        raise RequestError(
+            f"This tenant's requests are answered in the region '{arrival.reach.region}' only, and '{engine.info.name}' is"
+            " not there.",
+            status=403,
+            code="region_not_allowed",
+        )
 
 
 def too_large(size_bytes: int, limit_bytes: int) -> RequestError:

@@ -35,7 +35,7 @@ from gateway.journey import Journey
 from gateway.off_loop import LARGE_BYTES, off_loop
 from gateway.same_request import endpoint, tells_enough, wants_variety
 from gateway.send import SERVER, Send
-from router.asked import Asked
+from router.asked import EVERYTHING, Asked
 from router.finished import Finished, Outcome
 from router.plan import PROOF_TOO_DEAR, SHADOW, STUDENT_FAILED, Ask, Attempt, Plan, Policy
 from router.policies.fixed import Fixed
@@ -125,6 +125,8 @@ class Pipeline:
         model = self.model(asked.chat.model)
         if model is None:
             raise LookupError("the model is not served here")
+        if asked.arrival.reach is not EVERYTHING:
+            model = self._allowed(model, asked)
         so_far = _SoFar(asked, model, self._engines[model.reference].info.price)
         flight: Flight | None = None
         try:
@@ -144,6 +146,38 @@ class Pipeline:
         if flight is not None:
             finished = await flight.led(send, partial(self._led, asked, model, send, so_far))
         return finished
+
+    def _allowed(self, model: ServedModel, asked: Asked) -> ServedModel:
+        """The model as this asker may use it: with engines of their region only. Raises RequestError (403)."""
+        reach, name = asked.arrival.reach, asked.chat.model
+        if not reach.allows_model(name):
+            raise not_allowed(
+                f"The model '{name[:100]}' is not among those that this key may use.", "model_not_allowed"
+            )
+        everyone = (*model.engines, *((model.larger_context,) if model.larger_context else ()))
+        infos = {one: self._engines[one].info for one in everyone}
+        if reach.priced_only and not all(info.price.known for info in infos.values()):
+            raise not_allowed(
+                f"This key's dollars are limited, and not every engine of '{name[:100]}' has a price.",
+                "unpriced",
+            )
+        if all(reach.allows_region(info.region) for info in infos.values()):
+            return model
+        there = tuple(one for one in model.engines if reach.allows_region(infos[one].region))
+        if not there:
+            raise not_allowed(
+                f"This tenant's requests are answered in the region '{reach.region}' only, where no engine serves"
+                f" '{name[:100]}'.",
+                "region_not_allowed",
+            )
+        larger = model.larger_context
+        return replace(
+            model,
+            engines=there,
+            # What was learnt chooses among all of them, and would ask the others.
+            policy=Fixed(tuple(reversed(there)), reason="region"),
+            larger_context=larger if larger and reach.allows_region(infos[larger].region) else None,
+        )
 
     async def _led(
         self, asked: Asked, model: ServedModel, send: Send, so_far: _SoFar, shared: Send
@@ -460,6 +494,11 @@ class _SoFar:
             reuse=self.reuse,
             reused_example=self.reused_example,
         )
+
+
+def not_allowed(message: str, code: str) -> RequestError:
+    """The refusal of a model that this asker may not use."""
+    return RequestError(message, status=403, code=code, param="model")
 
 
 def _shares(first: Price, carried_on: Sequence[CarriedOn]) -> tuple[Price, tuple[tuple[Price, int], ...]]:

@@ -19,6 +19,7 @@ from engines.openai_http import OpenAIHTTP
 from gateway.handlers.handler import Handler
 from gateway.journey import Journey
 from gateway.keys import Authenticator, outgoing_headers
+from gateway.passthrough import refuse_elsewhere
 from gateway.relay import relay
 
 _BUFFER_BYTES = 64 * 1024
@@ -30,6 +31,11 @@ def wants_upgrade(request: web.BaseRequest) -> bool:
     if headers.get("Upgrade", "").lower() != "websocket":
         return False
     return "upgrade" in named_by_connection(headers.getall("Connection", ()))
+
+
+def _of_own_account(journey: Journey) -> str:
+    arrival = journey.arrival
+    return arrival.tenant if arrival.reach.own_account else ""
 
 
 class _Raw:
@@ -53,11 +59,12 @@ async def tunnel(
     request: web.BaseRequest, engine: OpenAIHTTP, keys: Authenticator, target: str, journey: Journey
 ) -> web.StreamResponse:
     """Pass the handshake on; if the upstream agrees, pass the bytes on. A refusal is relayed like any answer."""
+    refuse_elsewhere(journey.arrival, engine)
     headers = outgoing_headers(request.headers, keys)
     headers["Connection"] = "Upgrade"
     headers["Upgrade"] = "websocket"
     journey.asked_at = time.perf_counter()
-    exchange = engine.stream(EngineRequest("GET", target, headers, b""))
+    exchange = engine.stream(EngineRequest("GET", target, headers, b"", tenant=_of_own_account(journey)))
     async with exchange as reply:
         journey.waited_s = time.perf_counter() - journey.asked_at
         if reply.status != 101:

@@ -15,15 +15,21 @@ from multidict import CIMultiDict
 from engines.chat_json import parse_object
 from engines.errors import RequestError
 from gateway.off_loop import off_loop
-from gateway.passthrough import too_large
+from gateway.passthrough import BODY_READ, too_large
 
 _DECODERS = {"gzip": 31, "x-gzip": 31, "deflate": 15}
 _READABLE = frozenset({"gzip", "deflate", "identity", "x-gzip"})
 """Content encodings of answers."""
+_FIELDS_READ = "understudy.fields"
+"""Where a request keeps its body's parsed fields that were read before its handler."""
 
 
 async def read_body(request: web.BaseRequest, limit_bytes: int) -> bytes:
     """The raw body. Raises RequestError 413 over the limit, which is noticed before the body is held in memory."""
+    if (read := request.get(BODY_READ)) is not None:
+        if len(read) > limit_bytes:
+            raise too_large(len(read), limit_bytes)
+        return bytes(read)
     if request.content_length is not None and request.content_length > limit_bytes:
         raise too_large(request.content_length, limit_bytes)
     chunks, received = [], 0
@@ -48,12 +54,29 @@ async def read_json(request: web.BaseRequest, body: bytes, limit_bytes: int) -> 
 
     Raises RequestError 400 for anything but one strict JSON object.
     """
+    if (fields := request.get(_FIELDS_READ)) is not None:
+        parsed: dict[str, Any] = fields
+        return parsed
     encoding = request.headers.get("Content-Encoding", "").strip().lower()
     if encoding not in ("", "identity", *_DECODERS):
         return None
     if encoding in _DECODERS:
         return await asyncio.to_thread(_decode_and_parse, body, encoding, limit_bytes)
     return await off_loop(len(body), parse_object, body)
+
+
+async def read_ahead(request: web.BaseRequest, limit_bytes: int) -> bytes:
+    """`read_body` before the handler, which then finds it read."""
+    request[BODY_READ] = raw = await read_body(request, limit_bytes)
+    return raw
+
+
+async def read_json_ahead(request: web.BaseRequest, body: bytes, limit_bytes: int) -> dict[str, Any] | None:
+    """`read_json` before the handler, which then finds it parsed."""
+    fields = await read_json(request, body, limit_bytes)
+    if fields is not None:
+        request[_FIELDS_READ] = fields
+    return fields
 
 
 def _decode_and_parse(body: bytes, encoding: str, limit_bytes: int) -> dict[str, Any]:

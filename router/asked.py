@@ -65,6 +65,11 @@ class Arrival:
     reach: Reach = EVERYTHING
     trace: Trace | None = None
     """Its place in a distributed trace; None where no telemetry is configured."""
+    partition: str = ""
+    """`user` or `tenant` where its key or tenant says how memory is kept apart; empty: as the configuration has it."""
+    user: str = ""
+    """The digest of the end user whom it names, whether they have a memory of their own or not. Known of requests with a
+    gateway key, once their body was read."""
 
 
 @dataclass(frozen=True, slots=True)

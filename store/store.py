@@ -6,9 +6,10 @@
     store.decisions       .requests .choices .texts .search .usage .rollups()
     store.outcomes        how good answers turned out to be                  .feedback
     store.artifacts       versions of what was learnt, beside them store.dials and store.quality_floors
-    store.keys            API keys, and so tenants
+    store.keys            API keys, and so tenants; store.tenant_records: what is laid down for tenants
     store.owned           whose the ids are that engines gave to what they store
     store.operators       who may sign in to the admin pages, beside them store.sessions() and store.audit
+    store.admin_tokens    which programs may use the admin API
     store.jobs            .replay .kv_plans .engine_states .operator_asks
     store.tasks           .known .answers of requests that a student may answer
     store.runs            applications' runs: their steps, variables, and who carries them out. .assets: tenants'
@@ -58,6 +59,8 @@ from store.people.operators import AdminUsers
 from store.people.owned import OwnedIds
 from store.people.secret import load_or_create_secret
 from store.people.sessions import AdminSessions
+from store.people.tenants import TenantStore
+from store.people.tokens import AdminTokens
 from store.sqlite import words
 from store.sqlite.database import Database
 from store.sqlite.power_cut import sync_log
@@ -167,7 +170,9 @@ class Store:
         self.dials = TurnedDialsLog(db)
         self.quality_floors = QualityFloors(db)
         self.keys = KeyStore(db, secret)
+        self.tenant_records = TenantStore(db, self.keys)
         self.owned = OwnedIds(db, secret)
+        self.admin_tokens = AdminTokens(db, secret)
         self.operators = AdminUsers(db)
         self.audit = AuditLog(db)
         self.jobs = Jobs(ReplayJobs(db), KvPlans(db), EngineStates(db), OperatorAsks(db))

@@ -200,7 +200,7 @@ class Examples:
                 code="missing_required_parameter",
                 param="user",
             )
-        if by.end_user and end_users.named(journey.arrival.tenant, None, user).end_user != by.end_user:
+        if by.end_user and end_users.digest(journey.arrival.tenant, user) != by.end_user:
             raise RequestError(
                 "This request names an end user: it may delete that user's examples only.",
                 status=404,

@@ -78,6 +78,7 @@ class Feedback:
             by=self._end_users.behind(journey.arrival, request.headers, fields),
             idempotency_key=request.headers.get("Idempotency-Key"),
             named_scope=named_scope(request.headers),
+            apart=self._end_users.keeps_apart(journey.arrival),
         )
         kept, new = await stored(giving)
         journey.answered(201 if new else 200)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 from multidict import CIMultiDict
@@ -15,10 +15,23 @@ from engines.chat_json import read_chat_request
 from engines.headers import CREDENTIALS, key_parameters, without_credentials, without_key_parameters
 from engines.placement import Placement
 from gateway.journey import arrival
-from router.asked import Arrival, Asked, Controls
+from router.asked import EVERYTHING, Arrival, Asked, Controls, Reach
 
 _NOT_OF_A_STEP = ("Content-Length", "Content-Encoding", "Content-Type", "Idempotency-Key", "Accept")
 _PATH = "/chat/completions"
+
+
+class Names(NamedTuple):
+    """What else is known of who asks: see router.asked.Arrival."""
+
+    key_name: str = ""
+    tenant_name: str = ""
+    reach: Reach = EVERYTHING
+    partition: str = ""
+    user: str = ""
+
+
+NAMELESS = Names()
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +55,7 @@ class Caller:
     """It came with a credential for an upstream, which ended with the process that it came to."""
     credential_headers: tuple[str, ...] = ()
     """Further headers that hold one (`listen.tenant_headers`)."""
+    names: Names = NAMELESS
 
     @classmethod
     def behind(cls, asked: Asked, credential_headers: tuple[str, ...] = ()) -> Caller:
@@ -64,6 +78,7 @@ class Caller:
             asked.arrival.path,
             asked.max_kept_bytes,
             credential_headers=credential_headers,
+            names=_names(asked.arrival),
         )
 
     @property
@@ -85,6 +100,7 @@ class Caller:
             "path": self.path,
             "max_kept_bytes": self.max_kept_bytes,
             "credential_lost": self.credential_lost or self.holds_credential,
+            "names": {**self.names._asdict(), "reach": asdict(self.names.reach)},
         }
 
     @classmethod
@@ -94,6 +110,7 @@ class Caller:
             **kept,
             "headers": CIMultiDict(map(tuple, kept["headers"])),
             "controls": Controls(**kept["controls"]),
+            "names": _names_read(kept.get("names") or {}),
         }
         return cls(tenant=tenant, **named)
 
@@ -115,6 +132,8 @@ class Caller:
             self.tenant,
             self.key_id,
             self.anonymous,
+            api="chat",
+            **self.names._asdict(),
         )
         return Asked(
             came,
@@ -127,6 +146,18 @@ class Caller:
             self.end_user,
             placement,
         )
+
+
+def _names(arrival: Arrival) -> Names:
+    return Names(*(getattr(arrival, name) for name in Names._fields))
+
+
+def _names_read(kept: Mapping[str, Any]) -> Names:
+    reach = kept.get("reach") or {}
+    models = tuple(tuple(globs) for globs in reach.get("models", ()))
+    read = Reach(**{**reach, "models": models})
+    # One value stands for all that limits nothing.
+    return Names(**{**kept, "reach": read if read != EVERYTHING else EVERYTHING})
 
 
 def chat_of(fields: Mapping[str, Any]) -> ChatRequest:

@@ -20,6 +20,31 @@ USER_HEADER = "x-understudy-user"
 """The same as a header, which comes first, for requests whose body must not be touched or has no such field."""
 
 
+@dataclass(frozen=True, slots=True)
+class UserSources:
+    """Where a request names its end user; the first that does counts."""
+
+    names: tuple[str, ...] = (USER_HEADER, *USER_FIELDS)
+    """With a hyphen: a header; with a dot: a field of an object of the body (`metadata.user_id`); else a field of the body."""
+
+    def user(self, headers: Mapping[str, str], fields: Mapping[str, Any]) -> str:
+        """The end user as the client names them; empty where the request names none, or none by a text."""
+        for name in self.names:
+            value = headers.get(name) if "-" in name else _field(fields, name)
+            if value and isinstance(value, str):
+                return value
+        return ""
+
+
+def _field(fields: Mapping[str, Any], name: str) -> object:
+    first, _, below = name.partition(".")
+    value = fields.get(first)
+    return value.get(below) if below and isinstance(value, dict) else None if below else value
+
+
+USUAL_SOURCES = UserSources()
+
+
 class Behind(NamedTuple):
     """Who is behind a request."""
 
@@ -39,27 +64,32 @@ class EndUsers:
 
     secret: bytes
     apart: bool
+    sources: UserSources = USUAL_SOURCES
 
     def behind(self, arrival: Arrival, headers: Mapping[str, str], fields: Mapping[str, Any]) -> Behind:
         """Who is behind a request, which names its end user in its headers, in its body, or not at all."""
-        user = headers.get(USER_HEADER) or user_of(fields)
-        return self.named(arrival.tenant, arrival.key_id, user)
+        user = self.sources.user(headers, fields)
+        return self.named(arrival.tenant, arrival.key_id, user, apart=self.keeps_apart(arrival))
 
-    def named(self, tenant: str, key_id: str | None, user: str) -> Behind:
-        """`user`: as the client names them; empty for nobody in particular."""
+    def keeps_apart(self, arrival: Arrival) -> bool:
+        """Whether each end user of this request's key has a memory of their own."""
+        return arrival.partition == "user" if arrival.partition else self.apart
+
+    def digest(self, tenant: str, user: str) -> str:
+        """The name under which a tenant's end user is known; `user`: as the client names them."""
+        return user_digest(self.secret, tenant, user)
+
+    def named(self, tenant: str, key_id: str | None, user: str, *, apart: bool | None = None) -> Behind:
+        """`user`: as the client names them; empty for nobody in particular. `apart`: None as usual."""
         if not user:
             return Behind(f"{key_id}/") if key_id else NOBODY
         name = contributor(self.secret, tenant, key_id, user)
-        return Behind(name, user_part(name) if self.apart else "")
+        return Behind(name, user_part(name) if (self.apart if apart is None else apart) else "")
 
 
 def user_of(fields: Mapping[str, Any]) -> str:
     """The user that a request body names; empty if it names none."""
-    for name in USER_FIELDS:
-        value = fields.get(name)
-        if value and isinstance(value, str):
-            return value
-    return ""
+    return USUAL_SOURCES.user({}, fields)
 
 
 def contributor(secret: bytes, tenant: str, key_id: str | None, user: str) -> str:

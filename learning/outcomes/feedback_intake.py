@@ -70,17 +70,21 @@ class FeedbackIntake:
         by: Behind,
         idempotency_key: str | None = None,
         named_scope: str | None = None,
+        apart: bool | None = None,
     ) -> tuple[FeedbackRecord, bool]:
         """Takes feedback from a tenant's key; returns the stored record, once committed, and whether it is new.
 
         `fields` may hold the messages of a corrected answer; `named_scope` is the client's name for their instructions.
+        `apart`: whether each end user of this key has a memory of their own; None: as usual.
         Raises RequestError, StoreError and TimeoutError.
         """
         key = _key(self.secret, idempotency_key, feedback, by.contributor)
         known = await asyncio.to_thread(self.log.find, tenant, key)
         kept, new = known, False
         if kept is None:
-            kept, new = await self._take(tenant, key_id, fields, feedback, key, by, named_scope)
+            kept, new = await self._take(
+                tenant, key_id, fields, feedback, key, by, named_scope, self.apart if apart is None else apart
+            )
         if kept.content_digest != feedback.digest(self.secret):
             raise RequestError(
                 "This Idempotency-Key was used before for other feedback.",
@@ -102,6 +106,7 @@ class FeedbackIntake:
         key: str,
         by: Behind,
         named_scope: str | None,
+        apart: bool,
     ) -> tuple[FeedbackRecord, bool]:
         completion = feedback.by == "completion"
         answer = await self._answer(tenant, feedback.id, completion, f"{feedback.by}_id", by)
@@ -181,12 +186,12 @@ class FeedbackIntake:
             return False
         return await asyncio.to_thread(self.labels.knows, tenant, answer.request_id)
 
-    def _owner(self, answer: Target, observed: Example | None, by: Behind) -> Behind:
+    def _owner(self, answer: Target, observed: Example | None, by: Behind, apart: bool) -> Behind:
         """Whose a corrected answer becomes: its end user's, also where the feedback names none."""
-        end_user = user_part(answer.contributor or "") if self.apart else ""
+        end_user = user_part(answer.contributor or "") if apart else ""
         if observed is not None:
             end_user = end_user or user_scope(observed.scope)
-        elif self.apart and answer.contributor is None and not by.end_user:
+        elif apart and answer.contributor is None and not by.end_user:
             raise RequestError(
                 "Nobody knows any more which user got this answer, so the correction might reach others: name the user"
                 " with it, as the request did, in the header x-understudy-user or the field 'user'.",

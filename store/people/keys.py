@@ -6,140 +6,388 @@ import secrets
 import sqlite3
 import threading
 import time
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from store.errors import StoreError
+from store.people.rows import (
+    INSERT_KEY,
+    SELECT_KEYS,
+    SELECT_SECRETS,
+    SELECT_TENANTS,
+    UPDATE_KEY,
+    key_from,
+    key_row,
+    tenant_from,
+)
 from store.people.secret import derive
-from store.records import Key
+from store.people.tokens import TOKEN_PREFIX
+from store.records import Key, MadeBy, Tenant, Terms
 from store.sqlite.database import Database
 from store.sqlite.generation import Generation
 
 _PREFIX = "us-"
 _SHOWN_CHARACTERS = 8
-_GENERATION = "keys"
-_Rows = list[tuple[str, Key]]
+GENERATION = "keys"
+"""The counter that moves with every change of a key or a tenant's record."""
+_LEAST_SECRET, _LONGEST_SECRET = 16, 512
+_LONGEST_NAME = 200
 
 
 class NoSuchKey(Exception):
     """No key has this id."""
 
 
-class KeyStore:
-    """Creates, lists, revokes and recognises keys. Safe to use from any thread."""
+class KeptInConfiguration(Exception):
+    """The record is kept in the configuration, and changed there only."""
 
-    def __init__(self, db: Database, secret: bytes) -> None:
+
+class Found(NamedTuple):
+    """A key in force, and what is laid down for its tenant."""
+
+    key: Key
+    tenant: Tenant | None
+    until_s: float | None
+    """When its secret stops being taken; None: never."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """All that requests are let in by, as it was read at one generation."""
+
+    by_hmac: Mapping[str, Found]
+    tenants: Mapping[str, Tenant]
+    any: bool
+
+
+class KeyStore:
+    """Creates, changes, revokes and recognises keys. Safe to use from any thread."""
+
+    def __init__(self, db: Database, secret: bytes, clock: Callable[[], float] = time.time) -> None:
         self._db = db
         self._secret = secret
-        self._generation = Generation(db, _GENERATION)
+        self._clock = clock
+        self._generation = Generation(db, GENERATION)
         self._lock = threading.Lock()
-        self._by_hmac: dict[str, Key] | None = None
-        self._any = False
+        self._known: _Known | None = None
         self._read_at = -1
         """The generation that the keys in memory were read at."""
 
-    def create(self, tenant_name: str, name: str, timeout_s: float = 30.0) -> tuple[Key, str]:
+    # ---- making and changing
+
+    def create(
+        self,
+        tenant_name: str,
+        name: str,
+        timeout_s: float = 30.0,
+        *,
+        secret_text: str | None = None,
+        terms: Terms | None = None,
+        source: MadeBy = "cli",
+    ) -> tuple[Key, str]:
         """A new key for a tenant, and its secret, which is shown here and never again.
 
-        Keys with the same tenant name share one tenant. Waits for the commit. Raises ValueError for an empty name.
+        Keys with the same tenant name share one tenant. `secret_text` is a secret that clients have already, such as from
+        another gateway. Waits for the commit. Raises ValueError for a name or secret that cannot be one.
         """
-        for what, value in (("tenant name", tenant_name), ("key name", name)):
-            if not value or len(value) > 200 or not value.isprintable():
-                raise ValueError(f"the {what} is {value!r}: 1 to 200 printable characters are right")
-        secret_text = _PREFIX + secrets.token_urlsafe(32)
-        key = Key(
-            id="key_" + secrets.token_hex(8),
-            tenant=self.tenant_named(tenant_name),
-            name=name,
-            prefix=secret_text[:_SHOWN_CHARACTERS],
-            created_at_s=time.time(),
-            tenant_name=tenant_name,
+        check_name("tenant name", tenant_name)
+        check_name("key name", name)
+        if secret_text is None:
+            secret_text = _new_secret()
+        check_secret(secret_text)
+        key = key_with_terms(
+            Key(
+                id="key_" + secrets.token_hex(8),
+                tenant=self.tenant_named(tenant_name),
+                name=name,
+                prefix=secret_text[:_SHOWN_CHARACTERS],
+                created_at_s=self._clock(),
+                tenant_name=tenant_name,
+                source=source,
+            ),
+            terms or Terms(),
         )
-        digest = self._hmac(secret_text)
+        digest = self.hmac(secret_text)
 
         def insert(connection: sqlite3.Connection) -> None:
-            connection.execute(
-                "INSERT INTO api_keys (id, secret_hmac, prefix, tenant, tenant_name, name, created_at_s)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?)",
-                (key.id, digest, key.prefix, key.tenant, key.tenant_name, key.name, key.created_at_s),
-            )
+            _check_unused(connection, digest)
+            insert_key(connection, key, digest)
             self._generation.bump(connection)
 
-        self._db.write(insert, after=self._look_again).result(timeout_s)
+        self._db.write(insert, after=self.look_again).result(timeout_s)
         return key, secret_text
 
-    def list(self) -> list[Key]:
-        """Every key ever made, revoked ones too, oldest first."""
-        return [key for _, key in self._rows()]
+    def edit(self, id: str, change: Callable[[Key], Key], timeout_s: float = 30.0) -> tuple[Key, Key]:
+        """Give a key other terms, or another name; gives it as it was and as it is now. Waits for the commit.
+
+        `change` runs inside the transaction. Id, tenant, secret and source stay. Raises NoSuchKey, KeptInConfiguration,
+        and ValueError for what `change` says is wrong.
+        """
+
+        def update(connection: sqlite3.Connection) -> tuple[Key, Key]:
+            before = _changeable(connection, id)
+            wanted = change(before)
+            check_name("key name", wanted.name)
+            terms = Terms(
+                wanted.limits,
+                wanted.each_user,
+                wanted.expires_at_s,
+                wanted.partition,
+                wanted.users_required,
+            )
+            after = replace(key_with_terms(before, terms), name=wanted.name)
+            if after != before:
+                update_key(connection, after)
+                self._generation.bump(connection)
+            return before, after
+
+        return self._db.write(update, after=self.look_again).result(timeout_s)
+
+    def rotate(
+        self, id: str, grace_s: float = 0.0, timeout_s: float = 30.0, *, secret_text: str | None = None
+    ) -> tuple[Key, str]:
+        """Another secret for a key, shown here and never again. Waits for the commit.
+
+        The secret before it is taken for `grace_s` seconds more; 0 ends it and those before it at once. Raises
+        NoSuchKey, KeptInConfiguration, and ValueError for a revoked key or a secret that cannot be one.
+        """
+        if secret_text is None:
+            secret_text = _new_secret()
+        check_secret(secret_text)
+        if not 0 <= grace_s <= 366 * 86_400:
+            raise ValueError(f"the grace is {grace_s!r} s; 0 s to 366 days are right")
+        digest, now_s = self.hmac(secret_text), self._clock()
+
+        def update(connection: sqlite3.Connection) -> Key:
+            key = _changeable(connection, id)
+            if key.revoked_at_s is not None:
+                raise ValueError(f"the key {id!r} is revoked; make a new one")
+            _check_unused(connection, digest)
+            if grace_s > 0:
+                connection.execute(
+                    "INSERT INTO older_secrets (secret_hmac, key_id, until_s)"
+                    " SELECT secret_hmac, id, ? FROM api_keys WHERE id = ?",
+                    (now_s + grace_s, id),
+                )
+            else:
+                connection.execute("DELETE FROM older_secrets WHERE key_id = ?", (id,))
+            connection.execute("DELETE FROM older_secrets WHERE until_s < ?", (now_s,))
+            connection.execute(
+                "UPDATE api_keys SET secret_hmac = ?, prefix = ? WHERE id = ?",
+                (digest, secret_text[:_SHOWN_CHARACTERS], id),
+            )
+            self._generation.bump(connection)
+            return _one(connection, id)
+
+        return self._db.write(update, after=self.look_again).result(timeout_s), secret_text
 
     def revoke(self, id: str) -> Future[Key]:
         """Take a key out of use, in this process at the commit and in others about a second later.
 
-        The future gives the key as it then is, or raises NoSuchKey. Revoking twice keeps the first time.
+        The future gives the key as it then is, or raises NoSuchKey or KeptInConfiguration. Revoking twice keeps the first
+        time.
         """
-        now_s = time.time()
+        now_s = self._clock()
 
         def update(connection: sqlite3.Connection) -> Key:
-            connection.execute(
-                "UPDATE api_keys SET revoked_at_s = ? WHERE id = ? AND revoked_at_s IS NULL", (now_s, id)
-            )
-            row = connection.execute(_SELECT + " WHERE id = ?", (id,)).fetchone()
-            if row is None:
-                raise NoSuchKey(f"no key has the id {id!r}")
+            _changeable(connection, id)
+            revoke_key(connection, id, now_s)
             self._generation.bump(connection)
-            return _key(row)
+            return _one(connection, id)
 
-        return self._db.write(update, after=self._look_again)
+        return self._db.write(update, after=self.look_again)
+
+    # ---- reading
+
+    def list(self) -> list[Key]:
+        """Every key ever made, revoked ones too, oldest first."""
+        rotated = self._rotated()
+        rows = self._db.read().execute(SELECT_KEYS + " ORDER BY created_at_s, id").fetchall()
+        return [key_from(row, rotated.get(row[0])) for row in rows]
+
+    def get(self, id: str) -> Key:
+        """One key. Raises NoSuchKey."""
+        row = self._db.read().execute(SELECT_KEYS + " WHERE id = ?", (id,)).fetchone()
+        if row is None:
+            raise NoSuchKey(f"no key has the id {id[:60]!r}")
+        return key_from(row, self._rotated().get(id))
 
     def lookup(self, secret_text: str) -> Key | None:
-        """The key behind a secret, or None for an unknown or revoked one. One HMAC and one dictionary look-up."""
-        return self._current().get(self._hmac(secret_text))
+        """The key behind a secret, or None for one that is unknown, revoked or expired. One HMAC, one look-up."""
+        found = self.found(secret_text)
+        return found.key if found is not None else None
+
+    def found(self, secret_text: str) -> Found | None:
+        """The key behind a secret with its tenant's record; None for one that is unknown, revoked or expired."""
+        found = self._current().by_hmac.get(self.hmac(secret_text))
+        if found is None or (found.until_s is not None and self._clock() >= found.until_s):
+            return None
+        return found
+
+    def expired(self, secret_text: str) -> bool:
+        """Whether a secret opens nothing because its time, its key's or its tenant's is over."""
+        found = self._current().by_hmac.get(self.hmac(secret_text))
+        return found is not None and found.until_s is not None and self._clock() >= found.until_s
 
     def any_configured(self) -> bool:
         """Whether a key was ever made. Revoking the last one must not let everybody in, so revoked keys count."""
-        self._current()
-        return self._any
+        return self._current().any
 
     def tenant_named(self, tenant_name: str) -> str:
         """The tenant id that keys with this tenant name share; never equal to one derived from a credential."""
         return derive(self._secret, "tenant by name", tenant_name)[:32]
 
-    def _current(self) -> dict[str, Key]:
-        """The keys in force. While they cannot be read, those that were last read, and every call tries again."""
-        by_hmac = self._by_hmac
-        try:
-            generation = self._generation.value()
-            if by_hmac is not None and generation == self._read_at:
-                return by_hmac
-            return self._read(generation)
-        except StoreError:
-            if by_hmac is None:
-                raise
-            return by_hmac
+    def tenant_record(self, tenant: str) -> Tenant | None:
+        """What is laid down for a tenant, by its id; from memory, at most a second old."""
+        return self._current().tenants.get(tenant)
 
-    def _read(self, generation: int) -> dict[str, Key]:
-        with self._lock:
-            rows = self._rows()
-            self._any = bool(rows)
-            self._by_hmac = by_hmac = {digest: key for digest, key in rows if key.revoked_at_s is None}
-            self._read_at = generation
-        return by_hmac
-
-    def _look_again(self, _: object) -> None:
-        self._generation.look_again()
-
-    def _rows(self) -> _Rows:
-        rows = self._db.read().execute(_SELECT + " ORDER BY created_at_s, id").fetchall()
-        return [(row[0], _key(row)) for row in rows]
-
-    def _hmac(self, secret_text: str) -> str:
+    def hmac(self, secret_text: str) -> str:
+        """What is kept of a secret."""
         return derive(self._secret, "api key", secret_text)
 
+    def configured_id(self, name: str) -> str:
+        """The id of the key that the configuration has under this name."""
+        return "key_" + derive(self._secret, "configured key", name)[:16]
 
-_SELECT = (
-    "SELECT secret_hmac, id, tenant, name, prefix, created_at_s, revoked_at_s, tenant_name FROM api_keys"
-)
+    def look_again(self, _: object = None) -> None:
+        """Have the next look-up see what was committed just now."""
+        self._generation.look_again()
+
+    def _current(self) -> _Known:
+        """What is in force. While it cannot be read, what was last read, and every call tries again."""
+        known = self._known
+        try:
+            generation = self._generation.value()
+            if known is not None and generation == self._read_at:
+                return known
+            return self._read(generation)
+        except StoreError:
+            if known is None:
+                raise
+            return known
+
+    def _read(self, generation: int) -> _Known:
+        with self._lock:
+            connection = self._db.read()
+            rows = connection.execute(SELECT_SECRETS).fetchall()
+            older = connection.execute("SELECT secret_hmac, key_id, until_s FROM older_secrets").fetchall()
+            tenants = {
+                tenant.id: tenant
+                for tenant in map(tenant_from, connection.execute(SELECT_TENANTS).fetchall())
+            }
+            in_force = {
+                key.id: key for key in (key_from(row[1:]) for row in rows) if key.revoked_at_s is None
+            }
+            by_hmac = {
+                digest: _with_tenant(in_force[id], tenants, until_s)
+                for digest, id, until_s in [*older, *((row[0], row[1], None) for row in rows)]
+                if id in in_force
+            }
+            self._known = known = _Known(by_hmac, tenants, bool(rows))
+            self._read_at = generation
+        return known
+
+    def _rotated(self) -> dict[str, float]:
+        """By key, until when an older secret of it is taken."""
+        rows = self._db.read().execute(
+            "SELECT key_id, max(until_s) FROM older_secrets WHERE until_s > ? GROUP BY key_id",
+            (self._clock(),),
+        )
+        return dict(rows.fetchall())
 
 
-def _key(row: tuple[str, str, str, str, str, float, float | None, str]) -> Key:
-    _, id, tenant, name, prefix, created_at_s, revoked_at_s, tenant_name = row
-    return Key(id, tenant, name, prefix, created_at_s, revoked_at_s, tenant_name)
+# ---- what a name and a secret may be
+
+
+def check_name(what: str, value: str) -> None:
+    """Raises ValueError for a name that people could not read."""
+    if not value or len(value) > _LONGEST_NAME or not value.isprintable():
+        shown = value if len(value) <= _LONGEST_NAME else value[:40] + "..."
+        raise ValueError(f"the {what} is {shown!r}: 1 to {_LONGEST_NAME} printable characters are right")
+
+
+def check_secret(secret_text: str) -> None:
+    """Raises ValueError for a text that could not be sent as a key, or could be guessed. The text is not in it."""
+    if not _LEAST_SECRET <= len(secret_text) <= _LONGEST_SECRET:
+        raise ValueError(
+            f"the secret has {len(secret_text)} characters: {_LEAST_SECRET} to {_LONGEST_SECRET} are right"
+        )
+    if not all("!" <= character <= "~" for character in secret_text):
+        raise ValueError("the secret has a character that no header can carry: ASCII without spaces is right")
+    if secret_text.startswith(TOKEN_PREFIX):
+        raise ValueError("the secret is an admin token, which opens the admin API only")
+
+
+def _new_secret() -> str:
+    return _PREFIX + secrets.token_urlsafe(32)
+
+
+# ---- inside a write job
+
+
+def key_with_terms(key: Key, terms: Terms) -> Key:
+    """The key with these terms."""
+    return replace(
+        key,
+        limits=terms.limits,
+        each_user=terms.each_user,
+        expires_at_s=terms.expires_at_s,
+        partition=terms.partition,
+        users_required=terms.users_required,
+    )
+
+
+def insert_key(connection: sqlite3.Connection, key: Key, digest: str) -> None:
+    """Add a row."""
+    connection.execute(INSERT_KEY, (digest, *key_row(key)))
+
+
+def update_key(connection: sqlite3.Connection, key: Key) -> None:
+    """Put the key in the place of the row with its id; the secret stays."""
+    connection.execute(UPDATE_KEY, (*key_row(key)[1:], key.id))
+
+
+def revoke_key(connection: sqlite3.Connection, id: str, now_s: float) -> None:
+    """Take it out of use, with its older secrets."""
+    connection.execute(
+        "UPDATE api_keys SET revoked_at_s = ? WHERE id = ? AND revoked_at_s IS NULL", (now_s, id)
+    )
+    connection.execute("DELETE FROM older_secrets WHERE key_id = ?", (id,))
+
+
+def _check_unused(connection: sqlite3.Connection, digest: str) -> None:
+    row = connection.execute(
+        "SELECT id FROM api_keys WHERE secret_hmac = ? UNION SELECT key_id FROM older_secrets WHERE secret_hmac = ?",
+        (digest, digest),
+    ).fetchone()
+    if row is not None:
+        raise ValueError(f"the secret is already that of {row[0]}")
+
+
+def _one(connection: sqlite3.Connection, id: str) -> Key:
+    row = connection.execute(SELECT_KEYS + " WHERE id = ?", (id,)).fetchone()
+    if row is None:
+        raise NoSuchKey(f"no key has the id {id[:60]!r}")
+    (until_s,) = connection.execute(
+        "SELECT max(until_s) FROM older_secrets WHERE key_id = ?", (id,)
+    ).fetchone()
+    return key_from(row, until_s)
+
+
+def _changeable(connection: sqlite3.Connection, id: str) -> Key:
+    key = _one(connection, id)
+    if key.source == "config":
+        raise KeptInConfiguration(
+            f"the key {key.name!r} is kept in the configuration: change `keys` there, then reload"
+        )
+    return key
+
+
+def _with_tenant(key: Key, tenants: Mapping[str, Tenant], until_s: float | None) -> Found:
+    tenant = tenants.get(key.tenant)
+    ends = [until_s, key.expires_at_s]
+    if tenant is not None:
+        ends += [tenant.expires_at_s, tenant.closed_at_s]
+    return Found(key, tenant, min((end for end in ends if end is not None), default=None))

@@ -63,7 +63,9 @@ class Limits:
         for name in _COUNTS:
             count = getattr(self, name)
             if count is not None and (type(count) is not int or not 1 <= count <= _MOST_COUNT):
-                raise ValueError(f"{name} is {_shown(count)}; a whole number from 1 to {_MOST_COUNT} is right")
+                raise ValueError(
+                    f"{name} is {_shown(count)}; a whole number from 1 to {_MOST_COUNT} is right"
+                )
         periods = [budget.per for budget in self.budgets]
         if len(set(periods)) < len(periods):
             raise ValueError("budgets has two of the same period; one per period is right")
@@ -73,6 +75,7 @@ class Limits:
 
 
 _COUNTS = ("requests_per_minute", "tokens_per_minute", "concurrency", "max_output_tokens")
+
 
 def limits_from(value: object, where: str = "limits") -> Limits:
     """The limits that a JSON object says; what it does not name is as by default.
@@ -139,7 +142,9 @@ def _check_globs(name: str, globs: tuple[str, ...]) -> None:
     for glob in globs:
         readable = isinstance(glob, str) and 0 < len(glob) <= _LONGEST_GLOB
         if not readable or not glob.isprintable() or glob != glob.strip():
-            raise ValueError(f"{name} has {_shown(glob)}; 1 to {_LONGEST_GLOB} printable characters are right")
+            raise ValueError(
+                f"{name} has {_shown(glob)}; 1 to {_LONGEST_GLOB} printable characters are right"
+            )
         if name == "endpoints" and not glob.startswith(("/", "*")):
             raise ValueError(f"{name} has {_shown(glob)}; a path that begins with / is right")
 

@@ -87,7 +87,7 @@ class OwnedIds:
 
     def _delete(self, where: str, *values: object) -> Future[int]:
         def delete(connection: sqlite3.Connection) -> int:
-            return connection.execute(f"DELETE FROM owned_ids WHERE {where}", values).rowcount
+            return connection.execute("DELETE FROM owned_ids WHERE " + where, values).rowcount
 
         return self._db.write(delete)
 

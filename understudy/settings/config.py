@@ -16,6 +16,8 @@ from understudy.settings.admin import AdminSettings
 from understudy.settings.client_key import check_client_key
 from understudy.settings.components import AnyComponent
 from understudy.settings.engines import (
+    AnthropicEngine,
+    AzureEngine,
     HealthSettings,
     OpenAIEngine,
     SimulatedEngineSettings,
@@ -102,7 +104,8 @@ class LogSettings(Settings):
 
 
 AnyEngine = Annotated[
-    OpenAIEngine | VLLMEngine | VLLMLocalEngine | SimulatedEngineSettings, Field(discriminator="kind")
+    OpenAIEngine | AnthropicEngine | AzureEngine | VLLMEngine | VLLMLocalEngine | SimulatedEngineSettings,
+    Field(discriminator="kind"),
 ]
 """Settings of an engine of any kind."""
 

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
+from engines.apis import BY_KIND, Api
 from understudy.settings.group import Settings
 
 Dollars = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -169,7 +170,26 @@ class EngineSettings(Settings):
     max_in_flight: int = Field(
         256, ge=1, description="Requests asked of it, or of each replica, at once; more wait in the queue."
     )
+    apis: tuple[Api, ...] | None = Field(
+        None,
+        description="APIs it speaks, such as [chat, messages]: it is asked no others. null: those of its kind "
+        "(docs/explanation/engines.md).",
+    )
     advanced: GuardAdvanced = Field(GuardAdvanced(), description="Less common settings.")
+
+    @field_validator("apis")
+    @classmethod
+    def _speaks_something(cls, apis: tuple[Api, ...] | None) -> tuple[Api, ...] | None:
+        if apis is not None and not apis:
+            raise ValueError(
+                "is empty: nobody could ask this engine anything; leave it out for those of its kind"
+            )
+        return apis
+
+    @property
+    def spoken(self) -> frozenset[Api]:
+        """The APIs it speaks."""
+        return frozenset(self.apis) if self.apis is not None else BY_KIND[getattr(self, "kind", "openai")]
 
 
 class ReplicaSettings(Settings):
@@ -196,6 +216,8 @@ class ReplicaSettings(Settings):
         return weight
 
 
+API_VERSION = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}(-preview)?$|^preview$|^latest$"
+"""How Azure writes its versions."""
 _MOST_WEIGHT = 1000
 _MOST_REPLICAS = 64
 _PORTS = {"http": 80, "https": 443}
@@ -272,6 +294,43 @@ class OpenAIEngine(HTTPEngine):
     """Any OpenAI-compatible API."""
 
     kind: Literal["openai"] = "openai"
+
+
+class AnthropicAdvanced(OpenAIAdvanced):
+    """Less common settings of an engine of kind anthropic."""
+
+    continues: Literal["prefill", "instruct", "off"] = Field(
+        "off", description="The same; an answer of the Messages API is not carried on."
+    )
+
+
+class AnthropicEngine(HTTPEngine):
+    """Anthropic's API, or another server's that speaks its Messages API. `base_url` is with or without its /v1."""
+
+    kind: Literal["anthropic"]
+    advanced: AnthropicAdvanced = Field(AnthropicAdvanced(), description="Less common settings.")
+
+    @property
+    def url(self) -> str:
+        """See HTTPEngine; always with its /v1."""
+        return anthropic_url(super().url)
+
+
+class AzureEngine(HTTPEngine):
+    """Azure OpenAI. `base_url` is the resource's, such as https://NAME.openai.azure.com; `model` names a deployment."""
+
+    kind: Literal["azure"]
+    api_version: str | None = Field(
+        None,
+        pattern=API_VERSION,
+        description="Version of Azure's API, such as 2024-10-21: deployments are asked below /openai/deployments. null: "
+        "below /openai/v1, which has none.",
+    )
+
+    @property
+    def url(self) -> str:
+        """See HTTPEngine; always without what Azure puts behind the resource."""
+        return azure_url(super().url)
 
 
 class TenantSettings(Settings):
@@ -378,6 +437,16 @@ def host_and_port(url: str) -> str:
     return f"{f'[{host}]' if ':' in host else host}:{parts.port or _PORTS[parts.scheme]}"
 
 
+def anthropic_url(url: str) -> str:
+    """Anthropic's own clients are given the URL without the /v1 that their requests have."""
+    return url if urlsplit(url).path else f"{url}/v1"
+
+
+def azure_url(url: str) -> str:
+    """A resource's URL, of one that may go on as Azure's own clients have it."""
+    return url.removesuffix("/v1").removesuffix("/openai") if url.endswith(("/openai", "/openai/v1")) else url
+
+
 def checked_url(url: str) -> str:
     """`url` without a trailing slash. Raises ValueError, saying what would be right, and never quoting the URL."""
     from yarl import URL
@@ -401,5 +470,5 @@ def checked_url(url: str) -> str:
 
 
 _RIGHT_URL = "https://api.openai.com/v1"
-_ENDPOINTS = ("/chat/completions", "/completions", "/responses", "/embeddings")
+_ENDPOINTS = ("/chat/completions", "/completions", "/responses", "/embeddings", "/messages")
 """What clients put behind a base URL themselves."""

@@ -114,7 +114,7 @@ _INSTEAD = {
     "base_urls": '["http://10.0.0.1:8000/v1", {"url": "http://10.0.0.2:8000/v1", "weight": 2}]',
 }
 """Settings in the place of another one, and what they may look like."""
-_KIND = "Which kind of engine this is: openai, vllm, vllm-local, or simulated."
+_KIND = "Which kind of engine this is: openai, anthropic, azure, vllm, vllm-local, or simulated."
 
 
 def _plain(value: object) -> Any:

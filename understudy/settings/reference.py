@@ -70,7 +70,7 @@ def _values(setting: Named) -> str:
 
 
 _KINDS = {
-    "engines.*.kind": "openai, vllm, vllm-local or simulated.",
+    "engines.*.kind": "openai, anthropic, azure, vllm, vllm-local or simulated.",
     "components.*.kind": "local, openai, rerank, search, tool or simulated.",
 }
 """Which kinds there are; each has a group of settings, and says its own word only."""

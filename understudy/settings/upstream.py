@@ -2,17 +2,51 @@
 
 from __future__ import annotations
 
-from pydantic import Field, SecretStr, field_validator
+from typing import Literal, Self
 
-from understudy.settings.engines import HTTPAdvanced, checked_url
+from pydantic import Field, SecretStr, field_validator, model_validator
+
+from understudy.settings.engines import (
+    API_VERSION,
+    HTTPAdvanced,
+    anthropic_url,
+    azure_url,
+    checked_url,
+)
 from understudy.settings.group import Settings
 
 
 class Upstream(Settings):
     """Where everything goes that no model below names."""
 
+    kind: Literal["openai", "anthropic", "azure"] = Field(
+        "openai", description="Whose API it is: where a key stands, and how paths are written."
+    )
     base_url: str = Field(description="Base URL as an OpenAI client would be given it.")
     api_key: SecretStr | None = Field(None, description="Sent instead of the client's key.")
+    api_version: str | None = Field(
+        None,
+        pattern=API_VERSION,
+        description="Version of Azure's API, such as 2024-10-21; null: below /openai/v1, which has none.",
+    )
     advanced: HTTPAdvanced = Field(HTTPAdvanced(), description="Less common settings.")
 
     _valid_url = field_validator("base_url")(lambda url: checked_url(url))
+
+    @model_validator(mode="after")
+    def _as_its_kind_has_it(self) -> Self:
+        if self.api_version is not None and self.kind != "azure":
+            raise ValueError(
+                "api_version is of an upstream of kind azure: add `kind: azure`, or leave it out"
+            )
+        return self
+
+    @property
+    def url(self) -> str:
+        """The base URL, as those of its kind have it."""
+        match self.kind:
+            case "anthropic":
+                return anthropic_url(self.base_url)
+            case "azure":
+                return azure_url(self.base_url)
+        return self.base_url

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, TypedDict
 
 import structlog
 
+from engines.anthropic_http import AnthropicHTTP
+from engines.azure_http import AzureHTTP
 from engines.breaker import Breaker
 from engines.engine import Engine, EngineInfo, Price
 from engines.guard import Guard, Limits
@@ -24,6 +26,8 @@ from engines.vllm_server import VLLMServer
 from understudy.settings.client_key import own_key, takes_client_key
 from understudy.settings.config import AnyEngine, Config
 from understudy.settings.engines import (
+    AnthropicEngine,
+    AzureEngine,
     EngineSettings,
     HTTPEngine,
     OpenAIEngine,
@@ -112,7 +116,7 @@ def _guarded(name: str, settings: AnyEngine, tenants: Tenants, config: Config) -
     if not isinstance(settings, HTTPEngine) or settings.base_urls is None:
         return _guard(name, _engine(name, settings, tenants, config), settings, config)
     line = Line(settings.advanced.max_queued, knobs_of(Limits, settings, settings.advanced).caps)
-    servers: Mapping[str, OpenAIEngine | VLLMEngine] = settings.servers
+    servers: Mapping[str, OpenAIEngine | AnthropicEngine | AzureEngine | VLLMEngine] = settings.servers
     found = []
     for (replica, server), given in zip(servers.items(), settings.base_urls, strict=True):
         guard = _guard(name, _engine(name, server, tenants, config, replica), server, config, line)
@@ -130,6 +134,7 @@ def _engine(name: str, settings: AnyEngine, tenants: Tenants, config: Config, re
         settings.context_tokens,
         continues=settings.advanced.continues if isinstance(settings, HTTPEngine) else "off",
         attempts=settings.advanced.attempts,
+        apis=settings.spoken,
         holds_key=holds_key,
         replica=replica,
     )
@@ -145,11 +150,12 @@ def _engine(name: str, settings: AnyEngine, tenants: Tenants, config: Config, re
     if isinstance(settings, VLLMLocalEngine):
         return _local(info, settings, tenants)
     if isinstance(settings, OpenAIEngine):
-        return OpenAIHTTP(
-            info,
-            settings.url,
-            **_engine_over_http(settings, config),
-        )
+        return OpenAIHTTP(info, settings.url, **_engine_over_http(settings, config))
+    if isinstance(settings, AnthropicEngine):
+        return AnthropicHTTP(info, settings.url, **_engine_over_http(settings, config))
+    if isinstance(settings, AzureEngine):
+        over_http = _engine_over_http(settings, config)
+        return AzureHTTP(info, settings.url, api_version=settings.api_version, **over_http)
     # Only the demo and tests need a world; building one takes time and memory.
     from simulation.engine import SimulatedEngine
 
@@ -189,12 +195,17 @@ def _guard(
 
 def upstream(settings: Upstream, tenant_headers: tuple[str, ...] = ()) -> OpenAIHTTP:
     """The default upstream. No guard: it is passed through, not managed."""
-    return OpenAIHTTP(
-        EngineInfo(UPSTREAM),
-        settings.base_url,
-        # Beside a key of its own the query still stays as it came: nothing is managed here.
-        **_over_http(settings, settings.api_key is None or own_key(settings) is not None, tenant_headers),
+    # Beside a key of its own the query still stays as it came: nothing is managed here.
+    over_http = _over_http(
+        settings, settings.api_key is None or own_key(settings) is not None, tenant_headers
     )
+    match settings.kind:
+        case "anthropic":
+            return AnthropicHTTP(EngineInfo(UPSTREAM), settings.url, **over_http)
+        case "azure":
+            version = settings.api_version
+            return AzureHTTP(EngineInfo(UPSTREAM), settings.url, api_version=version, **over_http)
+    return OpenAIHTTP(EngineInfo(UPSTREAM), settings.url, **over_http)
 
 
 def _local(info: EngineInfo, settings: VLLMLocalEngine, tenants: Tenants) -> Engine:
@@ -232,12 +243,18 @@ def _engine_over_http(settings: HTTPEngine, config: Config) -> OverHTTP:
     return _over_http(settings, takes_client_key(settings, config.upstream), config.listen.tenant_headers)
 
 
+def _credential(settings: HTTPEngine | Upstream, key: str) -> str:
+    """The key as the header has it that it is sent in."""
+    kind = getattr(settings, "kind", "openai")
+    return key if kind in ("anthropic", "azure") else f"Bearer {key}"
+
+
 def _over_http(
     settings: HTTPEngine | Upstream, forwards_credentials: bool, tenant_headers: tuple[str, ...]
 ) -> OverHTTP:
     key = own_key(settings)
     return {
-        "authorization": f"Bearer {key}" if key is not None else None,
+        "authorization": _credential(settings, key) if key is not None else None,
         "forwards_credentials": forwards_credentials,
         "credential_headers": tenant_headers,
         "extra_headers": {

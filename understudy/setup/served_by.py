@@ -12,7 +12,7 @@ from understudy.settings.config import AnyEngine
 from understudy.settings.engines import HTTPEngine
 from understudy.settings.upstream import Upstream
 
-_TELLING = {"kind", "model", "model_dir", "args", "role", "seed", "facts"}
+_TELLING = {"kind", "api_version", "model", "model_dir", "args", "role", "seed", "facts"}
 """Settings of an engine that can change what it answers, of whatever kind it is."""
 _OPENAI = "api.openai.com"
 
@@ -24,12 +24,22 @@ def digest(servers: Iterable[Server]) -> str:
     told = [
         (
             type(server).__name__,
-            server.model_dump(mode="json", include=_TELLING) | _where(server),
+            _told(server) | _where(server),
             _added_headers(server),
         )
         for server in servers
     ]
     return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+
+
+def _told(server: Server) -> dict[str, object]:
+    """Its settings that tell, without those that say what went without saying when they were made."""
+    told = server.model_dump(mode="json", include=_TELLING)
+    if told.get("api_version") is None:
+        told.pop("api_version", None)
+    if isinstance(server, Upstream) and server.kind == "openai":
+        del told["kind"]
+    return told
 
 
 def ignored_fields(servers: Iterable[Server]) -> frozenset[str]:
@@ -52,7 +62,7 @@ def _where(server: Server) -> dict[str, object]:
 
 def _base_urls(server: Server) -> list[str]:
     if isinstance(server, Upstream):
-        return [server.base_url]
+        return [server.url]
     return [one.url for one in server.servers.values()] if isinstance(server, HTTPEngine) else []
 
 

@@ -1,0 +1,92 @@
+"""Azure OpenAI over HTTP: openai_http with its key in `api-key`, and OpenAI's paths as Azure writes them.
+
+With a version of the API: `/openai/deployments/{model}/chat/completions?api-version=V` for what a deployment answers, and
+`/openai/responses?api-version=V` for all else. Without: `/openai/v1/chat/completions`, where the body names the deployment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from urllib.parse import quote
+
+import orjson
+
+from engines.engine import EngineInfo, EngineRequest
+from engines.openai_http import Exchange, OpenAIHTTP
+from engines.timeouts import Timeouts
+
+DEPLOYED = frozenset(
+    {
+        *("/chat/completions", "/completions", "/embeddings", "/images/generations", "/images/edits"),
+        *("/audio/transcriptions", "/audio/translations", "/audio/speech"),
+    }
+)
+"""What is asked of a deployment, which the path names."""
+API_VERSION = "api-version"
+"""The parameter of a query that names the version."""
+
+
+class AzureHTTP(OpenAIHTTP):
+    """One resource of Azure OpenAI. `info.model` is the name of a deployment; None: what the request calls its model."""
+
+    key_header = "api-key"
+
+    def __init__(
+        self,
+        info: EngineInfo,
+        base_url: str,
+        *,
+        timeouts: Timeouts,
+        api_version: str | None = None,
+        authorization: str | None = None,
+        forwards_credentials: bool = True,
+        credential_headers: Sequence[str] = (),
+        extra_headers: Mapping[str, str] | None = None,
+        resends: bool = True,
+    ) -> None:
+        super().__init__(
+            info,
+            base_url,
+            timeouts=timeouts,
+            authorization=authorization,
+            forwards_credentials=forwards_credentials,
+            credential_headers=credential_headers,
+            extra_headers=extra_headers,
+            resends=resends,
+        )
+        self._api_version = api_version
+
+    def stream(self, request: EngineRequest) -> Exchange:
+        """See engines.engine.Engine.stream."""
+        return super().stream(replace(request, target=self._as_azure_has_it(request)))
+
+    def _as_azure_has_it(self, request: EngineRequest) -> str:
+        path, _, query = request.target.partition("?")
+        kept = [one for one in query.split("&") if one and one.partition("=")[0].lower() != API_VERSION]
+        if self._api_version is None:
+            return _with_query(f"/openai/v1{path}", kept)
+        deployment = self._deployment(request) if path in DEPLOYED else ""
+        where = f"/openai/deployments/{quote(deployment, safe='')}" if deployment else "/openai"
+        return _with_query(where + path, [f"{API_VERSION}={self._api_version}", *kept])
+
+    def _deployment(self, request: EngineRequest) -> str:
+        if self.info.model is not None:
+            return self.info.model
+        if request.chat is not None:
+            return request.chat.model
+        return _model_in(request.body)
+
+
+def _with_query(path: str, parameters: Sequence[str]) -> str:
+    return f"{path}?{'&'.join(parameters)}" if parameters else path
+
+
+def _model_in(body: object) -> str:
+    """The model that a JSON body asks for; empty where it is none."""
+    try:
+        fields = orjson.loads(body) if isinstance(body, bytes) else None
+    except orjson.JSONDecodeError:
+        return ""
+    model = fields.get("model") if isinstance(fields, dict) else None
+    return model if isinstance(model, str) else ""

@@ -1,0 +1,115 @@
+"""Finds what a body names that an upstream has stored: files, vector stores, responses, conversations and so on.
+
+A name counts at any depth, since APIs nest them in messages, tools and tools' resources. What a model or a client's own
+function is given as data (a tool call's input, metadata) is not looked into, and of a JSON schema only the names are met,
+whose values are no ids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+
+class StoredId(NamedTuple):
+    """An id of something stored."""
+
+    field: str
+    """The name that it stands under, for the error."""
+    family: str
+    """The endpoint that such things are reached by: a key that lists it may use them."""
+    id: str
+    """Empty where what is stored is told otherwise."""
+    noted_as: str = ""
+    """As what its owner is noted (store.people.owned), where owners of such things are."""
+
+
+_BY_NAME = {
+    **dict.fromkeys(("file_id", "file_ids", "input_file_id", "output_file_id", "image_file"), "/files"),
+    **dict.fromkeys(("training_file", "validation_file", "image_file_id", "mask_file_id"), "/files"),
+    **dict.fromkeys(("vector_store_id", "vector_store_ids"), "/vector_stores"),
+    **dict.fromkeys(("container", "container_id"), "/containers"),
+    **dict.fromkeys(("assistant_id",), "/assistants"),
+    **dict.fromkeys(("thread_id",), "/threads"),
+    **dict.fromkeys(("batch_id",), "/batches"),
+    **dict.fromkeys(("eval_id",), "/evals"),
+    **dict.fromkeys(("skill_id",), "/skills"),
+    **dict.fromkeys(("prompt_id",), "/prompts"),
+    **dict.fromkeys(("upload_id",), "/uploads"),
+    **dict.fromkeys(("video_id",), "/videos"),
+    "previous_response_id": "/responses",
+    "response_id": "/responses",
+    "conversation": "/conversations",
+    "conversation_id": "/conversations",
+}
+"""Whose value is an id, a list of ids, or an object with one."""
+_NOTED = {"/responses": "response", "/conversations": "conversation"}
+_ONLY_OBJECTS = {"prompt": "/prompts", "voice": "/audio/voices", "audio": "/chat/completions/stored"}
+"""Whose value names something stored where it is an object with an id: otherwise it is a text, a name, a format."""
+_ANYTHING = {
+    "data_sources": "/data_sources",
+    "dataSources": "/data_sources",
+    "kv_transfer_params": "/kv_transfer",
+}
+"""Which reach beyond the request whatever they hold: an index of the operator's (Azure), another request's cache (vLLM)."""
+_NOT_INTERPRETED = frozenset({"metadata", "understudy", "logit_bias"})
+_DATA_OF_CALLS = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
+_INLINE = frozenset(
+    {"message", "function_call", "function_call_output", "custom_tool_call", "custom_tool_call_output"}
+)
+"""Items of a conversation that hold all that they say, with an id or without."""
+
+
+def stored_ids(fields: Mapping[str, Any], *, chat: bool = False, items: bool = False) -> Iterator[StoredId]:
+    """What a body names, in no order. `chat`: it is a chat completion; `items`: its input has items, as of Responses."""
+    if chat and fields.get("store") is True:
+        yield StoredId("store", "/chat/completions/stored", "")
+    model = fields.get("model")
+    if isinstance(model, str) and model.startswith("ft:"):
+        yield StoredId("model", "/fine_tuning", model)
+    if items and isinstance(fields.get("input"), list):
+        yield from _items(fields["input"])
+    left: list[Any] = [fields]
+    while left:
+        one = left.pop()
+        if isinstance(one, list):
+            left += [each for each in one if isinstance(each, dict | list)]
+            continue
+        data = "input" if one.get("type") in _DATA_OF_CALLS else ""
+        for name, value in one.items():
+            if value is None or isinstance(value, bool | int | float):
+                continue
+            family = _BY_NAME.get(name)
+            if family is not None:
+                yield from (StoredId(name, family, id, _NOTED.get(family, "")) for id in _ids(value))
+            elif name in _ONLY_OBJECTS:
+                if isinstance(value, dict):
+                    yield from (StoredId(name, _ONLY_OBJECTS[name], id) for id in _ids(value))
+            elif name in _ANYTHING and value:
+                yield StoredId(name, _ANYTHING[name], "")
+            if isinstance(value, dict | list) and name not in _NOT_INTERPRETED and name != data:
+                left.append(value)
+
+
+def _ids(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        if value:
+            yield value
+    elif isinstance(value, list):
+        yield from (each for each in value if isinstance(each, str) and each)
+    elif isinstance(value, dict):
+        id = value.get("id")
+        if isinstance(id, str) and id:
+            yield id
+
+
+def _items(given: list[Any]) -> Iterator[StoredId]:
+    """References to items of other answers: an id without what it stands for."""
+    for item in given:
+        if not isinstance(item, dict):
+            continue
+        id, kind = item.get("id"), item.get("type")
+        inline = kind in _INLINE or (kind is None and "role" in item)
+        whole = kind == "reasoning" and item.get("encrypted_content")
+        if isinstance(id, str) and id and not inline and not whole:
+            yield StoredId("input[].id", "/responses", id, "item")

@@ -1,0 +1,161 @@
+"""What operators have laid down for tenants: limits, expiry, region, how long things are kept. Made beside their keys."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from store.people.keys import GENERATION, KeptInConfiguration, KeyStore, check_name
+from store.people.rows import INSERT_TENANT, SELECT_TENANTS, UPDATE_TENANT, tenant_from, tenant_row
+from store.records import MadeBy, Retention, Tenant, Terms
+from store.sqlite.database import Database
+from store.sqlite.generation import Generation
+
+_MOST_DAYS = 36_525
+
+
+class NoSuchTenantRecord(Exception):
+    """Nothing is laid down for a tenant of this name."""
+
+
+class TenantExists(Exception):
+    """Something is laid down already for a tenant of this name."""
+
+
+class TenantStore:
+    """Records of tenants by name. Safe to use from any thread; what writes waits for the commit."""
+
+    def __init__(
+        self,
+        db: Database,
+        keys: KeyStore,
+        timeout_s: float = 30.0,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._db = db
+        self._keys = keys
+        self._timeout_s = timeout_s
+        self._clock = clock
+        self._generation = Generation(db, GENERATION)
+
+    def create(
+        self,
+        name: str,
+        terms: Terms | None = None,
+        *,
+        region: str = "",
+        retention: Retention | None = None,
+        source: MadeBy = "cli",
+    ) -> Tenant:
+        """Lay something down for a tenant, whose keys may be there already. Raises TenantExists and ValueError."""
+        tenant = self.made(name, terms or Terms(), region, retention or Retention(), source)
+
+        def insert(connection: sqlite3.Connection) -> Tenant:
+            if connection.execute("SELECT 1 FROM tenants WHERE id = ?", (tenant.id,)).fetchone() is not None:
+                raise TenantExists(f"there is a tenant {name!r} already")
+            put_tenant(connection, tenant)
+            self._generation.bump(connection)
+            return tenant
+
+        return self._db.write(insert, after=self._keys.look_again).result(self._timeout_s)
+
+    def edit(self, name: str, change: Callable[[Tenant], Tenant]) -> tuple[Tenant, Tenant]:
+        """Lay down something else; gives the record as it was and as it is now. `change` runs inside the transaction.
+
+        Id, name and source stay. Raises NoSuchTenantRecord, KeptInConfiguration, and ValueError for what is wrong.
+        """
+        id = self._keys.tenant_named(name)
+
+        def update(connection: sqlite3.Connection) -> tuple[Tenant, Tenant]:
+            row = connection.execute(SELECT_TENANTS + " WHERE id = ?", (id,)).fetchone()
+            if row is None:
+                raise NoSuchTenantRecord(f"there is no tenant {name[:60]!r}")
+            before = tenant_from(row)
+            if before.source == "config":
+                raise KeptInConfiguration(
+                    f"the tenant {name!r} is kept in the configuration: change `tenants` there, then reload"
+                )
+            wanted = change(before)
+            after = replace(
+                wanted,
+                id=before.id,
+                name=before.name,
+                source=before.source,
+                created_at_s=before.created_at_s,
+            )
+            check_tenant(after)
+            if after != before:
+                put_tenant(connection, after)
+                self._generation.bump(connection)
+            return before, after
+
+        return self._db.write(update, after=self._keys.look_again).result(self._timeout_s)
+
+    def close(self, name: str) -> tuple[Tenant, Tenant]:
+        """Refuse its keys from now on, until it is opened again. Closing twice keeps the first time. Raises as `edit`."""
+        now_s = self._clock()
+        return self.edit(name, lambda tenant: replace(tenant, closed_at_s=tenant.closed_at_s or now_s))
+
+    def get(self, tenant: str) -> Tenant | None:
+        """By id, from memory, at most a second old; for requests."""
+        return self._keys.tenant_record(tenant)
+
+    def named(self, name: str) -> Tenant:
+        """By name, as committed. Raises NoSuchTenantRecord."""
+        row = (
+            self._db.read()
+            .execute(SELECT_TENANTS + " WHERE id = ?", (self._keys.tenant_named(name),))
+            .fetchone()
+        )
+        if row is None:
+            raise NoSuchTenantRecord(f"there is no tenant {name[:60]!r}")
+        return tenant_from(row)
+
+    def list(self) -> list[Tenant]:
+        """Every record, closed ones too, by name."""
+        return [
+            tenant_from(row) for row in self._db.read().execute(SELECT_TENANTS + " ORDER BY name").fetchall()
+        ]
+
+    def made(self, name: str, terms: Terms, region: str, retention: Retention, source: MadeBy) -> Tenant:
+        """A record that is not stored. Raises ValueError."""
+        check_name("tenant name", name)
+        tenant = Tenant(
+            self._keys.tenant_named(name),
+            name,
+            self._clock(),
+            terms.limits,
+            terms.each_user,
+            terms.expires_at_s,
+            terms.partition,
+            terms.users_required,
+            region,
+            retention,
+            source,
+        )
+        check_tenant(tenant)
+        return tenant
+
+
+def check_tenant(tenant: Tenant) -> None:
+    """Raises ValueError naming the field that cannot be right."""
+    Terms(tenant.limits, tenant.each_user, tenant.expires_at_s, tenant.partition, tenant.users_required)
+    if len(tenant.region) > 64 or not tenant.region.isprintable():
+        raise ValueError(f"region is {tenant.region[:60]!r}; at most 64 printable characters are right")
+    kept = tenant.retention
+    for name, days in (
+        ("texts", kept.texts_days),
+        ("rows", kept.rows_days),
+        ("examples", kept.examples_days),
+    ):
+        if days is not None and (isinstance(days, bool) or not 0 < days <= _MOST_DAYS):
+            raise ValueError(f"retention.{name}_days is {str(days)[:40]}; above 0 to {_MOST_DAYS} is right")
+
+
+def put_tenant(connection: sqlite3.Connection, tenant: Tenant) -> None:
+    """Add the record, or put it in the place of the one with its id; inside a write job."""
+    row = tenant_row(tenant)
+    if not connection.execute(UPDATE_TENANT, (*row[1:], row[0])).rowcount:
+        connection.execute(INSERT_TENANT, row)
