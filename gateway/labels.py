@@ -30,6 +30,12 @@ class Asker(NamedTuple):
     api: str
 
 
+def api_of(ended: Ended) -> str:
+    """Which API a request speaks; empty for the gateway's own pages."""
+    # What the pipeline answers for a run came to no path of its own.
+    return ended.arrival.api or ("chat" if isinstance(ended, Finished) else "")
+
+
 class AskerLabels:
     """Labels of ended requests. From any thread."""
 
@@ -42,9 +48,7 @@ class AskerLabels:
 
     def of(self, ended: Ended) -> Asker:
         """The labels of a request; all of them empty for the gateway's own pages."""
-        arrival = ended.arrival
-        # What the pipeline answers for a run came to no path of its own.
-        api = arrival.api or ("chat" if isinstance(ended, Finished) else "")
+        arrival, api = ended.arrival, api_of(ended)
         if not api:
             return Asker("", "", "", "")
         named = arrival.key_name if arrival.key_name != _UNNAMED else ""

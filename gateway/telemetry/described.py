@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from engines.tracing import Trace, UpstreamCall
+from gateway.labels import api_of
 from gateway.telemetry import names
 from gateway.telemetry.content import answered_messages, asked_messages
 from router.finished import Ended, Finished, Outcome
@@ -73,10 +74,11 @@ class Describer:
 
     def __call__(self, ended: Ended) -> Described:
         """What is to be sent; nothing for the gateway's own pages."""
-        arrival, trace = ended.arrival, ended.arrival.trace
-        if not arrival.api:
+        trace = ended.arrival.trace
+        api = api_of(ended) or ("other" if trace is not None and trace.calls else "")
+        if not api:
             return Described()
-        made = _Made(ended, self.provider_of)
+        made = _Made(ended, self.provider_of, api)
         if trace is None:
             # A step of a run: its requests to upstreams are spans of the request that began the run.
             return Described((), tuple(made.tokens(None)))
@@ -92,6 +94,7 @@ class Describer:
 class _Made:
     ended: Ended
     provider_of: Callable[[str, str], str]
+    api: str
     finished: Finished | None = field(init=False)
 
     def __post_init__(self) -> None:
@@ -106,10 +109,10 @@ class _Made:
             names.SCHEME: "http",
             names.DECISION: arrival.id,
             names.OUTCOME: ended.outcome.value,
-            names.API: arrival.api,
+            names.API: self.api,
             names.OVERHEAD_S: round(max(0.0, ended.overhead_s), 6),
         }
-        if arrival.api != "other":
+        if self.api != "other":
             attributes[names.PATH] = arrival.path[:_MOST_CHARACTERS]
         told: dict[str, Value] = {
             names.STATUS: ended.status,
@@ -118,7 +121,7 @@ class _Made:
             names.REASON: ended.reason,
             names.TENANT: arrival.tenant_name or arrival.tenant,
             names.KEY: arrival.key_name or arrival.key_id or "",
-            names.OPERATION: names.OPERATIONS.get(arrival.api, ""),
+            names.OPERATION: names.OPERATIONS.get(self.api, ""),
             names.REQUEST_MODEL: ended.model[:_MOST_CHARACTERS],
             names.COST_USD: ended.cost_usd or 0.0,
             names.EXAMPLES: len(self.finished.example_ids) if self.finished is not None else 0,
@@ -129,7 +132,7 @@ class _Made:
             attributes[names.ERROR_TYPE] = self.error_type()
         return Span(
             SpanKind.SERVER,
-            f"{arrival.method[:16]} {arrival.api}",
+            f"{arrival.method[:16]} {self.api}",
             trace.trace_id,
             trace.span_id,
             trace.parent_id,
@@ -207,7 +210,7 @@ class _Made:
     # ---- attributes
 
     def operation(self, call: UpstreamCall) -> str:
-        return names.OPERATIONS.get(self.ended.arrival.api) or ("chat" if call.model else "")
+        return names.OPERATIONS.get(self.api) or ("chat" if call.model else "")
 
     def answering(self, trace: Trace) -> UpstreamCall | None:
         """The call whose answer was sent: the last one that succeeded."""
