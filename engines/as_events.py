@@ -49,12 +49,12 @@ def _deltas(message: dict[str, Any]) -> Iterator[dict[str, Any]]:
     rest = {k: v for k, v in message.items() if k not in ("content", "tool_calls") and v is not None}
     yield rest | {"content": "" if isinstance(content, str) else content}
     if isinstance(content, str):
-        yield from ({"content": piece} for piece in _pieces(content))
+        yield from ({"content": piece} for piece in pieces(content))
     for index, call in enumerate(message.get("tool_calls") or ()):
         yield {"tool_calls": [{"index": index} | call]}
 
 
-def _pieces(text: str) -> Iterator[str]:
+def pieces(text: str) -> Iterator[str]:
     """`text` in pieces of a few words, as an engine would say it."""
     least = max(_PIECE_CHARACTERS, len(text) // _MAX_PIECES)
     start = 0

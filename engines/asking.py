@@ -19,9 +19,10 @@ from multidict import CIMultiDict
 from engines.attempts import Attempts
 from engines.candidates import Try
 from engines.chat import ChatRequest, Usage, estimated_tokens
+from engines.codecs.table import codec_of
 from engines.engine import Engine, EngineRequest, Price
 from engines.errors import ConnectFailed, EngineError, Unavailable
-from engines.finished import from_json
+from engines.finished import Body
 from engines.placement import Placement
 
 _LARGEST_BYTES = 4 * 2**20
@@ -84,11 +85,12 @@ async def ask(
     can have cost, since nobody tells.
     """
     info = engine.info
-    asked = chat.rewritten(model=info.model)
+    codec = codec_of(chat)
+    asked = codec.changed(chat, model=info.model)
     headers = CIMultiDict({"Content-Type": "application/json", "Accept-Encoding": "identity"})
     request = EngineRequest(
         "POST",
-        "/chat/completions",
+        codec.path,
         headers,
         asked.body,
         asked,
@@ -109,7 +111,7 @@ async def ask(
             if reply.status != 200:
                 cost_usd, tokens = 0.0, 0
                 raise NotAnswered(f"status_{reply.status}")
-        assembled = from_json(bytes(body))
+        assembled = codec.assembled(Body((bytes(body),), len(body), "application/json"))
         if assembled is None or not assembled.whole or (assembled.calls_tools() and not tools):
             raise NotAnswered("unreadable")
         usage = assembled.usage()

@@ -6,6 +6,7 @@ With a version of the API: `/openai/deployments/{model}/chat/completions?api-ver
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from urllib.parse import quote
@@ -23,6 +24,8 @@ DEPLOYED = frozenset(
     }
 )
 """What is asked of a deployment, which the path names."""
+_NAME = re.compile(r"[\w.:@-]*[\w:@-][\w.:@-]*")
+"""What a deployment may be called: a client's word must not lead to another path."""
 API_VERSION = "api-version"
 """The parameter of a query that names the version."""
 
@@ -73,9 +76,8 @@ class AzureHTTP(OpenAIHTTP):
     def _deployment(self, request: EngineRequest) -> str:
         if self.info.model is not None:
             return self.info.model
-        if request.chat is not None:
-            return request.chat.model
-        return _model_in(request.body)
+        named = request.chat.model if request.chat is not None else request.model or _model_in(request.body)
+        return named if _NAME.fullmatch(named) else ""
 
 
 def _with_query(path: str, parameters: Sequence[str]) -> str:

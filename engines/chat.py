@@ -13,6 +13,7 @@ from typing import Any
 
 import orjson
 
+from engines.apis import Api
 from engines.large_json import outlined
 
 _LARGE_BYTES = 2**20
@@ -20,7 +21,7 @@ _LARGE_BYTES = 2**20
 
 @dataclass(frozen=True, slots=True)
 class ChatRequest:
-    """One `/v1/chat/completions` body."""
+    """One `/v1/chat/completions` body, or another API's, said as one."""
 
     body: bytes
     """Exactly the bytes to send."""
@@ -31,6 +32,18 @@ class ChatRequest:
     stream: bool
     include_usage: bool
     """The client asked for a usage chunk at the end of its stream."""
+    api: Api = "chat"
+    """Whose wire format the body has (engines.codecs)."""
+    raw: Mapping[str, Any] | None = None
+    """The parsed body where that is no chat completion; then `fields` says it as a chat completion would."""
+    state: str = ""
+    """What of the body makes the answer depend on more than the body, or do more than answer: a field's name, such as
+    `previous_response_id`. Then nothing of it is remembered, and no remembered answer or example serves it."""
+
+    @property
+    def own_fields(self) -> Mapping[str, Any]:
+        """The parsed body, whichever API's it is."""
+        return self.fields if self.raw is None else self.raw
 
     @property
     def choices(self) -> int:
@@ -51,7 +64,7 @@ class ChatRequest:
         return self.changed(changes)
 
     def changed(self, changes: Mapping[str, Any]) -> ChatRequest:
-        """The same request with other values for some fields of its body."""
+        """The same chat completion with other values for some fields of its body. Other APIs': engines.codecs."""
         fields = {**self.fields, **changes}
         try:
             body = orjson.dumps(outlined(fields) if len(self.body) > _LARGE_BYTES else fields)

@@ -124,29 +124,30 @@ def read_chat_request(body: bytes, fields: dict[str, Any]) -> ChatRequest:
     """The typed view of a chat body. Raises RequestError 400 naming the parameter that is wrong."""
     model = fields.get("model", "")
     if not isinstance(model, str):
-        raise _wrong("model", "a string", model)
+        raise wrong_type("model", "a string", model)
     messages = fields.get("messages")
     if not isinstance(messages, list):
-        raise _wrong("messages", "a list", messages)
+        raise wrong_type("messages", "a list", messages)
     for i, message in enumerate(messages):
         if not isinstance(message, dict):
-            raise _wrong(f"messages[{i}]", "an object", message)
+            raise wrong_type(f"messages[{i}]", "an object", message)
         if not isinstance(message.get("role"), str):
-            raise _wrong(f"messages[{i}].role", "a string", message.get("role"))
+            raise wrong_type(f"messages[{i}].role", "a string", message.get("role"))
         content = message.get("content")
         if content is not None and not isinstance(content, str | list):
-            raise _wrong(f"messages[{i}].content", "a string or a list of parts", content)
+            raise wrong_type(f"messages[{i}].content", "a string or a list of parts", content)
     stream = fields.get("stream")
     if stream is not None and not isinstance(stream, bool):
-        raise _wrong("stream", "true or false", stream)
+        raise wrong_type("stream", "true or false", stream)
     options = fields.get("stream_options")
     if options is not None and not isinstance(options, dict):
-        raise _wrong("stream_options", "an object", options)
+        raise wrong_type("stream_options", "an object", options)
     include_usage = bool(options and options.get("include_usage"))
     return ChatRequest(body, fields, model, messages, stream=bool(stream), include_usage=include_usage)
 
 
-def _wrong(param: str, wanted: str, value: object) -> RequestError:
+def wrong_type(param: str, wanted: str, value: object) -> RequestError:
+    """The refusal of a parameter that has another JSON type than it must."""
     kinds = {
         "NoneType": "missing or null",
         "dict": "an object",

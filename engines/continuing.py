@@ -34,7 +34,7 @@ _NEVER_WITH = (
 def continuable(chat: ChatRequest) -> bool:
     """Whether the answer to this request could be carried on if it broke off: one choice of plain text, streamed."""
     fields = chat.fields
-    if not chat.stream or any(fields.get(name) for name in _NEVER_WITH):
+    if chat.api != "chat" or not chat.stream or any(fields.get(name) for name in _NEVER_WITH):
         return False
     if fields.get("n") not in (None, 1) or fields.get("add_generation_prompt") is False:
         return False

@@ -58,6 +58,8 @@ class EngineRequest:
     """What the client asked, where `chat` is another request."""
     session: str = ""
     """What the client calls the conversation; empty where it does not say."""
+    model: str = ""
+    """The model it asks for, where `chat` does not tell; empty where nobody read it."""
     not_at: frozenset[str] = frozenset()
     """Replicas that it must not be asked of (engines.replicas)."""
 

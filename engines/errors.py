@@ -52,6 +52,8 @@ class EngineError(Exception):
     kind = Kind.SERVER
     replica = ""
     """Which of the engine's base URLs; empty where it has one."""
+    event = b""
+    """How the stream's own API tells a client of it, where it broke a stream off."""
 
     def __init__(
         self, message: str, *, engine: str = "", kind: Kind | None = None, retry_after_s: float | None = None

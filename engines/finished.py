@@ -12,6 +12,7 @@ import orjson
 
 from engines.chat import Usage, message_text
 from engines.sse import events
+from engines.usage import usage_of
 
 _GZIP_OR_ZLIB = 47
 _INFLATED_AT_ONCE_BYTES = 2**20
@@ -25,12 +26,14 @@ _KNOWN_CHOICE = frozenset({"index", "delta", "finish_reason", "logprobs", "stop_
 
 @dataclass(frozen=True, slots=True)
 class Assembled:
-    """A chat completion as one object."""
+    """An answer as one object, said as a chat completion."""
 
     completion: dict[str, Any]
     """The `chat.completion` object."""
     whole: bool
     """Each choice came to its end, and every part of it was understood: it may be replayed."""
+    own: dict[str, Any] | None = None
+    """The answer as its own API says it in one piece, where that is no chat completion."""
 
     def choices(self) -> list[dict[str, Any]]:
         """The choices, each an object."""
@@ -91,13 +94,17 @@ class Body:
         body = b"".join(self.chunks)
         return inflated(body) if self.encoded else body
 
+    def readable(self) -> bytes | None:
+        """The same; None where nothing was kept, or it cannot be decoded."""
+        try:
+            return self.decoded() if self.chunks else None
+        except zlib.error:
+            return None
+
     def assembled(self) -> Assembled | None:
         """The chat completion in it; None where it holds none that can be read."""
-        if not self.chunks:
-            return None
-        try:
-            body = self.decoded()
-        except zlib.error:
+        body = self.readable()
+        if body is None:
             return None
         return from_events(body) if self.streamed else from_json(body)
 
@@ -123,20 +130,6 @@ def _by_value(call: Any) -> Any:
         return {**call, "arguments": orjson.loads(call["arguments"])}
     except (TypeError, KeyError, ValueError):
         return call
-
-
-def usage_of(answer: dict[str, Any]) -> Usage | None:
-    """The `usage` of a completion or of a stream's last chunk; None when absent or malformed."""
-    usage = answer.get("usage")
-    if not isinstance(usage, dict):
-        return None
-    prompt, completion = usage.get("prompt_tokens"), usage.get("completion_tokens", 0)
-    if not isinstance(prompt, int) or not isinstance(completion, int):
-        return None
-    details = usage.get("prompt_tokens_details")
-    cached = details.get("cached_tokens") if isinstance(details, dict) else 0
-    estimated = usage.get("estimated") is True
-    return Usage(prompt, completion, cached if isinstance(cached, int) else 0, estimated)
 
 
 def from_json(body: bytes) -> Assembled | None:
@@ -174,7 +167,10 @@ def from_events(body: bytes) -> Assembled | None:
             completion = {k: v for k, v in chunk.items() if k not in ("choices", "usage", "obfuscation")}
             completion["object"] = "chat.completion"
         if isinstance(chunk.get("usage"), dict):
-            completion["usage"] = chunk["usage"]
+            said = {name: value for name, value in chunk["usage"].items() if value is not None}
+            completion["usage"] = completion.get("usage", {}) | said
+        if isinstance(chunk.get("service_tier"), str):
+            completion["service_tier"] = chunk["service_tier"]
         for choice in chunk["choices"]:
             understood = _merge(choices, choice) and understood
     if completion is None:

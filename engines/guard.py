@@ -117,6 +117,9 @@ class Guard:
         self._pace = Pace()
         self._limit_left: float | None = None
         self._limit_told = 0.0
+        self.own_keys: frozenset[str] = frozenset()
+        """Tenants whose requests it is sent with a key of their own: what that one is refused is nobody else's."""
+        self._own_limits: dict[str, RateLimit] = {}
         self.drained = False
         """The operator drains it: requests under way finish, new ones are refused."""
         self.asked = self.failed = 0
@@ -163,7 +166,13 @@ class Guard:
 
     def rate_limit(self, request: EngineRequest) -> RateLimit:
         """The rate limit that a request falls under."""
+        if request.tenant in self.own_keys:
+            return self._own_limits.setdefault(request.tenant, RateLimit(Gate()))
         return self.engine_limit if self._credentials is None else self._credentials.of(request)
+
+    def holds_key(self, request: EngineRequest) -> bool:
+        """Whether this request is sent with the gateway's own key, or none: then its refusal is the gateway's problem."""
+        return self.info.holds_key and request.tenant not in self.own_keys
 
     def load(self) -> EngineLoad:
         """What passes through this guard, and what the engine says of itself."""
@@ -524,7 +533,7 @@ class GuardedStream:
                 self._succeeded()
             return
         says_when = (retry_after_s(reply.headers) or 0.0) > 0
-        own_key = guard.info.holds_key
+        own_key = guard.holds_key(self._request)
         kind = reply.kind = kind_of(status, reply.first or b"", holds_key=own_key, says_when=says_when)
         text = self._words(reply) if kind is not None else ""
         if kind is Kind.LIMITED:
@@ -547,7 +556,7 @@ class GuardedStream:
             self._succeeded()
 
     def _words(self, reply: EngineReply) -> str:
-        return words_of(reply.first or b"") if self._guard.info.holds_key else ""
+        return words_of(reply.first or b"") if self._guard.holds_key(self._request) else ""
 
     def _not_answered(self, error: BaseException) -> None:
         """Take note that no answer began."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 from urllib.parse import unquote
@@ -37,6 +38,9 @@ CREDENTIALS = (
 _KEY_PARAMETERS = frozenset({"key", "api_key", "api-key", "apikey", "access_token", "subscription-key"})
 """Parameters of a query in which some do."""
 
+_CREDENTIAL = re.compile(r"key|token|secret|authorization|cookie", re.IGNORECASE)
+"""Names of headers that hold a credential, whoever made them up."""
+
 OURS = "x-understudy-"
 """Our own headers steer the gateway and never leave for an upstream, nor come back from one."""
 
@@ -65,6 +69,11 @@ def without_credentials(headers: CIMultiDict[str], further: Iterable[str] = ()) 
     for name in (*CREDENTIALS, *further):
         kept.popall(name, None)
     return kept
+
+
+def holds_credential(name: str) -> bool:
+    """Whether a header of this name holds a credential, as far as a name can tell."""
+    return _CREDENTIAL.search(name) is not None
 
 
 def without_key_parameters(target: str) -> str:

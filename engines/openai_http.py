@@ -24,6 +24,7 @@ from engines.engine import EngineInfo, EngineLoad, EngineReply, EngineRequest
 from engines.errors import ConnectFailed, EngineError, Kind, StreamBroken, TimedOut
 from engines.headers import (
     ForbiddenCharacter,
+    holds_credential,
     response_headers,
     without_credentials,
     without_key_parameters,
@@ -224,6 +225,8 @@ class OpenAIHTTP:
         self.timeouts = timeouts
         self._session: aiohttp.ClientSession | None = None
         self._url = functools.lru_cache(maxsize=1024)(self._build_url)
+        self.own_keys: Mapping[str, str] = {}
+        """Tenants that have a key of their own here, by id: the value of `key_header` that is sent of their requests."""
 
     def stream(self, request: EngineRequest) -> Exchange:
         """Ask, and hand over the answer once its head is here. See engines.engine.Engine.stream."""
@@ -241,7 +244,7 @@ class OpenAIHTTP:
 
     def sent(self, request: EngineRequest, phases: Phases) -> Awaitable[aiohttp.ClientResponse]:
         """The head of the answer, to be awaited. Raises what aiohttp raises: see `translated`."""
-        headers, body = self._outgoing(request.headers), request.body
+        headers, body = self._outgoing(request), request.body
         if isinstance(body, bytes) and len(body) > _PIECE_BYTES:
             # aiohttp would copy all of it at once, to send it together with the head.
             headers = headers.copy()
@@ -326,7 +329,16 @@ class OpenAIHTTP:
         path = base.raw_path.rstrip("/") + target
         return URL.build(scheme=base.scheme, authority=base.raw_authority, path=path or "/", encoded=True)
 
-    def _outgoing(self, headers: CIMultiDict[str]) -> CIMultiDict[str]:
+    def _outgoing(self, request: EngineRequest) -> CIMultiDict[str]:
+        headers = request.headers
+        own = self.own_keys.get(request.tenant) if self.own_keys else None
+        if own is not None:
+            headers = without_credentials(headers, self._credential_headers)
+            headers.update(self._extra_headers)
+            for name in filter(holds_credential, self._extra_headers):
+                headers.popall(name, None)
+            headers[self.key_header] = own
+            return headers
         if self._authorization is not None or not self._forwards_credentials:
             headers = without_credentials(headers, self._credential_headers)
         elif self._extra_headers:

@@ -9,6 +9,8 @@ from typing import Any
 
 import orjson
 
+from engines.error_body import error_event
+
 DONE = b"data: [DONE]\n\n"
 MAX_EVENT_BYTES = 2**20
 """An event larger than this is not held back until it is whole."""
@@ -16,7 +18,8 @@ _TERMINAL_TYPES = frozenset(
     {"response.completed", "response.failed", "response.incomplete", "message_stop", "error"}
 )
 _OPENS_TERMINAL = re.compile(
-    rb'(?:event: ?[^\r\n]*\r?\n)?data: ?\{"type": ?"(?:response\.(?:completed|failed|incomplete)|message_stop|error)"'
+    rb"event: ?(?:response\.(?:completed|failed|incomplete)|message_stop|error)\r?\n"
+    rb'|(?:event: ?[^\r\n]*\r?\n)?data: ?\{"type": ?"(?:response\.(?:completed|failed|incomplete)|message_stop|error)"'
 )
 _FIELD = re.compile(rb"(?:\A|[\r\n])(?:\xef\xbb\xbf)?(?:data|event|id|retry)?:")
 _FINISHED = re.compile(rb'"finish_reason": ?"')
@@ -185,6 +188,10 @@ class Tail:
                 event = _read(data)
                 return event is not None and _tells_error(event)
         return False
+
+    def error_event(self, message: str, code: str) -> bytes:
+        """What tells a client that the stream broke off here."""
+        return error_event(message, code)
 
     def cut(self, *, delimited: bool) -> bool:
         """Whether the stream ended too early.

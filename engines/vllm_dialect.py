@@ -71,7 +71,7 @@ class Dialect:
             ours["cache_salt"] = salt
         if (priority := self._priorities.of(request)) is not None:
             ours["priority"] = priority
-        if not ours and chat.fields.keys().isdisjoint(_OURS):
+        if not ours and chat.own_fields.keys().isdisjoint(_OURS):
             return request
         headers = request.headers.copy()
         headers.popall("Content-Length", None)
@@ -89,8 +89,8 @@ def _salt(secret: bytes, tenant: str) -> str:
 
 def _with(chat: ChatRequest, ours: Mapping[str, Any], *, encoded: bool) -> bytes:
     """The body with our fields and without the client's own of these names."""
-    if encoded or not chat.fields or not chat.fields.keys().isdisjoint(_OURS):
-        fields = {name: value for name, value in chat.fields.items() if name not in _OURS}
+    if encoded or not chat.own_fields or not chat.own_fields.keys().isdisjoint(_OURS):
+        fields = {name: value for name, value in chat.own_fields.items() if name not in _OURS}
         return json.dumps(fields | dict(ours), ensure_ascii=False, separators=(",", ":")).encode()
     # Put before the first field: the rest of the body, which may be long, stays the bytes it was.
     return b"{" + orjson.dumps(ours)[1:-1] + b"," + chat.body.lstrip()[1:]

@@ -6,7 +6,6 @@ One function around the handlers instead of a chain of middlewares: the way in a
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import structlog
 from aiohttp import HttpVersion10, HttpVersion11, web
@@ -15,6 +14,7 @@ from multidict import MultiMapping
 
 from engines.errors import EngineError, RequestError
 from engines.tracing import Trace, within
+from gateway.access.access import Access
 from gateway.errors import ending
 from gateway.journey import Journey, arrival
 from gateway.keys import Authenticator
@@ -39,6 +39,7 @@ class EntryHandler:
         self,
         routes: Routes,
         keys: Authenticator,
+        access: Access,
         *,
         began: Callable[[], None],
         ended: Callable[[Ended], None],
@@ -46,6 +47,7 @@ class EntryHandler:
     ) -> None:
         self._routes = routes
         self._keys = keys
+        self._access = access
         self._began = began
         self._ended = ended
         self._trace_of = trace_of
@@ -65,15 +67,13 @@ class EntryHandler:
         try:
             _refuse_ambiguous(request)
             handler, rest, needs_key = self._routes.find(request.method, target)
-            if needs_key and (sender := self._keys.identified(request.headers)) is not None:
-                journey.arrival = replace(
-                    journey.arrival,
-                    tenant=sender.tenant,
-                    key_id=sender.key_id,
-                    anonymous=sender.anonymous,
-                )
+            sender = self._keys.identified(request.headers) if needs_key else None
+            if needs_key:
+                journey.arrival = self._access.arrived(journey.arrival, sender, rest)
             if "Expect" in request.headers:
                 await _continue(request)
+            if sender is not None and sender.key is not None:
+                journey.arrival = await self._access.admit(request, rest, sender, journey.arrival)
             return await handler(request, rest, journey)
         except BaseException as error:
             return _answer_to(error, request, journey)

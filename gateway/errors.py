@@ -1,38 +1,15 @@
-"""Our own errors in OpenAI's shape: what an OpenAI SDK turns into the right exception class."""
+"""How a request ends with each error; `engines.error_body` says it in OpenAI's shape."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import NamedTuple
 
-import orjson
-
+from engines.error_body import error_body as error_body
+from engines.error_body import error_event as error_event
 from engines.errors import EngineError, RequestError
 from gateway.send import ClientGone
 from router.finished import Outcome
-
-_TYPES = {
-    400: "invalid_request_error",
-    401: "authentication_error",
-    403: "permission_error",
-    404: "invalid_request_error",
-    405: "invalid_request_error",
-    413: "invalid_request_error",
-    429: "rate_limit_error",
-    431: "invalid_request_error",
-}
-
-
-def error_body(status: int, message: str, *, code: str | None = None, param: str | None = None) -> bytes:
-    """The JSON body of an error."""
-    kind = _TYPES.get(status, "invalid_request_error" if status < 500 else "api_error")
-    return orjson.dumps({"error": {"message": message, "type": kind, "param": param, "code": code}})
-
-
-def error_event(message: str, code: str) -> bytes:
-    """An SSE event that tells a client its stream broke. The leading blank line ends whatever event was cut."""
-    body = error_body(502, message, code=code)
-    return b"\n\ndata: " + body + b"\n\n"
 
 
 class Ending(NamedTuple):

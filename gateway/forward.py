@@ -88,6 +88,8 @@ async def forward(
             _check(tail_due, reply)
     except EngineError as error:
         if length is not None or tail is None or not tail.done():
+            if tail is not None:
+                error.event = tail.error_event(error.message, error.code)
             await send.break_off(error)
             return error
     except (ConnectionError, asyncio.CancelledError) as error:

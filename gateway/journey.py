@@ -61,6 +61,8 @@ class Journey:
     status: int = 0
     engine: str = ""
     model: str = ""
+    deployment: str = ""
+    """The model that its path named, as Azure's do; it counts, whatever the body says."""
     error: str = ""
     policy: str = ""
     reason: str = ""

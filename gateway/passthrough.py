@@ -40,7 +40,8 @@ class Passthrough:
         """`target` is the raw request target below the prefix. Raises EngineError before anything was sent."""
         headers = outgoing_headers(request.headers, self._keys)
         _refuse_own(journey.arrival)
-        outgoing = EngineRequest(request.method, target, headers, await self._body(request))
+        body = await self._body(request)
+        outgoing = EngineRequest(request.method, target, headers, body, model=journey.deployment)
         try:
             return await self.forward(request, outgoing, journey)
         except EngineError as error:

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING
 
 from multidict import CIMultiDict
 
-from engines.as_events import EVENTS, as_events
+from engines.as_events import EVENTS
 from engines.attempts import Attempts, CarriedOn
 from engines.candidates import Try
+from engines.codecs.table import codec_of
 from engines.engine import Engine, EngineReply, EngineRequest, Price
 from engines.errors import EngineError, Kind, RequestError
 from engines.finished import Body
 from engines.large_json import outlined
-from engines.sse import tail_of
 from engines.trail import Tried
 from gateway.cache_control import cache_control
 from gateway.cache_status import BYPASS, COLLAPSED, MISS, hit_status
@@ -37,6 +37,7 @@ from gateway.same_request import endpoint, tells_enough, wants_variety
 from gateway.send import SERVER, Send
 from router.asked import EVERYTHING, Asked
 from router.finished import Finished, Outcome
+from router.model_names import ByModelName, plain_names
 from router.plan import PROOF_TOO_DEAR, SHADOW, STUDENT_FAILED, Ask, Attempt, Plan, Policy
 from router.policies.fixed import Fixed
 from store.answers.exact_key import exact_key
@@ -102,7 +103,7 @@ class Pipeline:
         ended: Callable[[Finished], None],
     ) -> None:
         self._engines = engines
-        self._models = models
+        self._models = ByModelName(models)
         self._otherwise = otherwise
         self._exact = exact
         self._similar = similar
@@ -112,9 +113,14 @@ class Pipeline:
         self._ended = ended
 
     @property
+    def serves_models(self) -> bool:
+        """Whether any models are served by name."""
+        return len(self._models) > 0
+
+    @property
     def model_names(self) -> Collection[str]:
         """The models that are served by name."""
-        return self._models.keys()
+        return plain_names(self._models)
 
     def model(self, name: str) -> ServedModel | None:
         """Who serves a model of this name; None where nobody does."""
@@ -229,7 +235,7 @@ class Pipeline:
         so_far.follows(reply)
         _explain(headers, journey, engine="", examples=0)
         try:
-            tail = tail_of(headers, asked.chat.choices)
+            tail = codec_of(asked.chat).tail(headers, asked.chat.choices)
             broken = await forward(reply, reply.chunks, send, journey, kept=so_far.kept, tail=tail)
         except EngineError:
             # It broke before anything was sent.
@@ -357,7 +363,8 @@ class Pipeline:
             if attempts.index > so_far.without_student:
                 planned = plan.attempts[so_far.without_student].engine
                 reply.headers["x-understudy-failed-over"] = str(_planned(planned, attempts))
-            tail = tail_of(reply.headers, asked.chat.choices) if reply.status < 400 else None
+            codec = codec_of(asked.chat)
+            tail = codec.tail(reply.headers, asked.chat.choices) if reply.status < 400 else None
             broken = await forward(
                 reply, attempts.chunks(tail), send, journey, kept=so_far.kept, tail=tail, must_end=True
             )
@@ -368,7 +375,8 @@ class Pipeline:
 
     def _try(self, way: Attempt, asked: Asked) -> Try:
         engine = self._engines[way.engine]
-        chat, headers = asked.chat.rewritten(model=engine.info.model, messages=way.messages), asked.headers
+        chat = codec_of(asked.chat).changed(asked.chat, model=engine.info.model, messages=way.messages)
+        headers = asked.headers
         if chat is not asked.chat:
             headers = headers.copy()
             headers.popall("Content-Length", None)
@@ -386,7 +394,7 @@ class Pipeline:
             prediction=way.prediction,
             placement=placement,
             as_asked=asked.chat,
-            session=session_of(asked.controls.session, asked.chat.fields),
+            session=session_of(asked.controls.session, asked.chat.own_fields),
         )
         return Try(engine, request)
 
@@ -521,21 +529,21 @@ def _planned(name: str, attempts: Attempts) -> Tried:
 def _exact_key(asked: Asked, model: ServedModel) -> bytes:
     chat, arrival = asked.chat, asked.arrival
     same = asked.remembered_for, endpoint(asked.target, asked.headers), model.served_by(arrival.key_id)
-    fields = outlined(chat.fields) if len(chat.body) > LARGE_BYTES else chat.fields
+    fields = outlined(chat.own_fields) if len(chat.body) > LARGE_BYTES else chat.own_fields
     try:
         return exact_key(*same, fields, model.ignored_fields)
     except TypeError:
         # It holds what only the slow way of writing it can write.
-        return exact_key(*same, chat.fields, model.ignored_fields)
+        return exact_key(*same, chat.own_fields, model.ignored_fields)
 
 
 def _replayed(hit: ExactAnswer, asked: Asked) -> tuple[CIMultiDict[str], bytes]:
     """A remembered answer as this client wants it: a stream, or JSON."""
-    chat = asked.chat
+    chat, codec = asked.chat, codec_of(asked.chat)
     if chat.stream:
-        body, content_type = as_events(hit.body, include_usage=chat.include_usage), EVENTS
+        body, content_type = codec.events(hit.body, chat), EVENTS
     else:
-        body, content_type = hit.body, hit.content_type
+        body, content_type = codec.replayed(hit.body, chat), hit.content_type
     age_s = max(0, int(time.time() - hit.stored_at_s))
     headers = CIMultiDict(
         {

@@ -18,7 +18,8 @@ from typing import Any
 import structlog
 
 from engines.chat import Usage, estimated_tokens, message_text
-from engines.finished import from_json
+from engines.codecs.table import codec_of
+from engines.finished import Body
 from gateway.booking import billed_usd, without_examples
 from gateway.keepers.keeper import Keeper
 from gateway.metrics import Metrics
@@ -165,7 +166,8 @@ def _read(finished: Finished) -> Finished:
 
     A hit costs nothing, and neither does silence.
     """
-    assembled = from_json(finished.hit) if finished.hit else finished.body.assembled()
+    hit, codec = finished.hit, codec_of(finished.asked.chat)
+    assembled = codec.assembled(Body((hit,), len(hit), "application/json") if hit else finished.body)
     if assembled is None or finished.status >= 400:
         return _with(finished, assembled=assembled)
     chat, attempt = finished.asked.chat, finished.attempt

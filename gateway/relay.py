@@ -62,7 +62,7 @@ class Relay:
         readable = "Content-Encoding" not in response.headers and response.content_length is None
         if readable and response.content_type == "text/event-stream":
             try:
-                await response.write(error_event(error.message, error.code))
+                await response.write(error.event or error_event(error.message, error.code))
             except ConnectionError:
                 return
         if transport is not None:

@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
+from aiohttp import web
+
 from engines.errors import RequestError
+from gateway.azure import FromAzure, from_azure
 from gateway.handlers.handler import Handler
+from gateway.journey import Journey
 from gateway.paths import canonical
 
 
@@ -22,8 +26,8 @@ class RouteTable:
     """Exact paths first, then everything below a prefix to the pass-through, then 404.
 
     `own` are the gateway's own pages (health, metrics), reached without a key; `endpoints`, in lower case, live below the
-    prefixes. Whatever an upstream might take for one of them is one of them: `//`, a slash at the end, percent-encoded
-    letters, capitals.
+    prefixes, or as Azure's clients write it below `/openai/`. Whatever an upstream might take for one of them is one of
+    them: `//`, a slash at the end, percent-encoded letters, capitals.
     """
 
     def __init__(
@@ -52,18 +56,36 @@ class RouteTable:
                 rest = target[len(prefix) :]
                 if (handler := self._endpoint(method, path[len(prefix) :])) is not None:
                     return handler, rest, True
-                if self._otherwise is not None:
-                    return self._otherwise, rest, True
-                raise RequestError(
-                    "No default upstream is configured, and this endpoint is not one of the gateway's own.",
-                    status=404,
-                    code="unknown_url",
-                )
+                return self._otherwise_at(), rest, True
+        if (azure := from_azure(target)) is not None:
+            return (*self._find_azure(method, azure), True)
         raise RequestError(
             f"Unknown path. Requests go below {' or '.join(self._prefixes) or '/'}: set your client's base_url to that.",
             status=404,
             code="unknown_url",
         )
+
+    def _find_azure(self, method: str, azure: FromAzure) -> tuple[Handler, str]:
+        handler = self._endpoint(method, azure.target.partition("?")[0]) or self._otherwise_at()
+        if not azure.deployment:
+            return handler, azure.target
+
+        async def at_deployment(
+            request: web.BaseRequest, target: str, journey: Journey
+        ) -> web.StreamResponse:
+            journey.deployment = azure.deployment
+            return await handler(request, target, journey)
+
+        return at_deployment, azure.target
+
+    def _otherwise_at(self) -> Handler:
+        if self._otherwise is None:
+            raise RequestError(
+                "No default upstream is configured, and this endpoint is not one of the gateway's own.",
+                status=404,
+                code="unknown_url",
+            )
+        return self._otherwise
 
     def _endpoint(self, method: str, path: str) -> Handler | None:
         exact = self._endpoints.get((method, path))

@@ -7,6 +7,7 @@
     store.outcomes        how good answers turned out to be                  .feedback
     store.artifacts       versions of what was learnt, beside them store.dials and store.quality_floors
     store.keys            API keys, and so tenants; store.tenant_records: what is laid down for tenants
+    store.allowances      what keys, tenants and end users have spent of their limits
     store.owned           whose the ids are that engines gave to what they store
     store.operators       who may sign in to the admin pages, beside them store.sessions() and store.audit
     store.admin_tokens    which programs may use the admin API
@@ -53,7 +54,9 @@ from store.jobs.replay_jobs import ReplayJobs
 from store.learned.artifacts import Artifacts
 from store.learned.dials import TurnedDialsLog
 from store.learned.quality_floors import QualityFloors
+from store.people.allowances import Allowances
 from store.people.audit import AuditLog
+from store.people.configured import ConfiguredPeople
 from store.people.keys import KeyStore
 from store.people.operators import AdminUsers
 from store.people.owned import OwnedIds
@@ -170,7 +173,10 @@ class Store:
         self.dials = TurnedDialsLog(db)
         self.quality_floors = QualityFloors(db)
         self.keys = KeyStore(db, secret)
+        self.allowances = Allowances(db)
         self.tenant_records = TenantStore(db, self.keys)
+        self.configured = ConfiguredPeople(db, self.keys, self.tenant_records)
+        """Keys and tenants that the configuration lists."""
         self.owned = OwnedIds(db, secret)
         self.admin_tokens = AdminTokens(db, secret)
         self.operators = AdminUsers(db)

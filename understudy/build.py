@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 import structlog
@@ -38,28 +38,34 @@ from gateway.websocket import with_upgrades
 from router.finished import Ended, Finished
 from router.plan import Policy
 from router.policies.fixed import Fixed
+from store.errors import StoreError
 from store.people.secret import tenant_id
 from understudy.parts import Parts
-from understudy.settings.config import Config
+from understudy.settings.config import AnyEngine, Config
 from understudy.settings.knobs import knobs_of
 from understudy.settings.memory import MemorySettings
 from understudy.settings.models import ModelSettings
+from understudy.settings.upstream import Upstream
+from understudy.setup.access import access, end_users
 from understudy.setup.engines import (
     UPSTREAM,
     EngineMissing,
     Tenants,
     engines,
+    headers_of_own_keys,
     keys_of,
     tells_tenants_apart,
     upstream,
 )
 from understudy.setup.exposure import exposure
 from understudy.setup.keepers import keepers, keepers_at_once
+from understudy.setup.keys import Clash, reconcile
 from understudy.setup.served_by import digest, ignored_fields
 from understudy.setup.telemetry import TelemetryMissing, telemetry
 from understudy.setup.unknown_tenants import tell_unknown_tenants
 
 if TYPE_CHECKING:
+    from gateway.handlers.embeddings import ServedBy
     from gateway.keepers.embedding import EmbeddingKeeper
     from gateway.telemetry.export import Telemetry
     from learning.bank.contributor import EndUsers
@@ -105,6 +111,8 @@ class Gateway:
         tenants = self._tenants()
         self._keys = self._gatekeeper(tenants)
         self._upstream = upstream(config.upstream, config.listen.tenant_headers) if config.upstream else None
+        if self._upstream is not None and config.upstream is not None:
+            self._upstream.own_keys = headers_of_own_keys(config, config.upstream, tenants)
         self._engines = self._make_engines(tenants)
         self._semantic = self._make_semantic()
         self._add_engine_watch()
@@ -124,9 +132,13 @@ class Gateway:
         self._embeddings_kept: EmbeddingKeeper | None = None
         self.pipeline = self._make_pipeline() if self._has_pipeline() else None
         self._runs = self._make_runs()
+        gate = access(
+            config, self.memory, self._engines, tenants, max_json_bytes=self._max_json_bytes()
+        )
         self.handle = EntryHandler(
             self._routes(),
             self._keys,
+            gate,
             began=self._began,
             ended=self._ended,
             trace_of=continued(config.otel.advanced.sampled_share) if self._telemetry is not None else None,
@@ -185,11 +197,7 @@ class Gateway:
         return keyless if self.memory is None else KeyAuthentication(self.memory.store.keys, keyless)
 
     def _end_users(self) -> EndUsers | None:
-        if self.memory is None or self._config.memory is None:
-            return None
-        from learning.bank.contributor import EndUsers
-
-        return EndUsers(self.memory.store.secret, apart=self._config.memory.partition == "user")
+        return end_users(self._config, self.memory)
 
     def _has_pipeline(self) -> bool:
         return bool(self._config.models) or self.memory is not None
@@ -198,6 +206,11 @@ class Gateway:
         if self._config.memory is None:
             return None
         memory = _memory(self._config.memory, self._config)
+        try:
+            reconcile(self._config, memory.store)
+        except (Clash, ValueError, StoreError, TimeoutError) as error:
+            memory.close()
+            raise CannotStart(f"the configured keys cannot be taken: {error}") from error
         tell_unknown_tenants(self._config, memory.store.keys)
         return self.parts.add(memory, stop=memory.close)
 
@@ -324,7 +337,7 @@ class Gateway:
             limit = self._max_json_bytes()
             by_model = ByModel(self._engines, served, passthrough, self._keys, max_json_bytes=limit)
             endpoints |= {("POST", path): by_model for path in BY_MODEL}
-        if passthrough and self.memory and self.memory.exact:
+        if self.memory and self.memory.exact:
             endpoints["POST", "/embeddings"] = self._embeddings(passthrough, by_model)
         if self.memory and self._config.models and self._config.feedback.enabled:
             endpoints["POST", "/feedback"] = self._feedback(self.memory)
@@ -433,11 +446,11 @@ class Gateway:
             ended=self.parts.finished,
         )
 
-    def _embeddings(self, passthrough: Passthrough, by_model: ByModel | None) -> Handler:
+    def _embeddings(self, passthrough: Passthrough | None, by_model: ByModel | None) -> Handler:
         from gateway.handlers.embeddings import Embeddings
         from gateway.keepers.embedding import EmbeddingKeeper
 
-        settings, upstreams = self._config.memory, [self._config.upstream] if self._config.upstream else []
+        settings = self._config.memory
         end_users = self._end_users()
         assert settings is not None and end_users is not None
         assert self.memory is not None and self.memory.exact is not None and self._recorder is not None
@@ -448,14 +461,22 @@ class Gateway:
             keeper,
             passthrough,
             self._keys,
-            served_by=digest(upstreams),
-            ignored_fields=ignored_fields(upstreams),
+            served_by=lru_cache(maxsize=1024)(self._embedded_by),
             max_json_bytes=self._max_json_bytes(),
             max_kept_bytes=int(settings.advanced.exact_max_entry_kib * 1024),
             end_users=end_users,
             single_flight=settings.advanced.exact_single_flight,
             by_model=by_model,
         )
+
+    def _embedded_by(self, engines: tuple[str, ...]) -> ServedBy:
+        from gateway.handlers.embeddings import ServedBy
+
+        config = self._config
+        servers: list[AnyEngine | Upstream] = [config.engines[name] for name in engines]
+        if not engines and config.upstream is not None:
+            servers = [config.upstream]
+        return ServedBy("\n".join([*engines, digest(servers)]), ignored_fields(servers))
 
     def _examples_before(self, otherwise: Handler | None) -> Handler:
         # Imported here: the admission rules behind it weigh ten megabytes that a mere pass-through must not carry.

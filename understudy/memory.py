@@ -172,6 +172,7 @@ def _chores(store: Store, settings: MemorySettings) -> list[Chore]:
         Chore("flush_example_uses", 10, store.examples.flush_uses),
         Chore("flush_answer_uses", 10, store.answers.exact.flush_uses),
         # After an hour of running: by then a clock that was wrong when the machine started has been set right.
+        Chore("trim_allowances", 600, lambda: store.allowances.trim(time.time())),
         Chore("clamp_stamps", 3600, lambda: _clamp_stamps(store)),
         Chore("trim_answers", 60, lambda: store.answers.exact.trim(time.time())),
         Chore("trim_requests", 60, lambda: store.decisions.requests.trim(time.time() - kept_s)),

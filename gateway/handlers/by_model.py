@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -18,19 +18,24 @@ import orjson
 from aiohttp import web
 from multidict import CIMultiDict
 
+from engines.apis import api_of
 from engines.attempts import Attempts
 from engines.candidates import Try
 from engines.engine import Engine, EngineReply, EngineRequest
 from engines.errors import RequestError
 from engines.replicas import Replicas
+from gateway.azure import for_deployment, form_for_deployment
 from gateway.controls import named_session, session_of
+from gateway.forward import ChunkBuffer
 from gateway.journey import Journey
 from gateway.keys import Authenticator, outgoing_headers
 from gateway.off_loop import off_loop
 from gateway.passthrough import Passthrough
 from gateway.paths import canonical
-from gateway.relay import relay
+from gateway.relay import Relay, relay_to
+from gateway.send import Send
 from gateway.wire import is_json, read_body, read_json
+from router.model_names import ByModelName
 
 PATHS = (
     *("/embeddings", "/completions", "/responses", "/messages", "/moderations", "/images/generations"),
@@ -115,7 +120,7 @@ class ByModel:
         max_json_bytes: int,
     ) -> None:
         self._engines = engines
-        self._models = models
+        self._models = ByModelName(models)
         self._passthrough = passthrough
         self._keys = keys
         self._max_json_bytes = max_json_bytes
@@ -129,33 +134,64 @@ class ByModel:
         ):
             return await self._passthrough(request, target, journey)
         raw = await read_body(request, self._max_json_bytes)
-        body = await self._read(request, raw, form=form)
+        headers = outgoing_headers(request.headers, self._keys)
+        body = await self._read(request, raw, headers, journey.deployment, form=form)
         if body is None or body.model not in self._models:
             if self._passthrough is None:
-                raise _unknown(body.model if body is not None else "")
-            headers = outgoing_headers(request.headers, self._keys)
-            return await self._passthrough.forward(
-                request, EngineRequest("POST", target, headers, raw), journey
-            )
-        return await self.answer(request, target, body, journey)
+                raise unknown_model(body.model if body is not None else "")
+            raw, model = (body.raw, body.model) if body is not None else (raw, "")
+            outgoing = EngineRequest("POST", target, headers, raw, model=model)
+            return await self._passthrough.forward(request, outgoing, journey)
+        send = Relay(request)
+        await self._answer(send, request, target, body, headers, journey)
+        return send.response
 
-    def serves(self, fields: Mapping[str, Any]) -> bool:
-        """Whether a body asks for one of these models."""
-        return fields.get("model") in self._models
+    def engines_of(self, fields: Mapping[str, Any]) -> tuple[str, ...]:
+        """Who serves the model that a body asks for; nobody where it is none of these."""
+        model = fields.get("model")
+        return self._models.get(model, ()) if isinstance(model, str) else ()
 
     async def answer_read(
-        self, request: web.BaseRequest, target: str, raw: bytes, fields: dict[str, Any], journey: Journey
-    ) -> web.StreamResponse:
-        """Answer a request that was read already, for one of these models."""
-        return await self.answer(request, target, _Body(raw, str(fields["model"]), fields), journey)
+        self,
+        send: Send,
+        request: web.BaseRequest,
+        outgoing: EngineRequest,
+        fields: dict[str, Any],
+        journey: Journey,
+        *,
+        kept: ChunkBuffer,
+        cache_status: str,
+    ) -> EngineReply:
+        """Answer a request that was read already, for one of these models. Gives the reply that was sent on."""
+        assert isinstance(outgoing.body, bytes)
+        body = _Body(outgoing.body, str(fields["model"]), fields)
+        return await self._answer(
+            send,
+            request,
+            outgoing.target,
+            body,
+            outgoing.headers,
+            journey,
+            kept=kept,
+            cache_status=cache_status,
+        )
 
-    async def answer(
-        self, request: web.BaseRequest, target: str, body: _Body, journey: Journey
-    ) -> web.StreamResponse:
+    async def _answer(
+        self,
+        send: Send,
+        request: web.BaseRequest,
+        target: str,
+        body: _Body,
+        headers: CIMultiDict[str],
+        journey: Journey,
+        *,
+        kept: ChunkBuffer | None = None,
+        cache_status: str | None = None,
+    ) -> EngineReply:
         """Ask who serves the model, one after the other. Raises EngineError where no answer began."""
         journey.model = body.model
         tenant = journey.arrival.tenant
-        tries = await off_loop(len(body.raw), self._tries, request, target, body, tenant)
+        tries = await off_loop(len(body.raw), self._tries, request, target, body, headers, tenant)
         attempts = Attempts(tries)
         journey.asked_at = time.perf_counter()
         try:
@@ -170,20 +206,35 @@ class ByModel:
                     failed = next(one for one in attempts.trail if one.engine == planned)
                     journey.failed_over = failed
                     reply.headers["x-understudy-failed-over"] = str(failed)
+                if cache_status is not None:
+                    reply.headers.add("Cache-Status", cache_status)
                 reply.headers["x-understudy-overhead-ms"] = f"{journey.overhead_ms():.2f}"
-                return await relay(request, reply, journey)
+                # Cut short, one that is not delimited would look whole.
+                await relay_to(send, reply, journey, kept=kept if reply.self_delimiting else None)
+                return reply
         finally:
             journey.trail = tuple(attempts.trail)
 
-    async def _read(self, request: web.BaseRequest, raw: bytes, *, form: bool) -> _Body | None:
-        """None where it cannot be told which model it asks for."""
+    async def _read(
+        self, request: web.BaseRequest, raw: bytes, headers: CIMultiDict[str], deployment: str, *, form: bool
+    ) -> _Body | None:
+        """None where it cannot be told which model it asks for. `headers` are made to fit a body that was changed."""
         if form:
+            whole = form_for_deployment(deployment, raw, request.headers["Content-Type"])
+            if whole is not raw:
+                raw = whole
+                headers.popall("Content-Length", None)
             found = _FORM_MODEL.search(raw)
             return _Body(raw, found[1].decode("utf-8", "replace"), None) if found else None
         fields = await read_json(request, raw, self._max_json_bytes) if is_json(request) else None
-        return _Body(raw, str(fields.get("model", "")), fields) if fields is not None else None
+        if fields is None:
+            return None
+        raw, fields = for_deployment(deployment, raw, fields, headers)
+        return _Body(raw, str(fields.get("model", "")), fields)
 
-    def _tries(self, request: web.BaseRequest, target: str, body: _Body, tenant: str) -> list[Try]:
+    def _tries(
+        self, request: web.BaseRequest, target: str, body: _Body, headers: CIMultiDict[str], tenant: str
+    ) -> list[Try]:
         names = self._models[body.model]
         forced = request.headers.get("x-understudy-engine")
         if forced is not None and forced not in names:
@@ -192,16 +243,20 @@ class ByModel:
                 code="unknown_engine",
                 param="x-understudy-engine",
             )
+        path = _path(target)
+        api = api_of(path)
         engines = [self._engines[name] for name in ([forced] if forced else reversed(names))]
+        engines = [engine for engine in engines if engine.info.speaks(api)]
+        if not engines:
+            raise not_spoken(body.model, path, [forced] if forced else names)
         planned = engines[0].info.model
         not_at: frozenset[str] = frozenset()
         if body.names_something_stored:
             engines = engines[:1]
             if isinstance(holder := engines[0], Replicas):
                 not_at = holder.only_where_stored(tenant, body.stored_id)
-        elif _path(target) in _SAME_MODEL_ONLY:
+        elif path in _SAME_MODEL_ONLY:
             engines = [engine for engine in engines if engine.info.model == planned]
-        headers = outgoing_headers(request.headers, self._keys)
         session = session_of(named_session(request.headers), body.fields or {})
         made = partial(_request, target, headers, body, tenant=tenant, session=session, not_at=not_at)
         return [Try(engine, made(engine.info.model)) for engine in engines]
@@ -236,11 +291,30 @@ def _request(
         if body.fields is not None:
             headers.popall("Content-Encoding", None)
     return EngineRequest(
-        "POST", target, headers, raw, tenant=tenant, plain=not body.streams, session=session, not_at=not_at
+        "POST",
+        target,
+        headers,
+        raw,
+        tenant=tenant,
+        plain=not body.streams,
+        session=session,
+        model=model or body.model,
+        not_at=not_at,
     )
 
 
-def _unknown(model: str) -> RequestError:
+def not_spoken(model: str, path: str, engines: Iterable[str]) -> RequestError:
+    """The error for a request in an API that no engine speaks that serves its model."""
+    return RequestError(
+        f"'{model[:100]}' is served by {', '.join(engines)}, and {path} is not among the APIs that any of them speaks "
+        "(engines.*.apis).",
+        code="unsupported_api",
+        param="model",
+    )
+
+
+def unknown_model(model: str) -> RequestError:
+    """The error for a model that nobody serves."""
     return RequestError(
         f"The model '{model[:100]}' is not served here, and no default upstream is configured.",
         status=404,

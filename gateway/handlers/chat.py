@@ -13,6 +13,7 @@ from engines.chat_json import read_chat_request
 from engines.engine import EngineRequest
 from engines.errors import RequestError
 from engines.placement import PLAIN, Placement, Rank
+from gateway.azure import for_deployment
 from gateway.controls import read_controls, refuse_unsuited
 from gateway.journey import Journey
 from gateway.keys import Authenticator, outgoing_headers
@@ -69,9 +70,10 @@ class ChatCompletions:
         fields = await read_json(request, body, self._limits.max_json_bytes) if is_json(request) else None
         pipeline = self._pipeline
         if fields is None:
-            if pipeline is not None and pipeline.model_names:
-                raise _unsupported(request)
+            if pipeline is not None and pipeline.serves_models:
+                raise unsupported(request)
             return await self._forward(request, target, headers, body, journey)
+        body, fields = for_deployment(journey.deployment, body, fields, headers)
         workflows = self._workflows
         if workflows is not None:
             workflow = workflows.find(journey.arrival.tenant, fields.get("model"))
@@ -135,7 +137,7 @@ class ChatCompletions:
         choices: int = 1,
     ) -> web.StreamResponse:
         if self._passthrough is None:
-            raise _unsupported(request)
+            raise unsupported(request)
         outgoing = EngineRequest("POST", target, headers, body)
         return await self._passthrough.forward(request, outgoing, journey, choices=choices)
 
@@ -146,7 +148,7 @@ def _as_asked(target: str) -> str:
     return PATH + separator + query
 
 
-def _unsupported(request: web.BaseRequest) -> RequestError:
+def unsupported(request: web.BaseRequest) -> RequestError:
     """The refusal of a body that cannot be read here, so that nobody can tell which model it asks for."""
     if is_json(request):
         encoding = request.headers.get("Content-Encoding", "")
@@ -154,7 +156,7 @@ def _unsupported(request: web.BaseRequest) -> RequestError:
     else:
         sent, right = f"Content-Type {request.headers['Content-Type'][:100]!r}", "application/json"
     return RequestError(
-        f"A chat completion with {sent} cannot be read here: send {right}.",
+        f"A body with {sent} cannot be read here: send {right}.",
         status=415,
         code="unsupported_media_type",
     )

@@ -1,21 +1,24 @@
-"""`POST /v1/embeddings`: exact repeats from memory, everything else to the upstream as it came."""
+"""`POST /v1/embeddings`: exact repeats from memory, everything else to an engine, or to the upstream as it came."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Collection
+from collections.abc import Awaitable, Callable
 from functools import partial
+from typing import Any, NamedTuple
 
 from aiohttp import web
 
-from engines.engine import EngineRequest
+from engines.engine import EngineReply, EngineRequest
 from engines.finished import Body
+from gateway.azure import for_deployment
 from gateway.cache_control import cache_control
 from gateway.cache_status import BYPASS, COLLAPSED, MISS, hit_status
 from gateway.controls import read_controls
 from gateway.forward import ChunkBuffer
-from gateway.handlers.by_model import ByModel
+from gateway.handlers.by_model import ByModel, unknown_model
+from gateway.handlers.chat import unsupported
 from gateway.in_flight import FOLLOWED_AT_MOST, Form, InFlight
 from gateway.journey import Journey
 from gateway.keepers.embedding import Embedded, EmbeddingKeeper
@@ -40,10 +43,23 @@ _FORM = Form(stream=False, include_usage=False, accept_encoding=None)
 """All of them wait for the end, and get the answer from memory: it is one object, and only then known to be whole."""
 
 
-class Embeddings:
-    """The exact cache in front of the default upstream.
+_Ask = Callable[[Send, ChunkBuffer, str], Awaitable[EngineReply]]
+"""(where the answer goes, where it is kept, what its Cache-Status says) -> the reply that was sent on."""
 
-    `served_by` tells the upstream's configuration from another's; `ignored_fields` of a body change no answer of its.
+
+class ServedBy(NamedTuple):
+    """Who answers."""
+
+    told: str
+    """Tells one configuration from another: no answer is replayed under another one."""
+    ignored_fields: frozenset[str] = frozenset()
+    """Fields of a body that change no answer of theirs."""
+
+
+class Embeddings:
+    """The exact cache in front of the engines that serve a model, and of the default upstream.
+
+    `served_by` says who answers, of the engines' names; none: the default upstream does.
     `single_flight`: the same request, asked while it is being answered, waits for that answer and gets it from memory.
     """
 
@@ -51,18 +67,17 @@ class Embeddings:
         self,
         exact: ExactCache,
         keeper: EmbeddingKeeper,
-        passthrough: Passthrough,
+        passthrough: Passthrough | None,
         keys: Authenticator,
         *,
-        served_by: str,
-        ignored_fields: Collection[str],
+        served_by: Callable[[tuple[str, ...]], ServedBy],
         max_json_bytes: int,
         max_kept_bytes: int,
         end_users: EndUsers,
         single_flight: bool,
         by_model: ByModel | None = None,
     ) -> None:
-        """`by_model` answers for the models that engines of ours serve."""
+        """`by_model` answers for the models that engines of ours serve, `passthrough` for all others; None: nobody does."""
         self._by_model = by_model
         self._end_users = end_users
         self._in_flight = InFlight() if single_flight else None
@@ -71,7 +86,6 @@ class Embeddings:
         self._passthrough = passthrough
         self._keys = keys
         self._served_by = served_by
-        self._ignored_fields = ignored_fields
         self._max_json_bytes = max_json_bytes
         self._max_kept_bytes = max_kept_bytes
 
@@ -80,39 +94,73 @@ class Embeddings:
         headers = outgoing_headers(request.headers, self._keys)
         body = await read_body(request, self._max_json_bytes)
         fields = await read_json(request, body, self._max_json_bytes) if is_json(request) else None
-        outgoing = EngineRequest("POST", target, headers, body)
+        send = Relay(request)
         if fields is None:
-            return await self._passthrough.forward(request, outgoing, journey)
-        if self._by_model is not None and self._by_model.serves(fields):
-            return await self._by_model.answer_read(request, target, body, fields, journey)
+            if self._passthrough is None:
+                raise unsupported(request)
+            await self._passthrough.forward_to(send, EngineRequest("POST", target, headers, body), journey)
+            return send.response
+        body, fields = for_deployment(journey.deployment, body, fields, headers)
         journey.model = str(fields.get("model", ""))
+        outgoing = EngineRequest("POST", target, headers, body, model=journey.model)
+        engines = self._by_model.engines_of(fields) if self._by_model is not None else ()
+        ask = self._asking(request, outgoing, fields, engines, journey)
         if journey.arrival.anonymous:
-            return await self._passthrough.forward(request, outgoing, journey, cache_status=BYPASS)
+            await ask(send, ChunkBuffer(0), BYPASS)
+            return send.response
         controls = read_controls(request.headers, fields)
+        served_by = self._served_by(engines)
         behind = self._end_users.behind(journey.arrival, request.headers, fields)
         key = await off_loop(
             len(body),
             exact_key,
             in_memory_of(journey.arrival.tenant, behind.end_user),
             endpoint(target, headers),
-            self._served_by,
+            served_by.told,
             fields,
-            self._ignored_fields,
+            served_by.ignored_fields,
         )
         shared = not (controls.no_cache or controls.no_store)
         hit = None if controls.no_cache else await self._from_memory(key, journey, shared)
         if hit is not None:
             return _replayed(hit, journey)
         if controls.no_store:
-            return await self._passthrough.forward(request, outgoing, journey, cache_status=BYPASS)
+            await ask(send, ChunkBuffer(0), BYPASS)
+            return send.response
         accept_only_readable(headers)
-        send = Relay(request)
         flight = self._in_flight.lead_in(key, _FORM) if self._in_flight and shared else None
         if flight is None:
-            await self._ask(outgoing, key, journey, behind.contributor, send)
+            await self._ask(ask, key, journey, behind.contributor, send)
         else:
-            await flight.led(send, partial(self._ask, outgoing, key, journey, behind.contributor))
+            await flight.led(send, partial(self._ask, ask, key, journey, behind.contributor))
         return send.response
+
+    def _asking(
+        self,
+        request: web.BaseRequest,
+        outgoing: EngineRequest,
+        fields: dict[str, Any],
+        engines: tuple[str, ...],
+        journey: Journey,
+    ) -> _Ask:
+        """How the engines that serve the model are asked, or else the default upstream. Raises RequestError (404)."""
+        by_model, passthrough = self._by_model, self._passthrough
+
+        async def ask_engines(send: Send, kept: ChunkBuffer, status: str) -> EngineReply:
+            assert by_model is not None
+            return await by_model.answer_read(
+                send, request, outgoing, fields, journey, kept=kept, cache_status=status
+            )
+
+        async def ask_upstream(send: Send, kept: ChunkBuffer, status: str) -> EngineReply:
+            assert passthrough is not None
+            return await passthrough.forward_to(send, outgoing, journey, kept=kept, cache_status=status)
+
+        if engines:
+            return ask_engines
+        if passthrough is None:
+            raise unknown_model(journey.model)
+        return ask_upstream
 
     async def _from_memory(self, key: bytes, journey: Journey, shared: bool) -> ExactAnswer | None:
         """The answer that the very same request was given, also where it has to be waited for."""
@@ -131,14 +179,12 @@ class Embeddings:
             journey.reason = IN_FLIGHT
         return None
 
-    async def _ask(
-        self, outgoing: EngineRequest, key: bytes, journey: Journey, contributor: str, send: Send
-    ) -> None:
-        """Send what the upstream says, and keep it where it may be kept."""
+    async def _ask(self, ask: _Ask, key: bytes, journey: Journey, contributor: str, send: Send) -> None:
+        """Send what an engine or the upstream says, and keep it where it may be kept."""
         journey.reason = ""
         kept = ChunkBuffer(self._max_kept_bytes)
         status = MISS if "exact" in journey.stages_s else BYPASS
-        reply = await self._passthrough.forward_to(send, outgoing, journey, kept=kept, cache_status=status)
+        reply = await ask(send, kept, status)
         content_type = reply.headers.get("Content-Type", "")
         if (
             journey.outcome is not Outcome.ANSWERED

@@ -17,6 +17,8 @@ from gateway.handlers.handler import Handler
 from gateway.journey import Journey
 from gateway.keys import Authenticator, outgoing_headers
 from gateway.own_response import json_response
+from router.asked import Reach
+from router.model_names import plain_names
 
 _LIMIT_S = 10.0
 
@@ -35,7 +37,7 @@ class Models:
         """`workflows`: the names of those that a tenant may call. `otherwise` answers where there is nothing of ours."""
         self._workflows = workflows
         self._otherwise = otherwise
-        self._aliases = sorted(aliases)
+        self._aliases = sorted(plain_names(aliases))
         self._upstream = upstream
         self._keys = keys
         self._since_s = int(time.time())
@@ -45,7 +47,8 @@ class Models:
         arrival = journey.arrival
         own = () if arrival.anonymous else self._workflows(arrival.tenant)
         aliases = dict.fromkeys((*self._aliases, *own))
-        if not aliases and self._otherwise is not None:
+        keyed = arrival.key_id is not None
+        if not aliases and not keyed and self._otherwise is not None:
             return await self._otherwise(request, target, journey)
         headers = outgoing_headers(request.headers, self._keys)
         headers["Accept-Encoding"] = "identity"
@@ -55,17 +58,22 @@ class Models:
             if alias not in known:
                 model = {"id": alias, "object": "model", "created": self._since_s, "owned_by": "understudy"}
                 listing["data"].append(model)
+        if keyed:
+            listing["data"] = [model for model in listing["data"] if _shown(model, arrival.reach)]
         journey.answered(200)
         return json_response(listing)
 
     async def _upstreams(self, target: str, headers: CIMultiDict[str], journey: Journey) -> dict[str, Any]:
         empty: dict[str, Any] = {"object": "list", "data": []}
-        if self._upstream is None:
+        arrival = journey.arrival
+        if self._upstream is None or not arrival.reach.allows_region(self._upstream.info.region):
             return empty
+        tenant = arrival.tenant if arrival.reach.own_account else ""
+        asked = EngineRequest("GET", target, headers, b"", tenant=tenant)
         began = time.perf_counter()
         try:
             async with asyncio.timeout(_LIMIT_S):
-                async with self._upstream.stream(EngineRequest("GET", target, headers, b"")) as reply:
+                async with self._upstream.stream(asked) as reply:
                     body = b"".join([chunk async for chunk in reply.chunks])
         except (EngineError, TimeoutError) as error:
             journey.bypassed.append(f"models:{type(error).__name__}")
@@ -80,3 +88,12 @@ class Models:
             journey.bypassed.append(f"models:{reply.status}")
             return empty
         return listing
+
+
+def _shown(model: object, reach: Reach) -> bool:
+    """Whether a key may see a model of the list: those that it may use, and none that was trained for somebody else."""
+    name = model.get("id") if isinstance(model, dict) else None
+    if not isinstance(name, str) or not reach.allows_model(name):
+        return False
+    listed = any(glob.startswith("ft:") for globs in reach.models for glob in globs)
+    return reach.own_account or listed or not name.startswith("ft:")

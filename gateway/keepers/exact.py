@@ -6,9 +6,8 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-import orjson
-
 from engines.chat import message_text
+from engines.codecs.table import codec_of
 from gateway.keepers.keeper import Kept
 from router.finished import Finished
 from store.answers.exact_cache import ExactCache
@@ -32,7 +31,7 @@ class ExactKeeper:
             yield "exact", reason or "incomplete"
             return
         stored = ExactAnswer(
-            orjson.dumps(assembled.completion) if body.streamed else body.decoded(),
+            codec_of(finished.asked.chat).stored(assembled) if body.streamed else body.decoded(),
             "application/json" if body.streamed else body.content_type,
             finished.engine,
             time.time(),
@@ -75,7 +74,7 @@ class ExactKeeper:
             return "cut_short"
         if not (len(choices) == _asked_for(finished) and all(map(_says_something, choices))):
             return "empty"
-        return None
+        return codec_of(finished.asked.chat).refusal(finished.asked.chat, assembled)
 
 
 def _asked_for(finished: Finished) -> Any:

@@ -10,8 +10,9 @@ from multidict import CIMultiDict
 
 from engines.chat import Usage
 from engines.errors import EngineError
-from engines.finished import Body, usage_of
+from engines.finished import Body
 from engines.sse import EventCutter, events
+from engines.usage import usage_of
 from gateway.send import ClientGone, Write
 
 

@@ -137,7 +137,7 @@ def _grouped(
 
 def _count(group: _Group, row: RequestRecord, reference: str) -> None:
     group.requests += 1
-    group.cost_usd += row.cost_usd if row.reference_cost_usd is None else row.reference_cost_usd
+    group.cost_usd += row.cost_usd or 0.0 if row.reference_cost_usd is None else row.reference_cost_usd
     if row.outcome == "hit":
         group.hits += 1
     elif row.example_ids or (reference and row.engine != reference):

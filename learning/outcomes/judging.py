@@ -215,7 +215,7 @@ class Judging:
 
     async def _judged(self, taken: Sample, since: float) -> str:
         """What became of a sample. Raises NotAnswered, and whatever a store or a broken component raises."""
-        served = await asyncio.to_thread(served_answer, taken.body)
+        served = await asyncio.to_thread(served_answer, taken.body, taken.asked.chat)
         if served is None:
             return "unreadable"
         if not await self._quiet(taken, since + self._limits.patience_s):

@@ -7,8 +7,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from engines.asking import chat_of
 from engines.chat import ChatRequest
+from engines.codecs.table import codec_of
 from engines.finished import Assembled, Body
 from learning.outcomes.account import Unit
 from router.asked import Asked
@@ -212,12 +212,13 @@ def _with_examples_found(plan: Plan | None, engine: str, served: Attempt) -> Att
 
 def asked_again(chat: ChatRequest, way: Attempt, max_tokens: int) -> tuple[ChatRequest, bool]:
     """The request as another engine is asked it, and whether it is our bound that limits the answer, not the client's."""
-    fields: dict[str, Any] = {k: v for k, v in chat.fields.items() if k not in _NOT_ASKED_AGAIN}
-    name = "max_completion_tokens" if fields.get("max_completion_tokens") is not None else "max_tokens"
-    own = fields.get(name)
-    ours = not isinstance(own, int) or own > max_tokens
-    fields[name] = max_tokens if ours else own
-    return chat_of(fields, chat.messages if way.messages is None else way.messages), ours
+    fields = chat.fields
+    named = "max_completion_tokens" if fields.get("max_completion_tokens") is not None else "max_tokens"
+    own = fields.get(named)
+    messages = chat.messages if way.messages is None else way.messages
+    bound = own if isinstance(own, int) and own <= max_tokens else max_tokens
+    asked = codec_of(chat).again(chat, messages, without=_NOT_ASKED_AGAIN, max_tokens=bound)
+    return asked, not isinstance(own, int) or own > max_tokens
 
 
 def most_tokens(fields: Mapping[str, Any]) -> int:
@@ -226,10 +227,10 @@ def most_tokens(fields: Mapping[str, Any]) -> int:
     return bound if isinstance(bound, int) else 0
 
 
-def served_answer(body: Body) -> Assembled | None:
+def served_answer(body: Body, chat: ChatRequest | None = None) -> Assembled | None:
     """The answer the client got, as one object, if it can be compared: whole, one text, and ended by itself or its client's
     bound. May take milliseconds for a long one: off the event loop."""
-    assembled = body.assembled()
+    assembled = codec_of(chat).assembled(body)
     if assembled is None or not assembled.whole or len(assembled.choices()) != 1:
         return None
     ended = _ENDED_IN_CALLS if assembled.calls_tools() else _ENDED_BY_ITSELF

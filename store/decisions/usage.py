@@ -57,7 +57,7 @@ class Amounts(NamedTuple):
 
     def plus(self, other: Amounts) -> Amounts:
         """Both together."""
-        return Amounts(*(mine + theirs for mine, theirs in zip(self, other, strict=True)))
+        return Amounts._make(mine + theirs for mine, theirs in zip(self, other, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +135,9 @@ class UsageBooks:
         found = [_as_sum(by, row) for row in self._db.read().execute(_query(by, users=of_users), values)]
         if key_id is None and end_user is None:
             found += [_as_sum(by, row) for row in self._db.read().execute(_overheads(by), values)]
-        return sorted(found, key=lambda one: (one.line != "answer", -one.amounts.cost_usd, -one.amounts.requests))
+        return sorted(
+            found, key=lambda one: (one.line != "answer", -one.amounts.cost_usd, -one.amounts.requests)
+        )
 
     def trim(self, now_s: float) -> Future[int]:
         """Drop what is older than 400 days; gives how many rows."""
@@ -168,7 +170,10 @@ class Bounds:
             self._day = day
             self._seen.clear()
             self._counts.clear()
-        end_user, model = self._name(used.tenant, "user", used.end_user), self._name(used.tenant, "model", used.model)
+        end_user, model = (
+            self._name(used.tenant, "user", used.end_user),
+            self._name(used.tenant, "model", used.model),
+        )
         if end_user is used.end_user and model is used.model:
             return used
         values = {field.name: getattr(used, field.name) for field in fields(Used)}

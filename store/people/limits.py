@@ -77,25 +77,26 @@ class Limits:
 _COUNTS = ("requests_per_minute", "tokens_per_minute", "concurrency", "max_output_tokens")
 
 
-def limits_from(value: object, where: str = "limits") -> Limits:
+def limits_from(value: object, where: str = "") -> Limits:
     """The limits that a JSON object says; what it does not name is as by default.
 
     Raises ValueError that names the field below `where`: for another type, an unknown name, or a value out of bounds.
     """
+    below = f"{where}." if where else ""
     if not isinstance(value, Mapping):
-        raise ValueError(f"{where} is {_shown(value)}; an object is right")
-    _check_names(value, Limits, where)
+        raise ValueError(f"{where or 'this'} is {_shown(value)}; an object is right")
+    _check_names(value, Limits, f"{where} has" if where else "there is")
     taken: dict[str, Any] = dict(value)
     for name in ("models", "endpoints"):
         if name in taken:
-            taken[name] = tuple(_listed(taken[name], f"{where}.{name}"))
+            taken[name] = tuple(_listed(taken[name], below + name))
     if "budgets" in taken:
-        listed = enumerate(_listed(taken["budgets"], f"{where}.budgets"))
-        taken["budgets"] = tuple(_budget(each, f"{where}.budgets[{at}]") for at, each in listed)
+        listed = enumerate(_listed(taken["budgets"], below + "budgets"))
+        taken["budgets"] = tuple(_budget(each, f"{below}budgets[{at}]") for at, each in listed)
     try:
         return Limits(**taken)
     except ValueError as error:
-        raise ValueError(f"{where}.{error}") from None
+        raise ValueError(f"{below}{error}") from None
 
 
 def as_json(limits: Limits) -> dict[str, Any]:
@@ -113,21 +114,21 @@ def as_json(limits: Limits) -> dict[str, Any]:
 def _budget(value: object, where: str) -> Budget:
     if not isinstance(value, Mapping):
         raise ValueError(f"{where} is {_shown(value)}; an object with usd and per is right")
-    _check_names(value, Budget, where)
+    _check_names(value, Budget, f"{where} has")
     try:
         return Budget(**value)
     except ValueError as error:
         raise ValueError(f"{where}.{error}") from None
 
 
-def _check_names(value: Mapping[str, Any], of: type, where: str) -> None:
+def _check_names(value: Mapping[str, Any], of: type, has: str) -> None:
     known = {each.name: each for each in fields(of)}
     for name in value:
         if name not in known:
-            raise ValueError(f"{where} has {_shown(name)}, which is not known; known: {', '.join(known)}")
+            raise ValueError(f"{has} {_shown(name)}, which is not known; known: {', '.join(known)}")
     for name, each in known.items():
         if each.default is MISSING and name not in value:
-            raise ValueError(f"{where} has no {name}")
+            raise ValueError(f"{has} no {name}")
 
 
 def _listed(value: object, where: str) -> Iterable[Any]:

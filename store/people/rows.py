@@ -59,8 +59,15 @@ def key_row(key: Key) -> tuple[Any, ...]:
 def key_from(row: tuple[Any, ...], rotated_until_s: float | None = None) -> Key:
     """The key of a row of SELECT_KEYS."""
     limits, each_user, expires_at_s, partition, required, source = _terms_from(row[7:])
+    id, tenant, name, prefix, created_at_s, revoked_at_s, tenant_name = row[:7]
     return Key(
-        *row[:7],
+        id,
+        tenant,
+        name,
+        prefix,
+        created_at_s,
+        revoked_at_s,
+        tenant_name,
         limits=limits,
         each_user=each_user,
         expires_at_s=expires_at_s,
@@ -88,8 +95,11 @@ def tenant_from(row: tuple[Any, ...]) -> Tenant:
     """The tenant of a row of SELECT_TENANTS."""
     limits, each_user, expires_at_s, partition, required, source = _terms_from(row[3:9])
     days = json.loads(row[10])
+    id, name, created_at_s = row[:3]
     return Tenant(
-        *row[:3],
+        id,
+        name,
+        created_at_s,
         limits=limits,
         each_user=each_user,
         expires_at_s=expires_at_s,

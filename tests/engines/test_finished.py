@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from engines.as_events import as_events
 from engines.chat import Usage
-from engines.finished import Assembled, from_events, from_json, usage_of
+from engines.finished import Assembled, from_events, from_json
 from engines.sse import DONE, encode
+from engines.usage import usage_of
 
 HEAD = {"id": "c1", "object": "chat.completion.chunk", "created": 1, "model": "m", "system_fingerprint": "fp"}
 

@@ -52,4 +52,6 @@ async def test_what_the_reference_would_have_charged_is_noted_with_every_answer(
     assert offloaded.cost_usd == pytest.approx(10 / 1e6)
     assert offloaded.reference_cost_usd is not None
     assert 30 / 1e6 < offloaded.reference_cost_usd < 100 / 1e6
-    assert other.cost_usd == 0 and not other.reference_cost_usd
+    assert other.cost_usd is None and not other.reference_cost_usd, (
+        "the upstream has no price: unpriced, which is not 0"
+    )

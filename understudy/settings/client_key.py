@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
+from engines.headers import holds_credential
 from understudy.settings.engines import HTTPAdvanced, HTTPEngine, host_and_port
 from understudy.settings.upstream import Upstream
 
 _NO_KEY = "none"
 """What `api_key` says where an engine needs none."""
-_CREDENTIAL = re.compile(r"key|token|secret|authorization|cookie", re.IGNORECASE)
-"""Names of headers that hold a credential."""
 
 
 def own_key(settings: HTTPEngine | Upstream) -> str | None:
@@ -30,14 +28,14 @@ def has_credential(settings: HTTPEngine | Upstream) -> bool:
 
 def has_credential_header(advanced: HTTPAdvanced) -> bool:
     """Whether one of the added headers is a credential."""
-    return any(map(_CREDENTIAL.search, advanced.headers))
+    return any(map(holds_credential, advanced.headers))
 
 
 def takes_client_key(engine: HTTPEngine, upstream: Upstream | None) -> bool:
     """Whether it is sent the client's own key: one server, of HTTPEngine.servers."""
     if engine.api_key is not None:
         return False
-    return engine.advanced.forwards_client_key or _same_origin(engine, upstream)
+    return engine.advanced.forwards_client_key or same_origin(engine, upstream)
 
 
 def check_client_key(engines: Mapping[str, object], upstream: Upstream | None) -> None:
@@ -71,7 +69,8 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def _same_origin(engine: HTTPEngine, upstream: Upstream | None) -> bool:
+def same_origin(engine: HTTPEngine, upstream: Upstream | None) -> bool:
+    """Whether one server of an engine is where the default upstream is."""
     return upstream is not None and _origin(engine.url) == _origin(upstream.base_url)
 
 

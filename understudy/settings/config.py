@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from engines.components.component import ABILITIES
+from router.model_names import ByModelName, is_wildcard
 from understudy.settings.admin import AdminSettings
 from understudy.settings.client_key import check_client_key
 from understudy.settings.components import AnyComponent
@@ -25,6 +26,7 @@ from understudy.settings.engines import (
     VLLMLocalEngine,
 )
 from understudy.settings.group import Settings
+from understudy.settings.keys import KeySettings
 from understudy.settings.learning import FeedbackSettings, JudgingSettings, LearningSettings
 from understudy.settings.memory import MemorySettings
 from understudy.settings.models import ModelSettings
@@ -32,7 +34,10 @@ from understudy.settings.private import PrivateSettings
 from understudy.settings.reach import replay_out_of_reach
 from understudy.settings.replay import ReplaySettings
 from understudy.settings.telemetry import TelemetrySettings
+from understudy.settings.tenants import TenantSettings
+from understudy.settings.terms import check_names
 from understudy.settings.upstream import Upstream
+from understudy.settings.users import UsersSettings
 from understudy.settings.workflows import WorkflowsSettings
 from workflows.declared import DefinitionError, World, read_definition
 from workflows.definition import Definition
@@ -121,6 +126,13 @@ class Config(Settings):
     health: HealthSettings = Field(HealthSettings(), description="Looking after engines.")
     models: dict[str, ModelSettings] = Field({}, description="Model names served by engines of ours.")
     memory: MemorySettings | None = Field(None, description="Null remembers nothing.")
+    keys: dict[str, KeySettings] = Field(
+        {}, description="The gateway's own API keys by name, beside those made with `understudy keys`."
+    )
+    tenants: dict[str, TenantSettings] = Field(
+        {}, description="What holds for tenants, by name, beside what `understudy tenants` laid down."
+    )
+    users: UsersSettings = Field(UsersSettings(), description="End users, behind a client's requests.")
     sharing: SharingSettings = Field(
         SharingSettings(), description="Examples that one tenant may read of another; nothing by default."
     )
@@ -158,10 +170,10 @@ class Config(Settings):
     def _names_exist(self) -> Config:
         known = ", ".join(sorted(self.engines)) or "none are configured"
         for name, model in self.models.items():
-            if "*" in name:
+            if is_wildcard(name) and (model.policy != "fixed" or model.tasks):
                 raise ValueError(
-                    f"models names {name!r}, but names are taken literally: list each name that clients ask for; what is "
-                    "not listed goes to `upstream`"
+                    f"models.{name} stands for several names, and what is learnt of one says nothing of another: leave its "
+                    "policy fixed and its tasks away, and list names that are to be routed by themselves"
                 )
             if len(set(model.engines)) < len(model.engines):
                 raise ValueError(
@@ -195,6 +207,7 @@ class Config(Settings):
         self._replay_has_what_it_needs(known)
         self._tasks_can_work()
         self._workflows_can_work()
+        self._keys_can_be_kept()
         check_workers(self.listen.workers, self.engines)
         check_client_key(self.engines, self.upstream)
         check_ports(self)
@@ -215,12 +228,12 @@ class Config(Settings):
     def world(self) -> World:
         """What a workflow of this configuration may refer to."""
         settings = self.workflows
-        names = frozenset(settings.definitions)
+        names, served = frozenset(settings.definitions), ByModelName(self.models)
         anywhere = self.upstream is not None
         return World(
             {name: frozenset(ABILITIES[each.kind]) for name, each in self.components.items()},
-            is_model=lambda name: name in self.models or (anywhere and name not in names),
-            taken=lambda name: name in self.models,
+            is_model=lambda name: name in served or (anywhere and name not in names),
+            taken=lambda name: name in served,
             max_steps=settings.max_steps,
             max_depth=settings.max_depth,
             max_items=settings.max_items,
@@ -247,6 +260,15 @@ class Config(Settings):
                 told.append(error.message)
         if told:
             raise ValueError("\n".join(told))
+
+    def _keys_can_be_kept(self) -> None:
+        check_names("key name", self.keys)
+        check_names("tenant name", self.tenants)
+        if (self.keys or self.tenants) and self.memory is None:
+            raise ValueError(
+                "there are keys or tenants, but nothing keeps them: set `memory`, with data_dir null to forget them at the "
+                "end"
+            )
 
     def _tasks_can_work(self) -> None:
         for name, model in self.models.items():

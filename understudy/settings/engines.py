@@ -167,6 +167,11 @@ class EngineSettings(Settings):
     model: str | None = Field(None, description="Model name the engine expects; null sends the client's.")
     price: PriceSettings = Field(PriceSettings(), description="For cost reports and routing.")
     context_tokens: int | None = Field(None, ge=1, description="Context window in tokens; null when unknown.")
+    region: str = Field(
+        "",
+        max_length=64,
+        description="Where it answers, such as eu: tenants with a region are answered there only; empty: nobody said.",
+    )
     max_in_flight: int = Field(
         256, ge=1, description="Requests asked of it, or of each replica, at once; more wait in the queue."
     )

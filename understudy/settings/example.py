@@ -36,6 +36,19 @@ _GROUPS: dict[str, tuple[type[BaseModel], Mapping[str, Any]]] = {
 _LEFT_OUT = {"health"}
 """Groups of less common settings only."""
 _SHOWN_ONLY = {
+    "keys": """\
+keys:
+  web:  # docs/how-to/keys-and-tenants.md
+    secret: ${WEB_KEY}
+    tenant: acme
+    limits: {models: ["gpt-4o*"], requests_per_minute: 600, budgets: [{usd: 5, per: day}]}
+    each_user: {budgets: [{usd: 0.2, per: day}]}
+""",
+    "tenants": """\
+tenants:
+  acme:
+    limits: {budgets: [{usd: 100, per: month}], time_zone: Europe/Berlin}
+""",
     "components": """\
 components:
   web: {kind: search, url: "https://search.example/api?q={query}&count={k}", hits: /results, text: [/title, /text]}

@@ -131,7 +131,9 @@ def _explain(problem: dict[str, Any]) -> str:
             return message
         case "value_error" if isinstance(problem.get("input"), dict):
             return f"{key}: {message}"
-    return f"{key} is {_shown(key, problem.get('input'))}: {message[:1].lower()}{message[1:]}"
+    # The block of keys has secrets in it, but not in everything.
+    named = ".".join(parts[2:]) if parts[0] == "keys" and len(parts) > 2 else key
+    return f"{key} is {_shown(named, problem.get('input'))}: {message[:1].lower()}{message[1:]}"
 
 
 def _shown(key: str, value: object) -> str:
@@ -148,7 +150,7 @@ def _shown(key: str, value: object) -> str:
 
 def _nearest(key: str) -> str:
     """Which setting was meant, most likely."""
-    starred = re.sub(r"^(engines|models|components)\.[^.]+\.", r"\1.*.", key)
+    starred = re.sub(r"^(engines|models|components|keys|tenants)\.[^.]+\.", r"\1.*.", key)
     starred = re.sub(r"^(models\.\*\.tasks)\.[^.]+\.", r"\1.*.", starred)
     settings = [setting.name for setting in settings_of(Config)]
     groups = [group for name in settings for group in accumulate(name.split(".")[:-1], "{}.{}".format)]

@@ -29,6 +29,7 @@ class Upstream(Settings):
         pattern=API_VERSION,
         description="Version of Azure's API, such as 2024-10-21; null: below /openai/v1, which has none.",
     )
+    region: str = Field("", max_length=64, description="Where it answers; as engines.*.region.")
     advanced: HTTPAdvanced = Field(HTTPAdvanced(), description="Less common settings.")
 
     _valid_url = field_validator("base_url")(lambda url: checked_url(url))

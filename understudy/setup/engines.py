@@ -23,7 +23,7 @@ from engines.student import STUDENT, StudentEngine
 from engines.timeouts import Timeouts
 from engines.vllm_dialect import Dialect, Priorities
 from engines.vllm_server import VLLMServer
-from understudy.settings.client_key import own_key, takes_client_key
+from understudy.settings.client_key import own_key, same_origin, takes_client_key
 from understudy.settings.config import AnyEngine, Config
 from understudy.settings.engines import (
     AnthropicEngine,
@@ -84,13 +84,30 @@ def engines(config: Config, tenants: Tenants) -> dict[str, Engine]:
     return found
 
 
+def own_keys(config: Config, tenants: Tenants) -> dict[str, str]:
+    """Keys of their own that tenants have upstream, by the tenants' ids."""
+    return {
+        tenants.named(name): settings.upstream_key.get_secret_value()
+        for name, settings in config.tenants.items()
+        if settings.upstream_key is not None
+    }
+
+
+def headers_of_own_keys(
+    config: Config, settings: HTTPEngine | Upstream, tenants: Tenants
+) -> dict[str, str]:
+    """The same, each as the header has it that it is sent in."""
+    return {tenant: _credential(settings, key) for tenant, key in own_keys(config, tenants).items()}
+
+
 def keys_of(config: Config) -> tuple[str, ...]:
     """What engines are sent that nobody may read in their errors."""
     over_http = [engine for engine in config.engines.values() if isinstance(engine, HTTPEngine)]
     values = [value for engine in over_http for value in engine.advanced.headers.values()]
     servers = [server for engine in over_http for server in engine.servers.values()]
     keys = [key for server in servers if (key := own_key(server)) is not None]
-    return (*keys, *(value.get_secret_value() for value in values))
+    own = [tenant.upstream_key.get_secret_value() for tenant in config.tenants.values() if tenant.upstream_key]
+    return (*keys, *own, *(value.get_secret_value() for value in values))
 
 
 def price_of(settings: PriceSettings) -> Price:
@@ -114,14 +131,30 @@ def tells_tenants_apart(config: Config) -> bool:
 
 def _guarded(name: str, settings: AnyEngine, tenants: Tenants, config: Config) -> Engine:
     if not isinstance(settings, HTTPEngine) or settings.base_urls is None:
-        return _guard(name, _engine(name, settings, tenants, config), settings, config)
+        return _with_guard(name, settings, tenants, config)
     line = Line(settings.advanced.max_queued, knobs_of(Limits, settings, settings.advanced).caps)
     servers: Mapping[str, OpenAIEngine | AnthropicEngine | AzureEngine | VLLMEngine] = settings.servers
     found = []
     for (replica, server), given in zip(servers.items(), settings.base_urls, strict=True):
-        guard = _guard(name, _engine(name, server, tenants, config, replica), server, config, line)
+        guard = _with_guard(name, server, tenants, config, replica, line)
         found.append(Replica(guard, given.weight))
     return Replicas(found, line)
+
+
+def _with_guard(
+    name: str,
+    settings: AnyEngine,
+    tenants: Tenants,
+    config: Config,
+    replica: str = "",
+    line: Line | None = None,
+) -> Guard:
+    engine = _engine(name, settings, tenants, config, replica)
+    guard = _guard(name, engine, settings, config, line)
+    if isinstance(engine, OpenAIHTTP) and isinstance(settings, HTTPEngine) and same_origin(settings, config.upstream):
+        engine.own_keys = headers_of_own_keys(config, settings, tenants)
+        guard.own_keys = frozenset(engine.own_keys)
+    return guard
 
 
 def _engine(name: str, settings: AnyEngine, tenants: Tenants, config: Config, replica: str = "") -> Engine:
@@ -135,6 +168,7 @@ def _engine(name: str, settings: AnyEngine, tenants: Tenants, config: Config, re
         continues=settings.advanced.continues if isinstance(settings, HTTPEngine) else "off",
         attempts=settings.advanced.attempts,
         apis=settings.spoken,
+        region=settings.region,
         holds_key=holds_key,
         replica=replica,
     )
@@ -199,13 +233,13 @@ def upstream(settings: Upstream, tenant_headers: tuple[str, ...] = ()) -> OpenAI
     over_http = _over_http(
         settings, settings.api_key is None or own_key(settings) is not None, tenant_headers
     )
+    info = EngineInfo(UPSTREAM, region=settings.region)
     match settings.kind:
         case "anthropic":
-            return AnthropicHTTP(EngineInfo(UPSTREAM), settings.url, **over_http)
+            return AnthropicHTTP(info, settings.url, **over_http)
         case "azure":
-            version = settings.api_version
-            return AzureHTTP(EngineInfo(UPSTREAM), settings.url, api_version=version, **over_http)
-    return OpenAIHTTP(EngineInfo(UPSTREAM), settings.url, **over_http)
+            return AzureHTTP(info, settings.url, api_version=settings.api_version, **over_http)
+    return OpenAIHTTP(info, settings.url, **over_http)
 
 
 def _local(info: EngineInfo, settings: VLLMLocalEngine, tenants: Tenants) -> Engine:

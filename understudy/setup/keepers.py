@@ -84,15 +84,14 @@ def keepers(
 
             found.append(RegeneratedKeeper(store.outcomes, within_s=60.0))
     found.append(RequestKeeper(memory.requests, store.decisions.usage))
-    if memory.requests is not None:
-        if settings.request_texts.enabled:
-            from gateway.keepers.text import Allowance, TextKeeper
+    if memory.requests is not None and settings.request_texts.enabled:
+        from gateway.keepers.text import Allowance, TextKeeper
 
-            texts = TextKeeper(
-                store.decisions.texts,
-                admission(settings),
-                Allowance(),
-                opted_out_keys=settings.examples.admission.opted_out_keys,
-            )
-            found.append(texts)
+        texts = TextKeeper(
+            store.decisions.texts,
+            admission(settings),
+            Allowance(),
+            opted_out_keys=settings.examples.admission.opted_out_keys,
+        )
+        found.append(texts)
     return found

@@ -1,0 +1,94 @@
+"""The seam between the pipeline and one API's wire format. Pure: bytes and parsed JSON in, the same out; nobody is asked.
+
+A request of any API is read into a `ChatRequest`, whose `messages` and `fields` say it as a chat completion would: that is
+what policies, examples and keys read. Its `body` stays what came in. An answer is read into `Assembled`, whose `completion`
+says it as a chat completion would, and whose `own` is the API's own object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from engines.answer_check import Begun
+from engines.apis import Api
+from engines.chat import ChatRequest
+from engines.finished import Assembled, Body
+from engines.sse import Tail
+
+
+class Codec(Protocol):
+    """One API's wire format."""
+
+    @property
+    def api(self) -> Api:
+        """The API's name: `ChatRequest.api`, and what engines list that they speak."""
+        ...
+
+    @property
+    def path(self) -> str:
+        """Where it is asked, below the gateway's prefix and an engine's base URL."""
+        ...
+
+    def read(self, body: bytes, fields: dict[str, Any]) -> ChatRequest:
+        """The typed view of a parsed body. Raises RequestError 400 naming the parameter that is wrong."""
+        ...
+
+    def changed(
+        self,
+        chat: ChatRequest,
+        *,
+        model: str | None = None,
+        messages: Sequence[Mapping[str, Any]] | None = None,
+    ) -> ChatRequest:
+        """The same request with another model name, or with examples put among its messages (`router.prompt.with_examples`);
+        itself when nothing would change."""
+        ...
+
+    def again(
+        self,
+        chat: ChatRequest,
+        messages: Sequence[Mapping[str, Any]],
+        *,
+        without: frozenset[str],
+        max_tokens: int,
+    ) -> ChatRequest:
+        """The same question with these messages, for the gateway itself: not streamed, nowhere stored, without these fields,
+        and answered with at most `max_tokens`."""
+        ...
+
+    def tail(self, headers: Mapping[str, str], choices: int = 1) -> Tail | None:
+        """Tells when a stream with these headers is complete, and how an error is said in it; None where it is no stream."""
+        ...
+
+    def begun(self, piece: bytes, *, cut: bool = False) -> Begun:
+        """What the first whole events of a stream amount to. `cut`: the last may be half an event."""
+        ...
+
+    def wrong_with(self, body: bytes, headers: Mapping[str, str]) -> str | None:
+        """Why a whole answer of status 200 is none, in a word; None where it is one."""
+        ...
+
+    def assembled(self, body: Body) -> Assembled | None:
+        """The answer as one object; None where it cannot be read as one. Off the event loop: it may take milliseconds."""
+        ...
+
+    def stored(self, assembled: Assembled) -> bytes:
+        """An answer that came as a stream, as it would have come in one piece: what is remembered of it."""
+        ...
+
+    def refusal(self, chat: ChatRequest, assembled: Assembled) -> str | None:
+        """Why this API's answer must not be remembered, in a word, beside what holds for all; None where it may."""
+        ...
+
+    def replayed(self, stored: bytes, chat: ChatRequest) -> bytes:
+        """A remembered answer for a client that asked `chat` and does not stream."""
+        ...
+
+    def events(self, stored: bytes, chat: ChatRequest) -> bytes:
+        """A remembered answer as this API's server-sent events, complete with its end."""
+        ...
+
+    def error(self, status: int, message: str, *, code: str | None = None, param: str | None = None) -> bytes:
+        """The body of an error of our own."""
+        ...

@@ -1,0 +1,190 @@
+"""`/v1/responses`: OpenAI's second API for answers, whose streams end without `[DONE]` and number their events."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import orjson
+
+from engines.answer_check import Begun, wrong_with
+from engines.apis import Api
+from engines.chat import ChatRequest
+from engines.codecs.response_answer import as_events, from_events, from_object, only_messages
+from engines.codecs.response_request import read_request, with_messages
+from engines.error_body import error_body
+from engines.finished import Assembled, Body
+from engines.large_json import outlined
+from engines.sse import InflatedTail, Tail, events, tail_of
+
+_LARGE_BYTES = 2**20
+_SAYS_NOTHING = frozenset(
+    {
+        "response.created",
+        "response.queued",
+        "response.in_progress",
+        "response.output_item.added",
+        "response.content_part.added",
+        "keepalive",
+    }
+)
+_ECHOED = ("user", "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "metadata", "store")
+"""What an answer repeats of its request though it changes nothing of what is answered."""
+_UNSAID: Mapping[str, Any] = {"metadata": {}, "store": True}
+_NUMBER = re.compile(rb'(?<!\\)"sequence_number": ?([0-9]{1,15})')
+
+
+class Responses:
+    """See engines.codecs.codec.Codec."""
+
+    __slots__ = ()
+    api: Api = "responses"
+    path = "/responses"
+
+    def read(self, body: bytes, fields: dict[str, Any]) -> ChatRequest:
+        """See Codec."""
+        return read_request(body, fields)
+
+    def changed(
+        self,
+        chat: ChatRequest,
+        *,
+        model: str | None = None,
+        messages: Sequence[Mapping[str, Any]] | None = None,
+    ) -> ChatRequest:
+        """See Codec."""
+        same_model = model is None or model == chat.model
+        if same_model and messages is None:
+            return chat
+        fields = dict(chat.own_fields) if messages is None else with_messages(chat, messages)
+        if not same_model:
+            fields["model"] = model
+        return read_request(_dumped(fields, large=len(chat.body) > _LARGE_BYTES), fields)
+
+    def again(
+        self,
+        chat: ChatRequest,
+        messages: Sequence[Mapping[str, Any]],
+        *,
+        without: frozenset[str],
+        max_tokens: int,
+    ) -> ChatRequest:
+        """See Codec."""
+        fields = dict(chat.own_fields) if messages is chat.messages else with_messages(chat, messages)
+        kept = {name: value for name, value in fields.items() if name not in without}
+        kept |= {"store": False, "stream": False, "max_output_tokens": max_tokens}
+        return read_request(_dumped(kept, large=len(chat.body) > _LARGE_BYTES), kept)
+
+    def tail(self, headers: Mapping[str, str], choices: int = 1) -> Tail | None:
+        """See Codec."""
+        tail = tail_of(headers)
+        if tail is None:
+            return None
+        return InflatedResponseTail() if isinstance(tail, InflatedTail) else ResponseTail()
+
+    def begun(self, piece: bytes, *, cut: bool = False) -> Begun:
+        """See Codec."""
+        for data in events(piece):
+            try:
+                event = orjson.loads(data)
+            except orjson.JSONDecodeError:
+                if cut or data == b"[DONE]":
+                    continue
+                return Begun.DATA
+            kind = event.get("type") if isinstance(event, dict) else None
+            if kind in ("error", "response.failed") or (isinstance(event, dict) and event.get("error")):
+                return Begun.FAILED
+            if kind not in _SAYS_NOTHING:
+                return Begun.DATA
+        return Begun.NOTHING
+
+    def wrong_with(self, body: bytes, headers: Mapping[str, str]) -> str | None:
+        """See Codec."""
+        return wrong_with(body, headers)
+
+    def assembled(self, body: Body) -> Assembled | None:
+        """See Codec."""
+        plain = body.readable()
+        if plain is None:
+            return None
+        return from_events(plain) if body.streamed else from_object(plain)
+
+    def stored(self, assembled: Assembled) -> bytes:
+        """See Codec."""
+        return orjson.dumps(assembled.own)
+
+    def refusal(self, chat: ChatRequest, assembled: Assembled) -> str | None:
+        """See Codec."""
+        if chat.state:
+            return "stateful"
+        return None if assembled.own is not None and only_messages(assembled.own) else "not_only_messages"
+
+    def replayed(self, stored: bytes, chat: ChatRequest) -> bytes:
+        """See Codec."""
+        response = orjson.loads(stored)
+        return orjson.dumps(response) if _echo(response, chat) else stored
+
+    def events(self, stored: bytes, chat: ChatRequest) -> bytes:
+        """See Codec."""
+        response = orjson.loads(stored)
+        _echo(response, chat)
+        return as_events(response)
+
+    def error(self, status: int, message: str, *, code: str | None = None, param: str | None = None) -> bytes:
+        """See Codec."""
+        return error_body(status, message, code=code, param=param)
+
+
+class _Ends:
+    """How a stream of this API ends."""
+
+    __slots__ = ()
+
+    def done(self) -> bool:
+        """Whether the last that came is the last that can come: no `[DONE]` follows a terminal event."""
+        return self.finished()  # type: ignore[attr-defined,no-any-return]
+
+    def error_event(self, message: str, code: str) -> bytes:
+        """What tells a client that the stream broke off here, numbered as the next of its events."""
+        numbers = _NUMBER.findall(self._trimmed())  # type: ignore[attr-defined]
+        number = int(numbers[-1]) + 1 if numbers else 0
+        event = {"type": "error", "sequence_number": number, "code": code, "message": message, "param": None}
+        return b"\n\nevent: error\ndata: " + orjson.dumps(event) + b"\n\n"
+
+
+class ResponseTail(_Ends, Tail):
+    """See engines.sse.Tail."""
+
+    __slots__ = ()
+
+
+class InflatedResponseTail(_Ends, InflatedTail):
+    """See engines.sse.InflatedTail."""
+
+    __slots__ = ()
+
+
+def _echo(response: dict[str, Any], chat: ChatRequest) -> bool:
+    """Let an answer that another request got repeat this one's fields. Returns whether that changed anything."""
+    asked, changed = chat.own_fields, False
+    for name in _ECHOED:
+        if name not in response:
+            continue
+        given = asked.get(name)
+        own = _UNSAID.get(name) if given is None else given
+        if response[name] != own:
+            response[name], changed = own, True
+    return changed
+
+
+def _dumped(fields: Mapping[str, Any], *, large: bool) -> bytes:
+    try:
+        return orjson.dumps(outlined(fields) if large else fields)
+    except TypeError:
+        # Integers beyond 64 bits are legal in a body and must survive.
+        return json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+RESPONSES = Responses()

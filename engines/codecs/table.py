@@ -1,0 +1,19 @@
+"""Which codec reads which API: one line for each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from engines.chat import ChatRequest
+from engines.codecs.chat import CHAT
+from engines.codecs.codec import Codec
+from engines.codecs.responses import RESPONSES
+
+_CODECS: tuple[Codec, ...] = (CHAT, RESPONSES)
+CODECS: Mapping[str, Codec] = {codec.api: codec for codec in _CODECS}
+"""By the API's name."""
+
+
+def codec_of(chat: ChatRequest | None) -> Codec:
+    """The codec that read this request; that of chat completions where nothing is known of it."""
+    return CHAT if chat is None else CODECS[chat.api]

@@ -1,0 +1,384 @@
+"""Limits of keys, tenants and end users, which hold exactly over workers: reserved before an engine is asked, settled after.
+
+A ticket stands for one request, from its head to its end: it counts the request, and holds its place among those under way. A
+reservation stands for one question to engines: the dollars and tokens that it may take. Both are taken from purses
+(gateway.limits.ledger); with the store failing, rates are counted here alone, and dollars are refused once a purse is empty.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import structlog
+from cachetools import LRUCache
+from limits import RateLimitItemPerMinute
+from limits.storage import MemoryStorage
+from limits.strategies import SlidingWindowCounterRateLimiter
+
+from engines.chat import Usage
+from engines.engine import Price
+from engines.errors import RequestError
+from gateway.limits import errors
+from gateway.limits.calendar import ENDLESS_S, MINUTE_S, Span, minute, span
+from gateway.limits.errors import REQUESTS, TOKENS
+from gateway.limits.expected import MOST_TOKENS, Expectations, Expected, most_output
+from gateway.limits.headers import Rate, rate_headers
+from gateway.limits.ledger import Blind, Ledger, Refused
+from gateway.limits.purse import Purse
+from gateway.limits.scopes import Scope, budgets_of, key_scopes, most_output_of, user_scopes
+from store.people.allowances import CONCURRENCY, NANO, USD, Window
+from store.people.limits import Period
+from store.records import Key, Tenant
+
+log = structlog.get_logger(__name__)
+
+_KNOWN_KEYS = 10_000
+_NEVER = Span(0, ENDLESS_S)
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What one question may take of the limits, at the dearest engine that may be asked."""
+
+    model: str
+    """As the client calls it."""
+    expected: Expected
+    usd: float | None
+    """None: it has no price."""
+    input_usd: float = 0.0
+    """Of it, for the input alone."""
+    answers: int = 1
+
+
+class _Share:
+    """A part of a purse that one request has; of none, where the store failed."""
+
+    __slots__ = ("amount", "kind", "purse", "scope")
+
+    def __init__(self, scope: str, kind: str, purse: Purse | None, amount: int) -> None:
+        self.scope = scope
+        self.kind = kind
+        self.purse = purse
+        self.amount = amount
+
+
+class Ticket:
+    """One request under way. `leave` it at its end, however it ends."""
+
+    __slots__ = ("_held", "_limiter", "key", "scopes", "tenant", "user")
+
+    def __init__(self, limiter: Limiter, key: Key, tenant: Tenant | None) -> None:
+        self._limiter = limiter
+        self.key = key
+        self.tenant = tenant
+        self.scopes: tuple[Scope, ...] = ()
+        self.user: str | None = None
+        self._held: list[_Share] = []
+
+    async def enter(self, scopes: Sequence[Scope]) -> None:
+        """Count the request against these too. Raises LimitReached; then nothing of it counts."""
+        taken = await self._limiter.begin(scopes)
+        self.scopes = (*self.scopes, *scopes)
+        self._held += taken
+
+    async def named(self, user: str) -> None:
+        """It is known which end user it is for, by a digest; empty: it names none. Raises LimitReached. Once per request."""
+        if self.user is None:
+            self.user = user
+            scopes = user_scopes(self.key, self.tenant, user)
+            if scopes:
+                await self.enter(scopes)
+
+    def headers(self) -> dict[str, str]:
+        """`x-ratelimit-...` of the tightest limits."""
+        return self._limiter.headers(self.scopes)
+
+    def leave(self) -> None:
+        """The request has ended."""
+        held, self._held = self._held, []
+        self._limiter.end(held)
+
+
+class Reservation:
+    """See router.bill.Bill."""
+
+    __slots__ = ("_limiter", "_need", "_shares")
+
+    def __init__(self, limiter: Limiter, need: Need, shares: list[_Share]) -> None:
+        self._limiter = limiter
+        self._need = need
+        self._shares: list[_Share] | None = shares
+
+    def settle(self, usd: float | None, usage: Usage | None) -> None:
+        """See Bill."""
+        shares, self._shares = self._shares, None
+        if shares is None:
+            return
+        estimated = usage is not None and usage.estimated
+        tokens = usage.tokens if usage is not None else 0
+        if usd is None and usage is not None and self._need.usd:
+            # It has a price, and its answer could be counted, but not what that costs.
+            usd, estimated = self._need.usd, True
+        self._limiter.spend(shares, usd or 0.0, tokens, estimated=estimated)
+        if usage is not None:
+            need = self._need
+            self._limiter.expectations.learn(need.model, need.expected.estimate, need.answers, usage)
+
+    def settle_unknown(self, *, began: bool) -> None:
+        """See Bill."""
+        shares, self._shares = self._shares, None
+        if shares is None:
+            return
+        need = self._need
+        usd = (need.usd if began else need.input_usd) or 0.0
+        tokens = need.expected.input_tokens + (need.expected.output_tokens if began else 0)
+        self._limiter.spend(shares, usd, tokens, estimated=True)
+
+
+class Limiter:
+    """See the module. `key_of` finds a key by its id, for what it asked earlier and is carried out now."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        expectations: Expectations,
+        key_of: Callable[[str], tuple[Key, Tenant | None] | None],
+        *,
+        when_blind: Literal["refuse", "allow"],
+    ) -> None:
+        self._ledger = ledger
+        self.expectations = expectations
+        self._key_of = key_of
+        self._when_blind = when_blind
+        self._tickets: dict[str, Ticket] = {}
+        self._scopes: LRUCache[str, tuple[Key, Tenant | None, tuple[Scope, ...]]] = LRUCache(_KNOWN_KEYS)
+        self._spans: dict[tuple[Period, str], Span] = {}
+        self._alone = SlidingWindowCounterRateLimiter(MemoryStorage())
+        """Counts rates for this worker while the store fails."""
+        self._under_way_alone: Counter[str] = Counter()
+
+    # ---- a request, from its head on
+
+    async def enter(self, request_id: str, key: Key, tenant: Tenant | None) -> Ticket | None:
+        """Count a request that has just begun; None where nothing limits its key. Raises LimitReached."""
+        scopes = self._of_key(key, tenant)
+        each = key.each_user, tenant.each_user if tenant is not None else key.each_user
+        if not scopes and not any(map(_is_limited, each)):
+            return None
+        ticket = Ticket(self, key, tenant)
+        if scopes:
+            await ticket.enter(scopes)
+        self._tickets[request_id] = ticket
+        return ticket
+
+    def left(self, request_id: str) -> None:
+        """The request has ended."""
+        if (ticket := self._tickets.pop(request_id, None)) is not None:
+            ticket.leave()
+
+    async def begin(self, scopes: Sequence[Scope]) -> list[_Share]:
+        """Count one request; gives the places that it holds. Raises LimitReached, and nothing is counted."""
+        now_s = time.time()
+        places: list[_Share] = []
+        counted: list[_Share] = []
+        try:
+            for scope in scopes:
+                if (most := scope.limits.concurrency) is not None:
+                    places.append(await self._share(scope, CONCURRENCY, _NEVER, most, 1, now_s))
+                if (most := scope.limits.requests_per_minute) is not None:
+                    counted.append(await self._share(scope, REQUESTS, minute(now_s), most, 1, now_s))
+        except BaseException:
+            self.end([*places, *counted])
+            raise
+        for share in counted:
+            if share.purse is not None:
+                self._ledger.settle(share.purse, 1, 1)
+        return places
+
+    def end(self, shares: Sequence[_Share]) -> None:
+        """Nothing of these is used any more."""
+        for share in shares:
+            if share.purse is not None:
+                self._ledger.put_back(share.purse, share.amount)
+            elif share.kind == CONCURRENCY:
+                self._under_way_alone[share.scope] -= 1
+                if not self._under_way_alone[share.scope]:
+                    del self._under_way_alone[share.scope]
+
+    # ---- a question to engines
+
+    async def scopes_of(self, request_id: str, key_id: str | None, user: str) -> tuple[Scope, ...]:
+        """Whose limits hold for a question: of a request under way, or of what its key asked earlier. Raises LimitReached."""
+        ticket = self._tickets.get(request_id)
+        if ticket is not None:
+            await ticket.named(user)
+            return ticket.scopes
+        known = self._key_of(key_id) if key_id else None
+        if known is None:
+            return ()
+        key, tenant = known
+        return (*self._of_key(key, tenant), *user_scopes(key, tenant, user))
+
+    async def reserve(self, scopes: Sequence[Scope], need: Need) -> Reservation | None:
+        """Set aside what a question may take; None where nothing of it is limited. Raises LimitReached and RequestError."""
+        now_s = time.time()
+        tokens = need.expected.input_tokens + need.expected.output_tokens
+        shares: list[_Share] = []
+        try:
+            for scope in scopes:
+                if (most := scope.limits.tokens_per_minute) is not None:
+                    if tokens > most:
+                        raise errors.too_much_for_the_minute(scope.label, most, tokens)
+                    shares.append(await self._share(scope, TOKENS, minute(now_s), most, tokens, now_s))
+                for kind, per, most in budgets_of(scope):
+                    if need.usd is None:
+                        if not scope.limits.allow_unpriced:
+                            raise errors.unpriced(scope.label, need.model)
+                    elif (nano := _nano(need.usd)) > 0:
+                        found = self._span(per, scope.limits.time_zone, now_s)
+                        shares.append(await self._share(scope, kind, found, most, nano, now_s))
+        except BaseException:
+            self.end(shares)
+            raise
+        return Reservation(self, need, shares) if shares else None
+
+    def spend(self, shares: Sequence[_Share], usd: float, tokens: int, *, estimated: bool) -> None:
+        """Book what a question took. From any thread; never raises."""
+        nano = _nano(usd)
+        for share in shares:
+            if share.purse is not None:
+                spent = nano if share.kind.startswith(USD) else tokens
+                self._ledger.settle(share.purse, share.amount, spent, estimated=estimated)
+
+    def bounded(self, scopes: Sequence[Scope], fields: Mapping[str, Any], own_field: str) -> dict[str, Any]:
+        """What to change of a body so that its answer keeps to the most output; nothing where it does already.
+
+        `own_field`: what the API calls the most output. Raises RequestError where more is asked for.
+        """
+        found = most_output_of(scopes)
+        if found is None:
+            return {}
+        most, label = found
+        n = fields.get("n")
+        answers = n if isinstance(n, int) and n > 1 else 1
+        asked = most_output(fields)
+        if asked is not None and asked * answers > most:
+            raise RequestError(
+                f"This request asks for up to {asked * answers} tokens of output, and {label} may have {most}.",
+                code="max_output_tokens_exceeded",
+                param=next((name for name in fields if name.startswith("max_")), own_field),
+            )
+        if asked is not None:
+            return {}
+        if most < answers:
+            raise RequestError(
+                f"This request asks for {answers} answers, and {label} may have {most} tokens of output.",
+                code="max_output_tokens_exceeded",
+                param="n",
+            )
+        return {own_field: most // answers}
+
+    def headers(self, scopes: Sequence[Scope]) -> dict[str, str]:
+        """`x-ratelimit-...` of the tightest limits on requests and tokens."""
+        now_s = time.time()
+        found = minute(now_s)
+        rates: dict[str, Rate] = {}
+        for scope in scopes:
+            limits = scope.limits
+            for kind, limit in ((REQUESTS, limits.requests_per_minute), (TOKENS, limits.tokens_per_minute)):
+                if limit is None:
+                    continue
+                purse = self._ledger.purse(Window(scope.name, kind, *found), limit, MINUTE_S)
+                left = min(limit, purse.left) if purse is not None else limit
+                if kind not in rates or left < rates[kind].remaining:
+                    rates[kind] = Rate(limit, left, max(0.0, found.ends_s - now_s))
+        return rate_headers(rates)
+
+    # ---- shares
+
+    async def _share(
+        self, scope: Scope, kind: str, found: Span, limit: int, need: int, now_s: float
+    ) -> _Share:
+        """So much of one window. Raises LimitReached."""
+        window = Window(scope.name, kind, *found)
+        rolls_s = MINUTE_S if kind in (REQUESTS, TOKENS) else 0
+        ledger = self._ledger
+        try:
+            purse = ledger.purse(window, limit, rolls_s) or await ledger.open(window, limit, rolls_s)
+            if not ledger.take(purse, need):
+                await ledger.draw(purse, need)
+        except Refused as refused:
+            raise _told(scope, window, limit, refused, now_s) from None
+        except Blind:
+            return self._share_alone(scope, window, limit, need)
+        return _Share(scope.name, kind, purse, need)
+
+    def _share_alone(self, scope: Scope, window: Window, limit: int, need: int) -> _Share:
+        """The same by this worker's own count. Raises LimitReached."""
+        kind = window.kind
+        if kind.startswith(USD):
+            if self._when_blind == "refuse":
+                raise errors.blind()
+        elif kind == CONCURRENCY:
+            if self._under_way_alone[scope.name] >= limit:
+                raise errors.rate_limited(scope.label, kind, limit, need, 1.0)
+            self._under_way_alone[scope.name] += 1
+        elif not self._alone.hit(RateLimitItemPerMinute(limit), scope.name, kind, cost=need):
+            raise errors.rate_limited(scope.label, kind, limit, need, MINUTE_S / 2)
+        return _Share(scope.name, kind, None, need)
+
+    def _of_key(self, key: Key, tenant: Tenant | None) -> tuple[Scope, ...]:
+        known = self._scopes.get(key.id)
+        if known is not None and known[0] is key and known[1] is tenant:
+            return known[2]
+        scopes = key_scopes(key, tenant)
+        self._scopes[key.id] = key, tenant, scopes
+        return scopes
+
+    def _span(self, per: Period, zone: str, now_s: float) -> Span:
+        found = self._spans.get((per, zone))
+        if found is None or not found.start_s <= now_s < found.ends_s:
+            found = self._spans[per, zone] = span(per, zone, now_s)
+        return found
+
+
+def dearest(prices: Sequence[Price], expected: Expected, images: int = 0) -> tuple[float | None, float]:
+    """The most dollars that a question may cost at any of these, and the most for its input alone; None: some has no price."""
+    costs = [price.most_usd(expected.input_tokens, expected.output_tokens, images) for price in prices]
+    inputs = [price.most_usd(expected.input_tokens, 0) for price in prices]
+    if any(cost is None for cost in costs):
+        return None, 0.0
+    return max((cost for cost in costs if cost is not None), default=0.0), max(
+        (cost for cost in inputs if cost is not None), default=0.0
+    )
+
+
+def _told(scope: Scope, window: Window, limit: int, refused: Refused, now_s: float) -> errors.LimitReached:
+    if window.kind.startswith(USD):
+        return errors.budget_reached(scope.label, window, limit, refused.need, spent=refused.spent)
+    wait_s = 1.0
+    if window.kind != CONCURRENCY:
+        wait_s = _until_room_s(refused.purse, refused.need, now_s)
+    return errors.rate_limited(scope.label, window.kind, limit, refused.need, wait_s)
+
+
+def _until_room_s(purse: Purse, need: int, now_s: float) -> float:
+    """Until the window before weighs so much less that there is room; at most until this one ends."""
+    rest_s = max(0.0, purse.window.ends_s - now_s)
+    weighs = purse.limit - purse.most
+    too_much = purse.spent + purse.leased + need - purse.most
+    return rest_s * min(1.0, too_much / weighs) if weighs > 0 else rest_s
+
+
+def _nano(usd: float) -> int:
+    """Nanodollars, rounded up; what no budget can hold becomes more than any."""
+    return math.ceil(min(usd, MOST_TOKENS) * NANO - 1e-3)
+
+
+def _is_limited(limits: Any) -> bool:
+    return Scope("", "", limits).counts or limits.max_output_tokens is not None

@@ -1,0 +1,67 @@
+"""Whose limits hold for a request: those of its key, its tenant and its end user, all at once. Pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from store.people.allowances import NANO, USD
+from store.people.limits import Limits, Period
+from store.records import Key, Tenant
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Somebody whose limits hold."""
+
+    name: str
+    """What is spent is kept under it."""
+    label: str
+    """As an error calls them."""
+    limits: Limits
+
+    @property
+    def counts(self) -> bool:
+        """Whether anything of it has to be counted."""
+        limits = self.limits
+        return bool(
+            limits.requests_per_minute or limits.tokens_per_minute or limits.concurrency or limits.budgets
+        )
+
+
+def key_scopes(key: Key, tenant: Tenant | None) -> tuple[Scope, ...]:
+    """The key itself and its tenant, where they are limited; known from a request's head."""
+    found = [Scope(f"key:{key.id}", f"the key '{key.name[:60]}'", key.limits)]
+    if tenant is not None:
+        found.append(Scope(f"tenant:{tenant.id}", f"the tenant '{tenant.name[:60]}'", tenant.limits))
+    return tuple(scope for scope in found if _limited(scope))
+
+
+def user_scopes(key: Key, tenant: Tenant | None, user: str) -> tuple[Scope, ...]:
+    """The end user of both, by a digest. Requests that name nobody are one end user."""
+    label = "this end user" if user else "the end user that is not named"
+    found = [Scope(f"user:{key.id}/{user}", f"{label} of the key", key.each_user)]
+    if tenant is not None:
+        found.append(Scope(f"user:{tenant.id}/{user}", f"{label} of the tenant", tenant.each_user))
+    return tuple(scope for scope in found if _limited(scope))
+
+
+def most_output_of(scopes: Sequence[Scope]) -> tuple[int, str] | None:
+    """The most tokens that a request may be answered, and whose limit that is; None without one."""
+    found = [
+        (scope.limits.max_output_tokens, scope.label)
+        for scope in scopes
+        if scope.limits.max_output_tokens is not None
+    ]
+    return min(found) if found else None
+
+
+def budgets_of(scope: Scope) -> list[tuple[str, Period, int]]:
+    """(kind, period, nanodollars) of each."""
+    return [
+        (USD + budget.per, budget.per, round(budget.usd * NANO)) for budget in scope.limits.budgets
+    ]
+
+
+def _limited(scope: Scope) -> bool:
+    return scope.counts or scope.limits.max_output_tokens is not None

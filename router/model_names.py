@@ -1,0 +1,52 @@
+"""Finds what is configured for a model's name: under the name itself, else under a wildcard such as `gpt-4*` that fits it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from fnmatch import fnmatchcase
+from typing import TypeVar
+
+T = TypeVar("T")
+_LONGEST = 200
+"""No model has a longer name; a client may send one."""
+
+
+def is_wildcard(name: str) -> bool:
+    """Whether a configured name stands for several."""
+    return "*" in name or "?" in name
+
+
+def plain_names(names: Iterable[str]) -> list[str]:
+    """Those that stand for themselves."""
+    return [name for name in names if not is_wildcard(name)]
+
+
+class ByModelName(Mapping[str, T]):
+    """What is configured by model name. Looking a name up finds wildcards, too; going through it gives what was configured.
+
+    Of several wildcards that fit, the one counts with the most characters that are no wildcards, then the first.
+    """
+
+    def __init__(self, configured: Mapping[str, T]) -> None:
+        self._named = dict(configured)
+        order = sorted(filter(is_wildcard, configured), key=lambda glob: -len(glob.replace("*", "").replace("?", "")))
+        self._globs = [(glob, configured[glob]) for glob in order]
+
+    def __getitem__(self, name: str) -> T:
+        found = self._named.get(name)
+        if found is not None and not is_wildcard(name):
+            return found
+        if self._globs and isinstance(name, str) and len(name) <= _LONGEST:
+            for glob, value in self._globs:
+                if fnmatchcase(name, glob):
+                    return value
+        raise KeyError(name)
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and self.get(name) is not None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._named)
+
+    def __len__(self) -> int:
+        return len(self._named)

@@ -1,0 +1,302 @@
+"""Allowances: what may be spent of a limit within a window, shared by workers that each hold a part of what is left.
+
+A worker leases a part by one conditional UPDATE, hands it out in memory, and books what was really spent. Amounts are integers:
+nanodollars, tokens, requests. What a dead worker had handed out counts as spent, flagged as estimated; the rest returns.
+"""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from typing import NamedTuple
+
+from store.decisions.rollups import DAY_S, HOUR_S
+from store.sqlite.database import Database
+
+CONCURRENCY = "concurrency"
+"""Of this kind nothing is ever spent: what is handed out comes back."""
+USD = "usd:"
+"""How the kinds of budgets begin; the period follows."""
+NANO = 1_000_000_000
+"""Units of a dollar."""
+_WANTED_S = 2.0
+
+
+class Window(NamedTuple):
+    """One window of one limit: whose, of what, and from when to when (Unix seconds)."""
+
+    scope: str
+    kind: str
+    start_s: int
+    ends_s: float
+
+
+class Lease(NamedTuple):
+    """What a worker was granted, and how the allowance stands then."""
+
+    granted: int
+    """0: nothing."""
+    spent: int
+    leased: int
+    """By all workers, what was granted now among it."""
+    most: int
+    """The limit, less what the window before still weighs."""
+
+    @property
+    def left(self) -> int:
+        """What nobody has."""
+        return max(0, self.most - self.spent - self.leased)
+
+
+class Booking(NamedTuple):
+    """What changed of a worker's lease since it was booked last."""
+
+    window: Window
+    settled: int
+    """More that was spent."""
+    estimated: int
+    """Of it, what nobody counted."""
+    granted: int
+    """More that the worker takes because it spent more than it was granted; negative: what it gives back."""
+    ends: bool = False
+    """The worker holds nothing of it any more."""
+
+
+class Worker(NamedTuple):
+    """A process that holds leases."""
+
+    id: str
+    boot_id: str
+    until_s: float
+    """Until when others take it to be alive, where they cannot tell."""
+
+
+class Held(NamedTuple):
+    """What the journal of a dead worker says of one of its slots."""
+
+    settled: int
+    """In all."""
+    estimated: int
+    """Of it, what nobody counted."""
+    reserved: int
+    """For requests that were under way."""
+
+
+class Standing(NamedTuple):
+    """What was spent in a window."""
+
+    window: Window
+    spent: int
+    estimated: int
+    leased: int
+
+
+class NoSuchWorker(Exception):
+    """This worker's leases were taken for a dead one's."""
+
+
+class Allowances:
+    """The account of all windows. Safe to use from any thread."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+        self._wanted_at: bytes | int | None = None
+
+    def join(self, worker: Worker) -> Future[None]:
+        """Make a new worker known, which may then lease."""
+
+        def write(connection: sqlite3.Connection) -> None:
+            connection.execute(_ADD_WORKER, worker)
+
+        return self._db.write(write)
+
+    def lease(
+        self,
+        worker: Worker,
+        slot: int,
+        window: Window,
+        *,
+        limit: int,
+        need: int,
+        wish: int,
+        parts: int,
+        now_s: float,
+        rolls_s: int = 0,
+    ) -> Future[Lease]:
+        """Grant at least `need`, or nothing: up to `wish`, or a `parts`-th of what is left where that is more.
+
+        `slot`: the worker's journal keeps this lease there. `rolls_s`: the window is so long and slides: what was spent in
+        the one before weighs by the share of it that is younger than a window. Whoever is refused only because of what
+        other workers hold makes it known to them (`wanted`). The future raises NoSuchWorker.
+        """
+
+        def write(connection: sqlite3.Connection) -> Lease:
+            _check_worker(connection, worker)
+            connection.execute(_BEGIN_WINDOW, (*window, 0, 0, 0))
+            most = limit - _before(connection, window, rolls_s, now_s)
+            spent, leased = _state(connection, window)
+            left = most - spent - leased
+            for amount in (min(left, max(need, wish, left // max(1, parts))), need):
+                if amount >= need and _granted(connection, window, amount, most):
+                    connection.execute(_ADD_LEASE, (worker.id, *window[:3], slot, amount))
+                    return Lease(amount, spent, leased + amount, most)
+            if spent + need <= most:
+                connection.execute(_WANT, (now_s + _WANTED_S, *window[:3]))
+            return Lease(0, spent, leased, most)
+
+        return self._db.write(write)
+
+    def book(self, worker: Worker, bookings: Sequence[Booking]) -> Future[list[tuple[int, int]]]:
+        """Book what was spent and what is given back; gives what is spent and leased of each window then.
+
+        The future raises NoSuchWorker where the leases are gone.
+        """
+
+        def write(connection: sqlite3.Connection) -> list[tuple[int, int]]:
+            _check_worker(connection, worker)
+            states = []
+            for window, settled, estimated, granted, ends in bookings:
+                connection.execute(_BOOK_LEASE, (granted, settled, worker.id, *window[:3]))
+                connection.execute(_BOOK, (settled, estimated, granted - settled, *window[:3]))
+                if ends:
+                    row = connection.execute(_HELD, (worker.id, *window[:3])).fetchone()
+                    connection.execute(_BOOK, (0, 0, -row[0] if row is not None else 0, *window[:3]))
+                    connection.execute(_END_LEASE, (worker.id, *window[:3]))
+                states.append(_state(connection, window))
+            return states
+
+        return self._db.write(write)
+
+    def wanted(self, now_s: float) -> list[tuple[str, str, int]]:
+        """(scope, kind, start) of what others need who were refused a moment ago; nothing new where nobody wrote since."""
+        version = self._db.data_version()
+        if version == self._wanted_at:
+            return []
+        self._wanted_at = version
+        return self._db.read().execute(_WANTED, (now_s,)).fetchall()
+
+    def renew(self, worker: Worker) -> Future[bool]:
+        """Say that the worker lives until `until_s`; False where it is not known (it holds nothing)."""
+        return self._db.write(
+            lambda c: c.execute(_RENEW, (worker.until_s, worker.id)).rowcount > 0, patient=True
+        )
+
+    def workers(self) -> list[Worker]:
+        """Those that hold something, or did when they died."""
+        return [Worker(*row) for row in self._db.read().execute(_WORKERS).fetchall()]
+
+    def settle_dead(self, worker_id: str, journal: Mapping[int, Held] | None) -> Future[int]:
+        """Book what a dead worker spent and had handed out as spent, and return the rest of its leases.
+
+        `journal`: what it kept by slot; None where that cannot be known: then all it held counts as spent. Gives how many
+        leases it had; 0 where somebody was faster.
+        """
+
+        def write(connection: sqlite3.Connection) -> int:
+            leases = connection.execute(_LEASES_OF, (worker_id,)).fetchall()
+            for scope, kind, start_s, slot, granted, settled in leases:
+                held = granted - settled
+                spent = estimated = held
+                if journal is not None:
+                    kept = journal.get(slot, Held(settled, 0, 0))
+                    spent = max(0, kept.settled - settled) + kept.reserved
+                    estimated = min(spent, kept.estimated + kept.reserved)
+                if kind == CONCURRENCY:
+                    spent = estimated = 0
+                connection.execute(_BOOK, (spent, estimated, -held, scope, kind, start_s))
+            connection.execute(_END_WORKER, (worker_id,))
+            return len(leases)
+
+        return self._db.write(write)
+
+    def leave(self, worker: Worker) -> Future[int]:
+        """The worker ends and has booked everything: what it still holds returns."""
+        return self.settle_dead(worker.id, {})
+
+    def standings(self, scope: str, now_s: float) -> list[Standing]:
+        """How a scope's windows stand that have not ended, by kind. Blocks for a read."""
+        rows = self._db.read().execute(_STANDINGS, (scope, now_s)).fetchall()
+        return [Standing(Window(*row[:4]), *row[4:]) for row in rows]
+
+    def trim(self, now_s: float) -> Future[int]:
+        """Delete windows that ended long ago and of which nobody holds anything. Gives how many went.
+
+        Of a minute after an hour, of an end user after five weeks, of anybody else after 400 days.
+        """
+
+        def write(connection: sqlite3.Connection) -> int:
+            return (
+                connection.execute(_TRIM_MINUTES, (now_s - HOUR_S,)).rowcount
+                + connection.execute(_TRIM_USERS, (now_s - 35 * DAY_S,)).rowcount
+                + connection.execute(_TRIM, (now_s - 400 * DAY_S,)).rowcount
+            )
+
+        return self._db.write(write, patient=True)
+
+
+def _granted(connection: sqlite3.Connection, window: Window, amount: int, most: int) -> bool:
+    """Take `amount` of what is left, if there is so much: one conditional statement, whoever else writes."""
+    return connection.execute(_TAKE, (amount, *window[:3], amount, most)).rowcount > 0
+
+
+def _check_worker(connection: sqlite3.Connection, worker: Worker) -> None:
+    if connection.execute(_IS_WORKER, (worker.id,)).fetchone() is None:
+        raise NoSuchWorker(worker.id)
+
+
+def _state(connection: sqlite3.Connection, window: Window) -> tuple[int, int]:
+    row: tuple[int, int] = connection.execute(_STATE, window[:3]).fetchone()
+    return row
+
+
+def _before(connection: sqlite3.Connection, window: Window, rolls_s: int, now_s: float) -> int:
+    """What the window before still weighs: its count by the share of it within the last `rolls_s` seconds."""
+    if not rolls_s:
+        return 0
+    row = connection.execute(_STATE, (window.scope, window.kind, window.start_s - rolls_s)).fetchone()
+    share = min(1.0, max(0.0, (window.ends_s - now_s) / rolls_s))
+    return math.ceil(sum(row) * share) if row is not None else 0
+
+
+_AT = " WHERE scope = ? AND kind = ? AND start_s = ?"
+_BEGIN_WINDOW = (
+    "INSERT INTO allowances (scope, kind, start_s, ends_s, spent, estimated, leased) VALUES (?, ?, ?, ?, ?, ?, ?)"
+    " ON CONFLICT (scope, kind, start_s) DO NOTHING"
+)
+_STATE = "SELECT spent, leased FROM allowances" + _AT
+_TAKE = "UPDATE allowances SET leased = leased + ?" + _AT + " AND spent + leased + ? <= ?"
+_WANT = "UPDATE allowances SET wanted_until_s = ?" + _AT
+_WANTED = "SELECT scope, kind, start_s FROM allowances WHERE wanted_until_s > 0 AND wanted_until_s > ?"
+_ADD_WORKER = (
+    "INSERT INTO allowance_workers (id, boot_id, until_s) VALUES (?, ?, ?) ON CONFLICT (id) DO NOTHING"
+)
+_ADD_LEASE = (
+    "INSERT INTO allowance_leases (worker, scope, kind, start_s, slot, granted, settled) VALUES (?, ?, ?, ?, ?, ?, 0)"
+    " ON CONFLICT (worker, scope, kind, start_s)"
+    " DO UPDATE SET granted = allowance_leases.granted + excluded.granted"
+)
+_IS_WORKER = "SELECT 1 FROM allowance_workers WHERE id = ?"
+_BOOK_LEASE = (
+    "UPDATE allowance_leases SET granted = granted + ?, settled = settled + ?"
+    " WHERE worker = ? AND scope = ? AND kind = ? AND start_s = ?"
+)
+_BOOK = (
+    "UPDATE allowances SET spent = spent + ?, estimated = estimated + ?, leased = leased + ?" + _AT
+)
+_HELD = (
+    "SELECT granted - settled FROM allowance_leases WHERE worker = ? AND scope = ? AND kind = ? AND start_s = ?"
+)
+_END_LEASE = "DELETE FROM allowance_leases WHERE worker = ? AND scope = ? AND kind = ? AND start_s = ?"
+_RENEW = "UPDATE allowance_workers SET until_s = ? WHERE id = ?"
+_WORKERS = "SELECT id, boot_id, until_s FROM allowance_workers"
+_LEASES_OF = "SELECT scope, kind, start_s, slot, granted, settled FROM allowance_leases WHERE worker = ?"
+_END_WORKER = "DELETE FROM allowance_workers WHERE id = ?"
+_STANDINGS = (
+    "SELECT scope, kind, start_s, ends_s, spent, estimated, leased FROM allowances"
+    " WHERE scope = ? AND ends_s > ? ORDER BY kind, start_s"
+)
+_TRIM = "DELETE FROM allowances WHERE ends_s < ? AND leased = 0"
+_TRIM_MINUTES = _TRIM + " AND kind NOT LIKE 'usd:%'"
+_TRIM_USERS = _TRIM + " AND scope LIKE 'user:%'"

@@ -1,0 +1,57 @@
+"""From the settings to what decides who may reach what."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from engines.engine import Engine
+from gateway.access.access import Access
+from learning.bank.contributor import EndUsers, UserSources
+from router.model_names import ByModelName
+from understudy.settings.config import Config
+from understudy.setup.engines import UPSTREAM, Tenants, own_keys
+
+if TYPE_CHECKING:
+    from understudy.memory import Memory
+
+
+def access(
+    config: Config,
+    memory: Memory | None,
+    engines: Mapping[str, Engine],
+    tenants: Tenants,
+    *,
+    max_json_bytes: int,
+) -> Access:
+    """What stands before every handler."""
+    return Access(
+        end_users(config, memory),
+        memory.store.owned if memory is not None else None,
+        users_required=config.users.required,
+        own_accounts=own_keys(config, tenants),
+        priced=_priced(config, engines),
+        max_json_bytes=max_json_bytes,
+    )
+
+
+def end_users(config: Config, memory: Memory | None) -> EndUsers | None:
+    """Who tells end users apart; None where nothing is remembered."""
+    if memory is None or config.memory is None:
+        return None
+    sources = UserSources(config.users.sources)
+    return EndUsers(memory.store.secret, config.memory.partition == "user", sources)
+
+
+def _priced(config: Config, engines: Mapping[str, Engine]) -> Callable[[str, str], bool]:
+    served = ByModelName(config.models)
+
+    def priced(model: str, api: str) -> bool:
+        settings = served.get(model)
+        if settings is None:
+            upstream = engines.get(UPSTREAM)
+            return upstream is not None and upstream.info.price.known
+        larger = (settings.larger_context,) if settings.larger_context else ()
+        return all(engines[name].info.price.known for name in (*settings.engines, *larger))
+
+    return priced
