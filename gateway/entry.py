@@ -6,6 +6,7 @@ One function around the handlers instead of a chain of middlewares: the way in a
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import structlog
 from aiohttp import HttpVersion10, HttpVersion11, web
