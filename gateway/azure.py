@@ -1,0 +1,73 @@
+"""Requests of Azure OpenAI's clients, as OpenAI's clients would send them: other paths, and a model that the path names.
+
+`/openai/deployments/{model}/chat/completions?api-version=V` becomes `/chat/completions` for that model, `/openai/responses`
+and `/openai/v1/responses` become `/responses`. The version is not passed on: an upstream of kind azure has its own. Pure
+functions.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NamedTuple
+from urllib.parse import unquote
+
+import orjson
+from multidict import CIMultiDict
+
+from engines.errors import RequestError
+
+_ROOT = "/openai/"
+_V1 = "/openai/v1/"
+_DEPLOYMENT = re.compile(r"/openai/deployments/([^/]+)(?=/)")
+_NAME = re.compile(r"[\w.:@-]*[\w:@-][\w.:@-]*")
+"""What a deployment may be called: nothing that could be read as another path."""
+_VERSION = "api-version"
+_FORM_MODEL = b'Content-Disposition: form-data; name="model"\r\n\r\n'
+_BOUNDARY = re.compile(r'boundary="?([^";,\s]+)"?', re.IGNORECASE)
+
+
+class FromAzure(NamedTuple):
+    """A target as OpenAI's clients would send it below their prefix."""
+
+    target: str
+    deployment: str = ""
+    """The model that the path named."""
+
+
+def from_azure(target: str) -> FromAzure | None:
+    """A target of an Azure client; None for any other. Raises RequestError (400) for a name that is none of a deployment."""
+    if not target.startswith(_ROOT):
+        return None
+    path, _, query = target.partition("?")
+    kept = "&".join(one for one in query.split("&") if one and one.partition("=")[0].lower() != _VERSION)
+    asks = f"?{kept}" if kept else ""
+    found = _DEPLOYMENT.match(path)
+    if found is not None:
+        deployment = unquote(found[1])
+        if _NAME.fullmatch(deployment) is None:
+            raise RequestError("The path names no deployment that there could be.", code="invalid_path")
+        return FromAzure(path[found.end() :] + asks, deployment)
+    rest = path[len(_V1) :] if path.startswith(_V1) else path[len(_ROOT) :]
+    return FromAzure(f"/{rest}{asks}")
+
+
+def for_deployment(
+    deployment: str, body: bytes, fields: dict[str, Any], headers: CIMultiDict[str]
+) -> tuple[bytes, dict[str, Any]]:
+    """(body, its fields) as the path has it: what it names counts, whatever the body says. What no longer fits the body is
+    taken out of `headers`."""
+    if not deployment or fields.get("model") == deployment:
+        return body, fields
+    fields = {**fields, "model": deployment}
+    headers.popall("Content-Length", None)
+    headers.popall("Content-Encoding", None)
+    return orjson.dumps(fields), fields
+
+
+def form_for_deployment(deployment: str, body: bytes, content_type: str) -> bytes:
+    """The same for a form: one that names no model gets a field that does, before all others."""
+    boundary = _BOUNDARY.search(content_type)
+    if not deployment or boundary is None or b'name="model"' in body:
+        return body
+    part = b"--" + boundary[1].encode() + b"\r\n" + _FORM_MODEL + deployment.encode() + b"\r\n"
+    return part + body
