@@ -60,6 +60,7 @@ from understudy.setup.engines import (
 from understudy.setup.exposure import exposure
 from understudy.setup.keepers import keepers, keepers_at_once
 from understudy.setup.keys import Clash, reconcile
+from understudy.setup.scraping import reads_people
 from understudy.setup.served_by import digest, ignored_fields
 from understudy.setup.telemetry import TelemetryMissing, telemetry
 from understudy.setup.unknown_tenants import tell_unknown_tenants
@@ -132,9 +133,7 @@ class Gateway:
         self._embeddings_kept: EmbeddingKeeper | None = None
         self.pipeline = self._make_pipeline() if self._has_pipeline() else None
         self._runs = self._make_runs()
-        gate = access(
-            config, self.memory, self._engines, tenants, max_json_bytes=self._max_json_bytes()
-        )
+        gate = access(config, self.memory, self._engines, tenants, max_json_bytes=self._max_json_bytes())
         self.handle = EntryHandler(
             self._routes(),
             self._keys,
@@ -319,7 +318,13 @@ class Gateway:
 
     def _routes(self) -> RouteTable:
         listen = self._config.listen
-        health = Health(self.metrics, problems=self.problems, impaired=self.impaired, settled=self.settled)
+        health = Health(
+            self.metrics,
+            problems=self.problems,
+            impaired=self.impaired,
+            settled=self.settled,
+            reads_people=reads_people(self.memory),
+        )
         passthrough = None
         if self._upstream:
             passthrough = Passthrough(

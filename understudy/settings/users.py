@@ -10,7 +10,9 @@ from understudy.settings.group import Settings
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,99}")
 _MOST = 10
-_TAKEN = frozenset({"authorization", "api-key", "x-api-key", "content-type", "content-length", "transfer-encoding"})
+_TAKEN = frozenset(
+    {"authorization", "api-key", "x-api-key", "content-type", "content-length", "transfer-encoding"}
+)
 
 
 class UsersSettings(Settings):
@@ -30,7 +32,9 @@ class UsersSettings(Settings):
     @classmethod
     def _are_names(cls, sources: tuple[str, ...]) -> tuple[str, ...]:
         if not 0 < len(sources) <= _MOST:
-            raise ValueError(f"has {len(sources)} entries; 1 to {_MOST} are right, such as x-understudy-user, user")
+            raise ValueError(
+                f"has {len(sources)} entries; 1 to {_MOST} are right, such as x-understudy-user, user"
+            )
         if len(set(sources)) < len(sources):
             raise ValueError("names a source twice")
         for name in sources:

@@ -93,9 +93,7 @@ def own_keys(config: Config, tenants: Tenants) -> dict[str, str]:
     }
 
 
-def headers_of_own_keys(
-    config: Config, settings: HTTPEngine | Upstream, tenants: Tenants
-) -> dict[str, str]:
+def headers_of_own_keys(config: Config, settings: HTTPEngine | Upstream, tenants: Tenants) -> dict[str, str]:
     """The same, each as the header has it that it is sent in."""
     return {tenant: _credential(settings, key) for tenant, key in own_keys(config, tenants).items()}
 
@@ -106,7 +104,9 @@ def keys_of(config: Config) -> tuple[str, ...]:
     values = [value for engine in over_http for value in engine.advanced.headers.values()]
     servers = [server for engine in over_http for server in engine.servers.values()]
     keys = [key for server in servers if (key := own_key(server)) is not None]
-    own = [tenant.upstream_key.get_secret_value() for tenant in config.tenants.values() if tenant.upstream_key]
+    own = [
+        tenant.upstream_key.get_secret_value() for tenant in config.tenants.values() if tenant.upstream_key
+    ]
     return (*keys, *own, *(value.get_secret_value() for value in values))
 
 
@@ -151,7 +151,11 @@ def _with_guard(
 ) -> Guard:
     engine = _engine(name, settings, tenants, config, replica)
     guard = _guard(name, engine, settings, config, line)
-    if isinstance(engine, OpenAIHTTP) and isinstance(settings, HTTPEngine) and same_origin(settings, config.upstream):
+    if (
+        isinstance(engine, OpenAIHTTP)
+        and isinstance(settings, HTTPEngine)
+        and same_origin(settings, config.upstream)
+    ):
         engine.own_keys = headers_of_own_keys(config, settings, tenants)
         guard.own_keys = frozenset(engine.own_keys)
     return guard
