@@ -22,7 +22,8 @@ _COMMANDS = {
         "forget",
         "Delete what is remembered of a tenant, a key or a user.",
     ),
-    "keys": ("understudy.commands.keys", "keys", "Create, list and revoke API keys."),
+    "keys": ("understudy.commands.keys", "keys", "Create, change, rotate, list and revoke API keys."),
+    "tenants": ("understudy.commands.tenants", "tenants", "What all keys of a tenant together may use."),
     "learn": ("understudy.commands.learn", "learn", "Train from labels, or from what was logged."),
     "replay": ("understudy.commands.replay", "replay", "Better the bank of examples, within a budget."),
     "evaluate": (
@@ -53,7 +54,11 @@ _COMMANDS = {
         "draw_map",
         "Draw the bank of examples on a plane, for the admin pages.",
     ),
-    "admin": ("understudy.commands.admin", "admin", "Who may sign in to the admin pages."),
+    "admin": (
+        "understudy.commands.admin",
+        "admin",
+        "Who may sign in to the admin pages, and tokens of the admin API.",
+    ),
     "kv-plan": ("understudy.commands.kv_plan", "kv_plan", "Which prefixes engines keep warm."),
     "private": ("understudy.commands.private", "private", "Differentially private banks: status, build."),
     "load": ("loadtest.__main__", "load", "Load-test any OpenAI-compatible endpoint."),

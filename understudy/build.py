@@ -204,6 +204,9 @@ class Gateway:
     def _open_memory(self) -> Memory | None:
         if self._config.memory is None:
             return None
+        # Imports the store, which a gateway without memory does not need.
+        from understudy.setup.keys import Clash, reconcile
+
         memory = _memory(self._config.memory, self._config)
         try:
             reconcile(self._config, memory.store)
