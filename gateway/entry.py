@@ -20,6 +20,7 @@ from gateway.errors import ending
 from gateway.journey import Journey, arrival
 from gateway.keys import Authenticator
 from gateway.own_response import engine_error_response, error_response
+from gateway.paths import origin_form
 from gateway.routes import Routes
 from gateway.send import ClientGone
 from gateway.websocket import wants_upgrade
@@ -116,17 +117,6 @@ def _answer_to(error: BaseException, request: web.BaseRequest, journey: Journey)
         response = error_response(500, "The gateway failed on this request.", code="internal_error")
     response.headers["x-request-id"] = journey.arrival.id
     return response
-
-
-def origin_form(target: str) -> str:
-    """A raw request target without the scheme and host that an absolute-form one carries (RFC 9112 §3.2.2)."""
-    if target.startswith("/"):
-        return target
-    scheme, separator, rest = target.partition("://")
-    if separator and scheme.isalpha():
-        authority = rest.partition("?")[0].partition("/")[0]
-        return rest[len(authority) :] or "/"
-    return "/" + target if target != "*" else target
 
 
 class _Unreadable(RequestError):

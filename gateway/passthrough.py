@@ -24,7 +24,7 @@ from gateway.send import Send
 from router.asked import Arrival
 
 _SMALL_BYTES = 256 * 1024
-BODY_READ = "understudy.body"
+BODY_READ = web.RequestKey("body_read", bytes)
 """Where a request keeps the body that was read of it before its handler."""
 
 
@@ -97,7 +97,7 @@ class Passthrough:
 
     async def _body(self, request: web.BaseRequest) -> bytes | AsyncIterator[bytes]:
         if (read := request.get(BODY_READ)) is not None:
-            return bytes(read)
+            return read
         length = request.content_length
         if length is not None and length > self._max_body_bytes:
             raise too_large(length, self._max_body_bytes)

@@ -31,3 +31,14 @@ def canonical(path: str) -> str:
             code="invalid_path",
         )
     return "/" + "/".join(filter(None, segments))
+
+
+def origin_form(target: str) -> str:
+    """A raw request target without the scheme and host that an absolute-form one carries (RFC 9112 §3.2.2)."""
+    if target.startswith("/"):
+        return target
+    scheme, separator, rest = target.partition("://")
+    if separator and scheme.isalpha():
+        authority = rest.partition("?")[0].partition("/")[0]
+        return rest[len(authority) :] or "/"
+    return "/" + target if target != "*" else target

@@ -20,7 +20,7 @@ from gateway.passthrough import BODY_READ, too_large
 _DECODERS = {"gzip": 31, "x-gzip": 31, "deflate": 15}
 _READABLE = frozenset({"gzip", "deflate", "identity", "x-gzip"})
 """Content encodings of answers."""
-_FIELDS_READ = "understudy.fields"
+_FIELDS_READ = web.RequestKey("fields_read", dict[str, Any])
 """Where a request keeps its body's parsed fields that were read before its handler."""
 
 
@@ -29,7 +29,7 @@ async def read_body(request: web.BaseRequest, limit_bytes: int) -> bytes:
     if (read := request.get(BODY_READ)) is not None:
         if len(read) > limit_bytes:
             raise too_large(len(read), limit_bytes)
-        return bytes(read)
+        return read
     if request.content_length is not None and request.content_length > limit_bytes:
         raise too_large(request.content_length, limit_bytes)
     chunks, received = [], 0
@@ -55,8 +55,7 @@ async def read_json(request: web.BaseRequest, body: bytes, limit_bytes: int) -> 
     Raises RequestError 400 for anything but one strict JSON object.
     """
     if (fields := request.get(_FIELDS_READ)) is not None:
-        parsed: dict[str, Any] = fields
-        return parsed
+        return fields
     encoding = request.headers.get("Content-Encoding", "").strip().lower()
     if encoding not in ("", "identity", *_DECODERS):
         return None

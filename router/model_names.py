@@ -1,4 +1,4 @@
-"""Finds what is configured for a model's name: under the name itself, else under a wildcard such as `gpt-4*` that fits it."""
+"""Finds what is configured for a model's name: under the name itself, else under a wildcard that fits it (`gpt-4*`)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ class ByModelName(Mapping[str, T]):
 
     def __init__(self, configured: Mapping[str, T]) -> None:
         self._named = dict(configured)
-        order = sorted(filter(is_wildcard, configured), key=lambda glob: -len(glob.replace("*", "").replace("?", "")))
+        order = sorted(
+            filter(is_wildcard, configured), key=lambda glob: -len(glob.replace("*", "").replace("?", ""))
+        )
         self._globs = [(glob, configured[glob]) for glob in order]
 
     def __getitem__(self, name: str) -> T:

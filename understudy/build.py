@@ -59,7 +59,6 @@ from understudy.setup.engines import (
 )
 from understudy.setup.exposure import exposure
 from understudy.setup.keepers import keepers, keepers_at_once
-from understudy.setup.keys import Clash, reconcile
 from understudy.setup.scraping import reads_people
 from understudy.setup.served_by import digest, ignored_fields
 from understudy.setup.telemetry import TelemetryMissing, telemetry

@@ -1,8 +1,8 @@
 """Decides whether a request that came with a gateway key may go on: before any handler, for every endpoint.
 
 Without gateway keys the client's own credential is the upstream's business, and nothing is decided here. With them all of
-them share the operator's account upstream, so what that account keeps is closed unless the key lists it, or its tenant has an
-upstream key of its own.
+them share the operator's account upstream, so what that account keeps is closed unless the key lists it, or its tenant has
+an upstream key of its own.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ from engines.errors import RequestError
 from gateway.access.families import Endpoint, State, api_of, endpoint
 from gateway.access.forms import form_fields
 from gateway.access.stored_ids import StoredId, stored_ids
+from gateway.azure import from_azure
 from gateway.keys import Sender
 from gateway.off_loop import off_loop
+from gateway.paths import origin_form
 from gateway.query import query_of
 from gateway.websocket import wants_upgrade
 from gateway.wire import is_json, read_ahead, read_json_ahead
@@ -89,6 +91,8 @@ class Access:
         that cannot be read.
         """
         asked = endpoint(request.method, target)
+        if (azure := from_azure(origin_form(request.raw_path))) is not None and azure.deployment:
+            asked = asked._replace(model=azure.deployment)
         scopes = _scopes(sender)
         self._check_endpoint(request, asked, scopes, arrival)
         self._check_model(query_of(target.partition("?")[2]).get("model", ""), arrival)

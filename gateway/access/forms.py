@@ -13,18 +13,19 @@ _FIELD = re.compile(rb"(?i)content-disposition[ \t]*:([^\r\n]*)\r?\n((?:[^\r\n]+
 _NAME = re.compile(rb"""(?i);[ \t]*name=(?:"([^"\\]*)"|([^\s;"]+))""")
 _ODD = re.compile(rb"(?i)name[ \t]*\*|name[ \t]+=|name=[ \t]|\bname=\"[^\"]*\\")
 _READ = frozenset({"model", "user", "safety_identifier"})
+_GIVEN = "a field of a form"
 _LONGEST_VALUE = 2**16
 
 
 def form_fields(raw: bytes) -> dict[str, str]:
-    """The fields of a form by name, with the values of those that matter here; of files the names only.
+    """The fields of a form by name, with the values of those that matter here; that others are given.
 
     Raises RequestError (400) for a field whose name cannot be read for certain, and for a model given twice.
     """
     found: dict[str, str] = {}
     for part in _FIELD.finditer(raw):
         name = _name(part[1])
-        value = ""
+        value = _GIVEN
         if name in _READ:
             if name in found:
                 raise RequestError(f"The form has the field {name!r} twice.", code="invalid_form", param=name)

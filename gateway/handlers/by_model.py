@@ -30,11 +30,12 @@ from gateway.forward import ChunkBuffer
 from gateway.journey import Journey
 from gateway.keys import Authenticator, outgoing_headers
 from gateway.off_loop import off_loop
-from gateway.passthrough import Passthrough
+from gateway.passthrough import Passthrough, refuse_elsewhere
 from gateway.paths import canonical
 from gateway.relay import Relay, relay_to
 from gateway.send import Send
 from gateway.wire import is_json, read_body, read_json
+from router.asked import Arrival
 from router.model_names import ByModelName
 
 PATHS = (
@@ -191,7 +192,7 @@ class ByModel:
         """Ask who serves the model, one after the other. Raises EngineError where no answer began."""
         journey.model = body.model
         tenant = journey.arrival.tenant
-        tries = await off_loop(len(body.raw), self._tries, request, target, body, headers, tenant)
+        tries = await off_loop(len(body.raw), self._tries, request, target, body, headers, journey.arrival)
         attempts = Attempts(tries)
         journey.asked_at = time.perf_counter()
         try:
@@ -233,9 +234,9 @@ class ByModel:
         return _Body(raw, str(fields.get("model", "")), fields)
 
     def _tries(
-        self, request: web.BaseRequest, target: str, body: _Body, headers: CIMultiDict[str], tenant: str
+        self, request: web.BaseRequest, target: str, body: _Body, headers: CIMultiDict[str], arrival: Arrival
     ) -> list[Try]:
-        names = self._models[body.model]
+        names, tenant = self._models[body.model], arrival.tenant
         forced = request.headers.get("x-understudy-engine")
         if forced is not None and forced not in names:
             raise RequestError(
@@ -249,6 +250,10 @@ class ByModel:
         engines = [engine for engine in engines if engine.info.speaks(api)]
         if not engines:
             raise not_spoken(body.model, path, [forced] if forced else names)
+        there = [one for one in engines if arrival.reach.allows_region(one.info.region)]
+        if not there:
+            refuse_elsewhere(arrival, engines[0])
+        engines = there
         planned = engines[0].info.model
         not_at: frozenset[str] = frozenset()
         if body.names_something_stored:

@@ -25,7 +25,7 @@ class UserSources:
     """Where a request names its end user; the first that does counts."""
 
     names: tuple[str, ...] = (USER_HEADER, *USER_FIELDS)
-    """With a hyphen: a header; with a dot: a field of an object of the body (`metadata.user_id`); else a field of the body."""
+    """With a hyphen: a header; with a dot: a field of an object in the body (`metadata.user_id`); else one of the body."""
 
     def user(self, headers: Mapping[str, str], fields: Mapping[str, Any]) -> str:
         """The end user as the client names them; empty where the request names none, or none by a text."""

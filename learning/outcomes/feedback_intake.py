@@ -136,7 +136,7 @@ class FeedbackIntake:
                 fields,
                 feedback.correction,
                 observed,
-                self._owner(answer, observed, by),
+                self._owner(answer, observed, by, apart),
                 named_scope,
             )
         record = FeedbackRecord(

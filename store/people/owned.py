@@ -69,25 +69,23 @@ class OwnedIds:
 
     def forget(self, id: str, tenant: str, end_user: str = "") -> Future[int]:
         """What it names was deleted. Gives how many rows went."""
-        return self._delete(
-            "id_digest = ? AND tenant = ? AND end_user = ?", self._digest(id), tenant, end_user
-        )
+        return self._delete(_FORGET, self._digest(id), tenant, end_user)
 
     def forget_tenant(self, tenant: str) -> Future[int]:
         """Delete what was noted for a tenant. Gives how many rows went."""
-        return self._delete("tenant = ?", tenant)
+        return self._delete(_FORGET_TENANT, tenant)
 
     def forget_end_user(self, tenant: str, end_user: str) -> Future[int]:
         """Delete what was noted for one end user of a tenant. Gives how many rows went."""
-        return self._delete("tenant = ? AND end_user = ?", tenant, end_user)
+        return self._delete(_FORGET_USER, tenant, end_user)
 
     def trim(self, before_s: float) -> Future[int]:
         """Delete what was noted before this time (Unix seconds). Gives how many rows went."""
-        return self._delete("at_s < ?", before_s)
+        return self._delete(_TRIM, before_s)
 
-    def _delete(self, where: str, *values: object) -> Future[int]:
+    def _delete(self, statement: str, *values: object) -> Future[int]:
         def delete(connection: sqlite3.Connection) -> int:
-            return connection.execute("DELETE FROM owned_ids WHERE " + where, values).rowcount
+            return connection.execute(statement, values).rowcount
 
         return self._db.write(delete)
 
@@ -105,4 +103,8 @@ _FIND = (
     "SELECT kind, tenant, end_user, key_id, engine, replica, at_s FROM owned_ids"
     " WHERE id_digest = ? AND tenant = ? AND end_user IN ('', ?) ORDER BY end_user DESC LIMIT 1"
 )
+_FORGET = "DELETE FROM owned_ids WHERE id_digest = ? AND tenant = ? AND end_user = ?"
+_FORGET_TENANT = "DELETE FROM owned_ids WHERE tenant = ?"
+_FORGET_USER = "DELETE FROM owned_ids WHERE tenant = ? AND end_user = ?"
+_TRIM = "DELETE FROM owned_ids WHERE at_s < ?"
 _ANY = "SELECT 1 FROM owned_ids WHERE id_digest = ? LIMIT 1"

@@ -9,7 +9,7 @@ import pytest
 from aiohttp import web
 
 from engines.errors import ConnectFailed, Kind, RequestError, TimedOut, Unavailable
-from gateway.entry import origin_form
+from gateway.paths import origin_form
 from gateway.journey import Journey
 from router.finished import Outcome
 from tests.gateway.serving import entry, exchange, get

@@ -113,7 +113,7 @@ def _changes(now: Config, then: Config) -> list[tuple[str, str, str]]:
 def _flat(model: BaseModel, prefix: str = "") -> Iterator[tuple[str, str, bool, str]]:
     """(dotted key, value as YAML, whether somebody set it, description) of every setting below."""
     for name, field in type(model).model_fields.items():
-        key, value = f"{prefix}{name}", getattr(model, name)
+        key, value = f"{prefix}{field.alias or name}", getattr(model, name)
         is_set = name in model.model_fields_set
         description = field.description or (type(model).__doc__ or "").strip().split("\n")[0]
         if isinstance(value, BaseModel):

@@ -120,7 +120,7 @@ def _group(
             yield f"{pad}{name}:"
             yield from _group(type(value), depth + 1, {})
         else:
-            yield f"{pad}{name}: {json.dumps(value, default=_plain)}"
+            yield f"{pad}{field.alias or name}: {json.dumps(value, default=_plain)}"
 
 
 _INSTEAD = {

@@ -28,7 +28,7 @@ class Named:
 def settings_of(group: type[BaseModel], prefix: str = "") -> Iterator[Named]:
     """Every setting of a group and of those below it; engines of several kinds tell what they share several times."""
     for name, field in group.model_fields.items():
-        dotted = f"{prefix}{name}"
+        dotted = f"{prefix}{field.alias or name}"
         below, many = groups_in(field.annotation)
         for one in below:
             yield from settings_of(one, f"{dotted}.*." if many else f"{dotted}.")

@@ -21,8 +21,8 @@ class UsersSettings(Settings):
     sources: tuple[str, ...] = Field(
         ("x-understudy-user", "safety_identifier", "user"),
         alias="from",
-        description="Where a request names its end user; the first found counts: a header (has a hyphen), a field of the body, "
-        "or of an object in it. `metadata.user_id` is Anthropic's, where Claude Code puts a session.",
+        description="Where a request names its end user; the first found counts: a header (has a hyphen), a field of the "
+        "body, or of an object in it. `metadata.user_id` is Anthropic's, where Claude Code puts a session.",
     )
     required: bool = Field(
         False, description="Whether a request with a gateway key that names none is refused (400)."

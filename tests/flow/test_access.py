@@ -1,0 +1,322 @@
+"""Who may reach what: models, regions, prices, end users and tenants' own upstream keys."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from aiohttp import FormData, web
+
+from store.people.limits import Budget, Limits
+from store.records import Key, Terms
+from tests.flow.line import Asked, Got, Line, Upstream, completion, line, upstream
+from tests.patience import until
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+OPERATOR = "sk-operator-0123456789"
+OWN = "sk-own-of-umbrella-0123456789"
+
+
+@dataclass
+class House:
+    """A gateway with keys, and all of its upstreams."""
+
+    gate: Line
+    operator: Upstream
+    eu: Upstream
+    us: Upstream
+    keys: dict[str, str] = field(default_factory=dict)
+
+    async def key(self, name: str, tenant: str = "acme", **terms: Any) -> dict[str, str]:
+        """Headers of a new key."""
+        memory = self.gate.gateway.memory
+        assert memory is not None
+        store = memory.store.keys
+        made: tuple[Key, str] = await asyncio.to_thread(store.create, tenant, name, terms=Terms(**terms))
+        await until(lambda: store.lookup(made[1]) is not None, "the key known")
+        return {"Authorization": f"Bearer {made[1]}"}
+
+    async def get(self, path: str, headers: dict[str, str]) -> Got:
+        async with self.gate.session.get(self.gate.url + path, headers=headers) as response:
+            return Got(response.status, response.headers.copy(), await response.read())
+
+    @property
+    def asked(self) -> int:
+        return len(self.operator.asked) + len(self.eu.asked) + len(self.us.asked)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def house(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[House]:
+    folder: Path = tmp_path_factory.mktemp("access")
+    async with upstream() as operator, upstream() as eu, upstream() as us:
+        eu.says, us.says = "From Europe.", "From America."
+        engines = {
+            "eu": {
+                "base_url": eu.url,
+                "region": "eu",
+                "price": {"input_usd_per_mtok": 1, "output_usd_per_mtok": 1},
+            },
+            "us": {"base_url": us.url, "region": "us", "api_key": "sk-us"},
+            "beside": {"base_url": operator.url, "api_key": OPERATOR},
+        }
+        config = {
+            "upstream": {"base_url": operator.url, "api_key": OPERATOR, "region": "us"},
+            "engines": engines,
+            "models": {
+                "both": {"engines": ["eu", "us"]},
+                "america": {"engines": ["us"]},
+                "europe": {"engines": ["eu"]},
+                "claude-*": {"engines": ["us"]},
+                "beside": {"engines": ["beside"]},
+            },
+            "tenants": {
+                "umbrella": {"upstream_key": OWN},
+                "old-world": {"region": "eu"},
+                "together": {"partition": "tenant"},
+                "named": {"users_required": True},
+            },
+            "memory": {"data_dir": str(folder), "examples": {"enabled": False}, "exact": {"sampled": True}},
+        }
+        async with line(config) as gate:
+            yield House(gate, operator, eu, us)
+
+
+def chat(model: str = "m", text: str = "Q", **more: Any) -> dict[str, Any]:
+    return {"model": model, "messages": [{"role": "user", "content": text}], **more}
+
+
+async def test_a_key_asks_only_for_the_models_it_lists(house: House) -> None:
+    key = await house.key("models", limits=Limits(models=("gpt-4*", "both")))
+    assert (await house.gate.post("/chat/completions", chat("gpt-4o", "models 1"), key)).status == 200
+    assert (await house.gate.post("/chat/completions", chat("both", "models 2"), key)).status == 200
+    before = house.asked
+    for path, body in (
+        ("/chat/completions", chat("america")),
+        ("/embeddings", {"model": "ada", "input": "x"}),
+        ("/responses", {"model": "o3", "input": "x"}),
+        ("/chat/completions", chat("gpt-5" + "x" * 100_000)),
+    ):
+        refused = await house.gate.post(path, body, key)
+        assert refused.status == 403
+        assert refused.json["error"]["code"] == "model_not_allowed"
+        assert refused.json["error"]["type"] == "permission_error"
+    assert house.asked == before
+    listed = (await house.get("/models", key)).json["data"]
+    assert {model["id"] for model in listed} == {"both"}
+
+
+async def test_models_of_key_and_tenant_both_hold(house: House) -> None:
+    memory = house.gate.gateway.memory
+    assert memory is not None
+    records = memory.store.tenant_records
+    await asyncio.to_thread(records.create, "narrow", Terms(limits=Limits(models=("both", "america"))))
+    key = await house.key("inner", "narrow", limits=Limits(models=("america", "europe")))
+    found = {
+        m: (await house.gate.post("/chat/completions", chat(m), key)).status
+        for m in ("america", "europe", "both")
+    }
+    assert found == {"america": 200, "europe": 403, "both": 403}
+
+
+async def test_a_form_asks_only_for_the_models_its_key_lists(house: House) -> None:
+    key = await house.key("forms", limits=Limits(models=("whisper-*",)))
+    before = house.asked
+    for fields, status, code in (
+        ({"model": "whisper-1"}, 200, ""),
+        ({"model": "other"}, 403, "model_not_allowed"),
+        ({"model": "whisper-1", "file_id": "file-1"}, 403, "endpoint_not_allowed"),
+    ):
+        form = FormData(quote_fields=False)
+        for name, value in fields.items():
+            form.add_field(name, value)
+        form.add_field("file", b"RIFF", filename="a.wav", content_type="audio/wav")
+        sent = house.gate.session.post(house.gate.url + "/audio/transcriptions", data=form, headers=key)
+        house.operator.script = _json
+        async with sent as response:
+            assert response.status == status, fields
+            if code:
+                assert (await response.json())["error"]["code"] == code
+    twice = b"--x\r\nContent-Disposition: form-data; name=model\r\n\r\nwhisper-1\r\n" * 2 + b"--x--\r\n"
+    odd = b'--x\r\nContent-Disposition: form-data; name="mo\\del"\r\n\r\nother\r\n--x--\r\n'
+    for raw in (twice, odd):
+        headers = {**key, "Content-Type": "multipart/form-data; boundary=x"}
+        assert (await house.gate.post("/audio/transcriptions", raw, headers)).status == 400
+    for kind in ("text/plain", "application/octet-stream"):
+        assert (await house.gate.post("/embeddings", b"{}", {**key, "Content-Type": kind})).status == 415
+    house.operator.script = None
+    assert house.asked == before + 1
+
+
+async def test_an_azure_deployment_is_a_model_too(house: House) -> None:
+    key = await house.key("azure", limits=Limits(models=("gpt-4*",)))
+    origin = house.gate.url.removesuffix("/v1")
+    for path, body in (
+        ("/v1/deployments/o3/chat/completions?api-version=x", chat("gpt-4o")),
+        ("/openai/deployments/o3/chat/completions?api-version=x", {"messages": []}),
+        ("/openai/deployments/o3/embeddings?api-version=x", {"model": "gpt-4o", "input": "x"}),
+    ):
+        async with house.gate.session.post(origin + path, json=body, headers=key) as response:
+            assert (await response.json())["error"]["code"] == "model_not_allowed"
+    async with house.gate.session.get(origin + "/openai/files?api-version=x", headers=key) as response:
+        assert (await response.json())["error"]["code"] == "endpoint_not_allowed"
+
+
+async def test_endpoints_that_are_listed_are_all_there_are(house: House) -> None:
+    key = await house.key("endpoints", limits=Limits(endpoints=("/embeddings", "/files*")))
+    house.operator.script = _json
+    try:
+        assert (await house.gate.post("/embeddings", {"model": "m", "input": "x"}, key)).status == 200
+        assert (await house.gate.post("/chat/completions", chat(), key)).status == 403
+        assert (await house.get("/files/file-1/content", key)).status == 200
+        assert (await house.get("/batches", key)).status == 403
+        assert (await house.get("/organization/admin_api_keys", key)).status == 403
+    finally:
+        house.operator.script = None
+
+
+async def test_a_tenant_with_a_region_is_answered_there_only(house: House) -> None:
+    key = await house.key("region", "old-world")
+    for _ in range(2):
+        got = await house.gate.post("/chat/completions", chat("both", "regional"), key)
+        assert got.json["choices"][0]["message"]["content"] == "From Europe."
+    before = len(house.us.asked), len(house.operator.asked)
+    for path, body in (
+        ("/chat/completions", chat("america")),
+        ("/chat/completions", chat("not-listed")),
+        ("/embeddings", {"model": "america", "input": "x"}),
+        ("/moderations", {"input": "x"}),
+        ("/chat/completions", chat("both") | {"stream": True}),
+    ):
+        headers = (
+            {**key, "x-understudy-engine": "us"}
+            if path == "/chat/completions" and body["model"] == "both"
+            else key
+        )
+        assert (await house.gate.post(path, body, headers)).status in (400, 403)
+    assert {m["id"] for m in (await house.get("/models", key)).json["data"]} == {
+        "both",
+        "europe",
+        "america",
+        "beside",
+    }
+    assert (len(house.us.asked), len(house.operator.asked)) == before
+
+
+async def test_a_failing_engine_of_the_region_is_replaced_by_none_elsewhere(house: House) -> None:
+    key, before = await house.key("failing", "old-world"), len(house.us.asked)
+    house.eu.script = _broken
+    try:
+        assert (await house.gate.post("/chat/completions", chat("both", "fails"), key)).status >= 500
+    finally:
+        house.eu.script = None
+    assert len(house.us.asked) == before
+
+
+async def test_a_tenants_own_upstream_key_is_sent_and_opens_what_is_stored(house: House) -> None:
+    key = await house.key("own", "umbrella")
+    house.operator.script = _json
+    seen = len(house.operator.asked)
+    try:
+        assert (await house.get("/files", key)).status == 200
+        assert (
+            await house.gate.post(
+                "/responses", {"model": "m", "input": [{"type": "item_reference", "id": "x"}]}, key
+            )
+        ).status == 200
+        assert (await house.gate.post("/chat/completions", chat("beside", "own"), key)).status == 200
+        assert (await house.get("/organization/users", key)).status == 403
+    finally:
+        house.operator.script = None
+    await house.gate.post("/chat/completions", chat("america", "own"), key)
+    sent = [asked.headers["Authorization"] for asked in house.operator.asked[seen:]]
+    assert sent == [f"Bearer {OWN}"] * 3
+    assert house.us.asked[-1].headers["Authorization"] == "Bearer sk-us"
+
+
+async def test_what_a_tenants_own_key_is_refused_is_nobody_elses(house: House) -> None:
+    own, other = await house.key("refused", "umbrella"), await house.key("beside", "acme")
+    house.operator.script = _refuses_own
+    try:
+        for number in range(8):
+            assert (
+                await house.gate.post("/chat/completions", chat("beside", f"r{number}"), own)
+            ).status == 401
+        assert (await house.gate.post("/chat/completions", chat("beside", "r"), other)).status == 200
+    finally:
+        house.operator.script = None
+
+
+async def test_a_key_with_limited_dollars_reaches_only_what_has_a_price(house: House) -> None:
+    budgets = (Budget(10.0, "total"),)
+    limited = await house.key("dollars", limits=Limits(budgets=budgets))
+    loose = await house.key("loose", limits=Limits(budgets=budgets, allow_unpriced=True))
+    asked = {"europe": 200, "both": 403, "america": 403, "unknown": 403}
+    for model, status in asked.items():
+        assert (await house.gate.post("/chat/completions", chat(model, "priced"), limited)).status == status
+    assert (await house.gate.post("/embeddings", {"model": "unknown", "input": "x"}, limited)).status == 403
+    assert (await house.get("/models", limited)).status == 200
+    assert (await house.gate.post("/chat/completions", chat("america", "priced"), loose)).status == 200
+
+
+async def test_wildcards_serve_what_no_name_does(house: House) -> None:
+    before = len(house.us.asked)
+    key = await house.key("wild")
+    got = await house.gate.post("/chat/completions", chat("claude-opus-9", "wild"), key)
+    assert got.json["choices"][0]["message"]["content"] == "From America."
+    assert house.us.asked[-1].json["model"] == "claude-opus-9"
+    assert len(house.us.asked) == before + 1
+    assert "claude-*" not in {m["id"] for m in (await house.get("/models", key)).json["data"]}
+
+
+async def test_end_users_are_kept_apart_as_the_tenant_or_the_key_has_it(house: House) -> None:
+    shared = await house.key("shared", "together")
+    apart = await house.key("apart", "together", partition="user")
+
+    async def hit(key: dict[str, str], user: str, text: str) -> bool:
+        return (await house.gate.post("/chat/completions", chat("europe", text, user=user), key)).hit
+
+    assert [await hit(shared, user, "partition 1") for user in ("ann", "ben")] == [False, True]
+    assert [await hit(apart, user, "partition 2") for user in ("ann", "ben", "ann")] == [False, False, True]
+
+
+@pytest.mark.parametrize("user", [None, ["ann"], {"id": "ann"}, 7, ""])
+async def test_a_tenant_that_requires_users_refuses_requests_without_a_name(
+    house: House, user: object
+) -> None:
+    key, before = await house.key(f"named {user}", "named"), house.asked
+    refused = await house.gate.post("/chat/completions", chat("europe", user=user), key)
+    assert refused.status == 400 and refused.json["error"]["code"] == "user_required"
+    assert refused.json["error"]["param"] == "safety_identifier"
+    assert (await house.get("/models", key)).status == 200
+    assert house.asked <= before + 1
+
+
+async def test_a_user_may_be_long_and_many(house: House) -> None:
+    key = await house.key("many", "named")
+    named = [{"user": "u" * 1_000_000}, *({"safety_identifier": f"user-{n}"} for n in range(20))]
+    for fields in named:
+        assert (
+            await house.gate.post("/chat/completions", chat("europe", "many", **fields), key)
+        ).status == 200
+
+
+async def _json(request: web.Request, asked: Asked) -> web.Response:
+    if request.path.endswith("/chat/completions"):
+        return web.json_response(completion("Fine."))
+    return web.json_response({"object": "list", "data": [], "id": "resp_1", "text": "x"})
+
+
+async def _broken(request: web.Request, asked: Asked) -> web.Response:
+    return web.json_response({"error": {"message": "no"}}, status=500)
+
+
+async def _refuses_own(request: web.Request, asked: Asked) -> web.Response:
+    if asked.headers["Authorization"] == f"Bearer {OWN}":
+        return web.json_response({"error": {"message": "bad key", "code": "invalid_api_key"}}, status=401)
+    return web.json_response(completion("Fine."))
