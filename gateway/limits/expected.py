@@ -110,7 +110,9 @@ def most_output(fields: Mapping[str, Any]) -> int | None:
 
 def estimated_input(size_bytes: int, fields: Mapping[str, Any]) -> int:
     """Tokens of a body, roughly, of which JSON's own signs are part; a file or picture within counts as one picture."""
-    files, files_size = _inline_files(fields) if size_bytes > 2 * CHARACTERS_PER_TOKEN * _PER_IMAGE else (0, 0)
+    files, files_size = (
+        _inline_files(fields) if size_bytes > 2 * CHARACTERS_PER_TOKEN * _PER_IMAGE else (0, 0)
+    )
     return -(-max(0, size_bytes - files_size) // CHARACTERS_PER_TOKEN) + files * _PER_IMAGE
 
 

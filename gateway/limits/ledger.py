@@ -373,9 +373,7 @@ class Ledger:
             return
         with dead:
             same_boot = bool(self._boot_id) and worker.boot_id == self._boot_id
-            self._settled(
-                worker, self._allowances.settle_dead(worker.id, dead.read() if same_boot else None)
-            )
+            self._settled(worker, self._allowances.settle_dead(worker.id, dead.read() if same_boot else None))
             dead.remove()
 
     def _settled(self, worker: Worker, booked: Future[int]) -> None:

@@ -58,9 +58,7 @@ def most_output_of(scopes: Sequence[Scope]) -> tuple[int, str] | None:
 
 def budgets_of(scope: Scope) -> list[tuple[str, Period, int]]:
     """(kind, period, nanodollars) of each."""
-    return [
-        (USD + budget.per, budget.per, round(budget.usd * NANO)) for budget in scope.limits.budgets
-    ]
+    return [(USD + budget.per, budget.per, round(budget.usd * NANO)) for budget in scope.limits.budgets]
 
 
 def _limited(scope: Scope) -> bool:

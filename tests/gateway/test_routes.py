@@ -88,3 +88,12 @@ def test_without_an_upstream_other_endpoints_are_404() -> None:
     assert routes.find("POST", "/v1/chat/completions")[0] is chat
     with pytest.raises(RequestError, match="No default upstream"):
         routes.find("GET", "/v1/files")
+
+
+def test_below_no_prefix_at_all_azure_s_paths_are_still_azure_s() -> None:
+    bare = table("/v1", "/")
+    assert bare.find("POST", "/chat/completions") == (chat, "/chat/completions", True)
+    assert bare.find("POST", "/v1/chat/completions") == (chat, "/chat/completions", True)
+    assert bare.find("GET", "/healthz")[0] is health
+    _, rest, _ = bare.find("POST", "/openai/deployments/m/chat/completions?api-version=2024-10-21")
+    assert rest == "/chat/completions"
