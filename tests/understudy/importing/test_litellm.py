@@ -215,11 +215,21 @@ ANY = st.recursive(
     max_leaves=8,
 )
 NAMES = st.sampled_from(
-    (
-        "num_retries timeout fallbacks cache cache_params master_key max_budget callbacks mode api_key api_base rpm weight "
-        "order input_cost_per_token extra_headers allowed_fails model_group_alias context_window_fallbacks "
-        "health_check_interval litellm_credential_name"
-    ).split()
+    [
+        *(
+            "num_retries",
+            "timeout",
+            "fallbacks",
+            "cache",
+            "cache_params",
+            "master_key",
+            "max_budget",
+            "callbacks",
+        ),
+        *("mode", "api_key", "api_base", "rpm", "weight", "order", "input_cost_per_token", "extra_headers"),
+        *("model_group_alias", "context_window_fallbacks", "health_check_interval", "allowed_fails"),
+        "litellm_credential_name",
+    ]
 )
 
 
@@ -239,7 +249,7 @@ def test_values_of_any_kind_end_in_a_configuration_or_a_reason(
         "guardrails": other,
     }
     try:
-        config, report = imported(json.dumps(data))
+        config, report = imported(yaml.safe_dump(data))
     except NotLiteLLM:
         return
     assert config["models"] and report.lines()
