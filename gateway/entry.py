@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import structlog
 from aiohttp import HttpVersion10, HttpVersion11, web
@@ -16,15 +17,21 @@ from multidict import MultiMapping
 from engines.errors import EngineError, RequestError
 from engines.tracing import Trace, within
 from gateway.access.access import Access
+from gateway.cache_control import cache_control
 from gateway.errors import ending
+from gateway.handlers.usage import Bills
 from gateway.journey import Journey, arrival
 from gateway.keys import Authenticator
+from gateway.limits.errors import LimitReached
 from gateway.own_response import engine_error_response, error_response
 from gateway.paths import origin_form
 from gateway.routes import Routes
 from gateway.send import ClientGone
 from gateway.websocket import wants_upgrade
 from router.finished import Ended, Outcome
+
+if TYPE_CHECKING:
+    from gateway.limits.limiter import Limiter, Ticket
 
 log = structlog.get_logger(__name__)
 
@@ -42,14 +49,19 @@ class EntryHandler:
         routes: Routes,
         keys: Authenticator,
         access: Access,
+        limiter: Limiter | None = None,
         *,
         began: Callable[[], None],
         ended: Callable[[Ended], None],
         trace_of: Callable[[MultiMapping[str]], Trace] | None = None,
+        bills: Bills | None = None,
     ) -> None:
+        """`bills`: is told of every request once it is known whose it is."""
+        self._bills = bills
         self._routes = routes
         self._keys = keys
         self._access = access
+        self._limiter = limiter
         self._began = began
         self._ended = ended
         self._trace_of = trace_of
@@ -65,21 +77,33 @@ class EntryHandler:
             return await self._answer(request, target, journey)
 
     async def _answer(self, request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
+        ticket: Ticket | None = None
         self._began()
         try:
             _refuse_ambiguous(request)
+            journey.stored = not cache_control(request.headers).no_store
             handler, rest, needs_key = self._routes.find(request.method, target)
             sender = self._keys.identified(request.headers) if needs_key else None
             if needs_key:
                 journey.arrival = self._access.arrived(journey.arrival, sender, rest)
+            if needs_key and self._bills is not None:
+                self._bills.opened(journey.arrival)
+            if sender is not None and sender.key is not None and self._limiter is not None:
+                ticket = await self._limiter.enter(request, journey.arrival.id, sender)
             if "Expect" in request.headers:
                 await _continue(request)
             if sender is not None and sender.key is not None:
                 journey.arrival = await self._access.admit(request, rest, sender, journey.arrival)
-            return await handler(request, rest, journey)
+                if ticket is not None:
+                    await ticket.named(journey.arrival.user)
+            response = await handler(request, rest, journey)
+            return response if ticket is None else ticket.told(response)
         except BaseException as error:
-            return _answer_to(error, request, journey)
+            response = _answer_to(error, request, journey)
+            return response if ticket is None else ticket.told(response)
         finally:
+            if ticket is not None:
+                ticket.leave()
             if not journey.in_pipeline:
                 self._ended(journey.ended())
 
@@ -99,6 +123,8 @@ def _answer_to(error: BaseException, request: web.BaseRequest, journey: Journey)
             param=error.param,
             retry_after_s=error.retry_after_s,
         )
+        if isinstance(error, LimitReached):
+            response.headers.update(error.headers)
         if isinstance(error, _Unreadable) or error.status == 408:
             response.force_close()
     elif isinstance(error, EngineError):

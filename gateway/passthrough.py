@@ -16,6 +16,8 @@ from aiohttp.web_protocol import RequestPayloadError
 from engines.engine import Engine, EngineReply, EngineRequest
 from engines.errors import EngineError, RequestError
 from gateway.access.families import OWN_APIS
+from gateway.booking import Meter, named_model
+from gateway.encodings import accept_only_readable
 from gateway.forward import ChunkBuffer
 from gateway.journey import Journey
 from gateway.keys import Authenticator, outgoing_headers
@@ -31,7 +33,11 @@ BODY_READ = web.RequestKey("body_read", bytes)
 class Passthrough:
     """Sends a request to the default upstream and its answer back."""
 
-    def __init__(self, engine: Engine, keys: Authenticator, *, max_body_bytes: int) -> None:
+    def __init__(
+        self, engine: Engine, keys: Authenticator, *, max_body_bytes: int, booked: bool = False
+    ) -> None:
+        """`booked`: what answers used is read, so they come in encodings that can be."""
+        self._booked = booked
         self._engine = engine
         self._keys = keys
         self._max_body_bytes = max_body_bytes
@@ -81,6 +87,8 @@ class Passthrough:
         refuse_elsewhere(arrival, self._engine)
         if arrival.reach.own_account:
             outgoing = replace(outgoing, tenant=arrival.tenant)
+        if self._booked and outgoing.method == "POST":
+            accept_only_readable(outgoing.headers)
         journey.asked_at = time.perf_counter()
         async with self._engine.stream(outgoing) as reply:
             journey.waited_s += time.perf_counter() - journey.asked_at
@@ -92,8 +100,20 @@ class Passthrough:
                 # Cut short, it would look whole.
                 kept = None
             bodiless = outgoing.method == "HEAD"
-            await relay_to(send, reply, journey, kept=kept, choices=choices, bodiless=bodiless)
+            meter = self._meter(outgoing, reply, journey) if self._booked else None
+            await relay_to(send, reply, journey, kept=kept, meter=meter, choices=choices, bodiless=bodiless)
             return reply
+
+    def _meter(self, outgoing: EngineRequest, reply: EngineReply, journey: Journey) -> Meter:
+        body = outgoing.body if isinstance(outgoing.body, bytes) else b""
+        return Meter(
+            self._engine.info,
+            reply,
+            method=outgoing.method,
+            target=outgoing.target,
+            model=journey.model or outgoing.model or named_model(body),
+            asked_bytes=len(body),
+        )
 
     async def _body(self, request: web.BaseRequest) -> bytes | AsyncIterator[bytes]:
         if (read := request.get(BODY_READ)) is not None:

@@ -19,12 +19,14 @@ from multidict import CIMultiDict
 from engines.as_events import EVENTS
 from engines.attempts import Attempts, CarriedOn
 from engines.candidates import Try
+from engines.chat import ChatRequest
 from engines.codecs.table import codec_of
 from engines.engine import Engine, EngineReply, EngineRequest, Price
 from engines.errors import EngineError, Kind, RequestError
 from engines.finished import Body
 from engines.large_json import outlined
 from engines.trail import Tried
+from gateway.booking import COST, Meter, shown
 from gateway.cache_control import cache_control
 from gateway.cache_status import BYPASS, COLLAPSED, MISS, hit_status
 from gateway.controls import session_of
@@ -32,10 +34,13 @@ from gateway.errors import ending
 from gateway.forward import ChunkBuffer, forward
 from gateway.in_flight import FOLLOWED_AT_MOST, Flight, InFlight
 from gateway.journey import Journey
+from gateway.limits.bounding import OUTPUT_FIELD, TELLS_USAGE_IF_ASKED, bounded
+from gateway.limits.usage_chunk import UsageStripper
 from gateway.off_loop import LARGE_BYTES, off_loop
 from gateway.same_request import endpoint, tells_enough, wants_variety
 from gateway.send import SERVER, Send
 from router.asked import EVERYTHING, Asked
+from router.bill import Bill
 from router.finished import Finished, Outcome
 from router.model_names import ByModelName, plain_names
 from router.plan import PROOF_TOO_DEAR, SHADOW, STUDENT_FAILED, Ask, Attempt, Plan, Policy
@@ -44,6 +49,8 @@ from store.answers.exact_key import exact_key
 from store.records import ExactAnswer
 
 if TYPE_CHECKING:
+    from gateway.limits.limiter import Limiter
+    from gateway.limits.scopes import Scope
     from gateway.reuse.stage import SemanticAnswers, SemanticStage
     from router.proving.standing import Proof
     from store.answers.exact_cache import ExactCache
@@ -100,6 +107,7 @@ class Pipeline:
         sampled: bool = False,
         single_flight: bool = False,
         too_dear: Callable[[str, str, Proof | None], bool] = lambda model, tenant, proof: False,
+        limiter: Limiter | None = None,
         ended: Callable[[Finished], None],
     ) -> None:
         self._engines = engines
@@ -110,6 +118,7 @@ class Pipeline:
         self._sampled = sampled
         self._in_flight = InFlight() if single_flight else None
         self._too_dear = too_dear
+        self._limiter = limiter
         self._ended = ended
 
     @property
@@ -131,11 +140,13 @@ class Pipeline:
         model = self.model(asked.chat.model)
         if model is None:
             raise LookupError("the model is not served here")
-        if asked.arrival.reach is not EVERYTHING:
-            model = self._allowed(model, asked)
-        so_far = _SoFar(asked, model, self._engines[model.reference].info.price)
+        so_far = _SoFar(asked, model, self._engines[model.reference].info.price_of(asked.chat.model))
         flight: Flight | None = None
         try:
+            if asked.arrival.reach is not EVERYTHING:
+                model = so_far.model = self._allowed(model, asked)
+            if self._limiter is not None and asked.arrival.key_id is not None:
+                asked = so_far.limited(self._limiter)
             so_far.replayable = self._sampled or not wants_variety(asked.chat.fields)
             if not await self._from_memory(asked, model, send, so_far):
                 flight = self._in_flight.lead(asked, so_far.exact_key) if self._in_flight else None
@@ -162,7 +173,7 @@ class Pipeline:
             )
         everyone = (*model.engines, *((model.larger_context,) if model.larger_context else ()))
         infos = {one: self._engines[one].info for one in everyone}
-        if reach.priced_only and not all(info.price.known for info in infos.values()):
+        if reach.priced_only and not all(info.price_of(name).known for info in infos.values()):
             raise not_allowed(
                 f"This key's dollars are limited, and not every engine of '{name[:100]}' has a price.",
                 "unpriced",
@@ -233,6 +244,8 @@ class Pipeline:
         headers["x-request-id"] = asked.arrival.id
         so_far.decided("exact", reason="in_flight")
         so_far.follows(reply)
+        if not asked.chat.stream:
+            headers[COST] = shown(0.0)
         _explain(headers, journey, engine="", examples=0)
         try:
             tail = codec_of(asked.chat).tail(headers, asked.chat.choices)
@@ -259,6 +272,8 @@ class Pipeline:
         so_far.journey.stage("replay", began)
         _explain(headers, so_far.journey, engine="", examples=0)
         headers["x-request-id"] = asked.arrival.id
+        if not asked.chat.stream:
+            headers[COST] = shown(0.0)
         headers.update(more or {})
         so_far.hit, so_far.outcome, so_far.status = hit.body, Outcome.HIT, 200
         send.whole(200, headers, body)
@@ -338,10 +353,13 @@ class Pipeline:
         journey = so_far.journey
         ways, larger = list(plan.attempts), None
         size = len(asked.chat.body)
-        tries = [await off_loop(size, self._try, way, asked) for way in ways]
         if model.larger_context:
             ways.append(Attempt(model.larger_context))
-            larger = await off_loop(size, self._try, ways[-1], asked)
+        chat = self._counted(asked, ways, so_far)
+        tries = [await off_loop(size, self._try, way, asked, chat) for way in ways]
+        if self._limiter is not None and so_far.scopes:
+            so_far.bill = await self._reserved(tries, asked, so_far.scopes)
+        larger = tries.pop() if model.larger_context else None
         attempts = so_far.attempts = Attempts(tries, larger, carry_on=model.continue_broken)
         journey.asked_at = time.perf_counter()
         async with attempts as reply:
@@ -353,7 +371,7 @@ class Pipeline:
                 so_far.decided(plan.policy, plan.policy_version, STUDENT_FAILED, plan.probability)
                 journey.bypassed.append("student:no_answer")
             journey.bypassed.extend(f"engine:{name}" for name in attempts.failures)
-            so_far.began(reply, way, self._engines[way.engine].info.price)
+            so_far.began(reply, way, self._engines[way.engine].info.price_of(asked.chat.model))
             reply.headers.add("Cache-Status", MISS if "exact" in journey.stages_s else BYPASS)
             _explain(reply.headers, journey, engine=way.engine, examples=len(way.examples))
             if plan.posed is not None:
@@ -366,17 +384,62 @@ class Pipeline:
             codec = codec_of(asked.chat)
             tail = codec.tail(reply.headers, asked.chat.choices) if reply.status < 400 else None
             broken = await forward(
-                reply, attempts.chunks(tail), send, journey, kept=so_far.kept, tail=tail, must_end=True
+                reply,
+                attempts.chunks(tail),
+                send,
+                journey,
+                kept=so_far.kept,
+                meter=self._meter(way.engine, reply, asked),
+                tail=tail,
+                must_end=True,
+                strip=UsageStripper() if chat is not asked.chat and reply.streams_events else None,
             )
         if broken is not None:
             so_far.outcome, so_far.error = Outcome.FAILED, broken.message
         else:
             so_far.outcome = Outcome.ANSWERED if reply.status < 400 else Outcome.UPSTREAM_ERROR
 
-    def _try(self, way: Attempt, asked: Asked) -> Try:
+    def _meter(self, engine: str, reply: EngineReply, asked: Asked) -> Meter | None:
+        """What reads the cost of an answer that has a head to say it in; the recorder reads what others used."""
+        if reply.streams_events:
+            return None
+        return Meter(
+            self._engines[engine].info,
+            reply,
+            method="POST",
+            target=asked.target,
+            model=asked.chat.model,
+            asked_bytes=len(asked.chat.body),
+        )
+
+    def _counted(self, asked: Asked, ways: Sequence[Attempt], so_far: _SoFar) -> ChatRequest:
+        """The request that engines get: it asks for its usage, where there is something to count and its client did not."""
+        chat = asked.chat
+        if not chat.stream or chat.include_usage or chat.api not in TELLS_USAGE_IF_ASKED:
+            return chat
+        priced = any(self._engines[way.engine].info.price_of(chat.model).known for way in ways)
+        if not priced and not any(scope.spends for scope in so_far.scopes):
+            return chat
+        options = chat.fields.get("stream_options")
+        asks = {**(options if isinstance(options, dict) else {}), "include_usage": True}
+        return chat.changed({"stream_options": asks})
+
+    async def _reserved(self, tries: Sequence[Try], asked: Asked, scopes: Sequence[Scope]) -> Bill | None:
+        """What any of these may cost is set aside. Raises LimitReached."""
+        assert self._limiter is not None
+        size_bytes = max(len(one.request.body) for one in tries if isinstance(one.request.body, bytes))
+        # A student's answer is no engine's, and costs nothing.
+        prices = [one.engine.info.price_of(asked.chat.model) for one in tries if one.request.prediction is None]
+        return await self._limiter.ask(scopes, asked.chat.model, prices, size_bytes, asked.chat.own_fields)
+
+    def _try(self, way: Attempt, asked: Asked, wanted: ChatRequest) -> Try:
         engine = self._engines[way.engine]
-        chat = codec_of(asked.chat).changed(asked.chat, model=engine.info.model, messages=way.messages)
+        chat = codec_of(wanted).changed(wanted, model=engine.info.model, messages=way.messages)
         headers = asked.headers
+        if wanted is not asked.chat:
+            # Its usage is to be read on its way.
+            headers = headers.copy()
+            headers["Accept-Encoding"] = "identity"
         if chat is not asked.chat:
             headers = headers.copy()
             headers.popall("Content-Length", None)
@@ -413,6 +476,8 @@ class _SoFar:
         self.hit: bytes | None = None
         self.reuse: SemanticStage | None = None
         self.reused_example: int | None = None
+        self.scopes: tuple[Scope, ...] = ()
+        self.bill: Bill | None = None
         self.plan: Plan | None = None
         self.attempts: Attempts | None = None
         self.without_student = False
@@ -422,6 +487,16 @@ class _SoFar:
         self._way: Attempt | None = None
         self._price = Price()
         self._content_type, self._encoded, self._replay_forbidden = "", False, False
+
+    def limited(self, limiter: Limiter) -> Asked:
+        """The request with the most output that its limits allow. Raises RequestError."""
+        chat = self.asked.chat
+        self.scopes = limiter.scopes_of(self.asked.arrival)
+        if self.scopes:
+            changes = limiter.bounded(self.scopes, chat.own_fields, OUTPUT_FIELD.get(chat.api, ""))
+            if changes:
+                self.asked = bounded(self.asked, changes)
+        return self.asked
 
     def decided(self, policy: str, version: str = "", reason: str = "", probability: float = 1.0) -> None:
         """It is known how the request is answered, and why."""
@@ -499,6 +574,7 @@ class _SoFar:
             # What another engine charged says nothing of what the decision saved.
             reference_price=self._reference_price if failed_over is None else None,
             body=Body(kept.chunks, kept.size_bytes, self._content_type, self._encoded),
+            bill=self.bill,
             reuse=self.reuse,
             reused_example=self.reused_example,
         )

@@ -8,9 +8,11 @@ from multidict import CIMultiDict
 from engines.engine import EngineReply
 from engines.errors import EngineError
 from engines.sse import tail_of
+from gateway.booking import Meter
 from gateway.errors import error_event
 from gateway.forward import ChunkBuffer, forward
 from gateway.journey import Journey
+from gateway.limits.headers import TICKET
 from gateway.send import ClientGone, Send, Write
 from router.finished import Outcome
 
@@ -43,6 +45,8 @@ class Relay:
 
     async def begin(self, status: int, headers: CIMultiDict[str], reason: str | None = None) -> Write:
         """See Send."""
+        if (ticket := self._request.get(TICKET)) is not None:
+            headers.update(ticket.headers())
         response = self._response = web.StreamResponse(status=status, reason=reason, headers=headers)
         try:
             writer = await response.prepare(self._request)
@@ -75,6 +79,7 @@ async def relay(
     journey: Journey,
     *,
     kept: ChunkBuffer | None = None,
+    meter: Meter | None = None,
     choices: int = 0,
 ) -> web.StreamResponse:
     """Send the reply to a request that never reached the pipeline. Raises as gateway.forward.forward does.
@@ -82,7 +87,8 @@ async def relay(
     `choices`: how many answers a stream of this endpoint holds, which must end with a terminal event; 0 where it need not.
     """
     send = Relay(request)
-    await relay_to(send, reply, journey, kept=kept, choices=choices, bodiless=request.method == "HEAD")
+    bodiless = request.method == "HEAD"
+    await relay_to(send, reply, journey, kept=kept, meter=meter, choices=choices, bodiless=bodiless)
     return send.response
 
 
@@ -92,22 +98,30 @@ async def relay_to(
     journey: Journey,
     *,
     kept: ChunkBuffer | None = None,
+    meter: Meter | None = None,
     choices: int = 0,
     bodiless: bool = False,
 ) -> None:
     """The same through any `send`."""
     journey.engine, journey.status = reply.engine, reply.status
-    broken = await forward(
-        reply,
-        reply.chunks,
-        send,
-        journey,
-        kept=kept,
-        tail=tail_of(reply.headers, choices or 1) if reply.status < 400 else None,
-        # Without a length or chunks of its own, a stream cut short looks whole: only its last event tells.
-        must_end=choices > 0 or not reply.self_delimiting,
-        bodiless=bodiless,
-    )
+    try:
+        broken = await forward(
+            reply,
+            reply.chunks,
+            send,
+            journey,
+            kept=kept,
+            meter=meter,
+            tail=tail_of(reply.headers, choices or 1) if reply.status < 400 else None,
+            # Without a length or chunks of its own, a stream cut short looks whole: only its last event tells.
+            must_end=choices > 0 or not reply.self_delimiting,
+            bodiless=bodiless,
+        )
+    finally:
+        if meter is not None:
+            # Whatever passed is paid for, also where its reader left.
+            journey.usage, journey.price, journey.cost_usd = meter.bill()
+            journey.model = journey.model or meter.model
     if broken is not None:
         journey.outcome, journey.error = Outcome.FAILED, broken.message
     else:

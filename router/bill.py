@@ -15,6 +15,6 @@ class Bill(Protocol):
         ...
 
     def settle_unknown(self, *, began: bool) -> None:
-        """Nobody can say what it used, so it is estimated. `began`: an answer was under way, and all that was reserved may have
-        been used; else what was asked."""
+        """Nobody can say what it used, so it is estimated. `began`: an answer was under way, and all that was reserved may
+        have been used; else what was asked."""
         ...

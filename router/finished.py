@@ -11,6 +11,7 @@ from engines.engine import Price
 from engines.finished import Assembled, Body
 from engines.trail import Tried
 from router.asked import Arrival, Asked
+from router.bill import Bill
 from router.plan import Attempt, Plan
 
 
@@ -63,12 +64,17 @@ class Ended:
     first_chunk_at: float | None = None
     """When the first chunk of a stream was ready to be sent."""
     ended_at: float = 0.0
+    stored: bool = True
+    """Whether there may be a row of it: `Cache-Control: no-store` forbids it, and leaves the sums."""
     price: Price = field(default_factory=Price)
     """Of the engine that answered, or that gave the end of the answer."""
     usage: Usage | None = None
     """What an engine was paid for; None for a hit, and where nobody can say."""
     cost_usd: float | None = 0.0
     """What all engines that had a part in it are paid; 0 for a hit and a refusal; None: unpriced, or nobody can say."""
+
+    bill: Bill | None = None
+    """What it had reserved of the limits of who sent it."""
 
     @property
     def total_s(self) -> float:

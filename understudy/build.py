@@ -25,7 +25,9 @@ from gateway.handlers.chat import Limits as Sizes
 from gateway.handlers.handler import Handler
 from gateway.handlers.health import Health
 from gateway.handlers.models import Models
+from gateway.handlers.usage import Bills, UsageOfOne
 from gateway.keys import Authenticator, CredentialTenants, KeyAuthentication, NoAuthentication
+from gateway.limits.settling import settle
 from gateway.metrics import Metrics
 from gateway.passthrough import Passthrough
 from gateway.pipeline import Pipeline, ServedModel
@@ -58,7 +60,7 @@ from understudy.setup.engines import (
     upstream,
 )
 from understudy.setup.exposure import exposure
-from understudy.setup.keepers import keepers, keepers_at_once
+from understudy.setup.keepers import books, keepers, keepers_at_once
 from understudy.setup.scraping import reads_people
 from understudy.setup.served_by import digest, ignored_fields
 from understudy.setup.telemetry import TelemetryMissing, telemetry
@@ -67,6 +69,7 @@ from understudy.setup.unknown_tenants import tell_unknown_tenants
 if TYPE_CHECKING:
     from gateway.handlers.embeddings import ServedBy
     from gateway.keepers.embedding import EmbeddingKeeper
+    from gateway.limits.limiter import Limiter
     from gateway.telemetry.export import Telemetry
     from learning.bank.contributor import EndUsers
     from learning.bank.example_store import ExampleStore
@@ -120,8 +123,11 @@ class Gateway:
         self._threads = ThreadPoolExecutor(2, thread_name_prefix="retrieve")
         self._policies = self._with_tasks(self._make_policies())
         self.parts.add(self._threads, stop=self._threads.shutdown)
+        self._limiter = self._make_limiter()
         self._recorder = self._make_recorder()
         self._add_learning_metrics()
+        self._books = books(self.memory)
+        self._bills = Bills(rows=self.memory is not None and self.memory.requests is not None)
         self._load = self._make_load_report()
         self.parts.add(self._engines, start=self._engines.start, aclose=self._engines.aclose)
         self._too_dear: Callable[[str, str, Proof | None], bool] = lambda model, tenant, proof: False
@@ -137,8 +143,10 @@ class Gateway:
             self._routes(),
             self._keys,
             gate,
+            self._limiter,
             began=self._began,
             ended=self._ended,
+            bills=self._bills,
             trace_of=continued(config.otel.advanced.sampled_share) if self._telemetry is not None else None,
         )
         self._add_peers()
@@ -234,6 +242,15 @@ class Gateway:
         )
         return self.parts.add(recorder, stop=partial(recorder.close, _DRAIN_S), finished=recorder.take)
 
+    def _make_limiter(self) -> Limiter | None:
+        if self.memory is None:
+            return None
+        from understudy.setup.limits import limiter
+
+        ledger, made = limiter(self._config.limits, self.memory.store, self._config.listen.workers)
+        self.parts.add(ledger, start=ledger.start, aclose=ledger.aclose)
+        return made
+
     def _make_semantic(self) -> SemanticParts | None:
         memory, settings = self.memory, self._config.memory
         if memory is None or settings is None or not settings.semantic_reuse.deltas:
@@ -284,9 +301,13 @@ class Gateway:
         """A request ended that never reached the pipeline."""
         if self._load is not None:
             self._load.ended()
+        if self._books is not None and self._recorder is not None:
+            self._books.take(ended, self._recorder.follow)
         self._report(ended)
 
     def _report(self, ended: Ended) -> None:
+        settle(ended)
+        self._bills.ended(ended)
         self.metrics.ended(ended)
         if isinstance(ended, Finished) and ended.complete and ended.usage and not ended.by_stand_in:
             engine = self._engines.get(ended.engine)
@@ -330,7 +351,10 @@ class Gateway:
         passthrough = None
         if self._upstream:
             passthrough = Passthrough(
-                self._upstream, self._keys, max_body_bytes=int(listen.advanced.max_body_mib * 2**20)
+                self._upstream,
+                self._keys,
+                max_body_bytes=int(listen.advanced.max_body_mib * 2**20),
+                booked=self.memory is not None or bool(self._upstream.info.prices),
             )
         endpoints: dict[tuple[str, str], Handler] = {("POST", CHAT): self._chat(passthrough)}
         if self._config.models or self._runs is not None:
@@ -355,6 +379,8 @@ class Gateway:
         )
         if self.memory or not passthrough:
             otherwise = self._examples_before(otherwise)
+        if self.memory is not None:
+            otherwise = UsageOfOne(self._bills, self.memory.store.decisions.requests.get, otherwise)
         if self._runs is not None:
             from gateway.handlers.variables import mounted
 
@@ -450,6 +476,7 @@ class Gateway:
             and settings is not None
             and settings.advanced.exact_single_flight,
             too_dear=self._too_dear,
+            limiter=self._limiter,
             ended=self.parts.finished,
         )
 

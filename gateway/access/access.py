@@ -56,7 +56,7 @@ class Access:
         max_json_bytes: int,
     ) -> None:
         """`end_users`, `owners`: None where nothing is remembered, and so there are no keys. `priced` says of a model's name
-        and an API whether whoever may answer has a price."""
+        and a path whether whoever may answer has a price."""
         self._end_users = end_users
         self._owners = owners
         self._users_required = users_required
@@ -194,7 +194,7 @@ class Access:
         )
 
     def _check_price(self, model: str, asked: Endpoint) -> None:
-        if not self._priced(model, asked.api):
+        if not self._priced(model, asked.path):
             raise RequestError(
                 f"This key's dollars are limited, and nothing says what '{model[:_MOST_QUOTED]}' costs at"
                 f" {asked.path}: give it a price, or the key allow_unpriced.",

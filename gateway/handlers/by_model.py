@@ -25,7 +25,9 @@ from engines.engine import Engine, EngineReply, EngineRequest
 from engines.errors import RequestError
 from engines.replicas import Replicas
 from gateway.azure import for_deployment, form_for_deployment
+from gateway.booking import Meter
 from gateway.controls import named_session, session_of
+from gateway.encodings import accept_only_readable
 from gateway.forward import ChunkBuffer
 from gateway.journey import Journey
 from gateway.keys import Authenticator, outgoing_headers
@@ -191,6 +193,7 @@ class ByModel:
     ) -> EngineReply:
         """Ask who serves the model, one after the other. Raises EngineError where no answer began."""
         journey.model = body.model
+        accept_only_readable(headers)
         tenant = journey.arrival.tenant
         tries = await off_loop(len(body.raw), self._tries, request, target, body, headers, journey.arrival)
         attempts = Attempts(tries)
@@ -211,7 +214,16 @@ class ByModel:
                     reply.headers.add("Cache-Status", cache_status)
                 reply.headers["x-understudy-overhead-ms"] = f"{journey.overhead_ms():.2f}"
                 # Cut short, one that is not delimited would look whole.
-                await relay_to(send, reply, journey, kept=kept if reply.self_delimiting else None)
+                kept = kept if reply.self_delimiting else None
+                meter = Meter(
+                    tries[attempts.index].engine.info,
+                    reply,
+                    method="POST",
+                    target=target,
+                    model=body.model,
+                    asked_bytes=len(body.raw),
+                )
+                await relay_to(send, reply, journey, kept=kept, meter=meter)
                 return reply
         finally:
             journey.trail = tuple(attempts.trail)

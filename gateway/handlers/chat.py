@@ -15,13 +15,14 @@ from engines.errors import RequestError
 from engines.placement import PLAIN, Placement, Rank
 from gateway.azure import for_deployment
 from gateway.controls import read_controls, refuse_unsuited
+from gateway.encodings import accept_only_readable
 from gateway.journey import Journey
 from gateway.keys import Authenticator, outgoing_headers
 from gateway.off_loop import off_loop
 from gateway.passthrough import Passthrough
 from gateway.pipeline import Pipeline
 from gateway.relay import Relay
-from gateway.wire import accept_only_readable, is_json, read_body, read_json
+from gateway.wire import is_json, read_body, read_json
 from router.asked import Asked
 
 if TYPE_CHECKING:

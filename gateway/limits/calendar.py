@@ -1,7 +1,7 @@
 """Calendar windows: which day, week or month a moment belongs to in a time zone. Pure functions of the moment.
 
-A window is the same whoever asks and whenever: a clock that is set back finds the window again that it had left, with what was
-spent in it. A day that daylight saving begins on has 23 hours, one that it ends on 25.
+A window is the same whoever asks and whenever: a clock that is set back finds the window again that it had left, with what
+was spent in it. A day that daylight saving begins on has 23 hours, one that it ends on 25.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from engines.errors import RequestError
-from store.people.allowances import CONCURRENCY, NANO, USD, Window
+from store.people.allowance import CONCURRENCY, NANO, USD, Window
 
 REQUESTS, TOKENS = "requests", "tokens"
 """Kinds of windows of a minute."""

@@ -3,7 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
+
+from aiohttp import web
+
+
+class Tells(Protocol):
+    """What a request's answer tells of its limits."""
+
+    def headers(self) -> dict[str, str]: ...
+
+
+TICKET = web.RequestKey("understudy.limits", Tells)
+"""Where a request keeps its ticket (gateway.limits.limiter)."""
 
 
 class Rate(NamedTuple):

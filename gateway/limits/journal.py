@@ -13,7 +13,7 @@ import os
 import struct
 from pathlib import Path
 
-from store.people.allowances import Held
+from store.people.allowance import Held
 
 _SLOT = struct.Struct("<qqq")
 _ONE = struct.Struct("<q")
@@ -100,7 +100,7 @@ class DeadJournal:
 
 
 def of_dead(folder: Path, worker: str) -> DeadJournal | None:
-    """The journal of a worker that is dead; None while it lives. Raises FileNotFoundError where there is none, and OSError."""
+    """The journal of a worker that is dead; None while it lives. Raises OSError; FileNotFoundError where there is none."""
     path = folder / f"{worker}{_SUFFIX}"
     file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     try:

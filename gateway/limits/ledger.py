@@ -1,7 +1,7 @@
 """What a worker holds of all limits: purses filled from the store, a journal beside them, and one task that books.
 
-Handing out is arithmetic in memory. The store is asked only where a purse does not suffice; what was spent is booked a tenth of a
-second later, for many requests at once. As soon as little is left of a window nothing of it lies idle here.
+Handing out is arithmetic in memory. The store is asked only where a purse does not suffice; what was spent is booked a tenth
+of a second later, for many requests at once. As soon as little is left of a window nothing of it lies idle here.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ import structlog
 from gateway.limits.journal import Journal, boot_id, leftover, of_dead
 from gateway.limits.purse import Purse
 from store.errors import StoreError
-from store.people.allowances import CONCURRENCY, Allowances, Booking, Lease, NoSuchWorker, Window, Worker
+from store.people.allowance import CONCURRENCY, Booking, Lease, Window, Worker
+from store.people.allowances import Allowances, NoSuchWorker
 
 T = TypeVar("T")
 
@@ -152,7 +153,9 @@ class Ledger:
         purse.waiting += need
         try:
             async with purse.lock:
-                if purse.refused_at > came_at and not self.take(purse, need):
+                if self.take(purse, need):
+                    return
+                if purse.refused_at > came_at:
                     # Whoever stood before in this line has waited for others already.
                     raise Refused(purse, need, spent=self._is_spent(purse, need))
                 await self._draw(purse, need)
@@ -280,6 +283,10 @@ class Ledger:
                 await asyncio.sleep(_TICK_S)
             except NoSuchWorker:
                 self._start_anew()
+            except Exception as error:
+                # Whatever it is, what comes after must be booked.
+                log.error("limits_booking_failed", error=error)
+                await asyncio.sleep(_TICK_S)
 
     async def _tick(self) -> None:
         now = time.monotonic()
@@ -350,7 +357,10 @@ class Ledger:
     # ---- the dead
 
     def _settle_the_dead(self) -> None:
-        """Book what dead workers had handed out as spent, and return what else they held. Blocks. Raises what the store does."""
+        """Book what dead workers had handed out as spent, and return what else they held. Blocks.
+
+        Raises what the store does.
+        """
         mine = self._worker.id if self._worker is not None else ""
         known = [worker for worker in self._allowances.workers() if worker.id != mine]
         for worker in known:
@@ -386,4 +396,5 @@ async def _in_time(future: Future[T]) -> T:
 
 
 async def _within(future: asyncio.Future[T]) -> T:
-    return await asyncio.wait_for(asyncio.shield(future), _STORE_S)
+    async with asyncio.timeout(_STORE_S):
+        return await asyncio.shield(future)

@@ -1,7 +1,7 @@
 """Limits of keys, tenants and end users, which hold exactly over workers: reserved before an engine is asked, settled after.
 
-A ticket stands for one request, from its head to its end: it counts the request, and holds its place among those under way. A
-reservation stands for one question to engines: the dollars and tokens that it may take. Both are taken from purses
+A ticket stands for one request, from its head to its end: it counts the request, and holds its place among those under way.
+A reservation stands for one question to engines: the dollars and tokens that it may take. Both are taken from purses
 (gateway.limits.ledger); with the store failing, rates are counted here alone, and dollars are refused once a purse is empty.
 """
 
@@ -12,9 +12,9 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
-import structlog
+from aiohttp import web
 from cachetools import LRUCache
 from limits import RateLimitItemPerMinute
 from limits.storage import MemoryStorage
@@ -23,19 +23,21 @@ from limits.strategies import SlidingWindowCounterRateLimiter
 from engines.chat import Usage
 from engines.engine import Price
 from engines.errors import RequestError
+from gateway.keys import Sender
 from gateway.limits import errors
 from gateway.limits.calendar import ENDLESS_S, MINUTE_S, Span, minute, span
 from gateway.limits.errors import REQUESTS, TOKENS
 from gateway.limits.expected import MOST_TOKENS, Expectations, Expected, most_output
-from gateway.limits.headers import Rate, rate_headers
+from gateway.limits.headers import TICKET, Rate, rate_headers
 from gateway.limits.ledger import Blind, Ledger, Refused
 from gateway.limits.purse import Purse
 from gateway.limits.scopes import Scope, budgets_of, key_scopes, most_output_of, user_scopes
-from store.people.allowances import CONCURRENCY, NANO, USD, Window
+from router.asked import Arrival
+from store.people.allowance import CONCURRENCY, NANO, USD, Window
 from store.people.limits import Period
 from store.records import Key, Tenant
 
-log = structlog.get_logger(__name__)
+R = TypeVar("R", bound=web.StreamResponse)
 
 _KNOWN_KEYS = 10_000
 _NEVER = Span(0, ENDLESS_S)
@@ -70,10 +72,11 @@ class _Share:
 class Ticket:
     """One request under way. `leave` it at its end, however it ends."""
 
-    __slots__ = ("_held", "_limiter", "key", "scopes", "tenant", "user")
+    __slots__ = ("_held", "_limiter", "_request_id", "key", "scopes", "tenant", "user")
 
-    def __init__(self, limiter: Limiter, key: Key, tenant: Tenant | None) -> None:
+    def __init__(self, limiter: Limiter, request_id: str, key: Key, tenant: Tenant | None) -> None:
         self._limiter = limiter
+        self._request_id = request_id
         self.key = key
         self.tenant = tenant
         self.scopes: tuple[Scope, ...] = ()
@@ -101,7 +104,13 @@ class Ticket:
     def leave(self) -> None:
         """The request has ended."""
         held, self._held = self._held, []
-        self._limiter.end(held)
+        self._limiter.left(self._request_id, held)
+
+    def told(self, response: R) -> R:
+        """An answer of ours that has not been sent yet, with `headers`."""
+        if not response.prepared:
+            response.headers.update(self.headers())
+        return response
 
 
 class Reservation:
@@ -164,22 +173,25 @@ class Limiter:
 
     # ---- a request, from its head on
 
-    async def enter(self, request_id: str, key: Key, tenant: Tenant | None) -> Ticket | None:
+    async def enter(self, request: web.BaseRequest, request_id: str, sender: Sender) -> Ticket | None:
         """Count a request that has just begun; None where nothing limits its key. Raises LimitReached."""
+        key, tenant = sender.key, sender.tenant_record
+        if key is None:
+            return None
         scopes = self._of_key(key, tenant)
         each = key.each_user, tenant.each_user if tenant is not None else key.each_user
         if not scopes and not any(map(_is_limited, each)):
             return None
-        ticket = Ticket(self, key, tenant)
+        ticket = Ticket(self, request_id, key, tenant)
         if scopes:
             await ticket.enter(scopes)
-        self._tickets[request_id] = ticket
+        self._tickets[request_id] = request[TICKET] = ticket
         return ticket
 
-    def left(self, request_id: str) -> None:
+    def left(self, request_id: str, places: Sequence[_Share]) -> None:
         """The request has ended."""
-        if (ticket := self._tickets.pop(request_id, None)) is not None:
-            ticket.leave()
+        self._tickets.pop(request_id, None)
+        self.end(places)
 
     async def begin(self, scopes: Sequence[Scope]) -> list[_Share]:
         """Count one request; gives the places that it holds. Raises LimitReached, and nothing is counted."""
@@ -212,17 +224,37 @@ class Limiter:
 
     # ---- a question to engines
 
-    async def scopes_of(self, request_id: str, key_id: str | None, user: str) -> tuple[Scope, ...]:
-        """Whose limits hold for a question: of a request under way, or of what its key asked earlier. Raises LimitReached."""
-        ticket = self._tickets.get(request_id)
+    def scopes_of(self, arrival: Arrival) -> tuple[Scope, ...]:
+        """Whose limits hold for a question: of a request under way, or of what its key asked earlier."""
+        ticket = self._tickets.get(arrival.id)
         if ticket is not None:
-            await ticket.named(user)
             return ticket.scopes
-        known = self._key_of(key_id) if key_id else None
+        known = self._key_of(arrival.key_id) if arrival.key_id else None
         if known is None:
             return ()
         key, tenant = known
-        return (*self._of_key(key, tenant), *user_scopes(key, tenant, user))
+        return (*self._of_key(key, tenant), *user_scopes(key, tenant, arrival.user))
+
+    async def ask(
+        self,
+        scopes: Sequence[Scope],
+        model: str,
+        prices: Sequence[Price],
+        size_bytes: int,
+        fields: Mapping[str, Any],
+    ) -> Reservation | None:
+        """Set aside what a question may take at the dearest of these prices. Raises LimitReached and RequestError.
+
+        `size_bytes`: of the largest body that an engine may get; `fields`: what it says.
+        """
+        if not any(scope.spends for scope in scopes):
+            return None
+        expected = self.expectations.expected(model, size_bytes, fields)
+        images = fields.get("n", 1) if "size" in fields and "prompt" in fields else 0
+        usd, input_usd = dearest(prices, expected, images if isinstance(images, int) else 1)
+        answers = fields.get("n")
+        n = answers if isinstance(answers, int) and answers > 1 else 1
+        return await self.reserve(scopes, Need(model, expected, usd, input_usd, n))
 
     async def reserve(self, scopes: Sequence[Scope], need: Need) -> Reservation | None:
         """Set aside what a question may take; None where nothing of it is limited. Raises LimitReached and RequestError."""
@@ -273,7 +305,7 @@ class Limiter:
                 code="max_output_tokens_exceeded",
                 param=next((name for name in fields if name.startswith("max_")), own_field),
             )
-        if asked is not None:
+        if asked is not None or not own_field:
             return {}
         if most < answers:
             raise RequestError(
@@ -348,7 +380,7 @@ class Limiter:
 
 
 def dearest(prices: Sequence[Price], expected: Expected, images: int = 0) -> tuple[float | None, float]:
-    """The most dollars that a question may cost at any of these, and the most for its input alone; None: some has no price."""
+    """The most dollars that a question may cost at any of these, and the most for its input alone; None: some has none."""
     costs = [price.most_usd(expected.input_tokens, expected.output_tokens, images) for price in prices]
     inputs = [price.most_usd(expected.input_tokens, 0) for price in prices]
     if any(cost is None for cost in costs):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 
-from store.people.allowances import Booking, Lease, Window
+from store.people.allowance import Booking, Lease, Window
 
 
 class Purse:

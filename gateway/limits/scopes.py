@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from store.people.allowances import NANO, USD
+from store.people.allowance import NANO, USD
 from store.people.limits import Limits, Period
 from store.records import Key, Tenant
 
@@ -27,6 +27,11 @@ class Scope:
         return bool(
             limits.requests_per_minute or limits.tokens_per_minute or limits.concurrency or limits.budgets
         )
+
+    @property
+    def spends(self) -> bool:
+        """Whether tokens or dollars of it are limited."""
+        return bool(self.limits.tokens_per_minute or self.limits.budgets)
 
 
 def key_scopes(key: Key, tenant: Tenant | None) -> tuple[Scope, ...]:

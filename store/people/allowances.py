@@ -1,7 +1,8 @@
 """Allowances: what may be spent of a limit within a window, shared by workers that each hold a part of what is left.
 
-A worker leases a part by one conditional UPDATE, hands it out in memory, and books what was really spent. Amounts are integers:
-nanodollars, tokens, requests. What a dead worker had handed out counts as spent, flagged as estimated; the rest returns.
+A worker leases a part by one conditional UPDATE, hands it out in memory, and books what was really spent. Amounts are
+integers: nanodollars, tokens, requests. What a dead worker had handed out counts as spent, flagged as estimated; the rest
+returns.
 """
 
 from __future__ import annotations
@@ -10,87 +11,12 @@ import math
 import sqlite3
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from typing import NamedTuple
 
 from store.decisions.rollups import DAY_S, HOUR_S
+from store.people.allowance import CONCURRENCY, Booking, Held, Lease, Standing, Window, Worker
 from store.sqlite.database import Database
 
-CONCURRENCY = "concurrency"
-"""Of this kind nothing is ever spent: what is handed out comes back."""
-USD = "usd:"
-"""How the kinds of budgets begin; the period follows."""
-NANO = 1_000_000_000
-"""Units of a dollar."""
 _WANTED_S = 2.0
-
-
-class Window(NamedTuple):
-    """One window of one limit: whose, of what, and from when to when (Unix seconds)."""
-
-    scope: str
-    kind: str
-    start_s: int
-    ends_s: float
-
-
-class Lease(NamedTuple):
-    """What a worker was granted, and how the allowance stands then."""
-
-    granted: int
-    """0: nothing."""
-    spent: int
-    leased: int
-    """By all workers, what was granted now among it."""
-    most: int
-    """The limit, less what the window before still weighs."""
-
-    @property
-    def left(self) -> int:
-        """What nobody has."""
-        return max(0, self.most - self.spent - self.leased)
-
-
-class Booking(NamedTuple):
-    """What changed of a worker's lease since it was booked last."""
-
-    window: Window
-    settled: int
-    """More that was spent."""
-    estimated: int
-    """Of it, what nobody counted."""
-    granted: int
-    """More that the worker takes because it spent more than it was granted; negative: what it gives back."""
-    ends: bool = False
-    """The worker holds nothing of it any more."""
-
-
-class Worker(NamedTuple):
-    """A process that holds leases."""
-
-    id: str
-    boot_id: str
-    until_s: float
-    """Until when others take it to be alive, where they cannot tell."""
-
-
-class Held(NamedTuple):
-    """What the journal of a dead worker says of one of its slots."""
-
-    settled: int
-    """In all."""
-    estimated: int
-    """Of it, what nobody counted."""
-    reserved: int
-    """For requests that were under way."""
-
-
-class Standing(NamedTuple):
-    """What was spent in a window."""
-
-    window: Window
-    spent: int
-    estimated: int
-    leased: int
 
 
 class NoSuchWorker(Exception):
@@ -260,14 +186,16 @@ def _before(connection: sqlite3.Connection, window: Window, rolls_s: int, now_s:
     return math.ceil(sum(row) * share) if row is not None else 0
 
 
-_AT = " WHERE scope = ? AND kind = ? AND start_s = ?"
 _BEGIN_WINDOW = (
     "INSERT INTO allowances (scope, kind, start_s, ends_s, spent, estimated, leased) VALUES (?, ?, ?, ?, ?, ?, ?)"
     " ON CONFLICT (scope, kind, start_s) DO NOTHING"
 )
-_STATE = "SELECT spent, leased FROM allowances" + _AT
-_TAKE = "UPDATE allowances SET leased = leased + ?" + _AT + " AND spent + leased + ? <= ?"
-_WANT = "UPDATE allowances SET wanted_until_s = ?" + _AT
+_STATE = "SELECT spent, leased FROM allowances WHERE scope = ? AND kind = ? AND start_s = ?"
+_TAKE = (
+    "UPDATE allowances SET leased = leased + ?"
+    " WHERE scope = ? AND kind = ? AND start_s = ? AND spent + leased + ? <= ?"
+)
+_WANT = "UPDATE allowances SET wanted_until_s = ? WHERE scope = ? AND kind = ? AND start_s = ?"
 _WANTED = "SELECT scope, kind, start_s FROM allowances WHERE wanted_until_s > 0 AND wanted_until_s > ?"
 _ADD_WORKER = (
     "INSERT INTO allowance_workers (id, boot_id, until_s) VALUES (?, ?, ?) ON CONFLICT (id) DO NOTHING"
@@ -294,5 +222,5 @@ _STANDINGS = (
     " WHERE scope = ? AND ends_s > ? ORDER BY kind, start_s"
 )
 _TRIM = "DELETE FROM allowances WHERE ends_s < ? AND leased = 0"
-_TRIM_MINUTES = _TRIM + " AND kind NOT LIKE 'usd:%'"
-_TRIM_USERS = _TRIM + " AND scope LIKE 'user:%'"
+_TRIM_MINUTES = "DELETE FROM allowances WHERE ends_s < ? AND leased = 0 AND kind NOT LIKE 'usd:%'"
+_TRIM_USERS = "DELETE FROM allowances WHERE ends_s < ? AND leased = 0 AND scope LIKE 'user:%'"

@@ -28,6 +28,7 @@ from understudy.settings.engines import (
 from understudy.settings.group import Settings
 from understudy.settings.keys import KeySettings
 from understudy.settings.learning import FeedbackSettings, JudgingSettings, LearningSettings
+from understudy.settings.limits import LimitsSettings
 from understudy.settings.memory import MemorySettings
 from understudy.settings.models import ModelSettings
 from understudy.settings.private import PrivateSettings
@@ -126,6 +127,7 @@ class Config(Settings):
     health: HealthSettings = Field(HealthSettings(), description="Looking after engines.")
     models: dict[str, ModelSettings] = Field({}, description="Model names served by engines of ours.")
     memory: MemorySettings | None = Field(None, description="Null remembers nothing.")
+    limits: LimitsSettings = Field(LimitsSettings(), description="How limits of keys and tenants are kept.")
     keys: dict[str, KeySettings] = Field(
         {}, description="The gateway's own API keys by name, beside those made with `understudy keys`."
     )

@@ -9,6 +9,7 @@ from pydantic import Field, SecretStr, field_validator, model_validator
 from understudy.settings.engines import (
     API_VERSION,
     HTTPAdvanced,
+    PriceSettings,
     anthropic_url,
     azure_url,
     checked_url,
@@ -30,6 +31,11 @@ class Upstream(Settings):
         description="Version of Azure's API, such as 2024-10-21; null: below /openai/v1, which has none.",
     )
     region: str = Field("", max_length=64, description="Where it answers; as engines.*.region.")
+    prices: dict[str, PriceSettings] = Field(
+        {},
+        description="What it charges, by model (`gpt-4*`), or by path where the model does not say it (`/audio/speech`). "
+        "What is not named is unpriced.",
+    )
     advanced: HTTPAdvanced = Field(HTTPAdvanced(), description="Less common settings.")
 
     _valid_url = field_validator("base_url")(lambda url: checked_url(url))

@@ -46,11 +46,11 @@ def end_users(config: Config, memory: Memory | None) -> EndUsers | None:
 def _priced(config: Config, engines: Mapping[str, Engine]) -> Callable[[str, str], bool]:
     served = ByModelName(config.models)
 
-    def priced(model: str, api: str) -> bool:
+    def priced(model: str, path: str) -> bool:
         settings = served.get(model)
         if settings is None:
             upstream = engines.get(UPSTREAM)
-            return upstream is not None and upstream.info.price.known
+            return upstream is not None and upstream.info.price_of(model, path).known
         larger = (settings.larger_context,) if settings.larger_context else ()
         return all(engines[name].info.price.known for name in (*settings.engines, *larger))
 

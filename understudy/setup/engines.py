@@ -23,6 +23,7 @@ from engines.student import STUDENT, StudentEngine
 from engines.timeouts import Timeouts
 from engines.vllm_dialect import Dialect, Priorities
 from engines.vllm_server import VLLMServer
+from router.model_names import ByModelName
 from understudy.settings.client_key import own_key, same_origin, takes_client_key
 from understudy.settings.config import AnyEngine, Config
 from understudy.settings.engines import (
@@ -237,7 +238,8 @@ def upstream(settings: Upstream, tenant_headers: tuple[str, ...] = ()) -> OpenAI
     over_http = _over_http(
         settings, settings.api_key is None or own_key(settings) is not None, tenant_headers
     )
-    info = EngineInfo(UPSTREAM, region=settings.region)
+    prices = {name: price_of(price) for name, price in settings.prices.items()}
+    info = EngineInfo(UPSTREAM, region=settings.region, prices=ByModelName(prices) if prices else {})
     match settings.kind:
         case "anthropic":
             return AnthropicHTTP(info, settings.url, **over_http)

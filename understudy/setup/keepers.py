@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
     from gateway.keepers.keeper import Keeper
+    from gateway.keepers.request import RequestKeeper
     from understudy.memory import Memory
     from understudy.setup.semantic import SemanticParts
 
@@ -21,6 +22,15 @@ def keepers_at_once(memory: Memory | None, config: Config) -> list[Keeper]:
     from gateway.keepers.exact import ExactKeeper
 
     return [ExactKeeper(memory.exact, tool_calls=config.memory.advanced.exact_tool_calls)]
+
+
+def books(memory: Memory | None) -> RequestKeeper | None:
+    """What books requests that never reach the pipeline; None where nothing is remembered."""
+    if memory is None:
+        return None
+    from gateway.keepers.request import RequestKeeper
+
+    return RequestKeeper(memory.requests, memory.store.decisions.usage)
 
 
 def keepers(

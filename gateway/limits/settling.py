@@ -1,0 +1,27 @@
+"""Settles what an ended request had reserved, by what it really used."""
+
+from __future__ import annotations
+
+from router.finished import Ended, Finished, Outcome
+
+
+def settle(ended: Ended) -> None:
+    """Settle a request's bill, if it has one. Its usage and cost are known by now, where they ever are."""
+    bill = ended.bill
+    if bill is None:
+        return
+    if isinstance(ended, Finished) and ended.hit is not None:
+        bill.settle(0.0, None)
+    elif ended.usage is not None:
+        bill.settle(ended.cost_usd, ended.usage)
+    elif ended.outcome is Outcome.ANSWERED:
+        # Too large to be read, or in a form that nobody here reads.
+        bill.settle_unknown(began=True)
+    elif ended.outcome is Outcome.ABORTED and ended.asked_at:
+        # Of a stream something would be here if it had begun. Any other answer was under way, out of sight.
+        streams = isinstance(ended, Finished) and ended.asked.chat.stream
+        bill.settle_unknown(began=not streams)
+    elif ended.outcome is Outcome.FAILED and ended.head_at:
+        bill.settle_unknown(began=ended.first_chunk_at is not None)
+    else:
+        bill.settle(0.0, None)
