@@ -32,8 +32,8 @@ from store.people.owned import Owned
 
 _FORM = "multipart/form-data"
 _MOST_QUOTED = 100
-_SAID_BY_STEPS_OTHERWISE = frozenset({"/conversations", "/containers", "/prompts", "/responses"})
-"""Of which no chat completion names anything, while a run's or a workflow's own names may sound alike."""
+_SAID_BY_STEPS = frozenset({"/files", "/vector_stores", "/data_sources", "/kv_transfer", "/audio/voices"})
+"""What a chat completion may name: other names of a run, a workflow or an example are the client's own."""
 
 
 class Owners(Protocol):
@@ -256,7 +256,7 @@ class Access:
 def _stored(fields: Mapping[str, Any], asked: Endpoint) -> list[StoredId]:
     if asked.state is State.OWN:
         # Its names are its own, but what it holds of chat completions is asked of an upstream later.
-        return [one for one in stored_ids(fields) if one.family not in _SAID_BY_STEPS_OTHERWISE]
+        return [one for one in stored_ids(fields) if one.family in _SAID_BY_STEPS]
     return list(stored_ids(fields, chat=asked.path == "/chat/completions", items=asked.api == "responses"))
 
 

@@ -105,6 +105,13 @@ def changes(before: Key | Tenant | None, after: Key | Tenant) -> dict[str, Any]:
     return {name: {"old": old[name], "new": new[name]} for name in new if old.get(name) != new[name]}
 
 
+def state_of(key: Key, now_s: float) -> str:
+    """revoked, expired or active."""
+    if key.revoked_at_s is not None:
+        return "revoked"
+    return "expired" if key.expires_at_s is not None and key.expires_at_s <= now_s else "active"
+
+
 def told(at_s: float | None) -> str | None:
     """A time in ISO 8601, UTC; None for none."""
     if at_s is None:

@@ -14,7 +14,7 @@ import orjson
 
 from learning.bank.left_behind import left_behind
 from store import Store
-from store.people.described import changes, described, patched, terms_of, told
+from store.people.described import changes, described, patched, state_of, terms_of, told
 from store.people.keys import KeptInConfiguration, NoSuchKey
 from store.records import Key
 from understudy.commands.auditing import note
@@ -119,9 +119,8 @@ def list_(data: Path, as_json: bool) -> None:
         also = [f"until {(told(key.expires_at_s) or '')[:10]}"] if key.expires_at_s is not None else []
         also += ["from the configuration"] if key.source == "config" else []
         ends = f"  ({', '.join(also)})" if also else ""
-        line = (
-            f"{key.id}  {key.prefix}...  {state(key):8} since {since}  tenant {key.tenant_name}  {key.name}"
-        )
+        state = state_of(key, time.time())
+        line = f"{key.id}  {key.prefix}...  {state:8} since {since}  tenant {key.tenant_name}  {key.name}"
         click.echo(line.rstrip() + ends)
 
 
@@ -136,7 +135,7 @@ def show(data: Path, key_id: str, as_json: bool) -> None:
     if as_json:
         _print(described(key))
         return
-    click.echo("\n".join([*said(described(key)), f"state: {state(key)}"]))
+    click.echo("\n".join([*said(described(key)), f"state: {state_of(key, time.time())}"]))
 
 
 @keys.command()
@@ -148,13 +147,6 @@ def revoke(data: Path, key_id: str) -> None:
         store.keys.revoke(key_id).result(timeout=30)
         note(store, "keys/revoke", key_id, {})
         click.echo(f"revoked {key_id}")
-
-
-def state(key: Key) -> str:
-    """revoked, expired or active."""
-    if key.revoked_at_s is not None:
-        return "revoked"
-    return "expired" if key.expires_at_s is not None and key.expires_at_s <= time.time() else "active"
 
 
 @contextmanager
