@@ -210,7 +210,10 @@ _BOOK_LEASE = (
     "UPDATE allowance_leases SET granted = granted + ?, settled = settled + ?"
     " WHERE worker = ? AND scope = ? AND kind = ? AND start_s = ?"
 )
-_BOOK = "UPDATE allowances SET spent = spent + ?, estimated = estimated + ?, leased = leased + ?" + _AT
+_BOOK = (
+    "UPDATE allowances SET spent = spent + ?, estimated = estimated + ?, leased = leased + ?"
+    " WHERE scope = ? AND kind = ? AND start_s = ?"
+)
 _HELD = "SELECT granted - settled FROM allowance_leases WHERE worker = ? AND scope = ? AND kind = ? AND start_s = ?"
 _END_LEASE = "DELETE FROM allowance_leases WHERE worker = ? AND scope = ? AND kind = ? AND start_s = ?"
 _RENEW = "UPDATE allowance_workers SET until_s = ? WHERE id = ?"
