@@ -40,6 +40,7 @@ from gateway.recorder import Recorder
 from gateway.request_log import RequestLog
 from gateway.routes import RouteTable
 from gateway.server import ServerLimits
+from gateway.telemetry.trace_context import continued
 from gateway.websocket import with_upgrades
 from router.finished import Ended, Finished
 from router.plan import Policy
@@ -66,13 +67,16 @@ from understudy.setup.engines import (
 from understudy.setup.exposure import exposure
 from understudy.setup.keepers import books, keepers, keepers_at_once
 from understudy.setup.responses import response_handlers, response_owners, still_stands
+from understudy.setup.scraping import reads_people
 from understudy.setup.served_by import digest, ignored_fields
+from understudy.setup.telemetry import TelemetryMissing, telemetry
 from understudy.setup.unknown_tenants import tell_unknown_tenants
 
 if TYPE_CHECKING:
     from gateway.handlers.embeddings import ServedBy
     from gateway.keepers.embedding import EmbeddingKeeper
     from gateway.limits.limiter import Limiter
+    from gateway.telemetry.export import Telemetry
     from learning.bank.contributor import EndUsers
     from learning.bank.example_store import ExampleStore
     from learning.training.dial_follower import Apply
@@ -108,6 +112,7 @@ class Gateway:
         self.metrics = Metrics()
         self.parts = Parts()
         self._log = RequestLog() if config.log.requests else None
+        self._telemetry = self._make_telemetry()
         self.memory = self._open_memory()
         has_keys = self.memory is not None and self.memory.store.keys.any_configured()
         if (why := exposure(config, has_keys=has_keys)) is not None:
@@ -156,6 +161,7 @@ class Gateway:
             began=self._began,
             ended=self._ended,
             bills=self._bills,
+            trace_of=continued(config.otel.advanced.sampled_share) if self._telemetry is not None else None,
         )
         self._add_peers()
 
@@ -323,6 +329,16 @@ class Gateway:
                 engine.said(ended.usage.completion_tokens)
         if self._log is not None:
             self._log.write(ended)
+        if self._telemetry is not None:
+            self._telemetry.take(ended)
+
+    def _make_telemetry(self) -> Telemetry | None:
+        try:
+            made = telemetry(self._config, self.metrics.registry)
+        except TelemetryMissing as error:
+            raise CannotStart(str(error)) from error
+        # First of the parts, so that it is the last to end: the recorder reports while it finishes.
+        return made and self.parts.add(made, start=made.start, stop=made.close)
 
     def _count_lines(self) -> None:
         for name, line in self._engines.lines.items():
@@ -339,7 +355,13 @@ class Gateway:
 
     def _routes(self) -> RouteTable:
         listen = self._config.listen
-        health = Health(self.metrics, problems=self.problems, impaired=self.impaired, settled=self.settled)
+        health = Health(
+            self.metrics,
+            problems=self.problems,
+            impaired=self.impaired,
+            settled=self.settled,
+            reads_people=reads_people(self.memory),
+        )
         passthrough = None
         if self._upstream:
             passthrough = Passthrough(
