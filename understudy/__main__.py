@@ -16,24 +16,19 @@ _COMMANDS = {
         "import_",
         "Read past requests and answers into the bank of examples.",
     ),
-    "import-config": (
-        "understudy.commands.import_config",
-        "import_config",
-        "Put another gateway's configuration (LiteLLM's) into ours.",
-    ),
-    "export": ("understudy.commands.export", "export", "Write examples, or the log of requests, to a file."),
+    "export": ("understudy.commands.export", "export", "Write the bank of examples as JSON lines."),
     "forget": (
         "understudy.commands.forget",
         "forget",
         "Delete what is remembered of a tenant, a key or a user.",
     ),
+    "keys": ("understudy.commands.keys", "keys", "Create, change, rotate, list and revoke API keys."),
+    "tenants": ("understudy.commands.tenants", "tenants", "What all keys of a tenant together may use."),
     "usage": (
         "understudy.commands.usage",
         "usage",
         "What was used and paid, by model, key, tenant, end user or day.",
     ),
-    "keys": ("understudy.commands.keys", "keys", "Create, change, rotate, list and revoke API keys."),
-    "tenants": ("understudy.commands.tenants", "tenants", "What all keys of a tenant together may use."),
     "learn": ("understudy.commands.learn", "learn", "Train from labels, or from what was logged."),
     "replay": ("understudy.commands.replay", "replay", "Better the bank of examples, within a budget."),
     "evaluate": (
