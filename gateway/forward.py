@@ -96,8 +96,8 @@ async def forward(
                 meter.feed(chunk)
             if strip is None:
                 await write(chunk)
-            elif shown := strip(chunk):
-                await write(shown)
+            elif stripped := strip(chunk):
+                await write(stripped)
             if tail is not None:
                 # Only now: what could not be sent has told nobody that the stream is over.
                 tail.feed(chunk)

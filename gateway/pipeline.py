@@ -159,7 +159,7 @@ class Pipeline:
                 so_far.served_by(model, self._engines[model.reference].info.price_of(asked.chat.model))
             if self._limiter is not None and asked.arrival.key_id is not None:
                 asked = so_far.limited(self._limiter)
-            varied = not self._sampled and wants_variety(asked.chat.fields)
+            varied = not self._sampled and wants_variety(asked.chat.own_fields)
             so_far.replayable = not (varied or asked.chat.state)
             if not await self._from_memory(asked, model, send, so_far):
                 flight = self._in_flight.lead(asked, so_far.exact_key) if self._in_flight else None
@@ -480,7 +480,7 @@ class Pipeline:
         chat = asked.chat
         if not chat.stream or chat.include_usage or chat.api not in TELLS_USAGE_IF_ASKED:
             return chat
-        priced = any(self._engines[way.engine].info.price.known for way in ways)
+        priced = any(self._engines[way.engine].info.price_of(chat.model).known for way in ways)
         if not priced and not any(scope.spends for scope in so_far.scopes):
             return chat
         options = chat.fields.get("stream_options")
@@ -495,7 +495,9 @@ class Pipeline:
         assert self._limiter is not None
         size_bytes = max(len(one.request.body) for one in tries if isinstance(one.request.body, bytes))
         # A student's answer is no engine's, and costs nothing.
-        prices = [one.engine.info.price for one in tries if one.request.prediction is None]
+        prices = [
+            one.engine.info.price_of(asked.chat.model) for one in tries if one.request.prediction is None
+        ]
         return await self._limiter.ask(scopes, asked.chat.model, prices, size_bytes, asked.chat.own_fields)
 
     def _try(self, way: Attempt, asked: Asked, wanted: ChatRequest) -> Try:

@@ -14,6 +14,7 @@ from gateway.errors import ENDED_IN_ERROR, error_event
 from gateway.forward import ChunkBuffer, forward
 from gateway.journey import Journey
 from gateway.limits.headers import TICKET
+from gateway.limits.usage_chunk import UsageStripper
 from gateway.send import ClientGone, Send, Write
 from router.finished import Outcome
 
@@ -103,6 +104,7 @@ async def relay_to(
     choices: int = 0,
     codec: Codec = CHAT,
     bodiless: bool = False,
+    strip: UsageStripper | None = None,
 ) -> None:
     """The same through any `send`."""
     journey.engine, journey.status = reply.engine, reply.status
@@ -119,6 +121,7 @@ async def relay_to(
             # Without a length or chunks of its own, a stream cut short looks whole: only its last event tells.
             must_end=choices > 0 or not reply.self_delimiting,
             bodiless=bodiless,
+            strip=strip if reply.streams_events else None,
         )
     finally:
         if meter is not None:

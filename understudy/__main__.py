@@ -36,6 +36,11 @@ _COMMANDS = {
     ),
     "keys": ("understudy.commands.keys", "keys", "Create, change, rotate, list and revoke API keys."),
     "tenants": ("understudy.commands.tenants", "tenants", "What all keys of a tenant together may use."),
+    "usage": (
+        "understudy.commands.usage",
+        "usage",
+        "What was used and paid, by model, key, tenant, end user or day.",
+    ),
     "learn": ("understudy.commands.learn", "learn", "Train from labels, or from what was logged."),
     "replay": ("understudy.commands.replay", "replay", "Better the bank of examples, within a budget."),
     "evaluate": (

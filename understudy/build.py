@@ -37,6 +37,7 @@ from gateway.pipeline import Pipeline, ServedModel
 from gateway.recorder import Recorder
 from gateway.request_log import RequestLog
 from gateway.routes import RouteTable
+from gateway.telemetry.trace_context import continued
 from gateway.websocket import with_upgrades
 from router.finished import Ended, Finished
 from router.plan import Policy
@@ -62,8 +63,11 @@ from understudy.setup.engines import (
 )
 from understudy.setup.exposure import exposure
 from understudy.setup.keepers import books, keepers, keepers_at_once
+from understudy.setup.keys import Clash, clashes, reconcile
 from understudy.setup.responses import response_handlers, response_owners, still_stands
+from understudy.setup.scraping import reads_people
 from understudy.setup.served_by import digest, ignored_fields
+from understudy.setup.telemetry import TelemetryMissing, telemetry
 from understudy.setup.unknown_tenants import tell_unknown_tenants
 
 __all__ = ["CannotStart", "Gateway"]
@@ -72,6 +76,7 @@ if TYPE_CHECKING:
     from gateway.handlers.embeddings import ServedBy
     from gateway.keepers.embedding import EmbeddingKeeper
     from gateway.limits.limiter import Limiter
+    from gateway.telemetry.export import Telemetry
     from learning.bank.contributor import EndUsers
     from learning.bank.example_store import ExampleStore
     from learning.training.dial_follower import Apply
@@ -123,6 +128,7 @@ class Gateway:
             self.parts.add(self.lasting, aclose=self.lasting.aclose)
         self.metrics = self.lasting.metrics
         self._log = RequestLog() if config.log.requests else None
+        self._telemetry = self._make_telemetry()
         self.memory = self._see_memory()
         self._check_keys()
         if self.lasting.serving is None:
@@ -174,6 +180,7 @@ class Gateway:
             began=self._began,
             ended=self._ended,
             bills=self._bills,
+            trace_of=continued(config.otel.advanced.sampled_share) if self._telemetry is not None else None,
         )
         if lasting is None:
             self.parts.add(self.lasting.over, aclose=self.lasting.over.aclose)
@@ -271,7 +278,6 @@ class Gateway:
             return
         # Imports the store, which a gateway without memory does not need.
         from store.errors import StoreError
-        from understudy.setup.keys import Clash, reconcile
 
         try:
             reconcile(self._config, memory.store)
@@ -286,8 +292,6 @@ class Gateway:
         """Raises CannotStart where the configuration's keys cannot be those of this store."""
         if self.memory is None:
             return
-        from understudy.setup.keys import clashes
-
         if told := clashes(self._config, self.memory.store):
             raise CannotStart("\n".join(told))
 
@@ -397,6 +401,16 @@ class Gateway:
                 engine.said(ended.usage.completion_tokens)
         if self._log is not None:
             self._log.write(ended)
+        if self._telemetry is not None:
+            self._telemetry.take(ended)
+
+    def _make_telemetry(self) -> Telemetry | None:
+        try:
+            made = telemetry(self._config, self.lasting.series)
+        except TelemetryMissing as error:
+            raise CannotStart(str(error)) from error
+        # First of the parts, so that it is the last to end: the recorder reports while it finishes.
+        return made and self.parts.add(made, start=made.start, stop=made.close)
 
     def _count_lines(self) -> None:
         for name, line in self._engines.lines.items():
@@ -418,6 +432,7 @@ class Gateway:
             problems=self.problems,
             impaired=self.impaired,
             settled=self.settled,
+            reads_people=reads_people(self.memory),
             config=self.config_hash,
         )
         passthrough = None
@@ -427,6 +442,7 @@ class Gateway:
                 self._keys,
                 max_body_bytes=int(listen.advanced.max_body_mib * 2**20),
                 booked=self.memory is not None or bool(self._upstream.info.prices),
+                limiter=self._limiter,
             )
         endpoints: dict[tuple[str, str], Handler] = {("POST", CHAT): self._chat(passthrough)}
         endpoints |= {
@@ -441,7 +457,9 @@ class Gateway:
         if self._config.models:
             served = {name: model.engines for name, model in self._config.models.items()}
             limit = self._max_json_bytes()
-            by_model = ByModel(self._engines, served, passthrough, self._keys, max_json_bytes=limit)
+            by_model = ByModel(
+                self._engines, served, passthrough, self._keys, max_json_bytes=limit, limiter=self._limiter
+            )
             endpoints |= {("POST", path): by_model for path in BY_MODEL}
         if self.memory and self.memory.exact:
             endpoints["POST", "/embeddings"] = self._embeddings(passthrough, by_model)

@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 from aiohttp import web
@@ -40,6 +40,9 @@ from gateway.send import Send
 from gateway.wire import is_json, read_body, read_json
 from router.asked import Arrival
 from router.model_names import ByModelName
+
+if TYPE_CHECKING:
+    from gateway.limits.limiter import Limiter
 
 PATHS = (
     *("/embeddings", "/responses", "/messages/count_tokens", "/moderations", "/images/generations"),
@@ -122,12 +125,14 @@ class ByModel:
         keys: Authenticator,
         *,
         max_json_bytes: int,
+        limiter: Limiter | None = None,
     ) -> None:
         self._engines = engines
         self._models = ByModelName(models)
         self._passthrough = passthrough
         self._keys = keys
         self._max_json_bytes = max_json_bytes
+        self._limiter = limiter
 
     async def __call__(self, request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
         """See gateway.handlers.handler.Handler."""
@@ -197,6 +202,11 @@ class ByModel:
         accept_only_readable(headers)
         tenant = journey.arrival.tenant
         tries = await off_loop(len(body.raw), self._tries, request, target, body, headers, journey.arrival)
+        if self._limiter is not None and journey.arrival.key_id is not None:
+            from gateway.limits.passing import reserved
+
+            infos = [one.engine.info for one in tries]
+            await reserved(self._limiter, journey, body.raw, infos, fields=body.fields, path=_path(target))
         attempts = Attempts(tries)
         journey.asked_at = time.perf_counter()
         try:

@@ -5,13 +5,17 @@ An id is kept by its HMAC, as store.people.owned does, which also knows whose it
 
 from __future__ import annotations
 
-import sqlite3
 import time
 from concurrent.futures import Future
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from store.people.secret import derive
-from store.sqlite.database import Database
+
+if TYPE_CHECKING:
+    import sqlite3
+
+    from store.sqlite.database import Database
 
 KEPT_S = 30 * 86_400.0
 """As long as OpenAI keeps what it stores."""

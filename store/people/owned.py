@@ -6,13 +6,17 @@ answer, replayed, carries the id that the engine gave it.
 
 from __future__ import annotations
 
-import sqlite3
 import time
 from concurrent.futures import Future
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from store.people.secret import derive
-from store.sqlite.database import Database
+
+if TYPE_CHECKING:
+    import sqlite3
+
+    from store.sqlite.database import Database
 
 
 @dataclass(frozen=True, slots=True)
