@@ -37,6 +37,7 @@ from understudy.settings.models import ModelSettings
 from understudy.settings.private import PrivateSettings
 from understudy.settings.reach import replay_out_of_reach
 from understudy.settings.replay import ReplaySettings
+from understudy.settings.telemetry import TelemetrySettings
 from understudy.settings.tenants import TenantSettings
 from understudy.settings.terms import check_names
 from understudy.settings.upstream import Upstream
@@ -167,6 +168,7 @@ class Config(Settings):
     replay: ReplaySettings = Field(ReplaySettings(), description="Improving the bank while traffic sleeps.")
     admin: AdminSettings = Field(AdminSettings(), description="The admin pages, on an address of their own.")
     log: LogSettings = Field(LogSettings(), description="Logging.")
+    otel: TelemetrySettings = Field(TelemetrySettings(), description="OpenTelemetry; off by default.")
 
     @field_validator("engines", mode="before")
     @classmethod
