@@ -60,6 +60,7 @@ async def test_the_same_seed_gives_the_same_numbers(tmp_path):
     assert json.loads(json.dumps(one.as_json()))["offloaded"]["requests"] == one.offloaded.requests
 
 
+@pytest.mark.slow
 async def test_a_small_engine_that_turns_bad_half_way_does_so(tmp_path):
     results, shown = await measured(replace(SETTINGS, drift=True), tmp_path / "demo")
     first, *_, last = results.quarters
@@ -188,7 +189,7 @@ async def test_it_says_what_it_does_from_the_first_line_on_and_serves_no_admin_p
 
 
 @pytest.mark.usefixtures("port_of_the_pages")
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [pytest.param(signal.SIGINT, marks=pytest.mark.slow), signal.SIGTERM])
 async def test_interrupting_it_stops_the_gateway_too(number):
     demo = await demo_process("--seconds", "60")
     playing = await line_with(demo.stdout, "Playing")

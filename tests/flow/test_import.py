@@ -249,7 +249,7 @@ async def test_what_is_imported_without_a_vector_is_embedded_by_the_next_gateway
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("lives", [4, pytest.param(25, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("lives", [1, pytest.param(25, marks=pytest.mark.slow)])
 def test_kill_9_at_any_point_of_an_import_loses_nothing_and_repeats_nothing(
     tmp_path: Path, lives: int
 ) -> None:

@@ -58,6 +58,7 @@ def test_feedback_becomes_a_version_that_the_workers_use(tmp_path: Path) -> None
         )
 
 
+@pytest.mark.slow
 def test_a_killed_learner_is_started_again_while_requests_go_on(tmp_path: Path) -> None:
     with started(tmp_path, workers=2) as run:
         run.wait_for_event("learning")

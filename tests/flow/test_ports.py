@@ -19,7 +19,13 @@ def again(gateway: Gateway, upstream: Upstream, *options: str) -> tuple[str, ...
 
 
 @pytest.mark.parametrize(
-    "options", [(), ("--workers", "2"), ("--data", "OTHER"), ("--data", "OTHER", "--workers", "2")]
+    "options",
+    [
+        pytest.param((), marks=pytest.mark.slow),
+        pytest.param(("--workers", "2"), marks=pytest.mark.slow),
+        pytest.param(("--data", "OTHER"), marks=pytest.mark.slow),
+        ("--data", "OTHER", "--workers", "2"),
+    ],
 )
 def test_a_gateway_with_another_data_folder_is_refused(
     upstream: Upstream, tmp_path: Path, options: tuple[str, ...]

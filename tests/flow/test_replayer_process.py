@@ -96,6 +96,7 @@ def test_traffic_goes_first_and_what_was_asked_for_is_done_once_it_has_gone(tmp_
         )
 
 
+@pytest.mark.slow
 def test_a_killed_replayer_comes_back_and_begins_the_nights_run_by_itself(tmp_path: Path) -> None:
     with started(tmp_path, cron="* * * * *") as run, jobs(tmp_path) as found:
         os.kill(run.helper(), signal.SIGKILL)

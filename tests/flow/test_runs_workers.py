@@ -183,7 +183,7 @@ async def test_values_that_are_stored_nowhere_are_had_from_their_worker(tmp_path
         assert not file.is_file() or b"secret-4711" not in file.read_bytes(), file
 
 
-@pytest.mark.parametrize("path", ["/runs/{run}", "/apps/x"])
+@pytest.mark.parametrize("path", ["/runs/{run}", pytest.param("/apps/x", marks=pytest.mark.slow)])
 async def test_values_that_are_stored_nowhere_are_forgotten_by_whichever_worker(
     tmp_path: Path, path: str
 ) -> None:

@@ -73,6 +73,7 @@ def test_the_small_engine_is_compared_without_and_with_examples_and_answers_nobo
 WAYS = ("without", "with")
 
 
+@pytest.mark.slow
 def test_junk_costs_no_more_than_the_starting_allowance(tmp_path: Path) -> None:
     with two(tmp_path, "As a language model I cannot say where your card may be right now.") as (
         gateway,
