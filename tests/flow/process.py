@@ -117,10 +117,16 @@ class Gateway(Process):
             return answer.read(), answer.headers
 
     def figure(self, series: str) -> float:
-        """The sum of the series that begin so, whichever worker is asked."""
+        """The sum of the series of this name that have these labels, and maybe others, whichever worker is asked."""
+        name, _, labels = series.partition("{")
+        wanted = [label for label in labels.rstrip("}").split(",") if label]
         with urlopen(f"{self.origin}/metrics", timeout=PATIENCE_S) as answer:
             lines = answer.read().decode().splitlines()
-        return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith(series))
+        return sum(
+            float(line.rpartition(" ")[2])
+            for line in lines
+            if line.startswith(name) and all(label in line for label in wanted)
+        )
 
     def helper(self) -> int:
         """The process id of the only child that is no worker: it never said that it listens."""
