@@ -115,7 +115,7 @@ class Gateway:
         self._log = RequestLog() if config.log.requests else None
         self._telemetry = self._make_telemetry()
         self.memory = self._open_memory()
-        has_keys = self.memory is not None and self.memory.store.keys.any_configured()
+        has_keys = self._check_keys()
         if (why := exposure(config, has_keys=has_keys)) is not None:
             raise CannotStart(why)
         tenants = self._tenants()
@@ -168,6 +168,7 @@ class Gateway:
 
     def start(self) -> None:
         """Start what works in the background. Inside the running loop."""
+        self._take_keys()
         self.parts.start()
 
     def problems(self) -> list[str]:
@@ -217,6 +218,27 @@ class Gateway:
         )
         return keyless if self.memory is None else KeyAuthentication(self.memory.store.keys, keyless)
 
+    def _check_keys(self) -> bool:
+        """Whether a key is needed. Raises CannotStart for keys and tenants that cannot be taken."""
+        if self.memory is None:
+            return False
+        from understudy.setup.keys import clashes
+
+        if told := clashes(self._config, self.memory.store):
+            raise CannotStart("\n".join(told))
+        return bool(self._config.keys) or self.memory.store.keys.any_configured()
+
+    def _take_keys(self) -> None:
+        """Bring the configured keys and tenants into the store. Raises CannotStart: without them anybody would be let in."""
+        if self.memory is None:
+            return
+        from understudy.setup.keys import Clash, reconcile
+
+        try:
+            reconcile(self._config, self.memory.store)
+        except (Clash, StoreError, TimeoutError) as error:
+            raise CannotStart(f"the configured keys cannot be taken: {error}") from error
+
     def _end_users(self) -> EndUsers | None:
         return end_users(self._config, self.memory)
 
@@ -226,15 +248,7 @@ class Gateway:
     def _open_memory(self) -> Memory | None:
         if self._config.memory is None:
             return None
-        # Imports the store, which a gateway without memory does not need.
-        from understudy.setup.keys import Clash, reconcile
-
         memory = _memory(self._config.memory, self._config)
-        try:
-            reconcile(self._config, memory.store)
-        except (Clash, ValueError, StoreError, TimeoutError) as error:
-            memory.close()
-            raise CannotStart(f"the configured keys cannot be taken: {error}") from error
         tell_unknown_tenants(self._config, memory.store.keys)
         return self.parts.add(memory, stop=memory.close)
 
