@@ -65,7 +65,6 @@ from understudy.setup.engines import (
 )
 from understudy.setup.exposure import exposure
 from understudy.setup.keepers import books, keepers, keepers_at_once
-from understudy.setup.keys import Clash, reconcile
 from understudy.setup.responses import response_handlers, response_owners, still_stands
 from understudy.setup.served_by import digest, ignored_fields
 from understudy.setup.unknown_tenants import tell_unknown_tenants
