@@ -63,7 +63,6 @@ from understudy.setup.engines import (
 )
 from understudy.setup.exposure import exposure
 from understudy.setup.keepers import books, keepers, keepers_at_once
-from understudy.setup.keys import Clash, clashes, reconcile
 from understudy.setup.responses import response_handlers, response_owners, still_stands
 from understudy.setup.scraping import reads_people
 from understudy.setup.served_by import digest, ignored_fields

@@ -16,6 +16,7 @@ from pydantic import Field, field_validator, model_validator
 from engines.components.component import ABILITIES
 from router.model_names import ByModelName, is_wildcard
 from understudy.settings.admin import AdminSettings
+from understudy.settings.apis import check_apis, unspoken
 from understudy.settings.client_key import check_client_key, is_loopback
 from understudy.settings.components import AnyComponent
 from understudy.settings.engines import (
@@ -223,6 +224,7 @@ class Config(Settings):
                 f"judging.engine is {self.judging.engine!r}; known engines: {known}{meant(self.judging.engine, self.engines)}"
             )
         self._replay_has_what_it_needs(known)
+        check_apis(self.engines, self.judging, self.replay)
         self._tasks_can_work()
         self._workflows_can_work()
         self._keys_can_be_kept()
@@ -384,6 +386,10 @@ class Config(Settings):
         beyond = self.replay_out_of_reach()
         if beyond is not None:
             raise ValueError(f"replay.enabled is true, but {beyond}")
+
+    def unspoken(self) -> list[str]:
+        """See understudy.settings.apis."""
+        return list(unspoken(self.engines, self.models, self.replay))
 
     def replay_out_of_reach(self) -> str | None:
         """See understudy.settings.reach."""
