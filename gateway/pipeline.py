@@ -429,7 +429,9 @@ class Pipeline:
         assert self._limiter is not None
         size_bytes = max(len(one.request.body) for one in tries if isinstance(one.request.body, bytes))
         # A student's answer is no engine's, and costs nothing.
-        prices = [one.engine.info.price_of(asked.chat.model) for one in tries if one.request.prediction is None]
+        prices = [
+            one.engine.info.price_of(asked.chat.model) for one in tries if one.request.prediction is None
+        ]
         return await self._limiter.ask(scopes, asked.chat.model, prices, size_bytes, asked.chat.own_fields)
 
     def _try(self, way: Attempt, asked: Asked, wanted: ChatRequest) -> Try:

@@ -94,12 +94,26 @@ class Charging:
 def answer(text: str, usage: Mapping[str, int]) -> dict[str, Any]:
     message = {"role": "assistant", "content": text}
     choice = {"index": 0, "message": message, "finish_reason": "stop"}
-    return {"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice], "usage": usage}
+    return {
+        "id": "c",
+        "object": "chat.completion",
+        "created": 1,
+        "model": "m",
+        "choices": [choice],
+        "usage": usage,
+    }
 
 
 def chunk(delta: Any, *, finish: str | None = None, usage: Mapping[str, int] | None = None) -> bytes:
     choices = [] if delta is None else [{"index": 0, "delta": delta, "finish_reason": finish}]
-    said = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": choices, "usage": usage}
+    said = {
+        "id": "c",
+        "object": "chat.completion.chunk",
+        "created": 1,
+        "model": "m",
+        "choices": choices,
+        "usage": usage,
+    }
     return b"data: " + json.dumps(said).encode() + b"\n\n"
 
 
@@ -117,7 +131,9 @@ class Site:
     """Clients that left."""
     codes: Counter[str] = field(default_factory=Counter)
 
-    async def ask(self, session: aiohttp.ClientSession, n: int, *, tries: int = 60, leave: bool = False) -> None:
+    async def ask(
+        self, session: aiohttp.ClientSession, n: int, *, tries: int = 60, leave: bool = False
+    ) -> None:
         """One request as an SDK sends it, which comes again after a 429 that says so."""
         body = {
             "model": "m",

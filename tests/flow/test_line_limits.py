@@ -46,7 +46,9 @@ def store_of(gate: Line) -> Store:
     return gate.gateway.memory.store
 
 
-async def key(gate: Line, limits: Limits, each_user: Limits | None = None, tenant: str = "acme") -> dict[str, str]:
+async def key(
+    gate: Line, limits: Limits, each_user: Limits | None = None, tenant: str = "acme"
+) -> dict[str, str]:
     terms = Terms(limits=limits, each_user=each_user or Limits())
     keys = store_of(gate).keys
     secret = (await asyncio.to_thread(keys.create, tenant, "web", terms=terms))[1]
