@@ -10,6 +10,8 @@ from contextlib import AbstractContextManager
 from itertools import count
 from pathlib import Path
 
+import pytest
+
 from tests.flow.line import MODELS
 from tests.flow.process import Gateway, running
 from tests.patience import PATIENCE_S

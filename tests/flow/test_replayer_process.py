@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from store.jobs.replay_jobs import ReplayJobs
 from store.jobs.replay_records import ReplayBudget
 from store.sqlite.database import Database

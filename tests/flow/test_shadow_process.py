@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 from store import Store
 from tests.flow.line import completion
 from tests.flow.process import Gateway, running
