@@ -59,6 +59,7 @@ class Access:
         self.cookie = cookie
         self._noted = MovingWindowRateLimiter(MemoryStorage())
         self._needed: dict[Handler, Role | None] = {}
+        self._by_token: set[Handler] = set()
 
     def public(self, handler: Handler) -> Handler:
         """Registers a handler for everybody."""
@@ -70,9 +71,16 @@ class Access:
         self._needed[handler] = role
         return handler
 
+    def by_token(self, handler: Handler) -> Handler:
+        """Registers a handler that checks a token itself; no cookie opens it, so no form of another page can."""
+        self._by_token.add(handler)
+        return handler
+
     @web.middleware
     async def middleware(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Checks the session, the form's origin and the role, in this order."""
+        if request.match_info.handler in self._by_token:
+            return await handler(request)
         needed = self._needed.get(request.match_info.handler, Role.OPERATOR)
         token = request.cookies.get(self.cookie, "")
         request[TOKEN] = token

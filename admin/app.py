@@ -25,6 +25,7 @@ from admin.access import (
     redirect,
     wants_json,
 )
+from admin.api.server import AdminApi
 from admin.flashes import Flashes
 from admin.live import Live, TooManyListeners, events
 from admin.page import Action, ActionFailed, Asked, BadParameter, Done, NotThere, Page, Viewer
@@ -96,6 +97,7 @@ class AdminApp:
             middlewares=[self._answers, self._access.middleware], client_max_size=_MOST_FORM_BYTES
         )
         self._route()
+        AdminApi(sources, self._access, self._options.failed).add_to(self.app.router)
 
     def close(self) -> None:
         """Ends its own threads, and background work of the pages."""

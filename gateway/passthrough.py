@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 from aiohttp import web
 from aiohttp.web_protocol import RequestPayloadError
 
+from engines.codecs.chat import CHAT
+from engines.codecs.codec import Codec
 from engines.engine import Engine, EngineReply, EngineRequest
 from engines.errors import EngineError, RequestError
 from gateway.access.families import OWN_APIS
@@ -78,10 +80,13 @@ class Passthrough:
         kept: ChunkBuffer | None = None,
         cache_status: str | None = None,
         choices: int = 0,
+        codec: Codec = CHAT,
     ) -> web.StreamResponse:
         """The same for a request that was read already. See gateway.relay.relay for the options."""
         send = Relay(request)
-        await self.forward_to(send, outgoing, journey, kept=kept, cache_status=cache_status, choices=choices)
+        await self.forward_to(
+            send, outgoing, journey, kept=kept, cache_status=cache_status, choices=choices, codec=codec
+        )
         return send.response
 
     async def forward_to(
@@ -93,6 +98,7 @@ class Passthrough:
         kept: ChunkBuffer | None = None,
         cache_status: str | None = None,
         choices: int = 0,
+        codec: Codec = CHAT,
     ) -> EngineReply:
         """The same through any `send`. Gives the reply that was sent on."""
         arrival = journey.arrival
@@ -117,7 +123,15 @@ class Passthrough:
             bodiless = outgoing.method == "HEAD"
             meter = self._meter(outgoing, reply, journey) if self._booked else None
             await relay_to(
-                send, reply, journey, kept=kept, meter=meter, choices=choices, bodiless=bodiless, strip=strip
+                send,
+                reply,
+                journey,
+                kept=kept,
+                meter=meter,
+                choices=choices,
+                codec=codec,
+                bodiless=bodiless,
+                strip=strip,
             )
             return reply
 

@@ -317,11 +317,11 @@ class Terms:
 
     def __post_init__(self) -> None:
         """Raises ValueError naming the field."""
-        if self.expires_at_s is not None and not 0 < self.expires_at_s < 1e11:
+        if self.expires_at_s is not None and not 0 <= self.expires_at_s < 1e11:
             raise ValueError(f"expires_at is {self.expires_at_s!r}; seconds since 1970 are right")
         if self.partition not in (None, "user", "tenant"):
             raise ValueError(f"partition is {str(self.partition)[:60]!r}; user or tenant is right")
-        if self.users_required not in (None, True, False):
+        if self.users_required is not None and not isinstance(self.users_required, bool):
             raise ValueError(f"users_required is {str(self.users_required)[:60]!r}; true or false is right")
 
 

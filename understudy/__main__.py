@@ -10,6 +10,18 @@ from understudy.commands.lazy_group import lazy_group
 _COMMANDS = {
     "serve": ("understudy.commands.serve", "serve", "Run the gateway."),
     "demo": ("understudy.commands.demo", "demo", "Watch it at work on a simulated world: no key, no GPU."),
+    "reload": (
+        "understudy.commands.reload",
+        "reload",
+        "Have a running gateway take up its changed configuration.",
+    ),
+    "restart": ("understudy.commands.reload", "restart", "Replace a running gateway's workers, one by one."),
+    "backup": (
+        "understudy.commands.backup",
+        "backup",
+        "Write a data folder into one file, while it is in use.",
+    ),
+    "restore": ("understudy.commands.backup", "restore", "Make a data folder of a backup."),
     "check": ("understudy.commands.check", "check", "Validate a configuration and print what it comes to."),
     "import": (
         "understudy.commands.import_files",
@@ -22,7 +34,13 @@ _COMMANDS = {
         "forget",
         "Delete what is remembered of a tenant, a key or a user.",
     ),
-    "keys": ("understudy.commands.keys", "keys", "Create, list and revoke API keys."),
+    "keys": ("understudy.commands.keys", "keys", "Create, change, rotate, list and revoke API keys."),
+    "tenants": ("understudy.commands.tenants", "tenants", "What all keys of a tenant together may use."),
+    "usage": (
+        "understudy.commands.usage",
+        "usage",
+        "What was used and paid, by model, key, tenant, end user or day.",
+    ),
     "learn": ("understudy.commands.learn", "learn", "Train from labels, or from what was logged."),
     "replay": ("understudy.commands.replay", "replay", "Better the bank of examples, within a budget."),
     "evaluate": (
@@ -53,7 +71,11 @@ _COMMANDS = {
         "draw_map",
         "Draw the bank of examples on a plane, for the admin pages.",
     ),
-    "admin": ("understudy.commands.admin", "admin", "Who may sign in to the admin pages."),
+    "admin": (
+        "understudy.commands.admin",
+        "admin",
+        "Who may sign in to the admin pages, and tokens of the admin API.",
+    ),
     "kv-plan": ("understudy.commands.kv_plan", "kv_plan", "Which prefixes engines keep warm."),
     "private": ("understudy.commands.private", "private", "Differentially private banks: status, build."),
     "load": ("loadtest.__main__", "load", "Load-test any OpenAI-compatible endpoint."),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from admin.page import ActionFailed, Asked, Done, Summary
 from admin.sources import Sources
 from learning.bank.left_behind import left_behind
-from store.people.keys import NoSuchKey
+from store.people.keys import KeptInConfiguration, NoSuchKey
 
 _DAYS = {"day": 1, "week": 7, "month": 30}
 _MOST = 500
@@ -89,6 +89,6 @@ def revoke_key(sources: Sources, asked: Asked) -> Done:
     id = asked.text("key", longest=100)
     try:
         key = sources.store.keys.revoke(id).result(_WRITE_S)
-    except NoSuchKey as error:
+    except (NoSuchKey, KeptInConfiguration) as error:
         raise ActionFailed(f"{error}.") from error
     return Done(f"Key {key.id} is revoked: workers refuse it within a second.", target=key.id)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from aiohttp import web
 
@@ -28,12 +28,14 @@ from gateway.wire import is_json, read_ahead, read_json_ahead
 from learning.bank.contributor import EndUsers
 from router.asked import EVERYTHING, Arrival, Reach
 from store.people.limits import Limits
-from store.people.owned import Owned
+
+if TYPE_CHECKING:
+    from store.people.owned import Owned
 
 _FORM = "multipart/form-data"
 _MOST_QUOTED = 100
-_SAID_BY_STEPS_OTHERWISE = frozenset({"/conversations", "/containers", "/prompts", "/responses"})
-"""Of which no chat completion names anything, while a run's or a workflow's own names may sound alike."""
+_SAID_BY_STEPS = frozenset({"/files", "/vector_stores", "/data_sources", "/kv_transfer", "/audio/voices"})
+"""What a chat completion may name: other names of a run, a workflow or an example are the client's own."""
 
 
 class Owners(Protocol):
@@ -99,6 +101,8 @@ class Access:
         if asked.state is State.KEPT or request.method != "POST":
             arrival = self._named(arrival, request, {})
             self._check_model(asked.model, arrival)
+            if asked.state is State.NONE:
+                self._check_all_stored(stored_ids({"model": asked.model}), scopes, arrival)
             self._check_owner(asked, arrival)
             return arrival
         fields = await self._fields(request, asked)
@@ -114,8 +118,7 @@ class Access:
             self._check_price(str(fields.get("model") or asked.model), asked)
         size = request.content_length or 0
         found = await off_loop(size, _stored, fields, asked)
-        for one in found:
-            self._check_stored(one, scopes, arrival)
+        self._check_all_stored(found, scopes, arrival)
         return arrival
 
     # ---- who asks
@@ -203,6 +206,12 @@ class Access:
                 param="model",
             )
 
+    def _check_all_stored(
+        self, found: Iterable[StoredId], scopes: list[tuple[str, Limits]], arrival: Arrival
+    ) -> None:
+        for one in found:
+            self._check_stored(one, scopes, arrival)
+
     def _check_stored(self, one: StoredId, scopes: list[tuple[str, Limits]], arrival: Arrival) -> None:
         if arrival.reach.own_account:
             return
@@ -256,7 +265,7 @@ class Access:
 def _stored(fields: Mapping[str, Any], asked: Endpoint) -> list[StoredId]:
     if asked.state is State.OWN:
         # Its names are its own, but what it holds of chat completions is asked of an upstream later.
-        return [one for one in stored_ids(fields) if one.family not in _SAID_BY_STEPS_OTHERWISE]
+        return [one for one in stored_ids(fields) if one.family in _SAID_BY_STEPS]
     return list(stored_ids(fields, chat=asked.path == "/chat/completions", items=asked.api == "responses"))
 
 

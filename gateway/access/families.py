@@ -105,7 +105,7 @@ def _endpoint(method: str, spelled: str) -> Endpoint:
         return Endpoint(path, _APIS.get(path.split("/", 2)[1], "other"), State.NONE)
     segments = path.split("/")[1:]
     first = segments[0]
-    if not _ADMIN.isdisjoint(segments):
+    if first == "projects" or not _ADMIN.isdisjoint(segments):
         return Endpoint(path, "other", State.ADMIN)
     if first == "deployments" and len(segments) > 2:
         named = spelled.split("/", 3)

@@ -1,6 +1,7 @@
 """Finds what a body names that an upstream has stored: files, vector stores, responses, conversations and so on.
 
-A name counts at any depth, since APIs nest them in messages, tools and tools' resources. What a model or a client's own
+A name counts at any depth, since APIs nest them in messages, tools and tools' resources: those of the table, and any other
+that ends in `_id` or `_ids`, unless it is known to stand for something within the request. What a model or a client's own
 function is given as data (a tool call's input, metadata) is not looked into, and of a JSON schema only the names are met,
 whose values are no ids.
 """
@@ -25,22 +26,14 @@ class StoredId(NamedTuple):
 
 
 _BY_NAME = {
-    **dict.fromkeys(("file_id", "file_ids", "input_file_id", "output_file_id", "image_file"), "/files"),
-    **dict.fromkeys(("training_file", "validation_file", "image_file_id", "mask_file_id"), "/files"),
+    **dict.fromkeys(("file_id", "file_ids", "image_file", "training_file", "validation_file"), "/files"),
     **dict.fromkeys(("vector_store_id", "vector_store_ids"), "/vector_stores"),
     **dict.fromkeys(("container", "container_id"), "/containers"),
-    **dict.fromkeys(("assistant_id",), "/assistants"),
-    **dict.fromkeys(("thread_id",), "/threads"),
-    **dict.fromkeys(("batch_id",), "/batches"),
-    **dict.fromkeys(("eval_id",), "/evals"),
-    **dict.fromkeys(("skill_id",), "/skills"),
-    **dict.fromkeys(("prompt_id",), "/prompts"),
-    **dict.fromkeys(("upload_id",), "/uploads"),
-    **dict.fromkeys(("video_id",), "/videos"),
-    "previous_response_id": "/responses",
-    "response_id": "/responses",
-    "conversation": "/conversations",
-    "conversation_id": "/conversations",
+    **dict.fromkeys(("previous_response_id", "response_id", "comparison_response_id"), "/responses"),
+    **dict.fromkeys(("conversation", "conversation_id"), "/conversations"),
+    "batch_id": "/batches",
+    "previous_message_id": "/messages/stored",
+    "user_profile_id": "/user_profiles",
 }
 """Whose value is an id, a list of ids, or an object with one."""
 _NOTED = {"/responses": "response", "/conversations": "conversation"}
@@ -52,6 +45,41 @@ _ANYTHING = {
     "kv_transfer_params": "/kv_transfer",
 }
 """Which reach beyond the request whatever they hold: an index of the operator's (Azure), another request's cache (vLLM)."""
+_WITHIN = frozenset(
+    {
+        *(
+            "tool_call_id",
+            "tool_use_id",
+            "call_id",
+            "caller_id",
+            "tool_id",
+            "tab_id",
+            "approval_request_id",
+            "tool_call_ids",
+        ),
+        *(
+            "connector_id",
+            "user_id",
+            "session_id",
+            "request_id",
+            "client_id",
+            "trace_id",
+            "span_id",
+            "correlation_id",
+        ),
+        *(
+            "bos_token_id",
+            "eos_token_id",
+            "stop_token_ids",
+            "pad_token_id",
+            "token_id",
+            "token_ids",
+            "prompt_token_ids",
+        ),
+        *("allowed_token_ids", "seed_id", "index_id", "lang_id", "language_id"),
+    }
+)
+"""What refers to another part of the same request, to a token, or to what is not stored upstream."""
 _NOT_INTERPRETED = frozenset({"metadata", "understudy", "logit_bias"})
 _DATA_OF_CALLS = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
 _INLINE = frozenset(
@@ -79,7 +107,7 @@ def stored_ids(fields: Mapping[str, Any], *, chat: bool = False, items: bool = F
         for name, value in one.items():
             if value is None or isinstance(value, bool | int | float):
                 continue
-            family = _BY_NAME.get(name)
+            family = _family(name)
             if family is not None:
                 yield from (StoredId(name, family, id, _NOTED.get(family, "")) for id in _ids(value))
             elif name in _ONLY_OBJECTS:
@@ -89,6 +117,14 @@ def stored_ids(fields: Mapping[str, Any], *, chat: bool = False, items: bool = F
                 yield StoredId(name, _ANYTHING[name], "")
             if isinstance(value, dict | list) and name not in _NOT_INTERPRETED and name != data:
                 left.append(value)
+
+
+def _family(name: str) -> str | None:
+    known = _BY_NAME.get(name)
+    if known is not None or not name.endswith(("_id", "_ids")) or name in _WITHIN:
+        return known
+    # Such as assistant_id and skill_ids: as their endpoints are called.
+    return f"/{name.removesuffix('_ids').removesuffix('_id')}s"
 
 
 def _ids(value: Any) -> Iterator[str]:

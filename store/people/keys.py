@@ -44,6 +44,10 @@ class KeptInConfiguration(Exception):
     """The record is kept in the configuration, and changed there only."""
 
 
+class SecretTaken(ValueError):
+    """Another key has this secret."""
+
+
 class Found(NamedTuple):
     """A key in force, and what is laid down for its tenant."""
 
@@ -363,7 +367,7 @@ def _check_unused(connection: sqlite3.Connection, digest: str) -> None:
         (digest, digest),
     ).fetchone()
     if row is not None:
-        raise ValueError(f"the secret is already that of {row[0]}")
+        raise SecretTaken(f"the secret is already that of {row[0]}")
 
 
 def _one(connection: sqlite3.Connection, id: str) -> Key:

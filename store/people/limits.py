@@ -11,7 +11,7 @@ Period = Literal["day", "week", "month", "total"]
 """A calendar window in a time zone, a week from Monday; `total` never begins anew."""
 PERIODS: tuple[Period, ...] = get_args(Period)
 MOST_USD = 1e9
-_MOST_COUNT = 10**12
+MOST_COUNT = 10**12
 _MOST_GLOBS = 200
 _LONGEST_GLOB = 200
 
@@ -62,10 +62,8 @@ class Limits:
             _check_globs(name, getattr(self, name))
         for name in _COUNTS:
             count = getattr(self, name)
-            if count is not None and (type(count) is not int or not 1 <= count <= _MOST_COUNT):
-                raise ValueError(
-                    f"{name} is {_shown(count)}; a whole number from 1 to {_MOST_COUNT} is right"
-                )
+            if count is not None and (type(count) is not int or not 1 <= count <= MOST_COUNT):
+                raise ValueError(f"{name} is {_shown(count)}; a whole number from 1 to {MOST_COUNT} is right")
         periods = [budget.per for budget in self.budgets]
         if len(set(periods)) < len(periods):
             raise ValueError("budgets has two of the same period; one per period is right")

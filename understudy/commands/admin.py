@@ -1,4 +1,4 @@
-"""`understudy admin password|users|remove`: who may sign in to the admin pages."""
+"""`understudy admin password|users|remove|token`: who may sign in to the admin pages, and which programs may ask."""
 
 from __future__ import annotations
 
@@ -8,8 +8,13 @@ from pathlib import Path
 
 import click
 
+from store.people.described import told
 from store.people.operators import ROLES
+from store.people.tokens import NoSuchToken
+from understudy.commands.auditing import note
 from understudy.commands.data_folder import data_option, store_in
+from understudy.commands.giving_up import give_up
+from understudy.commands.terms_options import moment
 
 
 @click.group()
@@ -40,6 +45,7 @@ def password(data: Path, user: str, role: str | None, from_stdin: bool) -> None:
         digest = hashed(chosen)
         with store_in(data, create=True) as store:
             made = store.operators.put(user, role, digest)
+            note(store, "admin/password", made.name, {"role": made.role})
     except ValueError as error:
         click.echo(f"understudy: {error}", err=True)
         sys.exit(2)
@@ -70,4 +76,65 @@ def remove(data: Path, user: str) -> None:
         if not store.operators.remove(user):
             click.echo(f"understudy: there is no account {user!r}", err=True)
             sys.exit(2)
+        note(store, "admin/remove", user, {})
     click.echo(f"removed {user}")
+
+
+@admin.group()
+def token() -> None:
+    """Tokens with which programs use the admin API. None of them is an API key for requests to models."""
+
+
+@token.command("create")
+@data_option()
+@click.option("--name", default="program", show_default=True, help="Whose; the audit log names it.")
+@click.option(
+    "--role",
+    type=click.Choice(ROLES),
+    default="viewer",
+    show_default=True,
+    help="viewer reads, operator changes keys and tenants.",
+)
+@click.option("--expires", metavar="WHEN", help="When it ends: 90d, or a date such as 2027-01-31.")
+def create_token(data: Path, name: str, role: str, expires: str | None) -> None:
+    """Make a token and print it, this once."""
+    until_s = moment(expires, "--expires") if expires is not None else None
+    with store_in(data, create=True) as store:
+        try:
+            made, secret = store.admin_tokens.create(name, role, until_s)
+        except ValueError as error:
+            give_up(str(error))
+        note(store, "admin/token/create", made.id, {"name": name, "role": role, "expires_at": told(until_s)})
+    click.echo(secret)
+    click.echo(
+        f"Token {made.id}, role {made.role}. It is not shown again: only a keyed hash of it is stored.",
+        err=True,
+    )
+
+
+@token.command("list")
+@data_option()
+def list_tokens(data: Path) -> None:
+    """List tokens, without their secrets."""
+    with store_in(data) as store:
+        for one in store.admin_tokens.list():
+            state = (
+                "revoked"
+                if one.revoked_at_s is not None
+                else "until " + (told(one.expires_at_s) or "revoked")
+            )
+            click.echo(f"{one.id}  {one.prefix}...  {one.role:14}  {state:28}  {one.name}")
+
+
+@token.command("revoke")
+@data_option()
+@click.argument("token_id")
+def revoke_token(data: Path, token_id: str) -> None:
+    """Revoke a token at once."""
+    with store_in(data) as store:
+        try:
+            store.admin_tokens.revoke(token_id)
+        except NoSuchToken as error:
+            give_up(f"{error}; `understudy admin token list` shows them")
+        note(store, "admin/token/revoke", token_id, {})
+    click.echo(f"revoked {token_id}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import getpass
 import secrets
 import sys
 import time
@@ -17,6 +16,7 @@ import orjson
 from admin.summaries.engine_load import replicas
 from store import Store
 from store.people.audit import AuditOutcome, AuditRecord
+from understudy.commands.auditing import user
 from understudy.commands.data_folder import data_option, store_in
 from understudy.commands.giving_up import give_up
 
@@ -68,7 +68,7 @@ def drain(data: Path, name: str, reason: str, as_json: bool) -> None:
         if known and (engine not in {e for e, _ in known} or (replica and (engine, replica) not in known)):
             names = ", ".join(sorted(_label(*one) for one in known))
             give_up(f"there is no engine {name!r}; running workers tell of {names}")
-        changed = store.jobs.engine_states.drain(engine, _user(), reason, replica).result(_WRITE_S)
+        changed = store.jobs.engine_states.drain(engine, user(), reason, replica).result(_WRITE_S)
         _note(store, "engines drain", name, changed, {"reason": reason} if reason else {})
     _said(name, "drained", changed, "was drained already", as_json)
 
@@ -185,7 +185,7 @@ def _listed(store: Store) -> list[dict[str, Any]]:
 
 def _note(store: Store, action: str, name: str, changed: bool, detail: Mapping[str, str]) -> None:
     outcome: AuditOutcome = "done" if changed else "failed"
-    record = AuditRecord(time.time(), _user(), action, name, outcome, "command line", detail)
+    record = AuditRecord(time.time(), user(), action, name, outcome, "command line", detail)
     store.audit.note(record).result(_WRITE_S)
 
 
@@ -196,13 +196,6 @@ def _said(name: str, done: str, changed: bool, otherwise: str, as_json: bool) ->
         click.echo(f"{name} is {done}: workers follow within a second" if changed else f"{name} {otherwise}")
     if not changed:
         sys.exit(1)
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return "command line"
 
 
 def _label(engine: str, replica: str) -> str:

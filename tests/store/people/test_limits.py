@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from store.people.limits import PERIODS, UNLIMITED, Budget, Limits, as_json, limits_from
@@ -28,6 +28,7 @@ LIMITS = st.builds(
 )
 
 
+@settings(max_examples=30)
 @given(LIMITS)
 def test_what_is_written_is_read_again(limits: Limits) -> None:
     assert limits_from(json.loads(json.dumps(as_json(limits)))) == limits

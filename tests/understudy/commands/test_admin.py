@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from admin.passwords import matches
 from store.people.operators import AdminUsers
 from store.sqlite.database import Database
+from tests.understudy.commands.stores import opened
 from understudy.commands.admin import admin
 
 
@@ -43,3 +44,25 @@ def test_a_password_is_printed_once_and_only_its_hash_is_kept(tmp_path: Path) ->
 def test_a_short_password_is_refused(tmp_path: Path) -> None:
     status, _, said = run("password", "--data", str(tmp_path), "--stdin", given="short\n")
     assert status == 2 and "12 to 1024" in said
+
+
+def test_a_token_is_shown_once_listed_and_revoked(tmp_path: Path) -> None:
+    def run(*arguments: str) -> Result:
+        return CliRunner().invoke(admin, ["token", arguments[0], "--data", str(tmp_path), *arguments[1:]])
+
+    made = run("create", "--name", "terraform", "--role", "operator", "--expires", "90d")
+    secret = made.stdout.strip()
+    assert secret.startswith("us-admin-")
+    listed = run("list").stdout
+    assert "terraform" in listed and "operator" in listed and secret not in listed
+    with opened(tmp_path) as store:
+        assert store.admin_tokens.find(secret) is not None
+    assert run("revoke", listed.split()[0]).exit_code == 0
+    with opened(tmp_path) as store:
+        assert store.admin_tokens.find(secret) is None
+        assert [record.action for record in store.audit.page()] == [
+            "admin/token/revoke",
+            "admin/token/create",
+        ]
+    assert run("revoke", "token_missing").exit_code == 2
+    assert run("create", "--expires", "2020-01-01").exit_code == 2

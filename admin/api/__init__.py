@@ -1,0 +1,1 @@
+"""The admin API: keys, tenants and usage for programs, on the address of the admin pages."""

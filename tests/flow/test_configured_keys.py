@@ -1,0 +1,81 @@
+"""Keys that the configuration lists, over real sockets: taken from the start on, ended, rotated, revoked later."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from store.people.audit import AuditRecord
+from tests.flow.line import Line, Upstream, line, upstream
+from tests.patience import until
+from understudy.build import CannotStart
+
+WEB, APP = "web-secret-0123456789", "app-secret-0123456789"
+
+
+def bearer(secret: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {secret}"}
+
+
+def config(behind: Upstream, folder: Path, **more: Any) -> dict[str, Any]:
+    memory = {"data_dir": str(folder), "examples": {"enabled": False}}
+    return {"upstream": {"base_url": behind.url, "api_key": "sk-operator"}, "memory": memory, **more}
+
+
+def audited(gate: Line) -> list[AuditRecord]:
+    assert gate.gateway.memory is not None
+    return gate.gateway.memory.store.audit.page()
+
+
+async def test_listed_keys_are_taken_until_they_are_listed_no_more(tmp_path: Path) -> None:
+    both = {"web": {"secret": WEB, "tenant": "acme"}, "app": {"secret": APP, "tenant": "acme"}}
+    async with upstream() as behind:
+        async with line(config(behind, tmp_path, keys=both, tenants={"acme": {"region": ""}})) as gate:
+            assert (await gate.chat("Q")).status == 401
+            assert (await gate.chat("Q", bearer(WEB))).status == 200
+            assert (await gate.chat("Q", bearer(APP))).hit, "two keys of one tenant share memory"
+            made = {(row.action, row.user) for row in audited(gate)}
+            assert made == {("keys/configure", "configuration"), ("tenants/configure", "configuration")}
+            assert WEB not in str(audited(gate))
+        async with line(config(behind, tmp_path, keys={"app": both["app"]})) as gate:
+            assert (await gate.chat("Q2", bearer(WEB))).status == 401
+            assert (await gate.chat("Q2", bearer(APP))).status == 401, "nor is its tenant listed any more"
+        async with line(config(behind, tmp_path, keys={"app": both["app"]}, tenants={"acme": {}})) as gate:
+            assert (await gate.chat("Q3", bearer(APP))).status == 200
+            rows = len(audited(gate))
+        async with line(config(behind, tmp_path, keys={"app": both["app"]}, tenants={"acme": {}})) as gate:
+            assert len(audited(gate)) == rows, "nothing changed, and nothing is written"
+
+
+async def test_a_clash_keeps_the_gateway_from_starting_and_says_what(tmp_path: Path) -> None:
+    async with upstream() as behind:
+        async with line(config(behind, tmp_path)) as gate:
+            assert gate.gateway.memory is not None
+            create = gate.gateway.memory.store.keys.create
+            key = (await asyncio.to_thread(create, "acme", "by hand", secret_text=WEB))[0]
+        with pytest.raises(CannotStart, match=rf"keys\.web\.secret is that of the key {key.id}"):
+            async with line(config(behind, tmp_path, keys={"web": {"secret": WEB}})):
+                pass
+
+
+async def test_an_ended_key_is_refused_and_a_rotated_one_is_taken_for_its_grace(tmp_path: Path) -> None:
+    async with upstream() as behind:
+        async with line(
+            config(behind, tmp_path, keys={"web": {"secret": WEB, "expires_at": "2020-01-01"}})
+        ) as gate:
+            refused = await gate.chat("Q", bearer(WEB))
+            assert (refused.status, refused.json["error"]["code"]) == (401, "expired_api_key")
+            assert gate.gateway.memory is not None
+            keys = gate.gateway.memory.store.keys
+            key, first = await asyncio.to_thread(keys.create, "acme", "by hand")
+            _, second = await asyncio.to_thread(keys.rotate, key.id, 3600.0)
+            for secret in (first, second):
+                assert (await gate.chat("Q", bearer(secret))).status == 200
+            _, third = await asyncio.to_thread(keys.rotate, key.id)
+            await until(lambda: keys.lookup(first) is None, "the first secret ended")
+            statuses = [(await gate.chat("Q", bearer(secret))).status for secret in (first, second, third)]
+            assert statuses == [401, 401, 200]
+            assert not [asked for asked in behind.asked if second in str(asked.headers)]
