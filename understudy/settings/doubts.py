@@ -33,7 +33,7 @@ def _urls(config: Config) -> Iterator[str]:
         found.append(("upstream.base_url", config.upstream.base_url))
     for setting, url in found:
         if url is not None and not urlsplit(url).path:
-            yield f"{setting} is {url}, without a path: most APIs are below {url}/v1"
+            yield f"{setting} ends with the host: most APIs are below /v1, so that it ends with /v1"
 
 
 def _unused_engines(config: Config) -> Iterator[str]:
