@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import orjson
@@ -17,9 +17,10 @@ from engines.engine import Engine, EngineRequest
 from engines.errors import EngineError
 from engines.guard import Guard
 from engines.replicas import Replicas
+from understudy.background.engine_watch import shown_error
 from understudy.settings.config import Config
 from understudy.settings.engines import HTTPEngine
-from understudy.setup.engines import UPSTREAM, Tenants, engines, upstream
+from understudy.setup.engines import UPSTREAM, Tenants, engines, keys_of, upstream
 
 _WITHIN_S = 20.0
 _ANSWER_WITHIN_S = 120.0
@@ -41,6 +42,7 @@ class Found:
 async def live_check(config: Config, *, ask: bool = False) -> list[Found]:
     """What each engine and the default upstream say. Engines without a URL of their own are left out."""
     made = engines(config, Tenants(b"\0" * 32))
+    keys = _keys(config)
     try:
         asked = [_found(name, engine, model, ask) for name, engine, model in _servers(config, made)]
         if config.upstream is not None:
@@ -48,10 +50,17 @@ async def live_check(config: Config, *, ask: bool = False) -> list[Found]:
             made[UPSTREAM] = default
             # Which models it has is for clients to know.
             asked.append(_found(UPSTREAM, default, None, False))
-        return list(await asyncio.gather(*asked))
+        found = await asyncio.gather(*asked)
+        # Upstreams quote what they were sent.
+        return [replace(one, told=shown_error(one.told, keys)) for one in found]
     finally:
         for engine in made.values():
             await engine.aclose()
+
+
+def _keys(config: Config) -> tuple[str, ...]:
+    default = config.upstream.api_key if config.upstream is not None else None
+    return (*keys_of(config), *((default.get_secret_value(),) if default is not None else ()))
 
 
 def _servers(config: Config, made: Mapping[str, Engine]) -> Iterator[tuple[str, Engine, str | None]]:
@@ -95,10 +104,14 @@ async def _asked(name: str, engine: Engine, model: str, told: str) -> Found:
     messages = not engine.info.speaks("chat")
     path = "/messages" if messages else "/chat/completions"
     for limit in ("max_tokens",) if messages else ("max_completion_tokens", "max_tokens"):
-        body = orjson.dumps({"model": model, "messages": _QUESTION, limit: 16 if limit != "max_tokens" else 1})
+        body = orjson.dumps(
+            {"model": model, "messages": _QUESTION, limit: 16 if limit != "max_tokens" else 1}
+        )
         try:
             async with asyncio.timeout(_ANSWER_WITHIN_S):
-                status, content = await _answer(engine, EngineRequest("POST", path, _headers(), body, plain=True))
+                status, content = await _answer(
+                    engine, EngineRequest("POST", path, _headers(), body, plain=True)
+                )
         except (EngineError, TimeoutError) as error:
             return Found(name, getattr(error, "message", f"no answer within {_ANSWER_WITHIN_S:g} s"), False)
         if status < 400:
@@ -107,7 +120,9 @@ async def _asked(name: str, engine: Engine, model: str, told: str) -> Found:
 
 
 def _headers() -> CIMultiDict[str]:
-    return CIMultiDict({"Content-Type": "application/json", "Accept": "application/json", "Accept-Encoding": "identity"})
+    return CIMultiDict(
+        {"Content-Type": "application/json", "Accept": "application/json", "Accept-Encoding": "identity"}
+    )
 
 
 async def _answer(engine: Engine, request: EngineRequest) -> tuple[int, bytes]:
@@ -132,7 +147,7 @@ def _models(content: bytes) -> list[str] | None:
 
 
 def _words(content: bytes) -> str:
-    """What an error says, without more; upstreams may quote a key in it, and show its beginning and end only."""
+    """What an error says, without more."""
     try:
         said: Any = orjson.loads(content)
         said = said.get("error", said) if isinstance(said, dict) else said

@@ -19,8 +19,12 @@ from understudy.settings.file import ConfigError, load_config
 @click.command()
 @click.argument("path", type=click.Path(path_type=Path))
 @click.option("--all", "everything", is_flag=True, help="Print advanced settings that are not set, too.")
-@click.option("--live", is_flag=True, help="Ask each engine whether it is there, takes its key and has its model.")
-@click.option("--ask", is_flag=True, help="With --live: ask each for an answer of one token, too, which may cost.")
+@click.option(
+    "--live", is_flag=True, help="Ask each engine whether it is there, takes its key and has its model."
+)
+@click.option(
+    "--ask", is_flag=True, help="With --live: ask each for an answer of one token, too, which may cost."
+)
 def check(path: Path, everything: bool, live: bool, ask: bool) -> None:
     """Validate a configuration and print its effective settings, secrets masked."""
     try:
