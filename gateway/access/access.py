@@ -256,7 +256,13 @@ class Access:
             return await off_loop(len(raw), form_fields, raw)
         if asked.state is not State.NONE and not raw.strip():
             return {}
-        fields = await read_json_ahead(request, raw, self._max_json_bytes)
+        try:
+            fields = await read_json_ahead(request, raw, self._max_json_bytes)
+        except RequestError:
+            if asked.state is State.OWN:
+                # Its handler reads it again, and says what is wrong.
+                return {}
+            raise
         if fields is None:
             raise _unreadable(request, "Content-Encoding")
         return fields

@@ -103,7 +103,8 @@ def stored_ids(fields: Mapping[str, Any], *, chat: bool = False, items: bool = F
         if isinstance(one, list):
             left += [each for each in one if isinstance(each, dict | list)]
             continue
-        data = "input" if one.get("type") in _DATA_OF_CALLS else ""
+        kind = one.get("type")
+        data = "input" if isinstance(kind, str) and kind in _DATA_OF_CALLS else ""
         for name, value in one.items():
             if value is None or isinstance(value, bool | int | float):
                 continue
@@ -145,7 +146,7 @@ def _items(given: list[Any]) -> Iterator[StoredId]:
         if not isinstance(item, dict):
             continue
         id, kind = item.get("id"), item.get("type")
-        inline = kind in _INLINE or (kind is None and "role" in item)
+        inline = (isinstance(kind, str) and kind in _INLINE) or (kind is None and "role" in item)
         whole = kind == "reasoning" and item.get("encrypted_content")
         if isinstance(id, str) and id and not inline and not whole:
             yield StoredId("input[].id", "/responses", id, "item")
