@@ -34,6 +34,8 @@ class Provider:
     algorithm: str = "RS256"
     issuer: str = ""
     """Of the discovery document, where it lies."""
+    returns_to: str = ""
+    """Origin that browsers are sent back to, in the place of the registered one: its port may be known later."""
     error: str = ""
     """Refuses to sign anybody in."""
     token: Any = None
@@ -68,11 +70,12 @@ class Provider:
         code = secrets.token_urlsafe(16)
         self.codes[code] = asked
         answer = {"error": self.error} if self.error else {"code": code, "iss": self.url}
+        back = URL(asked["redirect_uri"])
+        if self.returns_to:
+            back = URL(self.returns_to).with_path(back.path)
         return web.Response(
             status=302,
-            headers={
-                "Location": str(URL(asked["redirect_uri"]).update_query(state=asked["state"], **answer))
-            },
+            headers={"Location": str(back.update_query(state=asked["state"], **answer))},
         )
 
     async def _token(self, request: web.Request) -> web.Response:
