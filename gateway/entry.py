@@ -6,18 +6,20 @@ One function around the handlers instead of a chain of middlewares: the way in a
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import structlog
 from aiohttp import HttpVersion10, HttpVersion11, web
 from aiohttp.web_protocol import RequestPayloadError
+from multidict import MultiMapping
 
 from engines.codecs.table import request_id_header
 from engines.errors import EngineError, RequestError
+from engines.tracing import Trace, within
 from gateway.access.access import Access
 from gateway.cache_control import cache_control
 from gateway.errors import ending
-from gateway.handlers.usage import Bills
 from gateway.journey import Journey, arrival
 from gateway.keys import Authenticator, Sender
 from gateway.limits.errors import LimitReached
@@ -29,6 +31,7 @@ from gateway.websocket import wants_upgrade
 from router.finished import Ended, Outcome
 
 if TYPE_CHECKING:
+    from gateway.handlers.usage import Bills
     from gateway.limits.limiter import Limiter, Ticket
 
 log = structlog.get_logger(__name__)
@@ -38,7 +41,8 @@ class EntryHandler:
     """The aiohttp handler of the whole gateway.
 
     `began` is called for every request. `ended` takes the end of each that never reached the pipeline, exactly once, also
-    when it is cancelled; it must not block. The pipeline reports the others itself.
+    when it is cancelled; it must not block. The pipeline reports the others itself. `trace_of` gives a request's place in a
+    distributed trace, from its headers; None: it has none.
     """
 
     def __init__(
@@ -50,6 +54,7 @@ class EntryHandler:
         *,
         began: Callable[[], None],
         ended: Callable[[Ended], None],
+        trace_of: Callable[[MultiMapping[str]], Trace] | None = None,
         bills: Bills | None = None,
     ) -> None:
         """`bills`: is told of every request once it is known whose it is."""
@@ -60,10 +65,19 @@ class EntryHandler:
         self._limiter = limiter
         self._began = began
         self._ended = ended
+        self._trace_of = trace_of
 
     async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
         target = origin_form(request.raw_path)
         journey = Journey(arrival(request.method, target.partition("?")[0]))
+        if self._trace_of is None:
+            return await self._answer(request, target, journey)
+        trace = self._trace_of(request.headers)
+        journey.arrival = replace(journey.arrival, trace=trace)
+        with within(trace):
+            return await self._answer(request, target, journey)
+
+    async def _answer(self, request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
         ticket: Ticket | None = None
         self._began()
         try:

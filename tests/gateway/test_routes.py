@@ -111,3 +111,12 @@ async def test_a_deployment_is_the_model_that_is_asked_for() -> None:
     with pytest.raises(RequestError) as refused:
         table(otherwise=False).find("POST", "/openai/deployments/gpt/files")
     assert refused.value.status == 404
+
+
+def test_below_no_prefix_at_all_azure_s_paths_are_still_azure_s() -> None:
+    bare = table("/v1", "/")
+    assert bare.find("POST", "/chat/completions") == (chat, "/chat/completions", True)
+    assert bare.find("POST", "/v1/chat/completions") == (chat, "/chat/completions", True)
+    assert bare.find("GET", "/healthz")[0] is health
+    _, rest, _ = bare.find("POST", "/openai/deployments/m/chat/completions?api-version=2024-10-21")
+    assert rest == "/chat/completions"
