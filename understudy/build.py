@@ -277,6 +277,7 @@ class Gateway:
             return
         # Imports the store, which a gateway without memory does not need.
         from store.errors import StoreError
+        from understudy.setup.keys import Clash, reconcile
 
         try:
             reconcile(self._config, memory.store)
@@ -291,6 +292,8 @@ class Gateway:
         """Raises CannotStart where the configuration's keys cannot be those of this store."""
         if self.memory is None:
             return
+        from understudy.setup.keys import clashes
+
         if told := clashes(self._config, self.memory.store):
             raise CannotStart("\n".join(told))
 
