@@ -24,7 +24,7 @@ def check_apis(
         "replay.advanced.generator": replay.advanced.generator,
     }
     for setting, name in named.items():
-        if name in engines and "chat" not in engines[name].spoken:
+        if name is not None and name in engines and "chat" not in engines[name].spoken:
             raise ValueError(
                 f"{setting} names {name!r}, which is asked for chat completions and speaks {_listed(engines[name])} only: "
                 f"name another engine, or add chat to engines.{name}.apis if it does speak it"
