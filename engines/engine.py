@@ -240,6 +240,9 @@ class Price:
         return next((factor for name, factor in self.service_tiers if name == tier), 1.0)
 
 
+UNPRICED = Price()
+
+
 @dataclass(frozen=True, slots=True)
 class EngineInfo:
     """What the router may know of an engine without asking it."""
@@ -265,6 +268,14 @@ class EngineInfo:
     """Where it answers, as the operator calls it; empty: nobody said."""
     holds_key: bool = True
     """Whether it never sees a client's own credential: then its 401 is the gateway's problem, else the client's."""
+    prices: Mapping[str, Price] = field(default_factory=dict)
+    """Of its models, or of what it is asked at paths that begin with a slash, where they differ: see `price_of`."""
+
+    def price_of(self, model: str, path: str = "") -> Price:
+        """What it charges for a model, as a client or the answer names it, at a path below its base URL."""
+        if not self.prices:
+            return self.price
+        return (path and self.prices.get(path)) or self.prices.get(model) or self.price
 
     def speaks(self, api: Api) -> bool:
         """Whether it is asked requests of this API."""

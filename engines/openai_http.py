@@ -30,6 +30,7 @@ from engines.headers import (
     without_key_parameters,
 )
 from engines.timeouts import Phases, Timeouts
+from engines.tracing import UpstreamCall, call_to
 
 _NOTHING_INVENTED = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
 """Headers aiohttp would add by itself: the upstream sees what the client sent, no more."""
@@ -68,7 +69,7 @@ class Exchange:
     it is, and never be taken for a failure of the upstream.
     """
 
-    __slots__ = ("_began", "_engine", "_phases", "_request", "_response")
+    __slots__ = ("_began", "_call", "_engine", "_phases", "_request", "_response")
 
     @property
     def response(self) -> aiohttp.ClientResponse:
@@ -82,11 +83,14 @@ class Exchange:
         self._response: aiohttp.ClientResponse | None = None
         self._phases = engine.timeouts.phases(request)
         self._began = 0.0
+        self._call: UpstreamCall | None = None
 
     async def __aenter__(self) -> EngineReply:
         engine = self._engine
         engine.in_flight += 1
         self._began = time.monotonic()
+        self._request, call = engine.traced(self._request)
+        self._call = call
         try:
             response = self._response = await engine.sent(self._request, self._phases)
             headers = engine.checked_headers(self._request, response)
@@ -96,8 +100,13 @@ class Exchange:
                 self._response.close()
             if isinstance(error, _FOREIGN):
                 kind = Kind.TIMEOUT_ANSWER if _is_plain(self._request) else Kind.TIMEOUT_FIRST_DATA
-                raise engine.translated(error, self._phases, kind) from error
+                translated = engine.translated(error, self._phases, kind)
+                _note(call, translated)
+                raise translated from error
+            _note(call, error)
             raise
+        if call is not None:
+            call.status = response.status
         return EngineReply(
             response.status,
             headers,
@@ -109,6 +118,8 @@ class Exchange:
 
     async def __aexit__(self, *_: object) -> None:
         self._engine.in_flight -= 1
+        if self._call is not None:
+            self._call.end()
         response = self._response
         if response is None:
             return
@@ -147,12 +158,23 @@ class Exchange:
                     if not content.is_eof():
                         protocol.start_timeout()
                 kind = Kind.TIMEOUT_GAP
+                if events and self._call is not None:
+                    self._call.first_chunk_at = time.perf_counter()
                 yield chunk
                 break
             while chunk := await content.readany():
                 yield chunk
         except _FOREIGN as error:
-            raise self._engine.translated(error, phases, kind, began=True) from error
+            translated = self._engine.translated(error, phases, kind, began=True)
+            _note(self._call, translated)
+            raise translated from error
+
+
+def _note(call: UpstreamCall | None, error: BaseException) -> None:
+    """How a request to an upstream failed, for its trace."""
+    if call is not None:
+        call.failed(str(error.kind) if isinstance(error, EngineError) else type(error).__name__)
+        call.end()
 
 
 def _limit(protocol: ResponseHandler, seconds: float) -> None:
@@ -209,6 +231,16 @@ class OpenAIHTTP:
     def stream(self, request: EngineRequest) -> Exchange:
         """Ask, and hand over the answer once its head is here. See engines.engine.Engine.stream."""
         return Exchange(self, request)
+
+    def traced(self, request: EngineRequest) -> tuple[EngineRequest, UpstreamCall | None]:
+        """See engines.tracing.call_to."""
+        return call_to(
+            request,
+            engine=self.info.name,
+            replica=self.info.replica,
+            host=self._base.host or "",
+            port=self._base.port or 0,
+        )
 
     def sent(self, request: EngineRequest, phases: Phases) -> Awaitable[aiohttp.ClientResponse]:
         """The head of the answer, to be awaited. Raises what aiohttp raises: see `translated`."""

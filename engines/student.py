@@ -17,7 +17,7 @@ from multidict import CIMultiDict
 
 from engines.as_events import EVENTS, as_events
 from engines.chat import ChatRequest, estimated_tokens, message_text
-from engines.engine import EngineInfo, EngineLoad, EngineReply, EngineRequest
+from engines.engine import EngineInfo, EngineLoad, EngineReply, EngineRequest, Price
 from engines.errors import Unavailable
 from engines.prediction import Prediction
 
@@ -49,7 +49,7 @@ class StudentEngine:
     """Costs nothing and knows no load. An answer bears the name of the model that was asked for."""
 
     def __init__(self) -> None:
-        self.info = EngineInfo(STUDENT)
+        self.info = EngineInfo(STUDENT, price=Price(0.0, 0.0), apis=frozenset({"chat"}))
 
     def stream(self, request: EngineRequest) -> _Answer:
         """See engines.engine.Engine. Raises Unavailable where it has nothing to say."""

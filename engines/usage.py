@@ -136,7 +136,7 @@ class Passing:
     """
 
     def __init__(self, content_type: str, content_encoding: str = "") -> None:
-        self._streamed = content_type.partition(";")[0].strip().lower() == "text/event-stream"
+        self.streamed = content_type.partition(";")[0].strip().lower() == "text/event-stream"
         self._decoder, self._readable = _decoder(content_encoding)
         self.told = Told()
         self.events = 0
@@ -160,7 +160,7 @@ class Passing:
 
     def usage(self) -> Usage | None:
         """What it used; None where it did not say. To be asked at the end, once or again."""
-        if self._streamed:
+        if self.streamed:
             self._end_of_line()
         elif self._held.size_bytes:
             self.told.hear(self._held.parsed())
@@ -172,14 +172,14 @@ class Passing:
         """What it used, roughly, where it does not say: by the size of what was asked, and of what came."""
         completion = 0
         if answers_text:
-            completion = self.events if self._streamed else -(-self.size_bytes // CHARACTERS_PER_TOKEN)
+            completion = self.events if self.streamed else -(-self.size_bytes // CHARACTERS_PER_TOKEN)
         return Usage(-(-prompt_bytes // CHARACTERS_PER_TOKEN), completion, estimated=True)
 
     def _feed(self, chunk: bytes) -> None:
         self.size_bytes += len(chunk)
         if not self._readable or not chunk:
             return
-        if not self._streamed:
+        if not self.streamed:
             self._held.feed(chunk)
             return
         begin = 0

@@ -1,13 +1,23 @@
-"""What a request's answer is billed: pure arithmetic over what was used and the prices of who gave it."""
+"""What a request's answer is billed: what was used, read as its bytes pass by, and the prices of who gave it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 
-from engines.chat import Usage
-from engines.engine import Price
+import orjson
 
+from engines.chat import Usage
+from engines.engine import UNPRICED, EngineInfo, EngineReply, Price
+from engines.usage import Passing
+from gateway.paths import canonical
+
+_TEXTS = frozenset({"/chat/completions", "/completions", "/responses", "/messages"})
+"""Whose answers are text: their tokens can be estimated where nobody counts them."""
+_VECTORS = frozenset({"/embeddings"})
+_COUNTING = ("/count_tokens", "/input_tokens", "/tokenize", "/detokenize")
+"""Ends of paths whose answers are counts of tokens, and use none."""
+_READ_BYTES = 64 * 1024
 COST = "x-understudy-cost"
 """The header that tells the client. US dollars; `unpriced` where nobody knows."""
 
@@ -51,3 +61,73 @@ def shown(dollars: float | None) -> str:
     if dollars is None:
         return "unpriced"
     return f"{dollars:.10f}".rstrip("0").rstrip(".") or "0"
+
+
+def named_model(body: bytes) -> str:
+    """The model that a JSON body names; empty where it names none, or is too large to be read here."""
+    if len(body) > _READ_BYTES or body.lstrip()[:1] != b"{":
+        return ""
+    try:
+        model = orjson.loads(body).get("model")
+    except orjson.JSONDecodeError:
+        return ""
+    return model[:256] if isinstance(model, str) else ""
+
+
+class Meter:
+    """Reads what one answer used as it passes by, and what it costs. For any API; of an error neither is known, nor due."""
+
+    def __init__(
+        self,
+        info: EngineInfo,
+        reply: EngineReply,
+        *,
+        method: str,
+        target: str,
+        model: str,
+        asked_bytes: int,
+    ) -> None:
+        """`target`: below the base URL. `model`: as the request names it; empty where that is not known."""
+        self._info = info
+        self._path = canonical(target.partition("?")[0]).lower()
+        self._model = model
+        self._asked_bytes = asked_bytes
+        headers = reply.headers
+        self._passing = Passing(headers.get("Content-Type", ""), headers.get("Content-Encoding", ""))
+        self._due = method == "POST" and reply.status < 400 and not self._path.endswith(_COUNTING)
+        self.whole = reply.status < 400 and not self._passing.streamed
+        """Whether its cost may be told in its head: it is no stream, nor an error."""
+
+    def feed(self, chunk: bytes) -> None:
+        """The next bytes of the answer."""
+        if self._due:
+            self._passing.feed(chunk)
+
+    @property
+    def model(self) -> str:
+        """The model, as the request names it, else the answer."""
+        return self._model or self._passing.told.model
+
+    def bill(self) -> tuple[Usage | None, Price, float | None]:
+        """(what was used, at which price, dollars): dollars None where nobody knows. For what passed so far."""
+        if not self._due:
+            return None, UNPRICED, 0.0
+        usage = self._passing.usage()
+        price = self._price()
+        if usage is None and self._path in _TEXTS | _VECTORS:
+            usage = self._passing.estimated(self._asked_bytes, answers_text=self._path in _TEXTS)
+        if usage is not None:
+            return usage, price, price.cost_usd(usage)
+        return None, price, price.usd_per_request if price.usd_per_request is not None else _nothing(price)
+
+    def _price(self) -> Price:
+        """By what was asked for, as it was reserved; else by what the answer says it is."""
+        price = self._info.price_of(self._model, self._path)
+        told = self._passing.told.model
+        return self._info.price_of(told, self._path) if told and not price.known else price
+
+
+def _nothing(price: Price) -> float | None:
+    """0 where all that has a price is free; None where nobody knows how much of it was used."""
+    said = (price.input_usd_per_mtok, price.output_usd_per_mtok, price.usd_per_image)
+    return 0.0 if price.known and not any(said) else None

@@ -6,17 +6,22 @@ One function around the handlers instead of a chain of middlewares: the way in a
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import structlog
 from aiohttp import HttpVersion10, HttpVersion11, web
 from aiohttp.web_protocol import RequestPayloadError
+from multidict import MultiMapping
 
+from engines.codecs.table import request_id_header
 from engines.errors import EngineError, RequestError
+from engines.tracing import Trace, within
 from gateway.access.access import Access
+from gateway.cache_control import cache_control
 from gateway.errors import ending
 from gateway.journey import Journey, arrival
-from gateway.keys import Authenticator
+from gateway.keys import Authenticator, Sender
 from gateway.limits.errors import LimitReached
 from gateway.own_response import engine_error_response, error_response
 from gateway.paths import origin_form
@@ -26,6 +31,7 @@ from gateway.websocket import wants_upgrade
 from router.finished import Ended, Outcome
 
 if TYPE_CHECKING:
+    from gateway.handlers.usage import Bills
     from gateway.limits.limiter import Limiter, Ticket
 
 log = structlog.get_logger(__name__)
@@ -35,7 +41,8 @@ class EntryHandler:
     """The aiohttp handler of the whole gateway.
 
     `began` is called for every request. `ended` takes the end of each that never reached the pipeline, exactly once, also
-    when it is cancelled; it must not block. The pipeline reports the others itself.
+    when it is cancelled; it must not block. The pipeline reports the others itself. `trace_of` gives a request's place in a
+    distributed trace, from its headers; None: it has none.
     """
 
     def __init__(
@@ -47,27 +54,45 @@ class EntryHandler:
         *,
         began: Callable[[], None],
         ended: Callable[[Ended], None],
+        trace_of: Callable[[MultiMapping[str]], Trace] | None = None,
+        bills: Bills | None = None,
     ) -> None:
+        """`bills`: is told of every request once it is known whose it is."""
+        self._bills = bills
         self._routes = routes
         self._keys = keys
         self._access = access
         self._limiter = limiter
         self._began = began
         self._ended = ended
+        self._trace_of = trace_of
 
     async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
         target = origin_form(request.raw_path)
         journey = Journey(arrival(request.method, target.partition("?")[0]))
+        if self._trace_of is None:
+            return await self._answer(request, target, journey)
+        trace = self._trace_of(request.headers)
+        journey.arrival = replace(journey.arrival, trace=trace)
+        with within(trace):
+            return await self._answer(request, target, journey)
+
+    async def _answer(self, request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
         ticket: Ticket | None = None
         self._began()
         try:
             _refuse_ambiguous(request)
+            journey.stored = not cache_control(request.headers).no_store
             handler, rest, needs_key = self._routes.find(request.method, target)
-            sender = self._keys.identified(request.headers) if needs_key else None
+            sender = self._identified(request, rest, journey) if needs_key else None
             if needs_key:
                 journey.arrival = self._access.arrived(journey.arrival, sender, rest)
+            if needs_key and self._bills is not None:
+                self._bills.opened(journey.arrival)
             if sender is not None and sender.key is not None and self._limiter is not None:
-                ticket = await self._limiter.enter(request, journey.arrival.id, sender)
+                ticket = self._limiter.ticket(request, journey.arrival.id, sender)
+                if ticket is not None:
+                    await ticket.enter()
             if "Expect" in request.headers:
                 await _continue(request)
             if sender is not None and sender.key is not None:
@@ -85,6 +110,14 @@ class EntryHandler:
             if not journey.in_pipeline:
                 self._ended(journey.ended())
 
+    def _identified(self, request: web.BaseRequest, target: str, journey: Journey) -> Sender | None:
+        try:
+            return self._keys.identified(request.headers)
+        except RequestError:
+            # The refusal is said as its API says it.
+            journey.arrival = self._access.arrived(journey.arrival, None, target)
+            raise
+
 
 def _answer_to(error: BaseException, request: web.BaseRequest, journey: Journey) -> web.Response:
     """The answer to a request that failed with `error`, which is noted. Raises it where nothing can be answered."""
@@ -92,6 +125,7 @@ def _answer_to(error: BaseException, request: web.BaseRequest, journey: Journey)
         error = _Unreadable("The request body is not valid HTTP.", code="bad_http")
     elif isinstance(error, UnicodeEncodeError):
         error = RequestError("A request header is not valid UTF-8.", code="invalid_header")
+    api = journey.arrival.api
     journey.failed(ending(error, gone=request.transport is None, sent_all=journey.sent_all))
     if isinstance(error, RequestError):
         response = error_response(
@@ -100,13 +134,14 @@ def _answer_to(error: BaseException, request: web.BaseRequest, journey: Journey)
             code=error.code,
             param=error.param,
             retry_after_s=error.retry_after_s,
+            api=api,
         )
         if isinstance(error, LimitReached):
             response.headers.update(error.headers)
         if isinstance(error, _Unreadable) or error.status == 408:
             response.force_close()
     elif isinstance(error, EngineError):
-        response = engine_error_response(error)
+        response = engine_error_response(error, api)
     elif (
         isinstance(error, ClientGone)
         or journey.outcome is Outcome.ABORTED
@@ -118,8 +153,8 @@ def _answer_to(error: BaseException, request: web.BaseRequest, journey: Journey)
         if request.writer.output_size > 0:
             # Another answer has begun on this connection: closing it is all that is left.
             raise error
-        response = error_response(500, "The gateway failed on this request.", code="internal_error")
-    response.headers["x-request-id"] = journey.arrival.id
+        response = error_response(500, "The gateway failed on this request.", code="internal_error", api=api)
+    response.headers[request_id_header(api)] = response.headers["x-request-id"] = journey.arrival.id
     return response
 
 

@@ -10,6 +10,7 @@ from engines.attempts import no_terminal_event
 from engines.engine import EngineReply
 from engines.errors import EngineError
 from engines.sse import Tail
+from gateway.booking import COST, Meter, shown
 from gateway.journey import Journey
 from gateway.limits.usage_chunk import UsageStripper
 from gateway.send import SERVER, ClientGone, Send
@@ -45,12 +46,13 @@ async def forward(
     journey: Journey,
     *,
     kept: ChunkBuffer | None = None,
+    meter: Meter | None = None,
     tail: Tail | None = None,
     must_end: bool = False,
     bodiless: bool = False,
     strip: UsageStripper | None = None,
 ) -> EngineError | None:
-    """Send `reply` on with `chunks` as its body; feed what is sent to `kept` and `tail`.
+    """Send `reply` on with `chunks` as its body; feed what is sent to `kept`, `meter` and `tail`.
 
     Returns the error it broke off with after its head was out: the reader was told then, by an error event or a closed
     connection. Raises EngineError for one that breaks before, and ClientGone. With a `tail` it is noted in the journey
@@ -66,13 +68,21 @@ async def forward(
             pass
         send.whole(reply.status, headers, None, reply.reason)
         return None
-    if length is not None and len(length) < 6 and int(length) <= _WHOLE_BYTES:
-        body = b"".join([chunk async for chunk in reply.chunks])
+    small = length is not None and len(length) < 6 and int(length) <= _WHOLE_BYTES
+    if not small and length is None and meter is not None and meter.whole and reply.self_delimiting:
+        # Its cost goes into its head.
+        small, chunks = await _gathered(chunks)
+    if small:
+        body = b"".join([chunk async for chunk in (reply.chunks if length is not None else chunks)])
         if kept is not None:
             kept.feed(body)
         if tail_due is not None:
             tail_due.feed(body)
             _check(tail_due, reply)
+        if meter is not None:
+            meter.feed(body)
+            if meter.whole:
+                headers[COST] = shown(meter.bill()[2])
         send.whole(reply.status, headers, body, reply.reason)
         return None
     try:
@@ -82,10 +92,12 @@ async def forward(
                 journey.first_chunk_at = time.perf_counter()
             if kept is not None:
                 kept.feed(chunk)
+            if meter is not None:
+                meter.feed(chunk)
             if strip is None:
                 await write(chunk)
-            elif shown := strip(chunk):
-                await write(shown)
+            elif stripped := strip(chunk):
+                await write(stripped)
             if tail is not None:
                 # Only now: what could not be sent has told nobody that the stream is over.
                 tail.feed(chunk)
@@ -108,6 +120,25 @@ async def forward(
         raise
     await send.end()
     return None
+
+
+async def _gathered(chunks: AsyncIterator[bytes]) -> tuple[bool, AsyncIterator[bytes]]:
+    """Whether all of it came within 64 KiB; and the chunks anew."""
+    begun, size = [], 0
+    async for chunk in chunks:
+        begun.append(chunk)
+        size += len(chunk)
+        if size > _WHOLE_BYTES:
+            return False, _after(begun, chunks)
+    return True, _after(begun, None)
+
+
+async def _after(begun: list[bytes], chunks: AsyncIterator[bytes] | None) -> AsyncIterator[bytes]:
+    for chunk in begun:
+        yield chunk
+    if chunks is not None:
+        async for chunk in chunks:
+            yield chunk
 
 
 def _check(tail: Tail, reply: EngineReply) -> None:

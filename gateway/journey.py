@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from engines.chat import Usage
+from engines.engine import UNPRICED, Price
 from engines.trail import Tried
 from router.asked import Arrival
 from router.bill import Bill
@@ -70,6 +72,10 @@ class Journey:
     failed_over: Tried | None = None
     """See router.finished.Ended."""
     trail: tuple[Tried, ...] = ()
+    stored: bool = True
+    price: Price = UNPRICED
+    usage: Usage | None = None
+    cost_usd: float | None = 0.0
     bill: Bill | None = None
     """See router.finished.Ended."""
     in_pipeline: bool = False
@@ -116,5 +122,9 @@ class Journey:
             head_at=self.head_at,
             first_chunk_at=self.first_chunk_at,
             ended_at=time.perf_counter(),
+            stored=self.stored,
+            price=self.price,
+            usage=self.usage,
+            cost_usd=self.cost_usd,
             bill=self.bill,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection, Iterator
 from functools import lru_cache, partial
 
 from prometheus_client import (
@@ -13,12 +14,17 @@ from prometheus_client import (
     disable_created_metrics,
     generate_latest,
 )
+from prometheus_client.metrics_core import Metric
 from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.registry import Collector
+from prometheus_client.samples import Sample
 
 from engines.placement import Rank
+from gateway.labels import Asker, AskerLabels
 from router.finished import Ended, Finished, Outcome
 
 disable_created_metrics()  # type: ignore[no-untyped-call]
+_ASKER = Asker._fields
 _LATENCY_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 _OVERHEAD_S = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5)
 
@@ -31,7 +37,7 @@ class Metrics:
         counter = partial(Counter, registry=self.registry)
         histogram = partial(Histogram, registry=self.registry)
         self.requests = counter(
-            "understudy_requests", "Requests by outcome.", ["outcome", "engine", "status"]
+            "understudy_requests", "Requests by outcome.", ["outcome", "engine", "status", *_ASKER]
         )
         self.in_flight = Gauge(
             "understudy_in_flight",
@@ -42,13 +48,13 @@ class Metrics:
         self.latency = histogram(
             "understudy_request_seconds",
             "From the arrival of a request to its end.",
-            ["outcome"],
+            ["outcome", "engine", "model", "api"],
             buckets=_LATENCY_S,
         )
         self.first_chunk = histogram(
             "understudy_first_chunk_seconds",
             "Until the first byte of a stream left.",
-            ["engine"],
+            ["engine", "model", "api"],
             buckets=_LATENCY_S,
         )
         self.overhead = histogram(
@@ -66,7 +72,7 @@ class Metrics:
             "understudy_offloaded", "Requests an engine answered with examples.", ["engine"]
         )
         self.examples_used = counter("understudy_examples_used", "Examples sent along.")
-        self.tokens = counter("understudy_tokens", "Tokens.", ["engine", "kind"])
+        self.tokens = counter("understudy_tokens", "Tokens.", ["engine", "kind", *_ASKER])
         self.cached_tokens = counter(
             "understudy_cached_tokens", "Prompt tokens an engine had in its prefix cache.", ["engine"]
         )
@@ -78,7 +84,12 @@ class Metrics:
             "Answers by another engine than was decided on, and how that one failed.",
             ["from", "to", "kind"],
         )
-        self.cost = counter("understudy_cost_usd", "Cost of answers in US dollars.", ["engine"])
+        self.cost = counter(
+            "understudy_cost_usd", "Cost of answers in US dollars, where it is known.", ["engine", *_ASKER]
+        )
+        self.unpriced = counter(
+            "understudy_unpriced", "Answers of engines without a price.", ["engine", "model"]
+        )
         self.remembered = counter(
             "understudy_remembered", "What became of finished answers.", ["kind", "result"]
         )
@@ -101,15 +112,43 @@ class Metrics:
             "Tokens of the prompts of steps: all, and those believed to be cached at their replica.",
             ["engine", "replica", "kind"],
         )
-        self._requests_of = lru_cache(maxsize=512)(self.requests.labels)
-        self._latency_of = lru_cache(maxsize=64)(self.latency.labels)
+        self.config = Gauge(
+            "understudy_config_info",
+            "Workers that serve by a configuration, by its hash.",
+            ["hash"],
+            registry=self.registry,
+            multiprocess_mode="livesum",
+        )
+        self._config_hash = ""
+        self.reloads = counter(
+            "understudy_reloads", "Configurations read anew, by what became of it.", ["result"]
+        )
+        self._stood: dict[tuple[str, str], str] = {}
+        self._askers = AskerLabels()
+        self._requests_of = lru_cache(maxsize=4096)(self.requests.labels)
+        self._latency_of = lru_cache(maxsize=512)(self.latency.labels)
         self._stage_of = lru_cache(maxsize=64)(self.stage.labels)
 
-    def engine_stands(self, engine: str, replica: str, state: str, was: str | None) -> None:
-        """The state of an engine as this worker sees it, and what it was before."""
+    def engine_stands(self, engine: str, replica: str, state: str | None) -> None:
+        """The state of an engine as this worker sees it; None: it is no longer configured."""
+        was = self._stood.pop((engine, replica), None)
         if was is not None:
             self.engine_state.labels(engine, replica, was).set(0)
-        self.engine_state.labels(engine, replica, state).set(1)
+        if state is not None:
+            self.engine_state.labels(engine, replica, state).set(1)
+            self._stood[engine, replica] = state
+
+    def config_is(self, hash: str) -> None:
+        """This worker serves by a configuration from now on."""
+        if self._config_hash:
+            self.config.labels(self._config_hash).set(0)
+        self.config.labels(hash).set(1)
+        self._config_hash = hash
+
+    def engines_are(self, named: Collection[tuple[str, str]]) -> None:
+        """Only these engines, with the names of their replicas, are configured from now on."""
+        for engine, replica in [each for each in self._stood if each not in named]:
+            self.engine_stands(engine, replica, None)
 
     def waits(self, engine: str, rank: Rank, more: int) -> None:
         """So many more requests of a class wait for a place at an engine."""
@@ -127,11 +166,12 @@ class Metrics:
     def ended(self, ended: Ended) -> None:
         """A request left, one way or another."""
         self.in_flight.dec()
-        outcome = ended.outcome.value
-        self._requests_of(outcome, ended.engine, str(ended.status)).inc()
-        self._latency_of(outcome).observe(ended.total_s)
+        outcome, asker = ended.outcome.value, self._askers.of(ended)
+        self._requests_of(outcome, ended.engine, str(ended.status), *asker).inc()
+        self._latency_of(outcome, ended.engine, asker.model, asker.api).observe(ended.total_s)
         if ended.first_chunk_s is not None:
-            self.first_chunk.labels(ended.engine).observe(ended.first_chunk_s)
+            self.first_chunk.labels(ended.engine, asker.model, asker.api).observe(ended.first_chunk_s)
+        self._used(ended, asker)
         self.overhead.observe(max(0.0, ended.overhead_s))
         for name, spent in ended.stages_s.items():
             self._stage_of(name).observe(spent)
@@ -144,26 +184,51 @@ class Metrics:
         if isinstance(ended, Finished):
             self._finished(ended)
 
+    def _used(self, ended: Ended, asker: Asker) -> None:
+        engine, usage = ended.engine, ended.usage
+        if usage is None:
+            return
+        if usage.prompt_tokens or usage.completion_tokens:
+            self.tokens.labels(engine, "prompt", *asker).inc(usage.prompt_tokens)
+            self.tokens.labels(engine, "completion", *asker).inc(usage.completion_tokens)
+        if usage.cached_tokens:
+            self.cached_tokens.labels(engine).inc(usage.cached_tokens)
+        if ended.cost_usd is None:
+            self.unpriced.labels(engine, asker.model).inc()
+        elif ended.cost_usd:
+            self.cost.labels(engine, *asker).inc(ended.cost_usd)
+
     def _finished(self, finished: Finished) -> None:
-        engine, usage = finished.engine, finished.usage
+        engine = finished.engine
         if (ids := finished.example_ids) and finished.failed_over is None:
             self.offloaded.labels(engine).inc()
             self.examples_used.inc(len(ids))
-        if usage is not None and (usage.prompt_tokens or usage.completion_tokens):
-            self.tokens.labels(engine, "prompt").inc(usage.prompt_tokens)
-            self.tokens.labels(engine, "completion").inc(usage.completion_tokens)
-            if finished.cost_usd is not None:
-                self.cost.labels(engine).inc(finished.cost_usd)
-        if usage is not None and usage.cached_tokens:
-            self.cached_tokens.labels(engine).inc(usage.cached_tokens)
         for by in finished.carried_on_by:
             self.continued.labels(engine, by).inc()
 
-    def exposition(self) -> bytes:
-        """All series in Prometheus' text format."""
-        if "PROMETHEUS_MULTIPROC_DIR" not in os.environ:
-            return generate_latest(self.registry)
-        # Any worker may be asked, and each must answer for all.
-        everyone = CollectorRegistry()
-        MultiProcessCollector(everyone)  # type: ignore[no-untyped-call]
-        return generate_latest(everyone)
+    def exposition(self, *, people: bool = False) -> bytes:
+        """All series in Prometheus' text format; `people`: by tenant and key, too, which not everybody may read."""
+        registry = self.registry
+        if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
+            # Any worker may be asked, and each must answer for all.
+            registry = CollectorRegistry()
+            MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+        return generate_latest(registry if people else _WithoutPeople(registry))
+
+
+class _WithoutPeople(Collector):
+    """The same series added up over tenants and keys."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._registry = registry
+
+    def collect(self) -> Iterator[Metric]:
+        for family in self._registry.collect():
+            if any("tenant" in sample.labels for sample in family.samples):
+                added: dict[tuple[str, tuple[tuple[str, str], ...]], float] = {}
+                for sample in family.samples:
+                    kept = tuple(item for item in sample.labels.items() if item[0] not in ("tenant", "key"))
+                    at = sample.name, kept
+                    added[at] = added.get(at, 0.0) + sample.value
+                family.samples = [Sample(name, dict(kept), value) for (name, kept), value in added.items()]
+            yield family

@@ -5,13 +5,16 @@ from __future__ import annotations
 from aiohttp import web
 from multidict import CIMultiDict
 
+from engines.codecs.chat import CHAT
+from engines.codecs.codec import Codec
 from engines.engine import EngineReply
 from engines.errors import EngineError
-from engines.sse import tail_of
-from gateway.errors import error_event
+from gateway.booking import Meter
+from gateway.errors import ENDED_IN_ERROR, error_event
 from gateway.forward import ChunkBuffer, forward
 from gateway.journey import Journey
 from gateway.limits.headers import TICKET
+from gateway.limits.usage_chunk import UsageStripper
 from gateway.send import ClientGone, Send, Write
 from router.finished import Outcome
 
@@ -78,6 +81,7 @@ async def relay(
     journey: Journey,
     *,
     kept: ChunkBuffer | None = None,
+    meter: Meter | None = None,
     choices: int = 0,
 ) -> web.StreamResponse:
     """Send the reply to a request that never reached the pipeline. Raises as gateway.forward.forward does.
@@ -85,7 +89,8 @@ async def relay(
     `choices`: how many answers a stream of this endpoint holds, which must end with a terminal event; 0 where it need not.
     """
     send = Relay(request)
-    await relay_to(send, reply, journey, kept=kept, choices=choices, bodiless=request.method == "HEAD")
+    bodiless = request.method == "HEAD"
+    await relay_to(send, reply, journey, kept=kept, meter=meter, choices=choices, bodiless=bodiless)
     return send.response
 
 
@@ -95,23 +100,37 @@ async def relay_to(
     journey: Journey,
     *,
     kept: ChunkBuffer | None = None,
+    meter: Meter | None = None,
     choices: int = 0,
+    codec: Codec = CHAT,
     bodiless: bool = False,
+    strip: UsageStripper | None = None,
 ) -> None:
     """The same through any `send`."""
     journey.engine, journey.status = reply.engine, reply.status
-    broken = await forward(
-        reply,
-        reply.chunks,
-        send,
-        journey,
-        kept=kept,
-        tail=tail_of(reply.headers, choices or 1) if reply.status < 400 else None,
-        # Without a length or chunks of its own, a stream cut short looks whole: only its last event tells.
-        must_end=choices > 0 or not reply.self_delimiting,
-        bodiless=bodiless,
-    )
+    tail = codec.tail(reply.headers, choices or 1) if reply.status < 400 else None
+    try:
+        broken = await forward(
+            reply,
+            reply.chunks,
+            send,
+            journey,
+            kept=kept,
+            meter=meter,
+            tail=tail,
+            # Without a length or chunks of its own, a stream cut short looks whole: only its last event tells.
+            must_end=choices > 0 or not reply.self_delimiting,
+            bodiless=bodiless,
+            strip=strip if reply.streams_events else None,
+        )
+    finally:
+        if meter is not None:
+            # Whatever passed is paid for, also where its reader left.
+            journey.usage, journey.price, journey.cost_usd = meter.bill()
+            journey.model = journey.model or meter.model
     if broken is not None:
         journey.outcome, journey.error = Outcome.FAILED, broken.message
+    elif tail is not None and tail.failed():
+        journey.outcome, journey.error = Outcome.FAILED, ENDED_IN_ERROR
     else:
         journey.outcome = Outcome.ANSWERED if reply.status < 400 else Outcome.UPSTREAM_ERROR

@@ -52,6 +52,8 @@ class RouteTable:
         if path in self._own_paths:
             raise RequestError(f"{path} does not take {method}.", status=405, code="method_not_allowed")
         for prefix in self._prefixes:
+            if not prefix and from_azure(target) is not None:
+                continue
             if path.startswith(prefix) and (len(path) == len(prefix) or path[len(prefix)] == "/"):
                 rest = target[len(prefix) :]
                 if (handler := self._endpoint(method, path[len(prefix) :])) is not None:
@@ -74,9 +76,9 @@ class RouteTable:
             request: web.BaseRequest, target: str, journey: Journey
         ) -> web.StreamResponse:
             journey.deployment = azure.deployment
-            return await handler(request, target, journey)
+            return await handler(request, azure.target, journey)
 
-        return at_deployment, azure.target
+        return at_deployment, f"/deployments/{azure.deployment}{azure.target}"
 
     def _otherwise_at(self) -> Handler:
         if self._otherwise is None:

@@ -1,7 +1,4 @@
-"""Reads request bodies: the raw bytes within a limit, decompressed and parsed. What they mean is engines.chat_json's.
-
-And sees to it that answers come in an encoding that can be read here, too.
-"""
+"""Reads request bodies: the raw bytes within a limit, decompressed and parsed. What they mean is engines.chat_json's."""
 
 from __future__ import annotations
 
@@ -10,7 +7,6 @@ import zlib
 from typing import Any
 
 from aiohttp import web
-from multidict import CIMultiDict
 
 from engines.chat_json import parse_object
 from engines.errors import RequestError
@@ -18,8 +14,6 @@ from gateway.off_loop import off_loop
 from gateway.passthrough import BODY_READ, too_large
 
 _DECODERS = {"gzip": 31, "x-gzip": 31, "deflate": 15}
-_READABLE = frozenset({"gzip", "deflate", "identity", "x-gzip"})
-"""Content encodings of answers."""
 _FIELDS_READ = web.RequestKey("fields_read", dict[str, Any])
 """Where a request keeps its body's parsed fields that were read before its handler."""
 
@@ -89,12 +83,3 @@ def _decode_and_parse(body: bytes, encoding: str, limit_bytes: int) -> dict[str,
     if not decoder.eof:
         raise RequestError(f"The {encoding} body ends too early.", code="invalid_encoding")
     return parse_object(body)
-
-
-def accept_only_readable(headers: CIMultiDict[str]) -> None:
-    """Ask upstreams for no content encoding that the recorder cannot read."""
-    accepted = headers.get("Accept-Encoding")
-    if accepted is None:
-        return
-    kept = [part for part in accepted.split(",") if part.partition(";")[0].strip().lower() in _READABLE]
-    headers["Accept-Encoding"] = ",".join(kept) or "identity"

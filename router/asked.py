@@ -9,6 +9,7 @@ from multidict import CIMultiDict
 
 from engines.chat import ChatRequest
 from engines.placement import Placement
+from engines.tracing import Trace
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,8 @@ class Arrival:
     """Which API it speaks: the first segments of its path below the prefix (`chat`, `responses`, `messages`, `completions`,
     `embeddings`, `images`, `audio`, `files`), `other` for what is not known, empty for the gateway's own pages."""
     reach: Reach = EVERYTHING
+    trace: Trace | None = None
+    """Its place in a distributed trace; None where no telemetry is configured."""
     partition: str = ""
     """`user` or `tenant` where its key or tenant says how memory is kept apart; empty: as the configuration has it."""
     user: str = ""
@@ -115,6 +118,10 @@ class Asked:
     """The end user whose memory alone is read and written, as a digest; empty: what the tenant shares."""
     placement: Placement | None = None
     """Where it stands among the requests that feed each other; None: it stands alone, and its client waits."""
+    holder: str = ""
+    """The engine that holds what the request names; empty where none is known to."""
+    not_at: frozenset[str] = frozenset()
+    """Replicas that do not hold it."""
 
     @property
     def remembered_for(self) -> str:

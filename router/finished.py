@@ -64,6 +64,8 @@ class Ended:
     first_chunk_at: float | None = None
     """When the first chunk of a stream was ready to be sent."""
     ended_at: float = 0.0
+    stored: bool = True
+    """Whether there may be a row of it: `Cache-Control: no-store` forbids it, and leaves the sums."""
     price: Price = field(default_factory=Price)
     """Of the engine that answered, or that gave the end of the answer."""
     usage: Usage | None = None

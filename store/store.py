@@ -3,7 +3,7 @@
     store.examples        the bank: pairs of a question and its answer        .ledger .search .versions .answer_vectors
                                                                              .places .contributors .imports .private
     store.answers         .exact whole answers to the very same request; .entries .observations of similar ones
-    store.decisions       .requests .choices .texts .search .usage .rollups()
+    store.decisions       .requests .choices .texts .search .pages .usage .rollups()
     store.outcomes        how good answers turned out to be                  .feedback
     store.artifacts       versions of what was learnt, beside them store.dials and store.quality_floors
     store.keys            API keys, and so tenants; store.tenant_records: what is laid down for tenants
@@ -30,9 +30,11 @@ from functools import partial
 from pathlib import Path
 
 from store.answers.exact_cache import ExactCache
+from store.answers.responses import KeptResponses
 from store.answers.semantic_entries import SemanticEntries
 from store.answers.semantic_observations import SemanticObservations
 from store.decisions.choices import Choices
+from store.decisions.exported import RequestPages
 from store.decisions.outcomes import Outcomes
 from store.decisions.requests import RequestLog
 from store.decisions.rollups import RequestRollups
@@ -101,6 +103,8 @@ class Answers:
     """For a similar question."""
     observations: SemanticObservations
     """How entries compared with fresh answers."""
+    responses: KeptResponses
+    """Of `/v1/responses`, by their ids: what no upstream holds."""
 
 
 class Decisions:
@@ -114,6 +118,8 @@ class Decisions:
         self.texts = RequestTextLog(db)
         """What was asked and answered, for people."""
         self.search = RequestSearch(db)
+        self.pages = RequestPages(db)
+        """The log from end to end."""
         self.spending = Spending(db)
         self.usage = UsageBooks(db)
         """What was used and paid, by hour, tenant, key, end user, model and engine."""
@@ -166,7 +172,12 @@ class Store:
         self.secret = secret
         """What ids of tenants and hashes of keys are derived with."""
         self.examples = examples
-        self.answers = Answers(exact, SemanticEntries(db, ttl_s=exact_ttl_s), SemanticObservations(db))
+        self.answers = Answers(
+            exact,
+            SemanticEntries(db, ttl_s=exact_ttl_s),
+            SemanticObservations(db),
+            KeptResponses(db, secret),
+        )
         self.decisions = Decisions(db)
         self.outcomes = Outcomes(db)
         self.artifacts = Artifacts(db, folder / "artifacts", keep=versions_kept)
@@ -318,6 +329,7 @@ class Store:
         versions = self.artifacts.forget_tenant(tenant) if tenant else 0
         self.answers.entries.forget_tenant(tenant).result(timeout_s)
         self.answers.observations.forget_tenant(tenant).result(timeout_s)
+        self.answers.responses.forget_tenant(tenant).result(timeout_s)
         examples, answers, requests = (
             waited.result(timeout_s) for waited in (removing, forgetting, unlogging)
         )
@@ -332,6 +344,7 @@ class Store:
         Raises what writing raises, ValueError for an empty contributor, and TimeoutError.
         """
         self.decisions.texts.forget_contributor(tenant, contributor).result(timeout_s)
+        self.answers.responses.forget_contributor(tenant, contributor).result(timeout_s)
         self.examples.private.forget_contributor(tenant, contributor).result(timeout_s)
         self.outcomes.feedback.forget_contributor(tenant, contributor).result(timeout_s)
         self.outcomes.forget_contributor(tenant, contributor).result(timeout_s)

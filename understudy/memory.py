@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Protocol
@@ -45,6 +45,7 @@ class Memory:
     store: Store
     embedder: Embedder | None
     templates: Templates
+    working: _Working
     closing: contextlib.ExitStack
     """What works in the background, and what stands open: ended in the reverse order of its beginning."""
     exact: ExactCache | None
@@ -69,7 +70,6 @@ class Memory:
         assert folder is not None, "understudy.processes.run gives every memory a folder"
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         log.info("memory_opening", data_dir=str(folder))
-        exact = settings.exact
         with contextlib.ExitStack() as closing:
             # The embedder comes first: it loads onnxruntime, which must be imported before usearch.
             embedder = None
@@ -78,9 +78,9 @@ class Memory:
                 closing.callback(embedder.close)
             store = Store.open(
                 folder,
-                exact_ttl_s=exact.ttl_s,
-                exact_disk_bytes=int(exact.disk_mib * _MIB),
-                exact_max_entry_bytes=int(settings.advanced.exact_max_entry_kib * 1024),
+                exact_ttl_s=settings.exact.ttl_s,
+                exact_disk_bytes=_bytes(settings.exact.disk_mib),
+                exact_max_entry_bytes=_max_entry_bytes(settings),
                 dimensions=embedder.dimensions if embedder else None,
                 embedding_version=embedder.version if embedder else "",
             )
@@ -91,17 +91,37 @@ class Memory:
 
                 make_private(store, private.tenants)
             templates = Templates()
-            for worker in _workers(store, embedder, templates, folder, settings, scores):
-                worker.start()
-                closing.callback(worker.stop)
-            return cls(
-                store,
-                embedder,
-                templates,
-                closing.pop_all(),
-                store.answers.exact if exact.enabled else None,
-                store.decisions.requests if settings.log_requests else None,
-            )
+            if embedder is not None:
+                for worker in _workers(store, embedder, templates, folder):
+                    worker.start()
+                    closing.callback(worker.stop)
+            working = _Working(store, embedder, folder)
+            closing.callback(working.stop)
+            working.begin(settings, scores)
+            return cls(store, embedder, templates, working, closing.pop_all(), None, None).seen_by(settings)
+
+    def seen_by(self, settings: MemorySettings) -> Memory:
+        """The same, with what these settings want of it."""
+        store = self.store
+        return replace(
+            self,
+            exact=store.answers.exact if settings.exact.enabled else None,
+            requests=store.decisions.requests if settings.log_requests else None,
+        )
+
+    def adopt(self, settings: MemorySettings, *, scores: bool = False) -> None:
+        """Have other limits from now on, and work by them in the background. Blocks, while a chore is under way.
+
+        What of the settings cannot change while it is open: understudy.settings.reloading.
+        """
+        exact, answers = settings.exact, self.store.answers
+        answers.exact.limit(
+            ttl_s=exact.ttl_s, disk_bytes=_bytes(exact.disk_mib), max_entry_bytes=_max_entry_bytes(settings)
+        )
+        answers.entries.limit(ttl_s=exact.ttl_s)
+        if self.embedder is not None:
+            self.embedder.deadline_ms = settings.advanced.embedding_deadline_ms
+        self.working.begin(settings, scores)
 
     def example_store(self, settings: MemorySettings) -> ExampleStore | None:
         """What the examples' endpoints work on; None without examples."""
@@ -149,21 +169,45 @@ class _Worker(Protocol):
     def stop(self) -> None: ...
 
 
-def _workers(
-    store: Store,
-    embedder: Embedder | None,
-    templates: Templates,
-    folder: Path,
-    settings: MemorySettings,
-    scores: bool,
-) -> Iterator[_Worker]:
-    """What works on a store in the background."""
-    if embedder is not None:
-        yield Reembedder(store.examples, embedder, folder / "reembed.lock")
-        yield TemplateFollower(store.examples, embedder, templates)
-    if embedder is not None and scores and settings.advanced.answer_vectors:
-        yield AnswerEmbedder(store.examples.answer_vectors, embedder, folder / "answers.lock")
-    yield Housekeeper(_chores(store, settings))
+def _workers(store: Store, embedder: Embedder, templates: Templates, folder: Path) -> Iterator[_Worker]:
+    """What works on a store in the background, whatever the settings."""
+    yield Reembedder(store.examples, embedder, folder / "reembed.lock")
+    yield TemplateFollower(store.examples, embedder, templates)
+
+
+class _Working:
+    """What works on a store by settings that may change."""
+
+    def __init__(self, store: Store, embedder: Embedder | None, folder: Path) -> None:
+        self._store = store
+        self._embedder = embedder
+        self._folder = folder
+        self._workers: list[_Worker] = []
+
+    def begin(self, settings: MemorySettings, scores: bool) -> None:
+        """Work by these settings from now on, and no longer by others. Blocks, while a chore is under way."""
+        self.stop()
+        embedder, store = self._embedder, self._store
+        if embedder is not None and scores and settings.advanced.answer_vectors:
+            answers = AnswerEmbedder(store.examples.answer_vectors, embedder, self._folder / "answers.lock")
+            self._workers.append(answers)
+        self._workers.append(Housekeeper(_chores(store, settings)))
+        for worker in self._workers:
+            worker.start()
+
+    def stop(self) -> None:
+        """End it."""
+        workers, self._workers = self._workers, []
+        for worker in reversed(workers):
+            worker.stop()
+
+
+def _bytes(mib: float) -> int:
+    return int(mib * _MIB)
+
+
+def _max_entry_bytes(settings: MemorySettings) -> int:
+    return int(settings.advanced.exact_max_entry_kib * 1024)
 
 
 def _chores(store: Store, settings: MemorySettings) -> list[Chore]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from aiohttp import web
 
@@ -28,7 +28,9 @@ from gateway.wire import is_json, read_ahead, read_json_ahead
 from learning.bank.contributor import EndUsers
 from router.asked import EVERYTHING, Arrival, Reach
 from store.people.limits import Limits
-from store.people.owned import Owned
+
+if TYPE_CHECKING:
+    from store.people.owned import Owned
 
 _FORM = "multipart/form-data"
 _MOST_QUOTED = 100
@@ -56,7 +58,7 @@ class Access:
         max_json_bytes: int,
     ) -> None:
         """`end_users`, `owners`: None where nothing is remembered, and so there are no keys. `priced` says of a model's name
-        and an API whether whoever may answer has a price."""
+        and a path whether whoever may answer has a price."""
         self._end_users = end_users
         self._owners = owners
         self._users_required = users_required
@@ -99,6 +101,8 @@ class Access:
         if asked.state is State.KEPT or request.method != "POST":
             arrival = self._named(arrival, request, {})
             self._check_model(asked.model, arrival)
+            if asked.state is State.NONE:
+                self._check_all_stored(stored_ids({"model": asked.model}), scopes, arrival)
             self._check_owner(asked, arrival)
             return arrival
         fields = await self._fields(request, asked)
@@ -114,8 +118,7 @@ class Access:
             self._check_price(str(fields.get("model") or asked.model), asked)
         size = request.content_length or 0
         found = await off_loop(size, _stored, fields, asked)
-        for one in found:
-            self._check_stored(one, scopes, arrival)
+        self._check_all_stored(found, scopes, arrival)
         return arrival
 
     # ---- who asks
@@ -194,7 +197,7 @@ class Access:
         )
 
     def _check_price(self, model: str, asked: Endpoint) -> None:
-        if not self._priced(model, asked.api):
+        if not self._priced(model, asked.path):
             raise RequestError(
                 f"This key's dollars are limited, and nothing says what '{model[:_MOST_QUOTED]}' costs at"
                 f" {asked.path}: give it a price, or the key allow_unpriced.",
@@ -202,6 +205,12 @@ class Access:
                 code="unpriced",
                 param="model",
             )
+
+    def _check_all_stored(
+        self, found: Iterable[StoredId], scopes: list[tuple[str, Limits]], arrival: Arrival
+    ) -> None:
+        for one in found:
+            self._check_stored(one, scopes, arrival)
 
     def _check_stored(self, one: StoredId, scopes: list[tuple[str, Limits]], arrival: Arrival) -> None:
         if arrival.reach.own_account:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 from aiohttp import web
@@ -25,35 +25,44 @@ from engines.engine import Engine, EngineReply, EngineRequest
 from engines.errors import RequestError
 from engines.replicas import Replicas
 from gateway.azure import for_deployment, form_for_deployment
+from gateway.booking import Meter
 from gateway.controls import named_session, session_of
+from gateway.encodings import accept_only_readable
 from gateway.forward import ChunkBuffer
 from gateway.journey import Journey
 from gateway.keys import Authenticator, outgoing_headers
 from gateway.off_loop import off_loop
 from gateway.passthrough import Passthrough, refuse_elsewhere
 from gateway.paths import canonical
+from gateway.pipeline import not_spoken
 from gateway.relay import Relay, relay_to
 from gateway.send import Send
 from gateway.wire import is_json, read_body, read_json
 from router.asked import Arrival
 from router.model_names import ByModelName
 
+if TYPE_CHECKING:
+    from gateway.limits.limiter import Limiter
+
 PATHS = (
-    *("/embeddings", "/completions", "/responses", "/messages", "/moderations", "/images/generations"),
+    *(
+        "/responses/input_tokens",
+        "/responses/compact",
+        "/embeddings",
+        "/messages/count_tokens",
+        "/moderations",
+        "/images/generations",
+    ),
     *("/images/edits", "/images/variations", "/audio/speech", "/audio/transcriptions", "/audio/translations"),
 )
-_SAME_MODEL_ONLY = frozenset({"/embeddings"})
-"""Where another model's answers would be of no use beside those that the client has."""
+_SAME_MODEL_ONLY = frozenset({"/embeddings", "/messages/count_tokens"})
+"""Where another model's answers would be of no use: beside those that the client has, or as a count of tokens."""
 _STORED = re.compile(
     rb'(?<!\\)"(?:previous_response_id|conversation|file_id|file_ids|vector_store_ids|container|container_id)"'
     rb'\s*:\s*(?!null\b)|(?<!\\)"item_reference"'
 )
 _HOLDERS = ("previous_response_id", "conversation")
 """Of these it may be known which replica stored what they name."""
-_RESPONSES = "/responses"
-_ANSWER_ID = re.compile(rb'"id"\s*:\s*"([!-~]{1,200}?)"')
-_ID_WITHIN = 8192
-"""Bytes of an answer."""
 _PROMPT_ID = re.compile(rb'(?<!\\)"prompt"\s*:\s*\{')
 _FORM_MODEL = re.compile(
     rb'(?i:content-disposition:[^\r\n]*\bname="?model"?[^\r\n]*\r\n(?:[^\r\n]+\r\n)*)\r\n([^\r\n]*)'
@@ -119,12 +128,14 @@ class ByModel:
         keys: Authenticator,
         *,
         max_json_bytes: int,
+        limiter: Limiter | None = None,
     ) -> None:
         self._engines = engines
         self._models = ByModelName(models)
         self._passthrough = passthrough
         self._keys = keys
         self._max_json_bytes = max_json_bytes
+        self._limiter = limiter
 
     async def __call__(self, request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
         """See gateway.handlers.handler.Handler."""
@@ -191,15 +202,18 @@ class ByModel:
     ) -> EngineReply:
         """Ask who serves the model, one after the other. Raises EngineError where no answer began."""
         journey.model = body.model
-        tenant = journey.arrival.tenant
+        accept_only_readable(headers)
         tries = await off_loop(len(body.raw), self._tries, request, target, body, headers, journey.arrival)
+        if self._limiter is not None and journey.arrival.key_id is not None:
+            from gateway.limits.passing import reserved
+
+            infos = [one.engine.info for one in tries]
+            await reserved(self._limiter, journey, body.raw, infos, fields=body.fields, path=_path(target))
         attempts = Attempts(tries)
         journey.asked_at = time.perf_counter()
         try:
             async with attempts as reply:
                 journey.waited_s += time.perf_counter() - journey.asked_at
-                if reply.replica and _path(target) == _RESPONSES:
-                    _note_holder(tries[attempts.index].engine, reply, tenant)
                 planned, answering = tries[0].engine.info.name, tries[attempts.index].engine.info.name
                 reply.headers["x-understudy-engine"] = answering
                 reply.headers["x-understudy-decision-id"] = journey.arrival.id
@@ -211,7 +225,16 @@ class ByModel:
                     reply.headers.add("Cache-Status", cache_status)
                 reply.headers["x-understudy-overhead-ms"] = f"{journey.overhead_ms():.2f}"
                 # Cut short, one that is not delimited would look whole.
-                await relay_to(send, reply, journey, kept=kept if reply.self_delimiting else None)
+                kept = kept if reply.self_delimiting else None
+                meter = Meter(
+                    tries[attempts.index].engine.info,
+                    reply,
+                    method="POST",
+                    target=target,
+                    model=body.model,
+                    asked_bytes=len(body.raw),
+                )
+                await relay_to(send, reply, journey, kept=kept, meter=meter)
                 return reply
         finally:
             journey.trail = tuple(attempts.trail)
@@ -249,7 +272,7 @@ class ByModel:
         engines = [self._engines[name] for name in ([forced] if forced else reversed(names))]
         engines = [engine for engine in engines if engine.info.speaks(api)]
         if not engines:
-            raise not_spoken(body.model, path, [forced] if forced else names)
+            raise not_spoken(body.model, path)
         there = [one for one in engines if arrival.reach.allows_region(one.info.region)]
         if not there:
             refuse_elsewhere(arrival, engines[0])
@@ -269,14 +292,6 @@ class ByModel:
 
 def _path(target: str) -> str:
     return canonical(target.partition("?")[0]).lower()
-
-
-def _note_holder(engine: Engine, reply: EngineReply, tenant: str) -> None:
-    """Note which replica stored the answer, where its beginning tells its name."""
-    if isinstance(engine, Replicas) and reply.status < 400:
-        found = _ANSWER_ID.search((reply.first or b"")[:_ID_WITHIN])
-        if found is not None:
-            engine.stored(tenant, found[1].decode(), reply.replica)
 
 
 def _request(
@@ -305,16 +320,6 @@ def _request(
         session=session,
         model=model or body.model,
         not_at=not_at,
-    )
-
-
-def not_spoken(model: str, path: str, engines: Iterable[str]) -> RequestError:
-    """The error for a request in an API that no engine speaks that serves its model."""
-    return RequestError(
-        f"'{model[:100]}' is served by {', '.join(engines)}, and {path} is not among the APIs that any of them speaks "
-        "(engines.*.apis).",
-        code="unsupported_api",
-        param="model",
     )
 
 

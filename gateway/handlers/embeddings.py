@@ -13,9 +13,11 @@ from aiohttp import web
 from engines.engine import EngineReply, EngineRequest
 from engines.finished import Body
 from gateway.azure import for_deployment
+from gateway.booking import COST, shown
 from gateway.cache_control import cache_control
 from gateway.cache_status import BYPASS, COLLAPSED, MISS, hit_status
 from gateway.controls import read_controls
+from gateway.encodings import accept_only_readable
 from gateway.forward import ChunkBuffer
 from gateway.handlers.by_model import ByModel, unknown_model
 from gateway.handlers.chat import unsupported
@@ -29,7 +31,7 @@ from gateway.passthrough import Passthrough
 from gateway.relay import Relay
 from gateway.same_request import endpoint
 from gateway.send import Send
-from gateway.wire import accept_only_readable, is_json, read_body, read_json
+from gateway.wire import is_json, read_body, read_json
 from learning.bank.contributor import EndUsers
 from router.asked import in_memory_of
 from router.finished import Outcome
@@ -213,6 +215,7 @@ def _replayed(hit: ExactAnswer, journey: Journey) -> web.Response:
     headers = {
         "x-understudy-decision-id": journey.arrival.id,
         "x-understudy-overhead-ms": f"{journey.overhead_ms():.2f}",
+        COST: shown(0.0),
     }
     journey.policy = "exact"
     if journey.reason == IN_FLIGHT:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from aiohttp import web
+from multidict import MultiMapping
 
 from gateway.journey import Journey
 from gateway.metrics import Metrics
@@ -21,12 +22,20 @@ class Health:
         problems: Callable[[], list[str]],
         impaired: Callable[[], list[str]],
         settled: Callable[[], bool],
+        config: str = "",
+        reads_people: Callable[[MultiMapping[str]], bool] = lambda headers: False,
     ) -> None:
-        """`problems` keep requests from being served; with what is `impaired` they are served nevertheless."""
+        """`problems` keep requests from being served; with what is `impaired` they are served nevertheless.
+
+        `config`: what tells configurations apart. `reads_people` says of a request's headers whether its sender may read
+        figures by tenant and key.
+        """
         self._metrics = metrics
         self._problems = problems
         self._impaired = impaired
         self._settled = settled
+        self._reads_people = reads_people
+        self._config = config
 
     async def healthz(self, request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
         """200 as long as the event loop turns."""
@@ -43,14 +52,15 @@ class Health:
             {
                 "status": "not ready" if problems else "degraded" if impaired else "ok",
                 "problems": [*problems, *impaired],
+                **({"config": self._config} if self._config else {}),
             },
         )
 
     async def metrics(self, request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
-        """Prometheus' text format."""
+        """Prometheus' text format; by tenant and key only for those who may read that."""
         journey.answered(200)
         return web.Response(
-            body=self._metrics.exposition(),
+            body=self._metrics.exposition(people=self._reads_people(request.headers)),
             headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"},
         )
 

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import replace
 
 import orjson
+import structlog
 
 from engines.chat import Usage
 from gateway.keepers.keeper import Kept
 from learning.bank.contributor import user_part
-from router.finished import Ended, Finished
+from router.finished import Ended, Finished, Outcome
 from store.admission.credentials import credentials
 from store.decisions.requests import RequestLog
 from store.decisions.usage import UsageBooks, usage_of
 from store.records import RequestRecord
+
+log = structlog.get_logger(__name__)
 
 _NO_USAGE = Usage(0, 0)
 _ERROR_CHARACTERS = 300
@@ -33,11 +36,19 @@ class RequestKeeper:
 
     def keep(self, finished: Finished) -> Iterator[Kept]:
         """See Keeper."""
-        yield "request", self._kept(_row(finished), stored=not finished.asked.controls.no_store)
+        yield "request", self._kept(row_of(finished), stored=not finished.asked.controls.no_store)
 
-    def book(self, ended: Ended, end_user: str = "", *, stored: bool = True) -> tuple[str, Future[None]]:
-        """The same of a request that never reached the pipeline. `end_user`: the digest of who it names."""
-        return "request", self._kept(replace(_row_of(ended), end_user=end_user), stored=stored)
+    def take(self, ended: Ended, follow: Callable[[str, Future[None]], None]) -> None:
+        """The same of a request that never reached the pipeline, if an engine was asked or memory answered. Never raises.
+
+        `follow` is given the write under way.
+        """
+        if not ended.asked_at and ended.outcome is not Outcome.HIT:
+            return
+        try:
+            follow("request", self._kept(row_of(ended), stored=ended.stored))
+        except Exception as error:
+            log.error("keeper_failed", keeper=type(self).__name__, request=ended.arrival.id, error=error)
 
     def _kept(self, row: RequestRecord, *, stored: bool) -> Future[None]:
         if stored and self._requests is not None:
@@ -45,7 +56,12 @@ class RequestKeeper:
         return self._books.book(usage_of(row))
 
 
-def _row(finished: Finished) -> RequestRecord:
+def row_of(ended: Ended) -> RequestRecord:
+    """The row of a request, as the log has it."""
+    return _of_pipeline(ended) if isinstance(ended, Finished) else _row_of(ended)
+
+
+def _of_pipeline(finished: Finished) -> RequestRecord:
     return replace(
         _row_of(finished),
         policy_version=finished.policy_version,
@@ -55,7 +71,7 @@ def _row(finished: Finished) -> RequestRecord:
         continued=",".join(finished.carried_on_by),
         exact_key=finished.exact_key,
         trail=_trail(finished, finished.last_failure),
-        end_user=user_part(finished.asked.contributor),
+        end_user=user_part(finished.asked.contributor) or finished.arrival.user,
         example_tokens=finished.example_tokens,
         examples_usd=finished.examples_usd,
     )
@@ -90,6 +106,7 @@ def _row_of(ended: Ended) -> RequestRecord:
         failed_over="" if ended.failed_over is None else str(ended.failed_over),
         trail=_trail(ended),
         api=arrival.api or "chat",
+        end_user=arrival.user,
         cache_write_tokens=usage.cache_write_tokens,
         images=usage.images,
         service_tier=usage.service_tier[:40],

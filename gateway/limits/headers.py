@@ -7,6 +7,7 @@ from typing import NamedTuple, Protocol
 
 from aiohttp import web
 
+
 class Tells(Protocol):
     """What a request's answer tells of its limits."""
 

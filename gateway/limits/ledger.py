@@ -39,6 +39,7 @@ _IDLE_S = 2.0
 _PATIENCE_S = 0.6
 """How long others are waited for that hold more than they need."""
 _PAUSE_S = 0.05
+_FAILING_PAUSE_S = 0.5
 _STORE_S = 3.0
 """How long the store may take before it counts as failing."""
 
@@ -76,6 +77,7 @@ class Ledger:
         self._task: asyncio.Task[None] | None = None
         self._writing: tuple[asyncio.Future[list[tuple[int, int]]], list[tuple[Purse, Booking]]] | None = None
         self._renewed_at = self._looked_at = 0.0
+        self._failing = False
 
     def start(self) -> None:
         """Start booking, where that has not begun. Inside the running loop."""
@@ -153,7 +155,9 @@ class Ledger:
         purse.waiting += need
         try:
             async with purse.lock:
-                if purse.refused_at > came_at and not self.take(purse, need):
+                if self.take(purse, need):
+                    return
+                if purse.refused_at > came_at:
                     # Whoever stood before in this line has waited for others already.
                     raise Refused(purse, need, spent=self._is_spent(purse, need))
                 await self._draw(purse, need)
@@ -276,11 +280,17 @@ class Ledger:
             self._woken.clear()
             try:
                 await self._tick()
-            except (StoreError, TimeoutError, OSError) as error:
-                log.warning("limits_not_booked", error=error)
-                await asyncio.sleep(_TICK_S)
+                if self._failing:
+                    self._failing = False
+                    log.info("limits_booked_again")
             except NoSuchWorker:
                 self._start_anew()
+            except Exception as error:
+                # Whatever it is, what was spent must be booked once that is over.
+                if not self._failing:
+                    log.error("limits_not_booked", error=error)
+                self._failing = True
+                await asyncio.sleep(_FAILING_PAUSE_S)
 
     async def _tick(self) -> None:
         now = time.monotonic()
@@ -390,4 +400,5 @@ async def _in_time(future: Future[T]) -> T:
 
 
 async def _within(future: asyncio.Future[T]) -> T:
-    return await asyncio.wait_for(asyncio.shield(future), _STORE_S)
+    async with asyncio.timeout(_STORE_S):
+        return await asyncio.shield(future)

@@ -1,4 +1,5 @@
-"""A hundred secrets through every way to fail, to correct and to delete: none stays in log, metrics, files or prompts.
+"""A hundred secrets through every way to fail, to correct and to delete: none stays in log, metrics, files, prompts, spans
+or exports.
 
 Of the gateway everything is real: its process, its sockets, its log and its data folder. The upstream is scripted.
 """
@@ -8,11 +9,14 @@ from __future__ import annotations
 import json
 import random
 import string
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet
 import pytest
 
 from tests.flow.client import Answer, Client, request
@@ -194,8 +198,42 @@ def corrected_and_deleted(at: Attempt) -> Iterator[tuple[Answer, tuple[int, ...]
     yield at.sends("DELETE", f"/v1/examples?user={at.new('a deleted user')}"), (200,)
 
 
+# ---- who is told of it
+
+
+class Listener:
+    """A server that takes whatever is posted: an OpenTelemetry collector, or the receiver of webhooks."""
+
+    def __init__(self) -> None:
+        taken = self.taken = bytearray()
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                taken.extend(str(self.headers).encode())
+                taken.extend(self.rfile.read(int(self.headers["Content-Length"])))
+                self.send_response(200)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            def log_message(self, format: str, *args: object) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def __enter__(self) -> Listener:
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+
 @contextmanager
-def a_gateway(upstream: Upstream, canaries: Canaries, data: Path) -> Iterator[Gateway]:
+def a_gateway(upstream: Upstream, canaries: Canaries, data: Path, collector: Listener) -> Iterator[Gateway]:
     operators = [canaries.new(f"an operator's key {n}") for n in range(5)]
 
     def engine(name: int) -> dict[str, Any]:
@@ -211,6 +249,7 @@ def a_gateway(upstream: Upstream, canaries: Canaries, data: Path) -> Iterator[Ga
         },
         "memory": {"data_dir": str(data), "exact": {"enabled": True}},
         "listen": {"advanced": {"max_json_mib": 1}},
+        "otel": {"endpoint": collector.url, "advanced": {"metrics_every_s": 1}},
     }
     path = data.parent / "config.json.yaml"
     path.write_text(json.dumps(config))
@@ -224,7 +263,10 @@ def test_no_secret_is_left_anywhere(upstream: Upstream, tmp_path: Path) -> None:
     status, printed, said = ran("keys", "create", "--data", str(data), "--tenant", "acme")
     assert status == 0, said
     key = next(word for word in printed.split() if word.startswith("us-"))
-    with a_gateway(upstream, canaries, data) as gateway:
+    made = ran("admin", "token", "create", "--data", str(data), "--name", "prometheus", "--role", "viewer")
+    assert made[0] == 0, made[2]
+    token = next(word for word in made[1].split() if word.startswith("us-admin-"))
+    with Listener() as collector, a_gateway(upstream, canaries, data, collector) as gateway:
         at = Attempt(gateway, upstream, canaries, key)
         for ways in (refused_by_us, failed_upstream, corrected_and_deleted):
             for answer, expected in ways(at):
@@ -234,7 +276,7 @@ def test_no_secret_is_left_anywhere(upstream: Upstream, tmp_path: Path) -> None:
         for n in range(4):
             assert at.asks(f"What is the password of host number {n}?").status == 200
         prompts = b"".join(call.received().body for call in upstream.calls[asked_before:])
-        metrics = at.sends("GET", "/metrics").body
+        metrics = at.sends("GET", "/metrics", key=token).body
         assert gateway.stop() == 0
         log = gateway.log().encode()
     assert len(canaries.placed) >= 100
@@ -242,9 +284,26 @@ def test_no_secret_is_left_anywhere(upstream: Upstream, tmp_path: Path) -> None:
     assert canaries.found_in(log) == {}
     assert canaries.found_in(metrics) == {}
     assert canaries.found_in(prompts) == {}
+    spans = bytes(collector.taken)
+    assert b"gen_ai.provider.name" in spans and b"gen_ai.client.token.usage" in spans
+    assert canaries.found_in(spans) == {}
+    assert b'tenant="acme"' in metrics
+    assert canaries.found_in(exported(data)) == {}
     files = {path: path.read_bytes() for path in data.rglob("*") if path.is_file()}
     assert any(b"password of host number" in content for content in files.values()), (
         "what is harmless is kept"
     )
     assert {path.name: found for path, kept in files.items() if (found := canaries.found_in(kept))} == {}
-    assert key.encode() not in log + metrics + prompts + b"".join(files.values())
+    assert key.encode() not in log + metrics + prompts + spans + b"".join(files.values())
+
+
+def exported(data: Path) -> bytes:
+    """All that an export of requests writes without being asked for content, in both forms."""
+    status, lines, said = ran("export", "requests", "--data", str(data))
+    assert status == 0 and "acme" in lines, said
+    file = data.parent / "requests.parquet"
+    status, _, said = ran("export", "requests", "--data", str(data), "--output", str(file))
+    assert status == 0, said
+    columns = pyarrow.parquet.read_table(file).to_pylist()
+    assert len(columns) == len(lines.splitlines())
+    return lines.encode() + json.dumps(columns).encode()

@@ -57,9 +57,10 @@ async def test_the_same_with_clients_that_leave(tmp_path: Path) -> None:
         left = made.upstream.charged_left_nano
         print(made.statuses, made.codes, books, made.upstream.charged_nano, left)
         assert books.estimated > 0
-        # What was charged for those that left nobody was told: that alone is estimated.
-        assert books.spent - books.estimated == made.upstream.charged_nano - left
-        assert made.upstream.charged_nano <= nano(BUDGET_USD) + max(0, left - books.estimated)
+        # What was charged for those that left nobody was told: that alone is estimated, by what was received.
+        unsure = made.left * 5 * OUTPUT_NANO
+        assert abs(made.upstream.charged_nano - books.spent) <= unsure
+        assert made.upstream.charged_nano <= nano(BUDGET_USD) + unsure
         assert nano(BUDGET_USD) - books.spent < 2 * MOST_NANO
 
 
@@ -68,9 +69,9 @@ async def test_the_same_with_a_worker_that_is_killed(tmp_path: Path) -> None:
     async with site(tmp_path, limits()) as made:
         made.upstream.pause_s = 0.5
         asking = asyncio.create_task(made.ask_all(200))
-        for _ in range(2):
+        for worker in made.run.events("listening")[:2]:
             await asyncio.sleep(0.6)
-            os.kill(made.run.events("listening")[-1]["pid"], signal.SIGKILL)
+            os.kill(worker["pid"], signal.SIGKILL)
         await asking
         await made.ask_all(60)
         books = await made.settled()

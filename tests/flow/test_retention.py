@@ -39,7 +39,7 @@ async def test_requests_that_a_clock_stamped_ahead_are_not_kept_for_ever(
             with monkeypatch.context() as wrong:
                 wrong.setattr(time, "time", lambda: ahead_s)
                 await gate.chat("Q")
-            opened, settings = gate.gateway.memory, gate.gateway._config.memory
+            opened, settings = gate.gateway.memory, gate.gateway.config.memory
             assert opened is not None and opened.requests is not None
             assert len(opened.requests.recent()) == 1
             chores(opened, settings, monkeypatch, days=0)
@@ -57,7 +57,7 @@ async def test_values_go_after_their_time_and_runs_with_the_log(
     async with upstream() as behind:
         memory = {"data_dir": str(tmp_path), "requests_kept_days": 30, "examples": {"enabled": False}}
         async with line({"upstream": {"base_url": behind.url}, "memory": memory}) as gate:
-            opened, settings = gate.gateway.memory, gate.gateway._config.memory
+            opened, settings = gate.gateway.memory, gate.gateway.config.memory
             assert opened is not None
             runs, now_s = opened.store.runs, time.time()
             # Kept for an hour; one that a clock stamped ahead.

@@ -23,6 +23,8 @@ def check(path: Path, everything: bool) -> None:
     except ConfigError as error:
         click.echo(f"understudy: configuration error\n{error}", err=True)
         sys.exit(2)
+    for told in config.unspoken():
+        click.echo(f"understudy: warning: {told}", err=True)
     # In JSON mode pydantic masks SecretStr by itself.
     shown = config.model_dump(mode="json")
     if not everything:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import collections
 import json
-import re
 import sys
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 from understudy.commands.data_folder import data_option, store_in
+from understudy.commands.since import moment
 from understudy.commands.tenant_option import tenant_named, tenant_option
 
 if TYPE_CHECKING:
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from store.decisions.outcomes import Experience
 
 _BATCH = 5_000
-_AGO = re.compile(r"(\d+(?:\.\d+)?)([dh])")
 
 
 @click.command()
@@ -84,7 +82,7 @@ def evaluate(
     from learning.evaluation.target_policies import NoSuchPolicy
     from router.choosing.bandit import BanditError
 
-    chosen_dials, since_s = _dials(dials), _since(since, time.time())
+    chosen_dials, since_s = _dials(dials), moment("--since", since, time.time()) or 0.0
     with store_in(data) as store:
         whose, which = _slot(store, tenant, model)
         try:
@@ -193,20 +191,6 @@ def _dials(text: str) -> tuple[float, ...]:
     if not found or not all(0.0 <= dial <= 1.0 for dial in found):
         raise click.BadParameter(f"{text!r}: numbers from 0 to 1, separated by commas", param_hint="--dials")
     return found
-
-
-def _since(text: str | None, now_s: float) -> float:
-    if text is None:
-        return 0.0
-    if ago := _AGO.fullmatch(text):
-        return now_s - float(ago[1]) * {"d": 86_400.0, "h": 3_600.0}[ago[2]]
-    try:
-        at = datetime.fromisoformat(text)
-    except ValueError:
-        raise click.BadParameter(
-            f"{text!r}: write 7d, 24h, or a date such as 2025-01-31", param_hint="--since"
-        ) from None
-    return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
 
 
 def _refuse(why: str) -> NoReturn:

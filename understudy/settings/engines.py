@@ -11,6 +11,7 @@ from pydantic import Field, SecretStr, field_validator, model_validator
 
 from engines.apis import BY_KIND, Api
 from understudy.settings.group import Settings
+from understudy.settings.secrets import ApiKey
 
 Dollars = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
@@ -39,6 +40,15 @@ class PriceSettings(Settings):
         None, description="The same of prompt tokens read from a cache; null: as any other."
     )
     advanced: PriceAdvanced = Field(PriceAdvanced(), description="Less common settings.")
+
+    @model_validator(mode="after")
+    def _an_output_price_has_an_input_price(self) -> Self:
+        if self.output_usd_per_mtok is not None and self.input_usd_per_mtok is None:
+            raise ValueError(
+                "output_usd_per_mtok has a price and input_usd_per_mtok has none, so that no answer could be priced: write "
+                "what prompts cost, 0 where they are free"
+            )
+        return self
 
     @property
     def both_usd_per_mtok(self) -> float:
@@ -204,7 +214,7 @@ class ReplicaSettings(Settings):
     weight: float = Field(
         1, description="Its share beside the others, up to 1000; 0: asked only where no other may be."
     )
-    api_key: SecretStr | None = Field(None, description="Its own key; null: the engine's.")
+    api_key: ApiKey | None = Field(None, description="Its own key; null: the engine's.")
 
     _valid_url = field_validator("url")(lambda url: checked_url(url))
 
@@ -240,7 +250,7 @@ class HTTPEngine(EngineSettings):
         None,
         description="Replicas of it, up to 64, instead of base_url: URLs, or {url, weight, api_key}.",
     )
-    api_key: SecretStr | None = Field(
+    api_key: ApiKey | None = Field(
         None,
         description="Sent instead of the client's key, e.g. ${OPENAI_API_KEY}; `none` where the engine needs none. "
         "Required unless it is on this machine or at the origin of `upstream`.",

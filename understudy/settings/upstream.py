@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from typing import Literal, Self
 
-from pydantic import Field, SecretStr, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from understudy.settings.engines import (
     API_VERSION,
     HTTPAdvanced,
+    PriceSettings,
     anthropic_url,
     azure_url,
     checked_url,
 )
 from understudy.settings.group import Settings
+from understudy.settings.secrets import ApiKey
 
 
 class Upstream(Settings):
@@ -23,13 +25,18 @@ class Upstream(Settings):
         "openai", description="Whose API it is: where a key stands, and how paths are written."
     )
     base_url: str = Field(description="Base URL as an OpenAI client would be given it.")
-    api_key: SecretStr | None = Field(None, description="Sent instead of the client's key.")
+    api_key: ApiKey | None = Field(None, description="Sent instead of the client's key.")
     api_version: str | None = Field(
         None,
         pattern=API_VERSION,
         description="Version of Azure's API, such as 2024-10-21; null: below /openai/v1, which has none.",
     )
     region: str = Field("", max_length=64, description="Where it answers; as engines.*.region.")
+    prices: dict[str, PriceSettings] = Field(
+        {},
+        description="What it charges, by model (`gpt-4*`), or by path where the model does not say it (`/audio/speech`). "
+        "What is not named is unpriced.",
+    )
     advanced: HTTPAdvanced = Field(HTTPAdvanced(), description="Less common settings.")
 
     _valid_url = field_validator("base_url")(lambda url: checked_url(url))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from engines.engine import Engine
-from gateway.access.access import Access
+from gateway.access.access import Access, Owners
 from learning.bank.contributor import EndUsers, UserSources
 from router.model_names import ByModelName
 from understudy.settings.config import Config
@@ -22,12 +22,13 @@ def access(
     engines: Mapping[str, Engine],
     tenants: Tenants,
     *,
+    owners: Owners | None,
     max_json_bytes: int,
 ) -> Access:
     """What stands before every handler."""
     return Access(
         end_users(config, memory),
-        memory.store.owned if memory is not None else None,
+        owners,
         users_required=config.users.required,
         own_accounts=own_keys(config, tenants),
         priced=_priced(config, engines),
@@ -46,11 +47,11 @@ def end_users(config: Config, memory: Memory | None) -> EndUsers | None:
 def _priced(config: Config, engines: Mapping[str, Engine]) -> Callable[[str, str], bool]:
     served = ByModelName(config.models)
 
-    def priced(model: str, api: str) -> bool:
+    def priced(model: str, path: str) -> bool:
         settings = served.get(model)
         if settings is None:
             upstream = engines.get(UPSTREAM)
-            return upstream is not None and upstream.info.price.known
+            return upstream is not None and upstream.info.price_of(model, path).known
         larger = (settings.larger_context,) if settings.larger_context else ()
         return all(engines[name].info.price.known for name in (*settings.engines, *larger))
 

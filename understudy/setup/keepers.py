@@ -7,11 +7,15 @@ from typing import TYPE_CHECKING
 from understudy.settings.config import Config
 
 if TYPE_CHECKING:
-    from prometheus_client import CollectorRegistry
+    from collections.abc import Callable
+    from typing import Any
 
     from gateway.keepers.keeper import Keeper
+    from gateway.keepers.request import RequestKeeper
     from understudy.memory import Memory
     from understudy.setup.semantic import SemanticParts
+
+    Series = Callable[[type], Any]
 
 
 def keepers_at_once(memory: Memory | None, config: Config) -> list[Keeper]:
@@ -23,10 +27,19 @@ def keepers_at_once(memory: Memory | None, config: Config) -> list[Keeper]:
     return [ExactKeeper(memory.exact, tool_calls=config.memory.advanced.exact_tool_calls)]
 
 
+def books(memory: Memory | None) -> RequestKeeper | None:
+    """What books requests that never reach the pipeline; None where nothing is remembered."""
+    if memory is None:
+        return None
+    from gateway.keepers.request import RequestKeeper
+
+    return RequestKeeper(memory.requests, memory.store.decisions.usage)
+
+
 def keepers(
-    memory: Memory | None, config: Config, registry: CollectorRegistry, semantic: SemanticParts | None = None
+    memory: Memory | None, config: Config, series: Series, semantic: SemanticParts | None = None
 ) -> list[Keeper]:
-    """All others, in the order in which they run; none when nothing is remembered."""
+    """All others, in the order in which they run; none when nothing is remembered. `series` is Lasting.series."""
     settings = config.memory
     if memory is None or settings is None:
         return []
@@ -34,12 +47,13 @@ def keepers(
     from gateway.keepers.choice import ChoiceKeeper
     from gateway.keepers.example import ExampleKeeper
     from gateway.keepers.request import RequestKeeper
+    from gateway.keepers.response import ResponseKeeper
     from gateway.keepers.use import UseKeeper
     from store.admission.cutting import EMBEDDED_CHARACTERS
     from understudy.setup.examples import admission
 
     store = memory.store
-    found: list[Keeper] = []
+    found: list[Keeper] = [ResponseKeeper(store.owned, store.answers.responses)]
     if memory.embedder is not None and config.models:
         from gateway.keepers.task import TaskKeeper
         from gateway.task_metrics import TaskMetrics
@@ -52,7 +66,7 @@ def keepers(
                 memory.embedder,
                 admission(settings),
                 opted_out_keys=opted_out,
-                metrics=TaskMetrics(registry),
+                metrics=series(TaskMetrics),
             )
         )
     if memory.embedder is not None and store.indexes is not None:

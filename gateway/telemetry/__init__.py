@@ -1,0 +1,1 @@
+"""OpenTelemetry: spans and metrics of requests by the GenAI conventions. Imported only where it is configured."""

@@ -1,0 +1,40 @@
+"""Which provider is asked, in the words of the GenAI conventions (`gen_ai.provider.name`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+_BY_HOST = (
+    ("api.openai.com", "openai"),
+    ("api.anthropic.com", "anthropic"),
+    ("openai.azure.com", "azure.ai.openai"),
+    ("cognitiveservices.azure.com", "azure.ai.openai"),
+    ("services.ai.azure.com", "azure.ai.inference"),
+    ("models.ai.azure.com", "azure.ai.inference"),
+    ("amazonaws.com", "aws.bedrock"),
+    ("aiplatform.googleapis.com", "gcp.vertex_ai"),
+    ("generativelanguage.googleapis.com", "gcp.gemini"),
+    ("api.mistral.ai", "mistral_ai"),
+    ("api.groq.com", "groq"),
+    ("api.deepseek.com", "deepseek"),
+    ("api.cohere.com", "cohere"),
+    ("api.cohere.ai", "cohere"),
+    ("api.perplexity.ai", "perplexity"),
+    ("api.x.ai", "x_ai"),
+    ("ml.cloud.ibm.com", "ibm.watsonx.ai"),
+)
+_BY_KIND = {"anthropic": "anthropic", "azure": "azure.ai.openai", "vllm": "vllm", "vllm-local": "vllm"}
+_OTHERS = "openai"
+"""Whoever else speaks OpenAI's API: the name stands for the form of what is asked."""
+
+
+def providers(kinds: Mapping[str, str]) -> Callable[[str, str], str]:
+    """What gives the provider of an engine, by its name and host; `kinds` are the engines' configured kinds by name."""
+
+    def provider_of(engine: str, host: str) -> str:
+        for suffix, provider in _BY_HOST:
+            if host == suffix or host.endswith("." + suffix):
+                return provider
+        return _BY_KIND.get(kinds.get(engine, ""), _OTHERS)
+
+    return provider_of

@@ -1,0 +1,98 @@
+"""`understudy import-config litellm.yaml`: another gateway's configuration as one of ours."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+import yaml
+
+from understudy.commands.giving_up import give_up
+from understudy.importing.bounded_yaml import MOST_BYTES, TooMuch
+from understudy.importing.litellm import NotLiteLLM, imported
+from understudy.importing.report import Report
+from understudy.settings.file import ConfigError, parse_config, resolve
+
+_HEAD = "# From {name}, by `understudy import-config`. `understudy check` shows what it comes to.\n"
+
+
+@click.command("import-config")
+@click.argument("path", type=click.Path(path_type=Path))
+@click.option(
+    "--output", "-o", type=click.Path(path_type=Path), help="File to write; standard output if not given."
+)
+@click.option("--force", is_flag=True, help="Replace a file that is there.")
+def import_config(path: Path, output: Path | None, force: bool) -> None:
+    """Read a LiteLLM configuration, write one of ours, and tell what was taken, changed and left out, and why.
+
+    No secret of the file is copied: what stands there in clear is to be exported as an environment variable.
+    """
+    if output is not None and output.exists() and not force:
+        give_up(f"{output} is there; --force replaces it")
+    config, report = _imported(path)
+    text = _HEAD.format(name=path.name) + yaml.dump(
+        config, Dumper=_Plain, sort_keys=False, allow_unicode=True
+    )
+    for line in report.lines():
+        click.echo(line, err=True)
+    if (wrong := _wrong_with(config)) is not None:
+        click.echo(f"understudy: what came of it cannot be used yet:\n{wrong}", err=True)
+    if output is None:
+        click.echo(text, nl=False)
+    else:
+        output.write_text(text, encoding="utf-8")
+        click.echo(f"understudy: wrote {output}; `understudy check {output}` is next", err=True)
+    if wrong is not None:
+        sys.exit(1)
+
+
+def _imported(path: Path) -> tuple[dict[str, Any], Report]:
+    try:
+        with path.open("rb") as file:
+            return imported(file.read(MOST_BYTES + 1).decode("utf-8"))
+    except OSError as error:
+        give_up(f"cannot read {path}: {error.strerror or error}")
+    except UnicodeDecodeError as error:
+        give_up(f"{path} is not UTF-8 text (byte {error.start})")
+    except (NotLiteLLM, TooMuch) as error:
+        give_up(f"{path} is not imported: {error}")
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        mark = getattr(error, "problem_mark", None)
+        at = f" (line {mark.line + 1}, column {mark.column + 1})" if mark is not None else ""
+        give_up(f"{path} is not valid YAML{at}")
+
+
+def _wrong_with(config: dict[str, Any]) -> str | None:
+    """Why our own configuration would be refused whatever the environment says; None where it would not be."""
+    try:
+        parse_config(resolve(config, _stand_ins(config)))
+    except ConfigError as error:
+        return str(error)
+    return None
+
+
+def _stand_ins(value: Any, key: str = "") -> dict[str, str]:
+    """A value for each variable that is referred to, fit for the setting that reads it."""
+    if isinstance(value, dict):
+        return {k: v for name, each in value.items() for k, v in _stand_ins(each, str(name)).items()}
+    if isinstance(value, list):
+        return {k: v for each in value for k, v in _stand_ins(each, key).items()}
+    names = _REFERENCE.findall(value) if isinstance(value, str) else []
+    return {
+        name: _STAND_INS.get(key, "stand-in-{name}-0123456789").format(name=name.lower()) for name in names
+    }
+
+
+_REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)")
+_URL = "https://{name}.example.com"
+_STAND_INS = {"base_url": _URL, "url": _URL, "endpoint": _URL, "api_version": "2024-10-21"}
+
+
+class _Plain(yaml.SafeDumper):
+    """Writes what is there twice twice."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True

@@ -1,0 +1,112 @@
+"""LiteLLM's providers: where each is found by an OpenAI client, and where LiteLLM reads its key.
+
+From LiteLLM's provider pages (docs.litellm.ai/docs/providers) and each provider's own page on OpenAI compatibility.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal["openai", "azure", "anthropic", "vllm"]
+
+
+@dataclass(frozen=True, slots=True)
+class Provider:
+    """How a provider is asked from here."""
+
+    kind: Kind
+    base_url: str | None
+    """Where it is, if the file does not say; None: the file must."""
+    key_variable: str | None
+    """The environment variable that LiteLLM reads its key from; None: it needs no key."""
+    suffix: str = ""
+    """What the base URL of the file lacks of an OpenAI client's."""
+
+
+def _openai(base_url: str | None, key_variable: str | None, suffix: str = "") -> Provider:
+    return Provider("openai", base_url, key_variable, suffix)
+
+
+PROVIDERS: dict[str, Provider] = {
+    "openai": _openai("https://api.openai.com/v1", "OPENAI_API_KEY"),
+    "text-completion-openai": _openai("https://api.openai.com/v1", "OPENAI_API_KEY"),
+    "custom_openai": _openai(None, "OPENAI_API_KEY"),
+    "openai_like": _openai(None, "OPENAI_LIKE_API_KEY"),
+    "litellm_proxy": _openai(None, "LITELLM_PROXY_API_KEY"),
+    "azure": Provider("azure", None, "AZURE_API_KEY"),
+    "azure_text": Provider("azure", None, "AZURE_API_KEY"),
+    "anthropic": Provider("anthropic", "https://api.anthropic.com/v1", "ANTHROPIC_API_KEY"),
+    "hosted_vllm": Provider("vllm", None, None),
+    "vllm": Provider("vllm", None, None),
+    "ollama": _openai("http://127.0.0.1:11434/v1", None, "/v1"),
+    "ollama_chat": _openai("http://127.0.0.1:11434/v1", None, "/v1"),
+    "lm_studio": _openai(None, None),
+    "llamafile": _openai("http://127.0.0.1:8080/v1", None),
+    "xinference": _openai(None, None),
+    "gemini": _openai("https://generativelanguage.googleapis.com/v1beta/openai", "GEMINI_API_KEY"),
+    "mistral": _openai("https://api.mistral.ai/v1", "MISTRAL_API_KEY"),
+    "codestral": _openai("https://codestral.mistral.ai/v1", "CODESTRAL_API_KEY"),
+    "groq": _openai("https://api.groq.com/openai/v1", "GROQ_API_KEY"),
+    "deepseek": _openai("https://api.deepseek.com/v1", "DEEPSEEK_API_KEY"),
+    "xai": _openai("https://api.x.ai/v1", "XAI_API_KEY"),
+    "openrouter": _openai("https://openrouter.ai/api/v1", "OPENROUTER_API_KEY"),
+    "together_ai": _openai("https://api.together.xyz/v1", "TOGETHERAI_API_KEY"),
+    "fireworks_ai": _openai("https://api.fireworks.ai/inference/v1", "FIREWORKS_AI_API_KEY"),
+    "perplexity": _openai("https://api.perplexity.ai", "PERPLEXITYAI_API_KEY"),
+    "cohere": _openai("https://api.cohere.ai/compatibility/v1", "COHERE_API_KEY"),
+    "cohere_chat": _openai("https://api.cohere.ai/compatibility/v1", "COHERE_API_KEY"),
+    "cerebras": _openai("https://api.cerebras.ai/v1", "CEREBRAS_API_KEY"),
+    "deepinfra": _openai("https://api.deepinfra.com/v1/openai", "DEEPINFRA_API_KEY"),
+    "nvidia_nim": _openai("https://integrate.api.nvidia.com/v1", "NVIDIA_NIM_API_KEY"),
+    "sambanova": _openai("https://api.sambanova.ai/v1", "SAMBANOVA_API_KEY"),
+    "huggingface": _openai("https://router.huggingface.co/v1", "HF_TOKEN"),
+    "github": _openai("https://models.github.ai/inference", "GITHUB_API_KEY"),
+    "azure_ai": _openai(None, "AZURE_AI_API_KEY"),
+    "databricks": _openai(None, "DATABRICKS_API_KEY"),
+}
+
+NOT_SPOKEN: dict[str, str] = {
+    "bedrock": "its requests are signed with AWS credentials, which is not done here; Bedrock also takes an API key: an "
+    "engine of kind openai with base_url https://bedrock-runtime.REGION.amazonaws.com/openai/v1",
+    "bedrock_converse": "its requests are signed with AWS credentials, which is not done here",
+    "sagemaker": "its requests are signed with AWS credentials, which is not done here",
+    "sagemaker_chat": "its requests are signed with AWS credentials, which is not done here",
+    "vertex_ai": "its access tokens are fetched from Google and last an hour, which is not done here; Gemini's own API "
+    "takes a key (gemini/...)",
+    "vertex_ai_beta": "its access tokens are fetched from Google and last an hour, which is not done here",
+    "watsonx": "its access tokens are fetched from IBM, which is not done here",
+    "replicate": "it speaks an API of its own, and nothing is translated here",
+    "predibase": "it speaks an API of its own, and nothing is translated here",
+}
+"""Providers that an engine cannot ask, and why."""
+
+_BY_PREFIX = (
+    ("gpt-", "openai"),
+    ("chatgpt-", "openai"),
+    ("o1", "openai"),
+    ("o3", "openai"),
+    ("o4", "openai"),
+    ("text-embedding-", "openai"),
+    ("dall-e", "openai"),
+    ("whisper-", "openai"),
+    ("tts-", "openai"),
+    ("omni-moderation", "openai"),
+    ("claude-", "anthropic"),
+    ("gemini-", "vertex_ai"),
+    ("command-", "cohere"),
+    ("deepseek-", "deepseek"),
+)
+
+
+def provider_and_model(model: str, custom: str | None = None) -> tuple[str, str]:
+    """The provider's name and its own name for a model, of `litellm_params.model` and `custom_llm_provider`.
+
+    A name without a provider is told by its beginning, as LiteLLM does with its list of models; else the provider is empty.
+    """
+    if custom:
+        return custom, model.removeprefix(f"{custom}/")
+    first, slash, rest = model.partition("/")
+    if slash and (first in PROVIDERS or first in NOT_SPOKEN):
+        return first, rest
+    return next((provider for begin, provider in _BY_PREFIX if model.startswith(begin)), ""), model
