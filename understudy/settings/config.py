@@ -225,7 +225,8 @@ class Config(Settings):
                 )
         if self.judging is not None and self.judging.engine not in self.engines:
             raise ValueError(
-                f"judging.engine is {self.judging.engine!r}; known engines: {known}{meant(self.judging.engine, self.engines)}"
+                f"judging.engine is {self.judging.engine!r}; known engines: {known}"
+                f"{meant(self.judging.engine, self.engines)}"
             )
         self._replay_has_what_it_needs(known)
         check_apis(self.engines, self.judging, self.replay)
@@ -288,7 +289,9 @@ class Config(Settings):
 
     def _reaches_what_there_is(self) -> None:
         """Raises ValueError for what sends requests nowhere, or back here."""
-        regions = {one.region for one in (*self.engines.values(), *((self.upstream,) if self.upstream else ()))} - {""}
+        regions = {
+            one.region for one in (*self.engines.values(), *((self.upstream,) if self.upstream else ()))
+        } - {""}
         secrets: dict[str, str] = {}
         for name, tenant in self.tenants.items():
             if tenant.region and tenant.region not in regions:
@@ -300,7 +303,9 @@ class Config(Settings):
                 raise ValueError(f"tenants.{name}.upstream_key is a key for `upstream`, and there is none")
         for name, key in self.keys.items():
             if (first := secrets.setdefault(key.secret.get_secret_value(), name)) != name:
-                raise ValueError(f"keys.{first} and keys.{name} have the same secret: nobody could tell who asks")
+                raise ValueError(
+                    f"keys.{first} and keys.{name} have the same secret: nobody could tell who asks"
+                )
         for grant in self.sharing.grants:
             if grant.source in grant.to:
                 raise ValueError(f"sharing.grants has a grant from {grant.source!r} to itself")
@@ -308,7 +313,9 @@ class Config(Settings):
             parts = urlsplit(url)
             here = parts.hostname == self.listen.host or is_loopback(parts.hostname or "")
             if here and self.listen.port and parts.port == self.listen.port:
-                raise ValueError(f"{setting} is {url}, which is this gateway itself (listen.port): name the API behind it")
+                raise ValueError(
+                    f"{setting} is {url}, which is this gateway itself (listen.port): name the API behind it"
+                )
 
     def _urls(self) -> Iterator[tuple[str, str]]:
         if self.upstream is not None:

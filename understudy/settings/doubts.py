@@ -1,4 +1,4 @@
-"""Tells of settings that can be used and are most likely not what was meant. Pure: nothing is asked and no file is looked at.
+"""Tells of settings that can be used and are most likely not what was meant. Nothing is asked, and no file is looked at.
 
 What cannot be right is refused where the setting is; this is for what may be right now and then.
 """
@@ -28,19 +28,28 @@ def doubts(config: Config) -> list[str]:
 
 
 def _urls(config: Config) -> Iterator[str]:
-    bare = {f"engines.{name}.base_url": one for name, one in config.engines.items() if isinstance(one, OpenAIEngine | VLLMEngine)}
+    bare = {
+        f"engines.{name}.base_url": one
+        for name, one in config.engines.items()
+        if isinstance(one, OpenAIEngine | VLLMEngine)
+    }
     found = [(setting, server.base_url) for setting, one in bare.items() for server in one.servers.values()]
     if config.upstream is not None and config.upstream.kind == "openai":
         found.append(("upstream.base_url", config.upstream.base_url))
     for setting, url in found:
         if url is not None and not urlsplit(url).path:
-            yield f"{setting} is {url}, without a path: most APIs are below {url}/v1"
+            yield f"{setting} ends with the host: most APIs are below /v1, so that it ends with /v1"
 
 
 def _unused_engines(config: Config) -> Iterator[str]:
     used = {name for model in config.models.values() for name in (*model.engines, model.larger_context)}
     replay = config.replay
-    used |= {replay.judge, replay.advanced.engine, replay.advanced.generator, *replay.advanced.kv_plan.engines}
+    used |= {
+        replay.judge,
+        replay.advanced.engine,
+        replay.advanced.generator,
+        *replay.advanced.kv_plan.engines,
+    }
     used |= {config.judging.engine} if config.judging is not None else set()
     used |= {getattr(config.private.advanced, "generator", None), getattr(config.private, "engine", None)}
     for name in config.engines:
