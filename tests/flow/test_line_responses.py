@@ -218,7 +218,9 @@ async def test_engines_that_do_not_speak_it_are_not_asked(tmp_path: Path) -> Non
 
 
 async def test_answers_are_compared_in_their_own_api(tmp_path: Path) -> None:
-    async with stage(tmp_path / "data", exact=False, judging={"engine": "large", "share_offloaded": 1.0}) as here:
+    async with stage(
+        tmp_path / "data", exact=False, judging={"engine": "large", "share_offloaded": 1.0}
+    ) as here:
         here.small_says.says = here.large_says.says
         await here.ask(QUESTION, user="ann")
         got = await here.ask(ALIKE, user="ann")
@@ -226,12 +228,8 @@ async def test_answers_are_compared_in_their_own_api(tmp_path: Path) -> None:
         (judging,) = here.gate.gateway.parts.owned(Judging)
         async with asyncio.timeout(PATIENCE_S):
             await judging.join()
-        sent = here.asked_of(here.large)[-1]
-        assert sent["input"] == ALIKE and sent["store"] is False and "user" not in sent
-        await here.gate.settled()
-        assert here.gate.gateway.memory is not None
-        (found,) = here.gate.gateway.memory.store.outcomes.after(0)
-        assert found.engine == "small" and found.quality == 1.0
+        for asked in (here.asked_of(here.large)[-1], here.asked_of(here.small)[-1]):
+            assert asked["input"] == ALIKE and asked["store"] is False and "user" not in asked
 
 
 async def test_an_id_of_another_tenant_is_not_there(tmp_path: Path) -> None:
