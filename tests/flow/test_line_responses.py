@@ -148,8 +148,9 @@ async def test_a_similar_request_goes_to_the_small_engine_with_the_example_as_in
         assert more.headers["x-understudy-engine"] == "large" and more.headers["x-understudy-examples"] == "0"
         sent = here.asked_of(here.large)[-1]
         assert "previous_response_id" not in sent and "instructions" not in sent
-        said = [item["content"][0]["text"] for item in sent["input"]]
-        assert said == [ALIKE, "From the small one.", "And in Windows?"]
+        asked, said, then = sent["input"]
+        assert said == {"role": "assistant", "content": "From the small one."}
+        assert [one["content"][0]["text"] for one in (asked, then)] == [ALIKE, "And in Windows?"]
         assert (await here.at("POST", f"/responses/{id}/cancel")).status == 400
         replay = await here.at("GET", f"/responses/{id}?stream=true&starting_after=2")
         assert streamed(replay)[0]["sequence_number"] == 3
