@@ -10,6 +10,18 @@ from understudy.commands.lazy_group import lazy_group
 _COMMANDS = {
     "serve": ("understudy.commands.serve", "serve", "Run the gateway."),
     "demo": ("understudy.commands.demo", "demo", "Watch it at work on a simulated world: no key, no GPU."),
+    "reload": (
+        "understudy.commands.reload",
+        "reload",
+        "Have a running gateway take up its changed configuration.",
+    ),
+    "restart": ("understudy.commands.reload", "restart", "Replace a running gateway's workers, one by one."),
+    "backup": (
+        "understudy.commands.backup",
+        "backup",
+        "Write a data folder into one file, while it is in use.",
+    ),
+    "restore": ("understudy.commands.backup", "restore", "Make a data folder of a backup."),
     "check": ("understudy.commands.check", "check", "Validate a configuration and print what it comes to."),
     "import": (
         "understudy.commands.import_files",

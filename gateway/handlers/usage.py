@@ -38,7 +38,7 @@ class Bills:
     """
 
     def __init__(self, *, rows: bool = True, most: int = _RECENT) -> None:
-        self._rows = rows
+        self.rows = rows
         self._most = most
         self._open: dict[str, Arrival] = {}
         self._ended: OrderedDict[str, RequestRecord] = OrderedDict()
@@ -50,7 +50,7 @@ class Bills:
     def ended(self, ended: Ended) -> None:
         """It has ended, and what it cost is known."""
         stored = not ended.asked.controls.no_store if isinstance(ended, Finished) else ended.stored
-        if not (stored and self._rows):
+        if not (stored and self.rows):
             self._ended[ended.arrival.id] = row_of(ended)
         self._open.pop(ended.arrival.id, None)
         while len(self._ended) > self._most:
