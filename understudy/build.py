@@ -63,7 +63,6 @@ from understudy.setup.engines import (
 )
 from understudy.setup.exposure import exposure
 from understudy.setup.keepers import books, keepers, keepers_at_once
-from understudy.setup.keys import Clash, clashes, reconcile
 from understudy.setup.responses import response_handlers, response_owners, still_stands
 from understudy.setup.scraping import reads_people
 from understudy.setup.served_by import digest, ignored_fields
@@ -231,9 +230,10 @@ class Gateway:
         """Whether everything answered so far is committed and findable."""
         # In this order: what a keeper hands over, the recorder follows, and the store then has to write.
         gateways = (self, *self.lasting.draining)
-        return all(one._handed_over() for one in gateways) and (self.memory is None or self.memory.settled())
+        return all(one.handed_over() for one in gateways) and (self.memory is None or self.memory.settled())
 
-    def _handed_over(self) -> bool:
+    def handed_over(self) -> bool:
+        """See understudy.lasting.Serving."""
         kept = self._embeddings_kept is None or self._embeddings_kept.settled()
         return kept and (self._recorder is None or self._recorder.settled())
 
@@ -278,6 +278,7 @@ class Gateway:
             return
         # Imports the store, which a gateway without memory does not need.
         from store.errors import StoreError
+        from understudy.setup.keys import Clash, reconcile
 
         try:
             reconcile(self._config, memory.store)
@@ -292,6 +293,8 @@ class Gateway:
         """Raises CannotStart where the configuration's keys cannot be those of this store."""
         if self.memory is None:
             return
+        from understudy.setup.keys import clashes
+
         if told := clashes(self._config, self.memory.store):
             raise CannotStart("\n".join(told))
 
