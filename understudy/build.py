@@ -135,6 +135,7 @@ class Gateway:
         self._add_learning_metrics()
         self._books = books(self.memory)
         self._bills = Bills(rows=self.memory is not None and self.memory.requests is not None)
+        self._add_webhooks()
         self._load = self._make_load_report()
         self.parts.add(self._engines, start=self._engines.start, aclose=self._engines.aclose)
         self._too_dear: Callable[[str, str, Proof | None], bool] = lambda model, tenant, proof: False
@@ -296,6 +297,14 @@ class Gateway:
         made = judging(self._config, memory.store, self._engines, self.metrics)
         self._too_dear = made.too_dear
         self.parts.add(made, start=made.start, aclose=made.aclose, finished=made.take)
+
+    def _add_webhooks(self) -> None:
+        if self.memory is None or not self._config.webhooks:
+            return
+        from understudy.setup.webhooks import webhooks
+
+        made = webhooks(self._config, self.memory.store, self.metrics.registry)
+        self.parts.add(made, start=made.start, aclose=made.aclose)
 
     def _make_load_report(self) -> LoadReporter | None:
         memory = self._config.memory
