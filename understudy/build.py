@@ -155,6 +155,7 @@ class Gateway:
         self._add_load_report()
         self._books = books(self.memory)
         self._bills = self.lasting.once("bills", Bills)
+        self._add_webhooks()
         self.parts.add(self._engines, start=self._engines.start, aclose=self._engines.aclose)
         self._too_dear: Callable[[str, str, Proof | None], bool] = lambda model, tenant, proof: False
         prober = Prober(self._engines.guards, knobs_of(Pace, config.health), self._stands)
@@ -381,6 +382,14 @@ class Gateway:
         made = judging(self._config, memory.store, self._engines, self.lasting.series(JudgingMetrics))
         self._too_dear = made.too_dear
         self.parts.add(made, start=made.start, aclose=made.aclose, finished=made.take)
+
+    def _add_webhooks(self) -> None:
+        if self.memory is None or not self._config.webhooks:
+            return
+        from understudy.setup.webhooks import webhooks
+
+        made = webhooks(self._config, self.memory.store, self.lasting.series)
+        self.parts.add(made, start=made.start, aclose=made.aclose, retires=True)
 
     def _add_load_report(self) -> None:
         load = self.lasting.load
