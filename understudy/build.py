@@ -17,6 +17,7 @@ from engines.registry import Registry
 from engines.replicas import Replicas
 from engines.standing import Since
 from gateway.entry import EntryHandler
+from gateway.guardrails import Guardrails
 from gateway.handlers.by_model import PATHS as BY_MODEL
 from gateway.handlers.by_model import ByModel
 from gateway.handlers.chat import PATH as CHAT
@@ -60,6 +61,7 @@ from understudy.setup.engines import (
     upstream,
 )
 from understudy.setup.exposure import exposure
+from understudy.setup.guardrails import guardrails
 from understudy.setup.keepers import books, keepers, keepers_at_once
 from understudy.setup.scraping import reads_people
 from understudy.setup.served_by import digest, ignored_fields
@@ -147,6 +149,7 @@ class Gateway:
             began=self._began,
             ended=self._ended,
             bills=self._bills,
+            guardrails=self._make_guardrails(),
             trace_of=continued(config.otel.advanced.sampled_share) if self._telemetry is not None else None,
         )
         self._add_peers()
@@ -317,6 +320,10 @@ class Gateway:
             self._log.write(ended)
         if self._telemetry is not None:
             self._telemetry.take(ended)
+
+    def _make_guardrails(self) -> Guardrails | None:
+        made = guardrails(self._config, self.metrics.registry, max_json_bytes=self._max_json_bytes())
+        return made and self.parts.add(made, aclose=made.aclose)
 
     def _make_telemetry(self) -> Telemetry | None:
         try:

@@ -26,6 +26,7 @@ from understudy.settings.engines import (
     VLLMLocalEngine,
 )
 from understudy.settings.group import Settings
+from understudy.settings.guardrails import GuardrailSettings
 from understudy.settings.keys import KeySettings
 from understudy.settings.learning import FeedbackSettings, JudgingSettings, LearningSettings
 from understudy.settings.limits import LimitsSettings
@@ -156,6 +157,9 @@ class Config(Settings):
     replay: ReplaySettings = Field(ReplaySettings(), description="Improving the bank while traffic sleeps.")
     admin: AdminSettings = Field(AdminSettings(), description="The admin pages, on an address of their own.")
     log: LogSettings = Field(LogSettings(), description="Logging.")
+    guardrails: dict[str, GuardrailSettings] = Field(
+        {}, description="Servers by name that are asked about each request before anything answers it."
+    )
     otel: TelemetrySettings = Field(TelemetrySettings(), description="OpenTelemetry; off by default.")
 
     @field_validator("engines", mode="before")
