@@ -19,6 +19,7 @@ from engines.registry import Registry
 from engines.replicas import Replicas
 from engines.standing import Since
 from gateway.entry import EntryHandler
+from gateway.guardrails import Guardrails
 from gateway.handlers.by_codec import ByCodec
 from gateway.handlers.by_model import PATHS as BY_MODEL
 from gateway.handlers.by_model import ByModel
@@ -63,6 +64,7 @@ from understudy.setup.engines import (
     upstream,
 )
 from understudy.setup.exposure import exposure
+from understudy.setup.guardrails import guardrails
 from understudy.setup.keepers import books, keepers, keepers_at_once
 from understudy.setup.responses import response_handlers, response_owners, still_stands
 from understudy.setup.scraping import reads_people
@@ -181,6 +183,7 @@ class Gateway:
             began=self._began,
             ended=self._ended,
             bills=self._bills,
+            guardrails=self._make_guardrails(),
             trace_of=continued(config.otel.advanced.sampled_share) if self._telemetry is not None else None,
         )
         if lasting is None:
@@ -422,6 +425,10 @@ class Gateway:
             self._log.write(ended)
         if self._telemetry is not None:
             self._telemetry.take(ended)
+
+    def _make_guardrails(self) -> Guardrails | None:
+        made = guardrails(self._config, self.metrics.registry, max_json_bytes=self._max_json_bytes())
+        return made and self.parts.add(made, aclose=made.aclose)
 
     def _make_telemetry(self) -> Telemetry | None:
         try:

@@ -41,12 +41,13 @@ class Found:
 
 async def live_check(config: Config, *, ask: bool = False) -> list[Found]:
     """What each engine and the default upstream say. Engines without a URL of their own are left out."""
-    made = engines(config, Tenants(b"\0" * 32))
+    tenants = Tenants(b"\0" * 32)
+    made = engines(config, tenants)
     keys = _keys(config)
     try:
         asked = [_found(name, engine, model, ask) for name, engine, model in _servers(config, made)]
-        if config.upstream is not None:
-            default = upstream(config.upstream)
+        default = upstream(config, tenants)
+        if default is not None:
             made[UPSTREAM] = default
             # Which models it has is for clients to know.
             asked.append(_found(UPSTREAM, default, None, False))

@@ -30,6 +30,7 @@ from understudy.settings.engines import (
     VLLMLocalEngine,
 )
 from understudy.settings.group import Settings
+from understudy.settings.guardrails import GuardrailSettings
 from understudy.settings.keys import KeySettings
 from understudy.settings.learning import FeedbackSettings, JudgingSettings, LearningSettings
 from understudy.settings.limits import LimitsSettings
@@ -177,6 +178,9 @@ class Config(Settings):
         (), description="Who is told of budgets nearly spent, engines down, a full disk and keys that end."
     )
     log: LogSettings = Field(LogSettings(), description="Logging.")
+    guardrails: dict[str, GuardrailSettings] = Field(
+        {}, description="Servers by name that are asked about each request before anything answers it."
+    )
     otel: TelemetrySettings = Field(TelemetrySettings(), description="OpenTelemetry; off by default.")
 
     @field_validator("engines", mode="before")

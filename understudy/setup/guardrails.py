@@ -1,0 +1,24 @@
+"""From the settings to the guardrails."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry
+
+from gateway.guardrails import Guardrail, Guardrails
+from understudy.settings.config import Config
+
+
+def guardrails(config: Config, registry: CollectorRegistry, *, max_json_bytes: int) -> Guardrails | None:
+    """What asks the configured ones; None where there are none."""
+    made = [
+        Guardrail(
+            name,
+            settings.url,
+            {header: value.get_secret_value() for header, value in settings.headers.items()},
+            settings.timeout_s,
+            settings.without_verdict == "pass",
+            frozenset(tenant.removeprefix("id:") for tenant in settings.tenants),
+        )
+        for name, settings in config.guardrails.items()
+    ]
+    return Guardrails(made, registry, max_json_bytes=max_json_bytes) if made else None
