@@ -19,7 +19,7 @@ from engines.registry import Registry
 from engines.replicas import Replicas
 from engines.standing import Since
 from gateway.entry import EntryHandler
-from gateway.guardrails import Guardrails
+from gateway.guardrails import GuardrailMetrics, Guardrails
 from gateway.handlers.by_codec import ByCodec
 from gateway.handlers.by_model import PATHS as BY_MODEL
 from gateway.handlers.by_model import ByModel
@@ -427,7 +427,9 @@ class Gateway:
             self._telemetry.take(ended)
 
     def _make_guardrails(self) -> Guardrails | None:
-        made = guardrails(self._config, self.metrics.registry, max_json_bytes=self._max_json_bytes())
+        made = guardrails(
+            self._config, self.lasting.series(GuardrailMetrics), max_json_bytes=self._max_json_bytes()
+        )
         return made and self.parts.add(made, aclose=made.aclose)
 
     def _make_telemetry(self) -> Telemetry | None:
