@@ -16,7 +16,7 @@ from pydantic import Field, field_validator, model_validator
 from engines.components.component import ABILITIES
 from router.model_names import ByModelName, is_wildcard
 from understudy.settings.admin import AdminSettings
-from understudy.settings.apis import check_apis, unspoken
+from understudy.settings.apis import check_apis, unsalted, unspoken
 from understudy.settings.client_key import check_client_key, is_loopback
 from understudy.settings.components import AnyComponent
 from understudy.settings.engines import (
@@ -284,7 +284,9 @@ class Config(Settings):
 
     def _reaches_what_there_is(self) -> None:
         """Raises ValueError for what sends requests nowhere, or back here."""
-        regions = {one.region for one in (*self.engines.values(), *((self.upstream,) if self.upstream else ()))} - {""}
+        regions = {
+            one.region for one in (*self.engines.values(), *((self.upstream,) if self.upstream else ()))
+        } - {""}
         secrets: dict[str, str] = {}
         for name, tenant in self.tenants.items():
             if tenant.region and tenant.region not in regions:
@@ -296,7 +298,9 @@ class Config(Settings):
                 raise ValueError(f"tenants.{name}.upstream_key is a key for `upstream`, and there is none")
         for name, key in self.keys.items():
             if (first := secrets.setdefault(key.secret.get_secret_value(), name)) != name:
-                raise ValueError(f"keys.{first} and keys.{name} have the same secret: nobody could tell who asks")
+                raise ValueError(
+                    f"keys.{first} and keys.{name} have the same secret: nobody could tell who asks"
+                )
         for grant in self.sharing.grants:
             if grant.source in grant.to:
                 raise ValueError(f"sharing.grants has a grant from {grant.source!r} to itself")
@@ -304,7 +308,9 @@ class Config(Settings):
             parts = urlsplit(url)
             here = parts.hostname == self.listen.host or is_loopback(parts.hostname or "")
             if here and self.listen.port and parts.port == self.listen.port:
-                raise ValueError(f"{setting} is {url}, which is this gateway itself (listen.port): name the API behind it")
+                raise ValueError(
+                    f"{setting} is {url}, which is this gateway itself (listen.port): name the API behind it"
+                )
 
     def _urls(self) -> Iterator[tuple[str, str]]:
         if self.upstream is not None:
@@ -389,7 +395,9 @@ class Config(Settings):
 
     def unspoken(self) -> list[str]:
         """See understudy.settings.apis."""
-        return list(unspoken(self.engines, self.models, self.replay))
+        told = list(unspoken(self.engines, self.models, self.replay))
+        # One tenant has nobody to be kept apart from.
+        return [*told, *(unsalted(self.engines) if len(self.tenants) > 1 or len(self.keys) > 1 else ())]
 
     def replay_out_of_reach(self) -> str | None:
         """See understudy.settings.reach."""

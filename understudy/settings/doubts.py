@@ -28,7 +28,11 @@ def doubts(config: Config) -> list[str]:
 
 
 def _urls(config: Config) -> Iterator[str]:
-    bare = {f"engines.{name}.base_url": one for name, one in config.engines.items() if isinstance(one, OpenAIEngine | VLLMEngine)}
+    bare = {
+        f"engines.{name}.base_url": one
+        for name, one in config.engines.items()
+        if isinstance(one, OpenAIEngine | VLLMEngine)
+    }
     found = [(setting, server.base_url) for setting, one in bare.items() for server in one.servers.values()]
     if config.upstream is not None and config.upstream.kind == "openai":
         found.append(("upstream.base_url", config.upstream.base_url))
@@ -40,7 +44,12 @@ def _urls(config: Config) -> Iterator[str]:
 def _unused_engines(config: Config) -> Iterator[str]:
     used = {name for model in config.models.values() for name in (*model.engines, model.larger_context)}
     replay = config.replay
-    used |= {replay.judge, replay.advanced.engine, replay.advanced.generator, *replay.advanced.kv_plan.engines}
+    used |= {
+        replay.judge,
+        replay.advanced.engine,
+        replay.advanced.generator,
+        *replay.advanced.kv_plan.engines,
+    }
     used |= {config.judging.engine} if config.judging is not None else set()
     used |= {getattr(config.private.advanced, "generator", None), getattr(config.private, "engine", None)}
     for name in config.engines:
