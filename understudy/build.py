@@ -47,6 +47,7 @@ from understudy.in_use import InUse
 from understudy.lasting import CannotStart, Lasting, scores
 from understudy.parts import Parts
 from understudy.settings.config import AnyEngine, Config
+from understudy.settings.doubts import doubts
 from understudy.settings.knobs import knobs_of
 from understudy.settings.models import ModelSettings
 from understudy.settings.reloading import digest_of
@@ -67,7 +68,7 @@ from understudy.setup.responses import response_handlers, response_owners, still
 from understudy.setup.scraping import reads_people
 from understudy.setup.served_by import digest, ignored_fields
 from understudy.setup.telemetry import TelemetryMissing, telemetry
-from understudy.setup.unknown_tenants import tell_unknown_tenants
+from understudy.setup.unknown_tenants import tell_unknown_tenants, unknown_tenants
 
 __all__ = ["CannotStart", "Gateway"]
 
@@ -225,6 +226,12 @@ class Gateway:
         told = list(filter(None, dict.fromkeys(down)))
         # What `models` does not name goes to the upstream, of which nothing is known.
         return (told, []) if self._upstream is None and all(down) else ([], told)
+
+    def warnings(self) -> list[str]:
+        """Settings that can be used and are most likely not what was meant."""
+        memory = self.memory
+        unknown = unknown_tenants(self._config, memory.store.keys) if memory is not None else []
+        return [*doubts(self._config), *(one.told for one in unknown)]
 
     def settled(self) -> bool:
         """Whether everything answered so far is committed and findable."""
@@ -434,6 +441,7 @@ class Gateway:
             problems=self.problems,
             impaired=self.impaired,
             settled=self.settled,
+            warnings=self.warnings,
             reads_people=reads_people(self.memory),
             config=self.config_hash,
         )

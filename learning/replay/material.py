@@ -109,7 +109,9 @@ class Material:
         """Whether a tenant's texts may be sent to each of these engines."""
         record = self.store.tenant_records.get(tenant)
         region = record.region if record is not None else ""
-        return not region or all(self._engines[name].info.region == region for name in names if name is not None)
+        return not region or all(
+            self._engines[name].info.region == region for name in names if name is not None
+        )
 
     def nearest(self, tenant: str, ids: Sequence[int], count: int) -> dict[int, list[tuple[int, float]]]:
         """Each example's `count` nearest others: (id, cosine similarity). Those without a vector yet are left out."""

@@ -221,7 +221,8 @@ class Config(Settings):
                 )
         if self.judging is not None and self.judging.engine not in self.engines:
             raise ValueError(
-                f"judging.engine is {self.judging.engine!r}; known engines: {known}{meant(self.judging.engine, self.engines)}"
+                f"judging.engine is {self.judging.engine!r}; known engines: {known}"
+                f"{meant(self.judging.engine, self.engines)}"
             )
         self._replay_has_what_it_needs(known)
         check_apis(self.engines, self.judging, self.replay)
