@@ -155,6 +155,7 @@ class Gateway:
         self._add_load_report()
         self._books = books(self.memory)
         self._bills = self.lasting.once("bills", Bills)
+        self._add_webhooks()
         self.parts.add(self._engines, start=self._engines.start, aclose=self._engines.aclose)
         self._too_dear: Callable[[str, str, Proof | None], bool] = lambda model, tenant, proof: False
         prober = Prober(self._engines.guards, knobs_of(Pace, config.health), self._stands)
@@ -386,6 +387,14 @@ class Gateway:
         if load is not None:
             start = load.start if self._config.replay.enabled else None
             self.parts.add(load, start=start, finished=lambda _: load.ended())
+
+    def _add_webhooks(self) -> None:
+        if self.memory is None or not self._config.webhooks:
+            return
+        from understudy.setup.webhooks import webhooks
+
+        made = webhooks(self._config, self.memory.store, self.metrics.registry)
+        self.parts.add(made, start=made.start, aclose=made.aclose)
 
     def _began(self) -> None:
         if self.lasting.load is not None:
