@@ -53,6 +53,10 @@ tenants:
 components:
   web: {kind: search, url: "https://search.example/api?q={query}&count={k}", hits: /results, text: [/title, /text]}
 """,
+    "webhooks": """\
+webhooks:  # docs/how-to/money.md
+  - {url: "${WEBHOOK_URL}", secret: "${WEBHOOK_SECRET}", events: [budget.crossed, engine.down, engine.up]}
+""",
     "workflows": """\
 workflows:
   summary:  # docs/how-to/workflows.md
