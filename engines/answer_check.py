@@ -39,11 +39,11 @@ def wrong_with(body: bytes, headers: Mapping[str, str]) -> str | None:
     """
     if not body:
         return "empty"
-    unpacked = _unpacked(body, headers.get("Content-Encoding", "identity").strip().lower())
-    if unpacked is None:
+    plain = unpacked(body, headers.get("Content-Encoding", "identity").strip().lower())
+    if plain is None:
         return None
     try:
-        answer = orjson.loads(unpacked)
+        answer = orjson.loads(plain)
     except orjson.JSONDecodeError:
         return "no JSON"
     if not isinstance(answer, dict):
@@ -114,8 +114,8 @@ def _stopped_in_silence(choice: Any) -> bool:
     return isinstance(message, dict) and not any(message.get(name) for name in _SAYS)
 
 
-def _unpacked(body: bytes, encoding: str) -> bytes | None:
-    """None where that cannot be done, or is more than is looked at."""
+def unpacked(body: bytes, encoding: str) -> bytes | None:
+    """A body without its content encoding; None where that cannot be done, or is more than is looked at."""
     if encoding == "identity":
         return body
     if encoding not in _UNPACKABLE:

@@ -17,6 +17,8 @@ from engines.apis import Api
 from engines.large_json import outlined
 
 _LARGE_BYTES = 2**20
+IN_BODY = "kept_conversation"
+"""A `ChatRequest.state` whose conversation was kept here, and is in the body now: every engine can answer it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,11 +14,15 @@ _TYPES = {
     429: "rate_limit_error",
     431: "invalid_request_error",
 }
+_QUOTA = "insufficient_quota"
 
 
 def error_body(status: int, message: str, *, code: str | None = None, param: str | None = None) -> bytes:
     """The JSON body of an error."""
     kind = _TYPES.get(status, "invalid_request_error" if status < 500 else "api_error")
+    if code == _QUOTA:
+        # Clients tell by it that waiting is of no use.
+        kind = _QUOTA
     return orjson.dumps({"error": {"message": message, "type": kind, "param": param, "code": code}})
 
 

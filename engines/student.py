@@ -49,7 +49,7 @@ class StudentEngine:
     """Costs nothing and knows no load. An answer bears the name of the model that was asked for."""
 
     def __init__(self) -> None:
-        self.info = EngineInfo(STUDENT, price=Price(0.0, 0.0))
+        self.info = EngineInfo(STUDENT, price=Price(0.0, 0.0), apis=frozenset({"chat"}))
 
     def stream(self, request: EngineRequest) -> _Answer:
         """See engines.engine.Engine. Raises Unavailable where it has nothing to say."""

@@ -14,6 +14,7 @@ from aiohttp import HttpVersion10, HttpVersion11, web
 from aiohttp.web_protocol import RequestPayloadError
 from multidict import MultiMapping
 
+from engines.codecs.table import request_id_header
 from engines.errors import EngineError, RequestError
 from engines.tracing import Trace, within
 from gateway.access.access import Access
@@ -22,7 +23,7 @@ from gateway.errors import ending
 from gateway.guardrails import Guardrails
 from gateway.handlers.usage import Bills
 from gateway.journey import Journey, arrival
-from gateway.keys import Authenticator
+from gateway.keys import Authenticator, Sender
 from gateway.limits.errors import LimitReached
 from gateway.own_response import engine_error_response, error_response
 from gateway.paths import origin_form
@@ -86,13 +87,15 @@ class EntryHandler:
             _refuse_ambiguous(request)
             journey.stored = not cache_control(request.headers).no_store
             handler, rest, needs_key = self._routes.find(request.method, target)
-            sender = self._keys.identified(request.headers) if needs_key else None
+            sender = self._identified(request, rest, journey) if needs_key else None
             if needs_key:
                 journey.arrival = self._access.arrived(journey.arrival, sender, rest)
             if needs_key and self._bills is not None:
                 self._bills.opened(journey.arrival)
             if sender is not None and sender.key is not None and self._limiter is not None:
-                ticket = await self._limiter.enter(request, journey.arrival.id, sender)
+                ticket = self._limiter.ticket(request, journey.arrival.id, sender)
+                if ticket is not None:
+                    await ticket.enter()
             if "Expect" in request.headers:
                 await _continue(request)
             if sender is not None and sender.key is not None:
@@ -112,6 +115,14 @@ class EntryHandler:
             if not journey.in_pipeline:
                 self._ended(journey.ended())
 
+    def _identified(self, request: web.BaseRequest, target: str, journey: Journey) -> Sender | None:
+        try:
+            return self._keys.identified(request.headers)
+        except RequestError:
+            # The refusal is said as its API says it.
+            journey.arrival = self._access.arrived(journey.arrival, None, target)
+            raise
+
 
 def _answer_to(error: BaseException, request: web.BaseRequest, journey: Journey) -> web.Response:
     """The answer to a request that failed with `error`, which is noted. Raises it where nothing can be answered."""
@@ -119,6 +130,7 @@ def _answer_to(error: BaseException, request: web.BaseRequest, journey: Journey)
         error = _Unreadable("The request body is not valid HTTP.", code="bad_http")
     elif isinstance(error, UnicodeEncodeError):
         error = RequestError("A request header is not valid UTF-8.", code="invalid_header")
+    api = journey.arrival.api
     journey.failed(ending(error, gone=request.transport is None, sent_all=journey.sent_all))
     if isinstance(error, RequestError):
         response = error_response(
@@ -127,13 +139,14 @@ def _answer_to(error: BaseException, request: web.BaseRequest, journey: Journey)
             code=error.code,
             param=error.param,
             retry_after_s=error.retry_after_s,
+            api=api,
         )
         if isinstance(error, LimitReached):
             response.headers.update(error.headers)
         if isinstance(error, _Unreadable) or error.status == 408:
             response.force_close()
     elif isinstance(error, EngineError):
-        response = engine_error_response(error)
+        response = engine_error_response(error, api)
     elif (
         isinstance(error, ClientGone)
         or journey.outcome is Outcome.ABORTED
@@ -145,8 +158,8 @@ def _answer_to(error: BaseException, request: web.BaseRequest, journey: Journey)
         if request.writer.output_size > 0:
             # Another answer has begun on this connection: closing it is all that is left.
             raise error
-        response = error_response(500, "The gateway failed on this request.", code="internal_error")
-    response.headers["x-request-id"] = journey.arrival.id
+        response = error_response(500, "The gateway failed on this request.", code="internal_error", api=api)
+    response.headers[request_id_header(api)] = response.headers["x-request-id"] = journey.arrival.id
     return response
 
 

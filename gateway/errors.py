@@ -12,6 +12,10 @@ from gateway.send import ClientGone
 from router.finished import Outcome
 
 
+ENDED_IN_ERROR = "The upstream's stream ended with an error."
+"""What is noted of a stream whose last event says that it failed; it is passed on as it came."""
+
+
 class Ending(NamedTuple):
     """How a request ended that raised something."""
 

@@ -99,8 +99,8 @@ async def forward(
                 meter.feed(chunk)
             if strip is None:
                 await write(chunk)
-            elif left := strip(chunk):
-                await write(left)
+            elif stripped := strip(chunk):
+                await write(stripped)
             if tail is not None:
                 # Only now: what could not be sent has told nobody that the stream is over.
                 tail.feed(chunk)

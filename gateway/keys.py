@@ -9,10 +9,10 @@ from multidict import CIMultiDict, MultiMapping, istr
 
 from engines.errors import RequestError
 from engines.headers import CREDENTIALS, request_headers
-from store.people.keys import Found
 from store.records import Key
 
 if TYPE_CHECKING:
+    from store.people.keys import Found
     from store.records import Tenant
 
 DEFAULT_TENANT = "default"

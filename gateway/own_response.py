@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import orjson
 from aiohttp import web
 
+from engines.codecs.table import codec_named
 from engines.errors import EngineError
-from gateway.errors import error_body
 from gateway.send import SERVER
 
 
@@ -37,9 +37,11 @@ def error_response(
     code: str | None = None,
     param: str | None = None,
     retry_after_s: float | None = None,
+    api: str = "",
 ) -> web.Response:
-    """A whole error answer."""
-    response = own_response(error_body(status, message, code=code, param=param), status=status)
+    """A whole error answer, in the shape of the API that was asked."""
+    body = codec_named(api).error(status, message, code=code, param=param)
+    response = own_response(body, status=status)
     if retry_after_s is not None:
         response.headers["Retry-After"] = str(max(1, round(retry_after_s)))
     if status == 409:
@@ -50,6 +52,8 @@ def error_response(
     return response
 
 
-def engine_error_response(error: EngineError) -> web.Response:
+def engine_error_response(error: EngineError, api: str = "") -> web.Response:
     """An engine's failure as an answer: the reason is told, nothing secret is in it."""
-    return error_response(error.status, error.message, code=error.code, retry_after_s=error.retry_after_s)
+    return error_response(
+        error.status, error.message, code=error.code, retry_after_s=error.retry_after_s, api=api
+    )

@@ -9,10 +9,13 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from aiohttp import web
 from aiohttp.web_protocol import RequestPayloadError
 
+from engines.codecs.chat import CHAT
+from engines.codecs.codec import Codec
 from engines.engine import Engine, EngineReply, EngineRequest
 from engines.errors import EngineError, RequestError
 from gateway.access.families import OWN_APIS
@@ -25,6 +28,10 @@ from gateway.relay import Relay, relay_to
 from gateway.send import Send
 from router.asked import Arrival
 
+if TYPE_CHECKING:
+    from gateway.limits.limiter import Limiter
+    from gateway.limits.usage_chunk import UsageStripper
+
 _SMALL_BYTES = 256 * 1024
 BODY_READ = web.RequestKey("body_read", bytes)
 """Where a request keeps the body that was read of it before its handler."""
@@ -34,10 +41,17 @@ class Passthrough:
     """Sends a request to the default upstream and its answer back."""
 
     def __init__(
-        self, engine: Engine, keys: Authenticator, *, max_body_bytes: int, booked: bool = False
+        self,
+        engine: Engine,
+        keys: Authenticator,
+        *,
+        max_body_bytes: int,
+        booked: bool = False,
+        limiter: Limiter | None = None,
     ) -> None:
         """`booked`: what answers used is read, so they come in encodings that can be."""
         self._booked = booked
+        self._limiter = limiter
         self._engine = engine
         self._keys = keys
         self._max_body_bytes = max_body_bytes
@@ -66,10 +80,13 @@ class Passthrough:
         kept: ChunkBuffer | None = None,
         cache_status: str | None = None,
         choices: int = 0,
+        codec: Codec = CHAT,
     ) -> web.StreamResponse:
         """The same for a request that was read already. See gateway.relay.relay for the options."""
         send = Relay(request)
-        await self.forward_to(send, outgoing, journey, kept=kept, cache_status=cache_status, choices=choices)
+        await self.forward_to(
+            send, outgoing, journey, kept=kept, cache_status=cache_status, choices=choices, codec=codec
+        )
         return send.response
 
     async def forward_to(
@@ -81,6 +98,7 @@ class Passthrough:
         kept: ChunkBuffer | None = None,
         cache_status: str | None = None,
         choices: int = 0,
+        codec: Codec = CHAT,
     ) -> EngineReply:
         """The same through any `send`. Gives the reply that was sent on."""
         arrival = journey.arrival
@@ -89,6 +107,9 @@ class Passthrough:
             outgoing = replace(outgoing, tenant=arrival.tenant)
         if self._booked and outgoing.method == "POST":
             accept_only_readable(outgoing.headers)
+        strip = None
+        if self._limiter is not None and arrival.key_id is not None and outgoing.method == "POST":
+            outgoing, strip = await self._limited(self._limiter, outgoing, journey)
         journey.asked_at = time.perf_counter()
         async with self._engine.stream(outgoing) as reply:
             journey.waited_s += time.perf_counter() - journey.asked_at
@@ -101,8 +122,35 @@ class Passthrough:
                 kept = None
             bodiless = outgoing.method == "HEAD"
             meter = self._meter(outgoing, reply, journey) if self._booked else None
-            await relay_to(send, reply, journey, kept=kept, meter=meter, choices=choices, bodiless=bodiless)
+            await relay_to(
+                send,
+                reply,
+                journey,
+                kept=kept,
+                meter=meter,
+                choices=choices,
+                codec=codec,
+                bodiless=bodiless,
+                strip=strip,
+            )
             return reply
+
+    async def _limited(
+        self, limiter: Limiter, outgoing: EngineRequest, journey: Journey
+    ) -> tuple[EngineRequest, UsageStripper | None]:
+        """What it may cost is set aside. Raises RequestError."""
+        from gateway.limits.passing import reserved
+
+        path = outgoing.target.partition("?")[0]
+        body, strip = await reserved(limiter, journey, outgoing.body, [self._engine.info], path=path)
+        if body is not outgoing.body:
+            headers = outgoing.headers.copy()
+            headers.popall("Content-Length", None)
+            headers.popall("Content-Encoding", None)
+            outgoing = replace(outgoing, body=body, headers=headers)
+        if strip is not None:
+            outgoing.headers["Accept-Encoding"] = "identity"
+        return outgoing, strip
 
     def _meter(self, outgoing: EngineRequest, reply: EngineReply, journey: Journey) -> Meter:
         body = outgoing.body if isinstance(outgoing.body, bytes) else b""

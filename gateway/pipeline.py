@@ -19,18 +19,18 @@ from multidict import CIMultiDict
 from engines.as_events import EVENTS
 from engines.attempts import Attempts, CarriedOn
 from engines.candidates import Try
-from engines.chat import ChatRequest
-from engines.codecs.table import codec_of
+from engines.chat import IN_BODY, ChatRequest
+from engines.codecs.table import codec_of, request_id_header
 from engines.engine import Engine, EngineReply, EngineRequest, Price
 from engines.errors import EngineError, Kind, RequestError
 from engines.finished import Body
-from engines.large_json import outlined
+from engines.large_json import dumped, outlined
 from engines.trail import Tried
 from gateway.booking import COST, Meter, shown
 from gateway.cache_control import cache_control
 from gateway.cache_status import BYPASS, COLLAPSED, MISS, hit_status
 from gateway.controls import session_of
-from gateway.errors import ending
+from gateway.errors import ENDED_IN_ERROR, ending
 from gateway.forward import ChunkBuffer, forward
 from gateway.in_flight import FOLLOWED_AT_MOST, Flight, InFlight
 from gateway.journey import Journey
@@ -108,10 +108,13 @@ class Pipeline:
         single_flight: bool = False,
         too_dear: Callable[[str, str, Proof | None], bool] = lambda model, tenant, proof: False,
         limiter: Limiter | None = None,
+        stands: Callable[[Asked, ExactAnswer], bool] = lambda asked, answer: True,
         ended: Callable[[Finished], None],
     ) -> None:
+        """`stands` says whether what a remembered answer names is still there; it must not block."""
         self._engines = engines
         self._models = ByModelName(models)
+        self._stands = stands
         self._otherwise = otherwise
         self._exact = exact
         self._similar = similar
@@ -135,6 +138,12 @@ class Pipeline:
         """Who serves a model of this name; None where nobody does."""
         return self._models.get(name) or self._otherwise
 
+    def reference(self, chat: ChatRequest) -> str:
+        """The engine whose answers to this request are the standard; empty where nobody answers it."""
+        model = self.model(chat.model)
+        speaking = [e for e in model.engines if self._engines[e].info.speaks(chat.api)] if model else []
+        return speaking[-1] if speaking else ""
+
     async def answer(self, asked: Asked, send: Send) -> Finished:
         """Answer `asked` through `send`. Raises RequestError, EngineError where no answer began, and ClientGone."""
         model = self.model(asked.chat.model)
@@ -144,10 +153,14 @@ class Pipeline:
         flight: Flight | None = None
         try:
             if asked.arrival.reach is not EVERYTHING:
-                model = so_far.model = self._allowed(model, asked)
+                model = self._allowed(model, asked)
+            model = self._speaking(model, asked)
+            if model is not so_far.model:
+                so_far.served_by(model, self._engines[model.reference].info.price_of(asked.chat.model))
             if self._limiter is not None and asked.arrival.key_id is not None:
                 asked = so_far.limited(self._limiter)
-            so_far.replayable = self._sampled or not wants_variety(asked.chat.fields)
+            varied = not self._sampled and wants_variety(asked.chat.own_fields)
+            so_far.replayable = not (varied or asked.chat.state)
             if not await self._from_memory(asked, model, send, so_far):
                 flight = self._in_flight.lead(asked, so_far.exact_key) if self._in_flight else None
                 plan = await self._plan(asked, model, send, so_far) if flight is None else None
@@ -196,6 +209,24 @@ class Pipeline:
             larger_context=larger if larger and reach.allows_region(infos[larger].region) else None,
         )
 
+    def _speaking(self, model: ServedModel, asked: Asked) -> ServedModel:
+        """The model with those engines only that speak the request's API. Raises RequestError (404) where none does."""
+        api = asked.chat.api
+        speaking = tuple(name for name in model.engines if self._engines[name].info.speaks(api))
+        larger = model.larger_context
+        if larger is not None and not self._engines[larger].info.speaks(api):
+            larger = None
+        if not speaking:
+            raise not_spoken(asked.chat.model, codec_of(asked.chat).path)
+        if api == "completions":
+            # A prompt is no conversation: nothing was learnt about it, and examples have no place in it.
+            return replace(
+                model, engines=speaking, larger_context=larger, policy=Fixed(speaking[::-1], reason="api")
+            )
+        if len(speaking) == len(model.engines) and larger == model.larger_context:
+            return model
+        return replace(model, engines=speaking, larger_context=larger)
+
     async def _led(
         self, asked: Asked, model: ServedModel, send: Send, so_far: _SoFar, shared: Send
     ) -> Finished:
@@ -241,7 +272,7 @@ class Pipeline:
             return False
         reply = EngineReply(200, headers, flight.chunks())
         headers["Cache-Status"] = COLLAPSED
-        headers["x-request-id"] = asked.arrival.id
+        headers[request_id_header(asked.chat.api)] = asked.arrival.id
         so_far.decided("exact", reason="in_flight")
         so_far.follows(reply)
         if not asked.chat.stream:
@@ -271,7 +302,7 @@ class Pipeline:
         headers, body = await off_loop(len(hit.body), _replayed, hit, asked)
         so_far.journey.stage("replay", began)
         _explain(headers, so_far.journey, engine="", examples=0)
-        headers["x-request-id"] = asked.arrival.id
+        headers[request_id_header(asked.chat.api)] = asked.arrival.id
         if not asked.chat.stream:
             headers[COST] = shown(0.0)
         headers.update(more or {})
@@ -284,7 +315,8 @@ class Pipeline:
         began = time.perf_counter()
         try:
             answer = self._exact.get(key, time.time())
-            return answer if answer is not None and tells_enough(answer, asked.chat) else None
+            stands = answer is not None and tells_enough(answer, asked.chat) and self._stands(asked, answer)
+            return answer if stands else None
         except Exception as error:
             journey.bypassed.append(f"exact:{type(error).__name__}")
             return None
@@ -295,7 +327,8 @@ class Pipeline:
 
     async def _plan(self, asked: Asked, model: ServedModel, send: Send, so_far: _SoFar) -> Plan | None:
         """Who is to be asked; None where a similar question's answer was sent, which is for this client alone."""
-        if self._similar is not None and model.remember and so_far.replayable:
+        chat = asked.chat
+        if self._similar is not None and model.remember and so_far.replayable and chat.api == "chat":
             stage = so_far.reuse = await self._similar.consider(
                 asked,
                 so_far.journey,
@@ -332,7 +365,10 @@ class Pipeline:
             task=controls.task,
         )
         try:
-            plan = await model.policy.decide(ask)
+            if asked.chat.state:
+                plan = await _stateful(asked, model).decide(ask)
+            else:
+                plan = self._spoken(await model.policy.decide(ask), asked, model)
         except Exception as error:
             # A policy that fails must not fail the request (SPEC §1): the reference engine answers, as without us.
             journey.bypassed.append(f"decide:{type(error).__name__}")
@@ -348,6 +384,31 @@ class Pipeline:
         journey.bypassed.extend(plan.bypassed)
         journey.stages_s.update(plan.stages_s)
         return plan
+
+    def _spoken(self, plan: Plan, asked: Asked, model: ServedModel) -> Plan:
+        """The plan without engines that do not speak the request's API."""
+        attempts = tuple(one for one in plan.attempts if self._speaks(one, asked))
+        if len(attempts) == len(plan.attempts):
+            return plan
+        shadow = tuple(one for one in plan.shadow if self._speaks(one, asked))
+        if attempts and attempts[0] is plan.attempts[0]:
+            return replace(plan, attempts=attempts, shadow=shadow)
+        others = attempts or tuple(Attempt(name) for name in reversed(model.engines))
+        # Who was drawn is not asked: nothing is to be learnt of that choice.
+        return replace(
+            plan,
+            attempts=others,
+            shadow=shadow,
+            reason="api",
+            probability=1.0,
+            choice=None,
+            proof=None,
+            posed=None,
+            prediction=None,
+        )
+
+    def _speaks(self, way: Attempt, asked: Asked) -> bool:
+        return self._engines[way.engine].info.speaks(asked.chat.api)
 
     async def _stream(self, asked: Asked, model: ServedModel, plan: Plan, send: Send, so_far: _SoFar) -> None:
         journey = so_far.journey
@@ -396,6 +457,8 @@ class Pipeline:
             )
         if broken is not None:
             so_far.outcome, so_far.error = Outcome.FAILED, broken.message
+        elif tail is not None and tail.failed():
+            so_far.outcome, so_far.error = Outcome.FAILED, ENDED_IN_ERROR
         else:
             so_far.outcome = Outcome.ANSWERED if reply.status < 400 else Outcome.UPSTREAM_ERROR
 
@@ -422,7 +485,10 @@ class Pipeline:
             return chat
         options = chat.fields.get("stream_options")
         asks = {**(options if isinstance(options, dict) else {}), "include_usage": True}
-        return chat.changed({"stream_options": asks})
+        if chat.raw is None:
+            return chat.changed({"stream_options": asks})
+        fields = {**chat.raw, "stream_options": asks}
+        return codec_of(chat).read(dumped(fields, like=chat.body), fields)
 
     async def _reserved(self, tries: Sequence[Try], asked: Asked, scopes: Sequence[Scope]) -> Bill | None:
         """What any of these may cost is set aside. Raises LimitReached."""
@@ -460,6 +526,7 @@ class Pipeline:
             placement=placement,
             as_asked=asked.chat,
             session=session_of(asked.controls.session, asked.chat.own_fields),
+            not_at=asked.not_at,
         )
         return Try(engine, request)
 
@@ -499,6 +566,10 @@ class _SoFar:
             if changes:
                 self.asked = bounded(self.asked, changes)
         return self.asked
+
+    def served_by(self, model: ServedModel, reference_price: Price) -> None:
+        """Not all of the model's engines may be asked this."""
+        self.model, self._reference_price = model, reference_price
 
     def decided(self, policy: str, version: str = "", reason: str = "", probability: float = 1.0) -> None:
         """It is known how the request is answered, and why."""
@@ -570,7 +641,7 @@ class _SoFar:
             from_reference=(
                 way is not None and way.engine == self.model.reference and not way.examples and not carried_on
             ),
-            remember=self.model.remember,
+            remember=self.model.remember and not asked.chat.state,
             price=price,
             broken_off=broken_off,
             # What another engine charged says nothing of what the decision saved.
@@ -580,6 +651,16 @@ class _SoFar:
             reuse=self.reuse,
             reused_example=self.reused_example,
         )
+
+
+def not_spoken(model: str, path: str) -> RequestError:
+    """The error for a request in an API that no engine speaks that serves its model."""
+    return RequestError(
+        f"No engine of '{model[:100]}' speaks the API at {path} (engines.*.apis).",
+        status=404,
+        code="api_not_spoken",
+        param="model",
+    )
 
 
 def not_allowed(message: str, code: str) -> RequestError:
@@ -632,6 +713,15 @@ def _replayed(hit: ExactAnswer, asked: Asked) -> tuple[CIMultiDict[str], bytes]:
         }
     )
     return headers, body
+
+
+def _stateful(asked: Asked, model: ServedModel) -> Fixed:
+    """Who answers a request that depends on more than its body: who holds that, else the reference. Others only where all
+    of it is in the body after all."""
+    if asked.chat.state == IN_BODY:
+        return Fixed(tuple(reversed(model.engines)), reason="state")
+    holder = asked.holder if asked.holder in model.engines else model.reference
+    return Fixed((holder,), reason="state")
 
 
 def _forced(plan: Plan, engine: str) -> Plan:

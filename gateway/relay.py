@@ -5,14 +5,16 @@ from __future__ import annotations
 from aiohttp import web
 from multidict import CIMultiDict
 
+from engines.codecs.chat import CHAT
+from engines.codecs.codec import Codec
 from engines.engine import EngineReply
 from engines.errors import EngineError
-from engines.sse import tail_of
 from gateway.booking import Meter
-from gateway.errors import error_event
+from gateway.errors import ENDED_IN_ERROR, error_event
 from gateway.forward import ChunkBuffer, forward
 from gateway.journey import Journey
 from gateway.limits.headers import TICKET
+from gateway.limits.usage_chunk import UsageStripper
 from gateway.send import ClientGone, Send, Write
 from router.finished import Outcome
 
@@ -100,10 +102,13 @@ async def relay_to(
     kept: ChunkBuffer | None = None,
     meter: Meter | None = None,
     choices: int = 0,
+    codec: Codec = CHAT,
     bodiless: bool = False,
+    strip: UsageStripper | None = None,
 ) -> None:
     """The same through any `send`."""
     journey.engine, journey.status = reply.engine, reply.status
+    tail = codec.tail(reply.headers, choices or 1) if reply.status < 400 else None
     try:
         broken = await forward(
             reply,
@@ -112,10 +117,11 @@ async def relay_to(
             journey,
             kept=kept,
             meter=meter,
-            tail=tail_of(reply.headers, choices or 1) if reply.status < 400 else None,
+            tail=tail,
             # Without a length or chunks of its own, a stream cut short looks whole: only its last event tells.
             must_end=choices > 0 or not reply.self_delimiting,
             bodiless=bodiless,
+            strip=strip if reply.streams_events else None,
         )
     finally:
         if meter is not None:
@@ -124,5 +130,7 @@ async def relay_to(
             journey.model = journey.model or meter.model
     if broken is not None:
         journey.outcome, journey.error = Outcome.FAILED, broken.message
+    elif tail is not None and tail.failed():
+        journey.outcome, journey.error = Outcome.FAILED, ENDED_IN_ERROR
     else:
         journey.outcome = Outcome.ANSWERED if reply.status < 400 else Outcome.UPSTREAM_ERROR

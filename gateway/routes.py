@@ -76,9 +76,9 @@ class RouteTable:
             request: web.BaseRequest, target: str, journey: Journey
         ) -> web.StreamResponse:
             journey.deployment = azure.deployment
-            return await handler(request, target, journey)
+            return await handler(request, azure.target, journey)
 
-        return at_deployment, azure.target
+        return at_deployment, f"/deployments/{azure.deployment}{azure.target}"
 
     def _otherwise_at(self) -> Handler:
         if self._otherwise is None:

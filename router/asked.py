@@ -118,6 +118,10 @@ class Asked:
     """The end user whose memory alone is read and written, as a digest; empty: what the tenant shares."""
     placement: Placement | None = None
     """Where it stands among the requests that feed each other; None: it stands alone, and its client waits."""
+    holder: str = ""
+    """The engine that holds what the request names; empty where none is known to."""
+    not_at: frozenset[str] = frozenset()
+    """Replicas that do not hold it."""
 
     @property
     def remembered_for(self) -> str:

@@ -11,7 +11,7 @@
     store.owned           whose the ids are that engines gave to what they store
     store.operators       who may sign in to the admin pages, beside them store.sessions() and store.audit
     store.admin_tokens    which programs may use the admin API
-    store.jobs            .replay .kv_plans .engine_states .operator_asks
+    store.jobs            .replay .kv_plans .engine_states .operator_asks .webhooks
     store.tasks           .known .answers of requests that a student may answer
     store.runs            applications' runs: their steps, variables, and who carries them out. .assets: tenants'
                           workflows, and collections of texts
@@ -30,6 +30,7 @@ from functools import partial
 from pathlib import Path
 
 from store.answers.exact_cache import ExactCache
+from store.answers.responses import KeptResponses
 from store.answers.semantic_entries import SemanticEntries
 from store.answers.semantic_observations import SemanticObservations
 from store.decisions.choices import Choices
@@ -52,6 +53,7 @@ from store.jobs.engine_states import EngineStates
 from store.jobs.kv_plans import KvPlans
 from store.jobs.operator_asks import OperatorAsks
 from store.jobs.replay_jobs import ReplayJobs
+from store.jobs.webhooks import WebhookOutbox
 from store.learned.artifacts import Artifacts
 from store.learned.dials import TurnedDialsLog
 from store.learned.quality_floors import QualityFloors
@@ -102,6 +104,8 @@ class Answers:
     """For a similar question."""
     observations: SemanticObservations
     """How entries compared with fresh answers."""
+    responses: KeptResponses
+    """Of `/v1/responses`, by their ids: what no upstream holds."""
 
 
 class Decisions:
@@ -138,6 +142,8 @@ class Jobs:
     kv_plans: KvPlans
     engine_states: EngineStates
     operator_asks: OperatorAsks
+    webhooks: WebhookOutbox
+    """What operators are to be told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +175,12 @@ class Store:
         self.secret = secret
         """What ids of tenants and hashes of keys are derived with."""
         self.examples = examples
-        self.answers = Answers(exact, SemanticEntries(db, ttl_s=exact_ttl_s), SemanticObservations(db))
+        self.answers = Answers(
+            exact,
+            SemanticEntries(db, ttl_s=exact_ttl_s),
+            SemanticObservations(db),
+            KeptResponses(db, secret),
+        )
         self.decisions = Decisions(db)
         self.outcomes = Outcomes(db)
         self.artifacts = Artifacts(db, folder / "artifacts", keep=versions_kept)
@@ -184,7 +195,7 @@ class Store:
         self.admin_tokens = AdminTokens(db, secret)
         self.operators = AdminUsers(db)
         self.audit = AuditLog(db)
-        self.jobs = Jobs(ReplayJobs(db), KvPlans(db), EngineStates(db), OperatorAsks(db))
+        self.jobs = Jobs(ReplayJobs(db), KvPlans(db), EngineStates(db), OperatorAsks(db), WebhookOutbox(db))
         self.tasks = Tasks(KnownTasks(db), TaskAnswers(db))
         self.runs: RunStore = WorkflowRuns(db)
         self.indexes: TenantIndexes | None = index[0] if index else None
@@ -321,6 +332,7 @@ class Store:
         versions = self.artifacts.forget_tenant(tenant) if tenant else 0
         self.answers.entries.forget_tenant(tenant).result(timeout_s)
         self.answers.observations.forget_tenant(tenant).result(timeout_s)
+        self.answers.responses.forget_tenant(tenant).result(timeout_s)
         examples, answers, requests = (
             waited.result(timeout_s) for waited in (removing, forgetting, unlogging)
         )
@@ -335,6 +347,7 @@ class Store:
         Raises what writing raises, ValueError for an empty contributor, and TimeoutError.
         """
         self.decisions.texts.forget_contributor(tenant, contributor).result(timeout_s)
+        self.answers.responses.forget_contributor(tenant, contributor).result(timeout_s)
         self.examples.private.forget_contributor(tenant, contributor).result(timeout_s)
         self.outcomes.feedback.forget_contributor(tenant, contributor).result(timeout_s)
         self.outcomes.forget_contributor(tenant, contributor).result(timeout_s)

@@ -27,6 +27,11 @@ _COMMANDS = {
         "forget",
         "Delete what is remembered of a tenant, a key or a user.",
     ),
+    "usage": (
+        "understudy.commands.usage",
+        "usage",
+        "What was used and paid, by model, key, tenant, end user or day.",
+    ),
     "keys": ("understudy.commands.keys", "keys", "Create, change, rotate, list and revoke API keys."),
     "tenants": ("understudy.commands.tenants", "tenants", "What all keys of a tenant together may use."),
     "learn": ("understudy.commands.learn", "learn", "Train from labels, or from what was logged."),

@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from engines.codecs.codec import Codec
+from engines.codecs.completions import COMPLETIONS
+from engines.codecs.messages import MESSAGES
 from engines.engine import Engine
 from engines.guard import Guard
 from engines.prober import Pace, Prober
@@ -18,6 +21,7 @@ from engines.replicas import Replicas
 from engines.standing import Since
 from gateway.entry import EntryHandler
 from gateway.guardrails import Guardrails
+from gateway.handlers.by_codec import ByCodec
 from gateway.handlers.by_model import PATHS as BY_MODEL
 from gateway.handlers.by_model import ByModel
 from gateway.handlers.chat import PATH as CHAT
@@ -26,6 +30,7 @@ from gateway.handlers.chat import Limits as Sizes
 from gateway.handlers.handler import Handler
 from gateway.handlers.health import Health
 from gateway.handlers.models import Models
+from gateway.handlers.responses import PATH as RESPONSES
 from gateway.handlers.usage import Bills, UsageOfOne
 from gateway.keys import Authenticator, CredentialTenants, KeyAuthentication, NoAuthentication
 from gateway.limits.settling import settle
@@ -63,6 +68,7 @@ from understudy.setup.engines import (
 from understudy.setup.exposure import exposure
 from understudy.setup.guardrails import guardrails
 from understudy.setup.keepers import books, keepers, keepers_at_once
+from understudy.setup.responses import response_handlers, response_owners, still_stands
 from understudy.setup.scraping import reads_people
 from understudy.setup.served_by import digest, ignored_fields
 from understudy.setup.telemetry import TelemetryMissing, telemetry
@@ -126,10 +132,12 @@ class Gateway:
         self._policies = self._with_tasks(self._make_policies())
         self.parts.add(self._threads, stop=self._threads.shutdown)
         self._limiter = self._make_limiter()
+        self._owners = response_owners(self.memory)
         self._recorder = self._make_recorder()
         self._add_learning_metrics()
         self._books = books(self.memory)
         self._bills = Bills(rows=self.memory is not None and self.memory.requests is not None)
+        self._add_webhooks()
         self._load = self._make_load_report()
         self.parts.add(self._engines, start=self._engines.start, aclose=self._engines.aclose)
         self._too_dear: Callable[[str, str, Proof | None], bool] = lambda model, tenant, proof: False
@@ -140,7 +148,14 @@ class Gateway:
         self._embeddings_kept: EmbeddingKeeper | None = None
         self.pipeline = self._make_pipeline() if self._has_pipeline() else None
         self._runs = self._make_runs()
-        gate = access(config, self.memory, self._engines, tenants, max_json_bytes=self._max_json_bytes())
+        gate = access(
+            config,
+            self.memory,
+            self._engines,
+            tenants,
+            owners=self._owners if self.memory is not None else None,
+            max_json_bytes=self._max_json_bytes(),
+        )
         self.handle = EntryHandler(
             self._routes(),
             self._keys,
@@ -286,6 +301,14 @@ class Gateway:
         self._too_dear = made.too_dear
         self.parts.add(made, start=made.start, aclose=made.aclose, finished=made.take)
 
+    def _add_webhooks(self) -> None:
+        if self.memory is None or not self._config.webhooks:
+            return
+        from understudy.setup.webhooks import webhooks
+
+        made = webhooks(self._config, self.memory.store, self.metrics.registry)
+        self.parts.add(made, start=made.start, aclose=made.aclose)
+
     def _make_load_report(self) -> LoadReporter | None:
         memory = self._config.memory
         if not self._config.replay.enabled or memory is None or memory.data_dir is None:
@@ -362,8 +385,12 @@ class Gateway:
                 self._keys,
                 max_body_bytes=int(listen.advanced.max_body_mib * 2**20),
                 booked=self.memory is not None or bool(self._upstream.info.prices),
+                limiter=self._limiter,
             )
         endpoints: dict[tuple[str, str], Handler] = {("POST", CHAT): self._chat(passthrough)}
+        endpoints |= {
+            ("POST", codec.path): self._by_codec(codec, passthrough) for codec in (MESSAGES, COMPLETIONS)
+        }
         if self._config.models or self._runs is not None:
             workflows = self._runs.calls.names if self._runs is not None else lambda tenant: ()
             endpoints["GET", "/models"] = Models(
@@ -373,12 +400,25 @@ class Gateway:
         if self._config.models:
             served = {name: model.engines for name, model in self._config.models.items()}
             limit = self._max_json_bytes()
-            by_model = ByModel(self._engines, served, passthrough, self._keys, max_json_bytes=limit)
+            by_model = ByModel(
+                self._engines, served, passthrough, self._keys, max_json_bytes=limit, limiter=self._limiter
+            )
             endpoints |= {("POST", path): by_model for path in BY_MODEL}
         if self.memory and self.memory.exact:
             endpoints["POST", "/embeddings"] = self._embeddings(passthrough, by_model)
         if self.memory and self._config.models and self._config.feedback.enabled:
             endpoints["POST", "/feedback"] = self._feedback(self.memory)
+        responses, before = response_handlers(
+            self.pipeline,
+            self._engines,
+            passthrough,
+            self._keys,
+            Sizes(self._max_json_bytes(), self._kept_bytes()),
+            self._owners,
+            self._end_users(),
+        )
+        if self.pipeline is not None:
+            endpoints["POST", RESPONSES] = responses
         otherwise = (
             with_upgrades(passthrough, self._upstream, self._keys)
             if passthrough is not None and self._upstream is not None
@@ -386,6 +426,8 @@ class Gateway:
         )
         if self.memory or not passthrough:
             otherwise = self._examples_before(otherwise)
+        if self.pipeline is not None:
+            otherwise = before(otherwise)
         if self.memory is not None:
             otherwise = UsageOfOne(self._bills, self.memory.store.decisions.requests.get, otherwise)
         if self._runs is not None:
@@ -413,6 +455,10 @@ class Gateway:
             self._runs.steps if self._runs is not None else None,
             self._runs.calls if self._runs is not None else None,
         )
+
+    def _by_codec(self, codec: Codec, passthrough: Passthrough | None) -> ByCodec:
+        sizes = Sizes(self._max_json_bytes(), self._kept_bytes())
+        return ByCodec(codec, self.pipeline, passthrough, self._keys, sizes, self._end_users())
 
     def _make_runs(self) -> RunParts | None:
         end_users = self._end_users()
@@ -484,6 +530,7 @@ class Gateway:
             and settings.advanced.exact_single_flight,
             too_dear=self._too_dear,
             limiter=self._limiter,
+            stands=partial(still_stands, self._owners),
             ended=self.parts.finished,
         )
 

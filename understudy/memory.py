@@ -177,6 +177,7 @@ def _chores(store: Store, settings: MemorySettings) -> list[Chore]:
         Chore("trim_answers", 60, lambda: store.answers.exact.trim(time.time())),
         Chore("trim_requests", 60, lambda: store.decisions.requests.trim(time.time() - kept_s)),
         Chore("trim_usage", 3600, lambda: store.decisions.usage.trim(time.time())),
+        Chore("trim_webhooks", 3600, lambda: store.jobs.webhooks.trim(time.time())),
         Chore("trim_texts", 60, lambda: _trim_texts(store, settings)),
         Chore("trim_choices", 60, lambda: store.decisions.choices.trim(time.time() - kept_s)),
         Chore("trim_tasks", 3600, lambda: _trim_tasks(store, time.time() - kept_s)),

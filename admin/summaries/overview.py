@@ -14,6 +14,7 @@ from admin.summaries.quality import floors, quality
 from admin.summaries.why_not import why_not
 from learning.outcomes.account import IN_VAIN_USD, UNREAD
 from store.decisions.rollups import DAY_S, HOUR_S, MINUTE_S, LatencyCount, RequestSums, StageSums, percentile
+from store.decisions.usage_report import usage_total
 
 SPANS = {"hour": (3600, MINUTE_S), "day": (86_400, HOUR_S), "week": (7 * 86_400, HOUR_S)}
 """Seconds by name, and the width of a bar in seconds."""
@@ -131,9 +132,15 @@ def _money(
         line.spent.most_usd for line in sources.store.jobs.replay.spend(since_s=since_s, tenant=tenant)
     )
     by_hand = sources.store.jobs.operator_asks.spent_usd(since_s, tenant)
-    saved = always_large - reckoned - judging - replay - by_hand
+    total = usage_total(
+        sources.store.decisions.usage.sums(since_s=since_s, until_s=now_s + HOUR_S, tenant=tenant)
+    )
+    saved = always_large - reckoned - judging - replay - by_hand - total["warm_usd"]
     return {
         "paid_usd": paid,
+        "examples_usd": total["examples_usd"],
+        "unpriced": total["unpriced"],
+        "warm_usd": total["warm_usd"],
         "always_large_usd": always_large,
         "judging_usd": judging,
         "unread": int(spent(UNREAD, since_s, now_s, tenant)),

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from aiohttp import web
 
@@ -28,7 +28,9 @@ from gateway.wire import is_json, read_ahead, read_json_ahead
 from learning.bank.contributor import EndUsers
 from router.asked import EVERYTHING, Arrival, Reach
 from store.people.limits import Limits
-from store.people.owned import Owned
+
+if TYPE_CHECKING:
+    from store.people.owned import Owned
 
 _FORM = "multipart/form-data"
 _MOST_QUOTED = 100
@@ -99,6 +101,8 @@ class Access:
         if asked.state is State.KEPT or request.method != "POST":
             arrival = self._named(arrival, request, {})
             self._check_model(asked.model, arrival)
+            if asked.state is State.NONE:
+                self._check_all_stored(stored_ids({"model": asked.model}), scopes, arrival)
             self._check_owner(asked, arrival)
             return arrival
         fields = await self._fields(request, asked)
@@ -114,8 +118,7 @@ class Access:
             self._check_price(str(fields.get("model") or asked.model), asked)
         size = request.content_length or 0
         found = await off_loop(size, _stored, fields, asked)
-        for one in found:
-            self._check_stored(one, scopes, arrival)
+        self._check_all_stored(found, scopes, arrival)
         return arrival
 
     # ---- who asks
@@ -202,6 +205,12 @@ class Access:
                 code="unpriced",
                 param="model",
             )
+
+    def _check_all_stored(
+        self, found: Iterable[StoredId], scopes: list[tuple[str, Limits]], arrival: Arrival
+    ) -> None:
+        for one in found:
+            self._check_stored(one, scopes, arrival)
 
     def _check_stored(self, one: StoredId, scopes: list[tuple[str, Limits]], arrival: Arrival) -> None:
         if arrival.reach.own_account:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 from aiohttp import web
@@ -34,18 +34,22 @@ from gateway.keys import Authenticator, outgoing_headers
 from gateway.off_loop import off_loop
 from gateway.passthrough import Passthrough, refuse_elsewhere
 from gateway.paths import canonical
+from gateway.pipeline import not_spoken
 from gateway.relay import Relay, relay_to
 from gateway.send import Send
 from gateway.wire import is_json, read_body, read_json
 from router.asked import Arrival
 from router.model_names import ByModelName
 
+if TYPE_CHECKING:
+    from gateway.limits.limiter import Limiter
+
 PATHS = (
-    *("/embeddings", "/completions", "/responses", "/messages", "/moderations", "/images/generations"),
+    *("/embeddings", "/responses", "/messages/count_tokens", "/moderations", "/images/generations"),
     *("/images/edits", "/images/variations", "/audio/speech", "/audio/transcriptions", "/audio/translations"),
 )
-_SAME_MODEL_ONLY = frozenset({"/embeddings"})
-"""Where another model's answers would be of no use beside those that the client has."""
+_SAME_MODEL_ONLY = frozenset({"/embeddings", "/messages/count_tokens"})
+"""Where another model's answers would be of no use: beside those that the client has, or as a count of tokens."""
 _STORED = re.compile(
     rb'(?<!\\)"(?:previous_response_id|conversation|file_id|file_ids|vector_store_ids|container|container_id)"'
     rb'\s*:\s*(?!null\b)|(?<!\\)"item_reference"'
@@ -121,12 +125,14 @@ class ByModel:
         keys: Authenticator,
         *,
         max_json_bytes: int,
+        limiter: Limiter | None = None,
     ) -> None:
         self._engines = engines
         self._models = ByModelName(models)
         self._passthrough = passthrough
         self._keys = keys
         self._max_json_bytes = max_json_bytes
+        self._limiter = limiter
 
     async def __call__(self, request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
         """See gateway.handlers.handler.Handler."""
@@ -196,6 +202,11 @@ class ByModel:
         accept_only_readable(headers)
         tenant = journey.arrival.tenant
         tries = await off_loop(len(body.raw), self._tries, request, target, body, headers, journey.arrival)
+        if self._limiter is not None and journey.arrival.key_id is not None:
+            from gateway.limits.passing import reserved
+
+            infos = [one.engine.info for one in tries]
+            await reserved(self._limiter, journey, body.raw, infos, fields=body.fields, path=_path(target))
         attempts = Attempts(tries)
         journey.asked_at = time.perf_counter()
         try:
@@ -261,7 +272,7 @@ class ByModel:
         engines = [self._engines[name] for name in ([forced] if forced else reversed(names))]
         engines = [engine for engine in engines if engine.info.speaks(api)]
         if not engines:
-            raise not_spoken(body.model, path, [forced] if forced else names)
+            raise not_spoken(body.model, path)
         there = [one for one in engines if arrival.reach.allows_region(one.info.region)]
         if not there:
             refuse_elsewhere(arrival, engines[0])
@@ -317,16 +328,6 @@ def _request(
         session=session,
         model=model or body.model,
         not_at=not_at,
-    )
-
-
-def not_spoken(model: str, path: str, engines: Iterable[str]) -> RequestError:
-    """The error for a request in an API that no engine speaks that serves its model."""
-    return RequestError(
-        f"'{model[:100]}' is served by {', '.join(engines)}, and {path} is not among the APIs that any of them speaks "
-        "(engines.*.apis).",
-        code="unsupported_api",
-        param="model",
     )
 
 

@@ -96,7 +96,7 @@ class ChatCompletions:
                     workflow = workflows.find_anew(journey.arrival.tenant, chat.model)
                     if workflow is not None:
                         return await workflows.answer(request, target, body, fields, workflow, journey)
-                raise _unknown_model(chat.model, pipeline.model_names if pipeline is not None else ())
+                raise unknown_model(chat.model, pipeline.model_names if pipeline is not None else ())
             return await self._forward(request, target, headers, body, journey, choices=chat.choices)
         controls = read_controls(request.headers, fields)
         refuse_unsuited(controls, chat)
@@ -115,7 +115,7 @@ class ChatCompletions:
             self._limits.max_kept_bytes,
             contributor,
             end_user,
-            _placement(fields.get("service_tier")),
+            placement(fields.get("service_tier")),
         )
         send = Relay(request)
         journey.in_pipeline = True
@@ -149,7 +149,7 @@ def _as_asked(target: str) -> str:
     return PATH + separator + query
 
 
-def unsupported(request: web.BaseRequest) -> RequestError:
+def unsupported(request: web.BaseRequest, what: str = "A chat completion") -> RequestError:
     """The refusal of a body that cannot be read here, so that nobody can tell which model it asks for."""
     if is_json(request):
         encoding = request.headers.get("Content-Encoding", "")
@@ -163,7 +163,7 @@ def unsupported(request: web.BaseRequest) -> RequestError:
     )
 
 
-def _placement(tier: object) -> Placement | None:
+def placement(tier: object) -> Placement | None:
     """The class of a plain call that names its service tier (OpenAI's field, which is passed on); None: it waits."""
     if tier == "flex":
         return _FLEX
@@ -178,7 +178,8 @@ def _no_memory() -> RequestError:
     )
 
 
-def _unknown_model(name: str, models: Iterable[str]) -> RequestError:
+def unknown_model(name: str, models: Iterable[str]) -> RequestError:
+    """The refusal of a model that nobody serves."""
     known = ", ".join(sorted(models)[:20]) or "none"
     return RequestError(
         f"The model '{name[:100]}' is not served here, and no default upstream is configured. Served: {known}.",

@@ -11,7 +11,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeVar
 
 from aiohttp import web
@@ -74,20 +74,26 @@ class Ticket:
 
     __slots__ = ("_held", "_limiter", "_request_id", "key", "scopes", "tenant", "user")
 
-    def __init__(self, limiter: Limiter, request_id: str, key: Key, tenant: Tenant | None) -> None:
+    def __init__(
+        self,
+        limiter: Limiter,
+        request_id: str,
+        key: Key,
+        tenant: Tenant | None,
+        scopes: tuple[Scope, ...],
+    ) -> None:
         self._limiter = limiter
         self._request_id = request_id
         self.key = key
         self.tenant = tenant
-        self.scopes: tuple[Scope, ...] = ()
+        self.scopes = scopes
+        """Whose limits hold, as far as that is known."""
         self.user: str | None = None
         self._held: list[_Share] = []
 
-    async def enter(self, scopes: Sequence[Scope]) -> None:
-        """Count the request against these too. Raises LimitReached; then nothing of it counts."""
-        taken = await self._limiter.begin(scopes)
-        self.scopes = (*self.scopes, *scopes)
-        self._held += taken
+    async def enter(self) -> None:
+        """Count the request against the limits of its key and tenant. Raises LimitReached; then nothing of it counts."""
+        self._held += await self._limiter.begin(self.scopes)
 
     async def named(self, user: str) -> None:
         """It is known which end user it is for, by a digest; empty: it names none. Raises LimitReached. Once per request."""
@@ -95,7 +101,8 @@ class Ticket:
             self.user = user
             scopes = user_scopes(self.key, self.tenant, user)
             if scopes:
-                await self.enter(scopes)
+                self.scopes = (*self.scopes, *scopes)
+                self._held += await self._limiter.begin(scopes)
 
     def headers(self) -> dict[str, str]:
         """`x-ratelimit-...` of the tightest limits."""
@@ -173,8 +180,8 @@ class Limiter:
 
     # ---- a request, from its head on
 
-    async def enter(self, request: web.BaseRequest, request_id: str, sender: Sender) -> Ticket | None:
-        """Count a request that has just begun; None where nothing limits its key. Raises LimitReached."""
+    def ticket(self, request: web.BaseRequest, request_id: str, sender: Sender) -> Ticket | None:
+        """For a request that has just begun; None where nothing limits its key."""
         key, tenant = sender.key, sender.tenant_record
         if key is None:
             return None
@@ -182,9 +189,7 @@ class Limiter:
         each = key.each_user, tenant.each_user if tenant is not None else key.each_user
         if not scopes and not any(map(_is_limited, each)):
             return None
-        ticket = Ticket(self, request_id, key, tenant)
-        if scopes:
-            await ticket.enter(scopes)
+        ticket = Ticket(self, request_id, key, tenant, scopes)
         self._tickets[request_id] = request[TICKET] = ticket
         return ticket
 
@@ -242,14 +247,19 @@ class Limiter:
         prices: Sequence[Price],
         size_bytes: int,
         fields: Mapping[str, Any],
+        *,
+        answers_no_text: bool = False,
     ) -> Reservation | None:
         """Set aside what a question may take at the dearest of these prices. Raises LimitReached and RequestError.
 
-        `size_bytes`: of the largest body that an engine may get; `fields`: what it says.
+        `size_bytes`: of the largest body that an engine may get; `fields`: what it says. `answers_no_text`: such as
+        embeddings.
         """
         if not any(scope.spends for scope in scopes):
             return None
         expected = self.expectations.expected(model, size_bytes, fields)
+        if answers_no_text:
+            expected = replace(expected, output_tokens=0)
         images = fields.get("n", 1) if "size" in fields and "prompt" in fields else 0
         usd, input_usd = dearest(prices, expected, images if isinstance(images, int) else 1)
         answers = fields.get("n")

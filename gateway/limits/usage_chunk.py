@@ -20,15 +20,24 @@ _NULL = re.compile(rb',\s*"usage"\s*:\s*null|"usage"\s*:\s*null\s*,\s*')
 class UsageStripper:
     """One stream's. Feed its chunks in order; at the end, `rest`."""
 
-    __slots__ = ("_cutter",)
+    __slots__ = ("_cutter", "_half_gone")
 
     def __init__(self) -> None:
         self._cutter = EventCutter()
+        self._half_gone = False
+        """An event went whose last line end may have its second half yet to come."""
 
     def __call__(self, chunk: bytes) -> bytes:
         """What of the chunk, and of what was held back, the client gets now; it may be nothing."""
         whole = self._cutter.whole(chunk)
-        return whole if _NAME not in whole or self._cutter.given_up else _without(whole)
+        if self._half_gone and whole:
+            self._half_gone = False
+            whole = whole.removeprefix(b"\n")
+        if _NAME not in whole or self._cutter.given_up:
+            return whole
+        shorter = _without(whole)
+        self._half_gone = whole.endswith(b"\r") and not shorter.endswith(b"\r")
+        return shorter
 
     def rest(self) -> bytes:
         """What is left when the stream has ended."""
@@ -55,7 +64,8 @@ def _event(event: bytes) -> bytes:
     if said is None or "usage" not in said:
         return event
     if said["usage"] is not None:
-        return b"" if said.get("choices") == [] else event
+        # Before it the last half of another event's end may stand.
+        return event[: event.startswith(b"\n")] if said.get("choices") == [] else event
     for found in _NULL.finditer(data):
         shorter = data[: found.start()] + data[found.end() :]
         less = _object(shorter)

@@ -34,6 +34,7 @@ from router.finished import Finished
 from router.plan import Plan
 from router.proving.standing import Proof
 from store.decisions.outcomes import Outcomes
+from store.decisions.usage import Amounts, Line, Used
 from store.examples.accounting import Ledger
 
 log = structlog.get_logger(__name__)
@@ -74,12 +75,15 @@ class Judging:
         known: OnOutcomes | None = None,
         teacher_said: Callable[[str, str, str], bool] | None = None,
         opted_out_keys: Collection[str] = (),
+        book: Callable[[Used], object] = lambda used: None,
         rng: random.Random | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         """`models`: served model to its engines, small to large. `judge`: the name of the engine that judges; None: each
         model's reference. `teacher_said` is told, on a thread, the tenant and id of a task's request that a small engine
-        answered, and what the reference says to it; it returns whether it knows the request."""
+        answered, and what the reference says to it; it returns whether it knows the request. `book` is told what every
+        comparison used: verdicts and answers apart."""
+        self._book = book
         self._engines = engines
         self._models = {name: tuple(names) for name, names in models.items()}
         self._outcomes = outcomes
@@ -144,6 +148,10 @@ class Judging:
     def _sampled(self, finished: Finished) -> Sample | None:
         engines = self._models.get(finished.model)
         if engines is None or finished.attempt is None:
+            return None
+        api = finished.asked.chat.api
+        engines = tuple(name for name in engines if self._engines[name].info.speaks(api))
+        if not engines:
             return None
         limits = self._limits
         reference_served = finished.attempt.engine == engines[-1]
@@ -284,6 +292,17 @@ class Judging:
         self._accounts.note(purse, spent, len(taken.others), small)
         for (engine, purpose), usd in bill.items.items():
             self._metrics.cost.labels(engine, purpose).inc(usd)
+            self._booked(taken, engine, purpose, usd, bill.tokens.get((engine, purpose), 0))
+
+    def _booked(self, taken: Sample, engine: str, purpose: str, usd: float, tokens: int) -> None:
+        priced = self._engines[engine].info.price.known
+        amounts = Amounts(requests=1, prompt_tokens=tokens, cost_usd=usd, unpriced=0 if priced else 1)
+        line: Line = "judge" if purpose == "verdict" else "shadow"
+        model = taken.asked.chat.model
+        try:
+            self._book(Used(time.time(), taken.tenant, amounts, line, model=model, engine=engine))
+        except Exception as error:
+            log.error("store_failed", kind="usage", error=error)
 
     def _own_price(self, taken: Sample, served: Assembled) -> float:
         """What the request costs at the reference."""

@@ -91,6 +91,9 @@ def why_not(
         return "opted_out"
     if finished.arrival.key_id is not None and finished.arrival.key_id in opted_out_keys:
         return "opted_out_key"
+    if finished.asked.chat.state:
+        # No other engine could be asked the same.
+        return "stateful"
     if not finished.complete or finished.status != 200:
         return "incomplete"
     if finished.failed_over is not None:

@@ -226,43 +226,49 @@ def add_usage(connection: sqlite3.Connection, used: Used) -> None:
     """Add to the sums, inside a job of the writer."""
     at_s, amounts = int(used.at_s), used.amounts
     where = used.key_id, used.model, used.engine, used.api
-    connection.execute(_ADD_HOUR, (at_s // _HOUR_S * _HOUR_S, used.line, used.tenant, *where, *amounts))
-    if used.end_user:
+    connection.execute(
+        _ADD["usage_hours"], (at_s // _HOUR_S * _HOUR_S, used.line, used.tenant, *where, *amounts)
+    )
+    if used.line == "answer":
         day = at_s // _DAY_S * _DAY_S
-        connection.execute(_ADD_USER, (day, used.tenant, used.end_user, *where, *amounts))
+        connection.execute(_ADD["usage_users"], (day, used.tenant, used.end_user, *where, *amounts))
 
 
 def forget_usage(connection: sqlite3.Connection, tenant: str, key_id: str | None = None) -> None:
     """Delete a tenant's sums; or take a key's id off them, inside the job that forgets the requests."""
-    if key_id is None:
+    if key_id is not None:
         for table in _TABLES:
-            connection.execute(f"DELETE FROM {table} WHERE tenant = ?", (tenant,))  # noqa: S608 - constants
+            _take_off(connection, table, "key_id", tenant, key_id)
         return
-    for table, statement in ((_TABLES[0], _ADD_HOUR), (_TABLES[1], _ADD_USER)):
-        names = _HOUR_COLUMNS if table == "usage_hours" else _USER_COLUMNS
-        columns = ", ".join("''" if name == "key_id" else name for name in (*names, *Amounts._fields))
-        rows = connection.execute(
-            f"SELECT {columns} FROM {table} WHERE tenant = ? AND key_id = ?",  # noqa: S608 - constants
-            (tenant, key_id),
-        ).fetchall()
-        connection.execute(
-            f"DELETE FROM {table} WHERE tenant = ? AND key_id = ?",  # noqa: S608 - constants
-            (tenant, key_id),
-        )
-        connection.executemany(statement, rows)
+    for table in _TABLES:
+        connection.execute(f"DELETE FROM {table} WHERE tenant = ?", (tenant,))  # noqa: S608 - constants
 
 
 def forget_usage_of_user(connection: sqlite3.Connection, tenant: str, end_user: str) -> None:
-    """Delete the sums of one end user, who stays in those of the tenant and the key."""
-    connection.execute("DELETE FROM usage_users WHERE tenant = ? AND end_user = ?", (tenant, end_user))
+    """Take one end user's digest off the sums, likewise."""
+    _take_off(connection, "usage_users", "end_user", tenant, end_user)
 
 
-_TABLES = ("usage_hours", "usage_users")
-_HOUR_COLUMNS = ("start_s", "line", "tenant", "key_id", "model", "engine", "api")
-_USER_COLUMNS = ("start_s", "tenant", "end_user", "key_id", "model", "engine", "api")
+def _take_off(connection: sqlite3.Connection, table: str, column: str, tenant: str, name: str) -> None:
+    """Add what stands under a name to what stands under none."""
+    if not name:
+        return
+    columns = ", ".join("''" if each == column else each for each in (*_COLUMNS[table], *Amounts._fields))
+    where = f"FROM {table} WHERE tenant = ? AND {column} = ?"
+    rows = connection.execute(f"SELECT {columns} {where}", (tenant, name)).fetchall()
+    connection.execute(f"DELETE {where}", (tenant, name))
+    connection.executemany(_ADD[table], rows)
 
 
-def _adding(table: str, names: Sequence[str]) -> str:
+_COLUMNS = {
+    "usage_hours": ("start_s", "line", "tenant", "key_id", "model", "engine", "api"),
+    "usage_users": ("start_s", "tenant", "end_user", "key_id", "model", "engine", "api"),
+}
+_TABLES = tuple(_COLUMNS)
+
+
+def _adding(table: str) -> str:
+    names = _COLUMNS[table]
     columns = (*names, *Amounts._fields)
     return (
         f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"  # noqa: S608
@@ -271,7 +277,7 @@ def _adding(table: str, names: Sequence[str]) -> str:
     )
 
 
-_ADD_HOUR, _ADD_USER = _adding("usage_hours", _HOUR_COLUMNS), _adding("usage_users", _USER_COLUMNS)
+_ADD = {table: _adding(table) for table in _TABLES}
 _COLUMN_OF: dict[Dimension, str] = {
     "day": "start_s / 86400",
     "tenant": "tenant",
@@ -298,10 +304,15 @@ def _query(by: Sequence[Dimension], *, users: bool) -> str:
 
 
 _UNDER_WAY = "CASE WHEN state IN ('asked', 'unknown') THEN most_usd ELSE 0.0 END"
+_WARMED = (
+    "(SELECT r.tenant, s.engine, r.created_at_s AS at_s, s.warmed_cost_usd, s.warmed_tokens FROM workflow_steps s"
+    " JOIN workflow_runs r ON r.id = s.run_id WHERE s.warmed_tokens > 0) AS warmed"
+)
 _ELSEWHERE = (
     ("replay", "replay_asks", "asked_at_s", f"cost_usd + {_UNDER_WAY}", "prompt_tokens", "completion_tokens"),
     ("replay", "replay_side_costs", "asked_at_s", "cost_usd", "tokens", "0"),
     ("by_hand", "operator_asks", "at_s", "cost_usd", "prompt_tokens", "completion_tokens"),
+    ("warm", _WARMED, "at_s", "warmed_cost_usd", "warmed_tokens", "0"),
 )
 """Where the lines are that have tables of their own: (line, table, time, dollars, prompt tokens, completion tokens)."""
 

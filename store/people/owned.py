@@ -6,13 +6,17 @@ answer, replayed, carries the id that the engine gave it.
 
 from __future__ import annotations
 
-import sqlite3
 import time
 from concurrent.futures import Future
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from store.people.secret import derive
-from store.sqlite.database import Database
+
+if TYPE_CHECKING:
+    import sqlite3
+
+    from store.sqlite.database import Database
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +60,10 @@ class OwnedIds:
     def find(self, id: str, tenant: str, end_user: str = "") -> Owned | None:
         """What was noted of an id for this asker; None where it was noted for others only, or not at all.
 
-        What was noted for the whole tenant is each of its end users'. Blocks for a read of some microseconds.
+        What was noted for the whole tenant is each of its end users'; who names no end user asks for the tenant, and is told
+        of all of them. Blocks for a read of some microseconds.
         """
-        row = self._db.read().execute(_FIND, (self._digest(id), tenant, end_user)).fetchone()
+        row = self._db.read().execute(_FIND, (self._digest(id), tenant, end_user, end_user)).fetchone()
         return Owned(*row) if row is not None else None
 
     def is_strangers(self, id: str, tenant: str, end_user: str = "") -> bool:
@@ -101,7 +106,7 @@ _PUT = (
 )
 _FIND = (
     "SELECT kind, tenant, end_user, key_id, engine, replica, at_s FROM owned_ids"
-    " WHERE id_digest = ? AND tenant = ? AND end_user IN ('', ?) ORDER BY end_user DESC LIMIT 1"
+    " WHERE id_digest = ? AND tenant = ? AND (? = '' OR end_user IN ('', ?)) ORDER BY end_user DESC LIMIT 1"
 )
 _FORGET = "DELETE FROM owned_ids WHERE id_digest = ? AND tenant = ? AND end_user = ?"
 _FORGET_TENANT = "DELETE FROM owned_ids WHERE tenant = ?"

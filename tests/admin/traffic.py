@@ -51,8 +51,14 @@ async def house(folder: Path, **config: Any) -> AsyncIterator[House]:
         }
         settings: dict[str, Any] = {
             "engines": {
-                "small": {"base_url": small.url, "price": {"output_usd_per_mtok": 1}},
-                "large": {"base_url": large.url, "price": {"output_usd_per_mtok": 10}},
+                "small": {
+                    "base_url": small.url,
+                    "price": {"input_usd_per_mtok": 0, "output_usd_per_mtok": 1},
+                },
+                "large": {
+                    "base_url": large.url,
+                    "price": {"input_usd_per_mtok": 0, "output_usd_per_mtok": 10},
+                },
             },
             "models": {
                 "gpt-4o": {

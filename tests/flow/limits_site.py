@@ -25,13 +25,14 @@ from tests.flow.process import Gateway, running
 INPUT_NANO, OUTPUT_NANO = 2_500, 10_000
 """Of one token: 2.50 and 10 dollars per million."""
 
+PRICE = "{input_usd_per_mtok: 2.5, output_usd_per_mtok: 10}"
 CONFIG = """
 listen: {{port: 0, workers: {workers}, grace_s: 3}}
 log: {{requests: false}}
 health: {{every_s: null}}
 engines:
-  small: {{kind: openai, base_url: "{url}/small", api_key: sk-up, price: {{input_usd_per_mtok: 2.5, output_usd_per_mtok: 10}}}}
-  big: {{kind: openai, base_url: "{url}/big", api_key: sk-up, price: {{input_usd_per_mtok: 2.5, output_usd_per_mtok: 10}}}}
+  small: {{kind: openai, base_url: "{url}/small", api_key: sk-up, price: {price}}}
+  big: {{kind: openai, base_url: "{url}/big", api_key: sk-up, price: {price}}}
 models: {{m: {{engines: [small, big], policy: fixed, proof: "off"}}}}
 memory: {{data_dir: {data}, examples: {{enabled: false}}, exact: {{enabled: false}}}}
 """
@@ -39,7 +40,7 @@ memory: {{data_dir: {data}, examples: {{enabled: false}}, exact: {{enabled: fals
 
 @dataclass
 class Charging:
-    """An upstream that charges for what it says: tokens of four letters. `fails` says how often `big` answers 500 instead."""
+    """An upstream that charges for what it says: tokens of four letters. `fails`: how often `big` answers 500 instead."""
 
     charged_nano: int = 0
     charged_left_nano: int = 0
@@ -196,7 +197,7 @@ async def site(folder: Path, limits: Limits, *, workers: int = 2) -> AsyncIterat
     store.close()
     upstream = Charging()
     async with aiohttp_server(upstream.handle) as origin:
-        (folder / "config.yaml").write_text(CONFIG.format(url=origin, data=data, workers=workers))
+        (folder / "config.yaml").write_text(CONFIG.format(price=PRICE, url=origin, data=data, workers=workers))
         starting = running("--config", str(folder / "config.yaml"), workers=workers)
         run = await asyncio.to_thread(starting.__enter__)
         try:

@@ -12,7 +12,7 @@ import pytest
 import pytest_asyncio
 from aiohttp import FormData, web
 
-from store.people.limits import Budget, Limits
+from store.people.limits import Limits
 from store.records import Key, Terms
 from tests.flow.line import Asked, Got, Line, Upstream, completion, line, upstream
 from tests.patience import until

@@ -36,10 +36,15 @@ async def stage(data: Path, *, m: int = 1, **more: Any) -> AsyncIterator[Stage]:
         advanced = {"attempts": 1, "forwards_client_key": True}
         config = {
             "engines": {
-                "small": {"base_url": small.url, "model": "small-model", "advanced": advanced},
+                "small": {
+                    "base_url": small.url,
+                    "model": "small-model",
+                    "price": {"input_usd_per_mtok": 0, "output_usd_per_mtok": 0},
+                    "advanced": advanced,
+                },
                 "large": {
                     "base_url": large.url,
-                    "price": {"output_usd_per_mtok": 1e6},
+                    "price": {"input_usd_per_mtok": 0, "output_usd_per_mtok": 1e6},
                     "advanced": advanced,
                 }
                 | more.pop("large", {}),

@@ -13,7 +13,7 @@ from store.decisions.rollups import DAY_S
 from tests.flow.line import Asked
 from tests.flow.test_line_examples import ALIKE, QUESTION, Stage, stage
 
-PRICE = {"price": {"output_usd_per_mtok": 10.0}}
+PRICE = {"price": {"input_usd_per_mtok": 0, "output_usd_per_mtok": 10.0}}
 KEY = "sk-proj-" + "Qm7vT2xLr9ZkB4nWc8JdY1hG"
 
 

@@ -73,8 +73,14 @@ async def stage(data: Path, **advanced: Any) -> AsyncIterator[Stage]:
         still = {"epsilon": 0, "key_share": 0, "scorer_deadline_ms": 10_000}
         config = {
             "engines": {
-                "small": {"base_url": small.url, "price": {"output_usd_per_mtok": 1}},
-                "large": {"base_url": large.url, "price": {"output_usd_per_mtok": 10}},
+                "small": {
+                    "base_url": small.url,
+                    "price": {"input_usd_per_mtok": 0, "output_usd_per_mtok": 1},
+                },
+                "large": {
+                    "base_url": large.url,
+                    "price": {"input_usd_per_mtok": 0, "output_usd_per_mtok": 10},
+                },
             },
             "models": {
                 "gpt-4o": {

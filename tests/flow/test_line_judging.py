@@ -27,7 +27,10 @@ from understudy.settings.file import parse_config
 from understudy.setup.learner import Learning, learning
 
 FACTS = 300
-SMALL, LARGE = {"output_usd_per_mtok": 1}, {"output_usd_per_mtok": 10}
+SMALL, LARGE = (
+    {"input_usd_per_mtok": 0, "output_usd_per_mtok": 1},
+    {"input_usd_per_mtok": 0, "output_usd_per_mtok": 10},
+)
 DEAR = {"input_usd_per_mtok": 1e4, "output_usd_per_mtok": 1e4}
 """A judge whose cost would show wherever it was booked by mistake."""
 EVERYTHING = {"share_offloaded": 1.0, "max_usd_per_day": 1e9}

@@ -98,7 +98,11 @@ async def test_an_answer_is_not_replayed_to_a_key_with_another_dial(behind: Upst
         found = [keys_of(gate).lookup(secret) for secret in secrets]
     cheap, best, usual = ({"Authorization": f"Bearer {secret}"} for secret in secrets)
     dials = {key.id: dial for key, dial in zip(found, (0.0, 1.0), strict=False) if key is not None}
-    engine = {"base_url": behind.url, "api_key": CANARY, "price": {"output_usd_per_mtok": 1}}
+    engine = {
+        "base_url": behind.url,
+        "api_key": CANARY,
+        "price": {"input_usd_per_mtok": 0, "output_usd_per_mtok": 1},
+    }
     served = {"engines": ["small", "large"], "policy": "in_context", "advanced": {"key_preferences": dials}}
     config = {"engines": {"small": engine, "large": engine}, "models": {"m": served}, "memory": memory}
     async with line(config) as gate:

@@ -52,7 +52,14 @@ def all_is_wished(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def two(data: Path, small: str, large: str, price: bool = True, **more: Any) -> dict[str, Any]:
     """What `serve --small --large` makes of its options, but for the prices."""
-    prices = ({"output_usd_per_mtok": 5}, {"output_usd_per_mtok": 10}) if price else ({}, {})
+    prices = (
+        (
+            {"input_usd_per_mtok": 0, "output_usd_per_mtok": 5},
+            {"input_usd_per_mtok": 0, "output_usd_per_mtok": 10},
+        )
+        if price
+        else ({}, {})
+    )
     engines = {
         name: {"base_url": url, "price": each, "api_key": "none"}
         for name, url, each in zip(("small", "large"), (small, large), prices, strict=True)

@@ -21,16 +21,16 @@ HERE = Path(__file__).parent / "node"
 INSTALL_S = 90
 
 
-def installed() -> Path:
-    """A folder with the SDK in it, kept between runs; skips where there is no node or no registry."""
+def installed(here: Path = HERE) -> Path:
+    """A folder with the SDK in it that `here` names, kept between runs; skips where there is no node or no registry."""
     if shutil.which("node") is None or shutil.which("npm") is None:
         pytest.skip("node and npm are not installed")
-    wanted = b"".join((HERE / name).read_bytes() for name in ("package.json", "package-lock.json"))
+    wanted = b"".join((here / name).read_bytes() for name in ("package.json", "package-lock.json"))
     folder = Path(tempfile.gettempdir()) / f"understudy-node-{hashlib.sha256(wanted).hexdigest()[:16]}"
     if not folder.exists():
         fresh = Path(tempfile.mkdtemp(prefix="understudy-node-new-"))
         for name in ("package.json", "package-lock.json"):
-            shutil.copy(HERE / name, fresh)
+            shutil.copy(here / name, fresh)
         try:
             done = subprocess.run(
                 ["npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts", "--prefer-offline"],
@@ -60,9 +60,10 @@ def script(call: Call) -> None:
         answers(call)
 
 
-def test_the_lock_names_no_registry() -> None:
+@pytest.mark.parametrize("folder", [HERE, HERE / "ai"])
+def test_the_lock_names_no_registry(folder: Path) -> None:
     """Whoever installs decides where from; hashes say what."""
-    lock = json.loads((HERE / "package-lock.json").read_text())
+    lock = json.loads((folder / "package-lock.json").read_text())
     for name, package in lock["packages"].items():
         assert "resolved" not in package
         assert not name or package["integrity"].startswith("sha512-")

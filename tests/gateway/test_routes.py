@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 from aiohttp import web
+from aiohttp.test_utils import make_mocked_request
 
 from engines.errors import RequestError
-from gateway.journey import Journey
+from gateway.journey import Journey, arrival
 from gateway.routes import RouteTable
 
 
@@ -88,6 +89,28 @@ def test_without_an_upstream_other_endpoints_are_404() -> None:
     assert routes.find("POST", "/v1/chat/completions")[0] is chat
     with pytest.raises(RequestError, match="No default upstream"):
         routes.find("GET", "/v1/files")
+
+
+@pytest.mark.parametrize(
+    ("target", "handler", "rest"),
+    [
+        ("/openai/v1/chat/completions?api-version=x&a=1", chat, "/chat/completions?a=1"),
+        ("/openai/files?api-version=x", everything, "/files"),
+    ],
+)
+def test_azures_paths_find_the_same_handlers(target: str, handler: object, rest: str) -> None:
+    assert table().find("POST", target) == (handler, rest, True)
+
+
+async def test_a_deployment_is_the_model_that_is_asked_for() -> None:
+    found, rest, needs_key = table().find("POST", "/openai/deployments/gpt/chat/completions?api-version=x")
+    assert (rest, needs_key) == ("/deployments/gpt/chat/completions", True)
+    journey = Journey(arrival("POST", "/"))
+    answer = await found(make_mocked_request("POST", "/"), rest, journey)
+    assert isinstance(answer, web.Response) and answer.text == "chat" and journey.deployment == "gpt"
+    with pytest.raises(RequestError) as refused:
+        table(otherwise=False).find("POST", "/openai/deployments/gpt/files")
+    assert refused.value.status == 404
 
 
 def test_below_no_prefix_at_all_azure_s_paths_are_still_azure_s() -> None:

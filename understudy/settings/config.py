@@ -40,6 +40,7 @@ from understudy.settings.tenants import TenantSettings
 from understudy.settings.terms import check_names
 from understudy.settings.upstream import Upstream
 from understudy.settings.users import UsersSettings
+from understudy.settings.webhooks import WebhookSettings
 from understudy.settings.workflows import WorkflowsSettings
 from workflows.declared import DefinitionError, World, read_definition
 from workflows.definition import Definition
@@ -156,6 +157,9 @@ class Config(Settings):
     )
     replay: ReplaySettings = Field(ReplaySettings(), description="Improving the bank while traffic sleeps.")
     admin: AdminSettings = Field(AdminSettings(), description="The admin pages, on an address of their own.")
+    webhooks: tuple[WebhookSettings, ...] = Field(
+        (), description="Who is told of budgets nearly spent, engines down, a full disk and keys that end."
+    )
     log: LogSettings = Field(LogSettings(), description="Logging.")
     guardrails: dict[str, GuardrailSettings] = Field(
         {}, description="Servers by name that are asked about each request before anything answers it."
@@ -214,6 +218,8 @@ class Config(Settings):
         self._tasks_can_work()
         self._workflows_can_work()
         self._keys_can_be_kept()
+        if self.webhooks and self.memory is None:
+            raise ValueError("webhooks names receivers, but nothing keeps what they are to be told: set `memory`")
         check_workers(self.listen.workers, self.engines)
         check_client_key(self.engines, self.upstream)
         check_ports(self)

@@ -40,6 +40,15 @@ class PriceSettings(Settings):
     )
     advanced: PriceAdvanced = Field(PriceAdvanced(), description="Less common settings.")
 
+    @model_validator(mode="after")
+    def _an_output_price_has_an_input_price(self) -> Self:
+        if self.output_usd_per_mtok is not None and self.input_usd_per_mtok is None:
+            raise ValueError(
+                "output_usd_per_mtok has a price and input_usd_per_mtok has none, so that no answer could be priced: write "
+                "what prompts cost, 0 where they are free"
+            )
+        return self
+
     @property
     def both_usd_per_mtok(self) -> float:
         """Of a million tokens each way; what has no price counts as 0."""

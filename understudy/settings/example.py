@@ -57,6 +57,10 @@ components:
 guardrails:
   pii: {url: "http://127.0.0.1:9000/check", timeout_s: 2, without_verdict: refuse}  # docs/how-to/guardrails.md
 """,
+    "webhooks": """\
+webhooks:  # docs/how-to/money.md
+  - {url: "${WEBHOOK_URL}", secret: "${WEBHOOK_SECRET}", events: [budget.crossed, engine.down, engine.up]}
+""",
     "workflows": """\
 workflows:
   summary:  # docs/how-to/workflows.md

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from engines.engine import Engine
-from gateway.access.access import Access
+from gateway.access.access import Access, Owners
 from learning.bank.contributor import EndUsers, UserSources
 from router.model_names import ByModelName
 from understudy.settings.config import Config
@@ -22,12 +22,13 @@ def access(
     engines: Mapping[str, Engine],
     tenants: Tenants,
     *,
+    owners: Owners | None,
     max_json_bytes: int,
 ) -> Access:
     """What stands before every handler."""
     return Access(
         end_users(config, memory),
-        memory.store.owned if memory is not None else None,
+        owners,
         users_required=config.users.required,
         own_accounts=own_keys(config, tenants),
         priced=_priced(config, engines),

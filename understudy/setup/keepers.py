@@ -44,12 +44,13 @@ def keepers(
     from gateway.keepers.choice import ChoiceKeeper
     from gateway.keepers.example import ExampleKeeper
     from gateway.keepers.request import RequestKeeper
+    from gateway.keepers.response import ResponseKeeper
     from gateway.keepers.use import UseKeeper
     from store.admission.cutting import EMBEDDED_CHARACTERS
     from understudy.setup.examples import admission
 
     store = memory.store
-    found: list[Keeper] = []
+    found: list[Keeper] = [ResponseKeeper(store.owned, store.answers.responses)]
     if memory.embedder is not None and config.models:
         from gateway.keepers.task import TaskKeeper
         from gateway.task_metrics import TaskMetrics

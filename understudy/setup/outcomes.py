@@ -98,6 +98,7 @@ def judging(config: Config, store: Store, engines: Mapping[str, Engine], metrics
         known=known_quality(store, config),
         teacher_said=GivenLabels(store.tasks).teacher_said,
         opted_out_keys=settings.advanced.opted_out_keys,
+        book=store.decisions.usage.book,
     )
 
 

@@ -73,3 +73,9 @@ SELECT CAST(started_at_s AS INTEGER) / 3600 * 3600, 'answer', tenant, key_id, mo
     sum(completion_tokens), 0, sum(cost_usd), 0, sum(usage_estimated), 0, 0.0, sum(coalesce(reference_cost_usd, 0.0)),
     sum(CASE WHEN reference_cost_usd IS NULL THEN 0.0 ELSE cost_usd END)
 FROM requests GROUP BY 1, 3, 4, 5, 6;
+
+INSERT INTO usage_users
+SELECT start_s / 86400 * 86400, tenant, '', key_id, model, engine, api, sum(requests), sum(hits), sum(failed),
+    sum(prompt_tokens), sum(cached_tokens), sum(completion_tokens), sum(images), sum(cost_usd), sum(unpriced),
+    sum(estimated), sum(example_tokens), sum(examples_usd), sum(reference_usd), sum(reckoned_usd)
+FROM usage_hours GROUP BY 1, 2, 4, 5, 6, 7;

@@ -46,7 +46,7 @@ def configured(tmp_path: Path, server: Upstream, **private: Any) -> Path:
     config = {
         "engines": {
             "small": {"base_url": server.url},
-            "large": {"base_url": server.url, "price": {"output_usd_per_mtok": 10}},
+            "large": {"base_url": server.url, "price": {"input_usd_per_mtok": 0, "output_usd_per_mtok": 10}},
         },
         "models": {"m": {"engines": ["small", "large"], "policy": "few_shot"}},
         "memory": {"data_dir": str(tmp_path / "data"), "advanced": {"embedding_cache_dir": str(MODELS)}},

@@ -13,8 +13,16 @@ from understudy.settings.learning import JudgingSettings
 from understudy.settings.models import InContextSettings
 
 ENGINES = {
-    "small": {"kind": "simulated", "role": "understudy", "price": {"output_usd_per_mtok": 1}},
-    "large": {"kind": "simulated", "role": "lead", "price": {"output_usd_per_mtok": 10}},
+    "small": {
+        "kind": "simulated",
+        "role": "understudy",
+        "price": {"input_usd_per_mtok": 0, "output_usd_per_mtok": 1},
+    },
+    "large": {
+        "kind": "simulated",
+        "role": "lead",
+        "price": {"input_usd_per_mtok": 0, "output_usd_per_mtok": 10},
+    },
     "judge": {"kind": "simulated", "role": "judge"},
 }
 

@@ -24,7 +24,7 @@ IN_ORDER = {
     "policy": "in_context",
     "advanced": {"example_order": "stable"},
 }
-PRICED = {"price": {"output_usd_per_mtok": 1}}
+PRICED = {"price": {"input_usd_per_mtok": 0, "output_usd_per_mtok": 1}}
 
 
 def configured(asked: list[str], replay: dict[str, Any], folder: str = "data", **more: Any) -> dict[str, Any]:

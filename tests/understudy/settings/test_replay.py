@@ -12,8 +12,16 @@ from understudy.settings.file import ConfigError, parse_config
 from understudy.settings.replay import time_zone
 
 ENGINES = {
-    "small": {"kind": "simulated", "role": "understudy", "price": {"output_usd_per_mtok": 1}},
-    "large": {"kind": "simulated", "role": "lead", "price": {"output_usd_per_mtok": 10}},
+    "small": {
+        "kind": "simulated",
+        "role": "understudy",
+        "price": {"input_usd_per_mtok": 0, "output_usd_per_mtok": 1},
+    },
+    "large": {
+        "kind": "simulated",
+        "role": "lead",
+        "price": {"input_usd_per_mtok": 0, "output_usd_per_mtok": 10},
+    },
 }
 REMEMBERS = {"data_dir": "data"}
 

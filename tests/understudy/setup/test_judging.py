@@ -42,7 +42,9 @@ def configured(store: Store, price: dict[str, float], **more: Any) -> Config:
 async def test_all_workers_together_stay_within_the_money(store: Store, workers: int) -> None:
     judging = {"engine": "large", "advanced": {"max_usd_per_hour": 2}}
     learning = {"spend_share": 0.1, "advanced": {"starting_requests": 10**6}}
-    config = configured(store, {"output_usd_per_mtok": 10}, judging=judging, learning=learning)
+    config = configured(
+        store, {"input_usd_per_mtok": 0, "output_usd_per_mtok": 10}, judging=judging, learning=learning
+    )
     assert config.judging is not None
     each = [accounts(config, store, config.judging) for _ in range(workers)]
     assert each[0].limits.spend_share == 0.1 and each[0].limits.max_usd_per_day == 5

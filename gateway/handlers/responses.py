@@ -1,0 +1,271 @@
+"""`POST /v1/responses`: read the request, find who holds what it names, hand it to the pipeline.
+
+What it names was stored by an engine, which is asked then; or it was kept here, and is put before the input. What was
+stored for others is not there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import orjson
+from aiohttp import web
+from multidict import CIMultiDict
+
+from engines.chat import IN_BODY, ChatRequest
+from engines.codecs.response_request import input_items, stored_ids
+from engines.codecs.responses import RESPONSES
+from engines.engine import Engine, EngineRequest
+from engines.errors import EngineError, RequestError
+from engines.replicas import Replicas
+from gateway.controls import read_controls, refuse_unsuited
+from gateway.encodings import accept_only_readable
+from gateway.handlers.chat import Limits, placement, unknown_model, unsupported
+from gateway.journey import Journey
+from gateway.keys import Authenticator, outgoing_headers
+from gateway.off_loop import off_loop
+from gateway.passthrough import Passthrough
+from gateway.pipeline import Pipeline
+from gateway.relay import Relay
+from gateway.response_owners import KEPT, RESPONSE, Asker, ResponseOwners, id_in
+from gateway.send import Send, Write
+from gateway.wire import is_json, read_body, read_json
+from router.asked import Asked
+from store.people.owned import Owned
+
+if TYPE_CHECKING:
+    from learning.bank.contributor import EndUsers
+    from router.finished import Finished
+
+PATH = RESPONSES.path
+_HEAD_BYTES = 16 * 1024
+_AT_ONE_REPLICA = frozenset({"previous_response_id", "conversation", "prompt", "input", "tools"})
+"""States that name what one replica has stored, and others need not have."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """Where what a request names is."""
+
+    chat: ChatRequest
+    """The request, with the conversation before its input where that was kept here."""
+    engine: str = ""
+    not_at: frozenset[str] = frozenset()
+
+
+class Responses:
+    """Without a pipeline, and for models that it does not serve, requests go to the default upstream as they came."""
+
+    def __init__(
+        self,
+        pipeline: Pipeline | None,
+        engines: Mapping[str, Engine],
+        passthrough: Passthrough | None,
+        keys: Authenticator,
+        limits: Limits,
+        owners: ResponseOwners,
+        end_users: EndUsers | None = None,
+    ) -> None:
+        """`end_users`: None where nothing is remembered."""
+        self._pipeline = pipeline
+        self._engines = engines
+        self._passthrough = passthrough
+        self._keys = keys
+        self._limits = limits
+        self._owners = owners
+        self._end_users = end_users
+
+    async def __call__(self, request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
+        """See gateway.handlers.handler.Handler. Raises RequestError for a body that is not such a request."""
+        headers = outgoing_headers(request.headers, self._keys)
+        body = await read_body(request, self._limits.max_json_bytes)
+        fields = await read_json(request, body, self._limits.max_json_bytes) if is_json(request) else None
+        pipeline = self._pipeline
+        if fields is None and pipeline is not None and pipeline.serves_models:
+            raise unsupported(request, "A response")
+        if fields is None or pipeline is None:
+            return await self._forward(request, target, headers, body, journey)
+        chat = await off_loop(len(body), RESPONSES.read, body, fields)
+        journey.model = chat.model
+        if pipeline.model(chat.model) is None:
+            if self._passthrough is None:
+                raise unknown_model(chat.model, pipeline.model_names)
+            return await self._forward(request, target, headers, body, journey)
+        controls = read_controls(request.headers, fields)
+        refuse_unsuited(controls, chat)
+        if journey.arrival.anonymous:
+            controls = replace(controls, no_store=True, no_cache=True)
+        accept_only_readable(headers)
+        contributor = end_user = ""
+        if self._end_users is not None:
+            contributor, end_user = self._end_users.behind(journey.arrival, request.headers, fields)
+        asker = Asker(journey.arrival.tenant, end_user, journey.arrival.key_id or "")
+        held = await self._held(chat, asker, own_account=journey.arrival.reach.own_account)
+        if held.chat is not chat:
+            headers.popall("Content-Length", None)
+            headers.popall("Content-Encoding", None)
+        asked = Asked(
+            journey.arrival,
+            _as_asked(target),
+            headers,
+            held.chat,
+            controls,
+            self._limits.max_kept_bytes,
+            contributor,
+            end_user,
+            placement(fields.get("service_tier")),
+            held.engine,
+            held.not_at,
+        )
+        relay = Relay(request)
+        send: Send = relay
+        if fields.get("store") is not False:
+            reference = pipeline.reference(chat)
+            send = _NotingId(relay, self._owners, asked, reference, keeps=not controls.no_store)
+        journey.in_pipeline = True
+        finished = await pipeline.answer(asked, send)
+        self._note_replica(finished)
+        return relay.response
+
+    # ---- what it names
+
+    async def _held(self, chat: ChatRequest, asker: Asker, *, own_account: bool) -> _Held:
+        """Where what it names is. Raises RequestError (404) for what is others' only."""
+        engine = replica = ""
+        for param, id in stored_ids(chat.own_fields) if chat.state else ():
+            owned = self._owners.find(id, asker.tenant, asker.end_user)
+            if owned is None:
+                if not own_account and self._owners.is_strangers(id, asker):
+                    raise not_found(id, param)
+                continue
+            if owned.kind == KEPT and param == "previous_response_id":
+                kept = await self._owners.kept(id, asker.tenant)
+                if kept is not None:
+                    before = orjson.loads(kept.input) + orjson.loads(kept.response).get("output", [])
+                    return _Held(_continued(chat, before))
+            if not engine:
+                engine, replica = owned.engine, owned.replica
+        return _Held(chat, engine, self._not_at(chat, asker.tenant, engine, replica))
+
+    def _not_at(self, chat: ChatRequest, tenant: str, engine: str, replica: str) -> frozenset[str]:
+        if chat.state not in _AT_ONE_REPLICA or self._pipeline is None:
+            return frozenset()
+        holder = self._engines.get(engine or self._pipeline.reference(chat))
+        if not isinstance(holder, Replicas):
+            return frozenset()
+        if replica in holder.info.replicas:
+            return frozenset(holder.info.replicas) - {replica}
+        return holder.only_where_stored(tenant, next((id for _, id in stored_ids(chat.own_fields)), ""))
+
+    def _note_replica(self, finished: Finished) -> None:
+        """Note which replica stored the answer."""
+        holder = self._engines.get(finished.engine)
+        if isinstance(holder, Replicas) and finished.trail and finished.body.chunks and finished.hit is None:
+            id = id_in(finished.body.chunks[0])
+            replica = finished.trail[-1].replica
+            if id and replica:
+                holder.stored(finished.arrival.tenant, id, replica)
+
+    async def _forward(
+        self,
+        request: web.BaseRequest,
+        target: str,
+        headers: CIMultiDict[str],
+        body: bytes,
+        journey: Journey,
+    ) -> web.StreamResponse:
+        if self._passthrough is None:
+            raise unsupported(request, "A response")
+        outgoing = EngineRequest("POST", target, headers, body)
+        return await self._passthrough.forward(request, outgoing, journey)
+
+
+class _NotingId:
+    """Sends an answer on, and notes the id at its beginning: see gateway.send.Send."""
+
+    __slots__ = ("_asked", "_keeps", "_owners", "_reference", "_send")
+
+    def __init__(
+        self, send: Send, owners: ResponseOwners, asked: Asked, reference: str, *, keeps: bool
+    ) -> None:
+        self._send = send
+        self._owners = owners
+        self._asked = asked
+        self._reference = reference
+        self._keeps = keeps and owners.keeps
+
+    @property
+    def gone(self) -> bool:
+        """See Send."""
+        return self._send.gone
+
+    def whole(
+        self, status: int, headers: CIMultiDict[str], body: bytes | None, reason: str | None = None
+    ) -> None:
+        """See Send."""
+        if status == 200 and body is not None:
+            self._note(body, headers)
+        self._send.whole(status, headers, body, reason)
+
+    async def begin(self, status: int, headers: CIMultiDict[str], reason: str | None = None) -> Write:
+        """See Send."""
+        write = await self._send.begin(status, headers, reason)
+        return write if status != 200 else _noting(write, lambda head: self._note(head, headers))
+
+    async def end(self) -> None:
+        """See Send."""
+        await self._send.end()
+
+    async def break_off(self, error: EngineError) -> None:
+        """See Send."""
+        await self._send.break_off(error)
+
+    def _note(self, beginning: bytes, headers: Mapping[str, str]) -> bool:
+        """Returns whether the id was there."""
+        engine, id = headers.get("x-understudy-engine", ""), id_in(beginning)
+        if not engine or not id:
+            # An answer from memory has an id that was noted when it was first given.
+            return not engine
+        from_reference = engine == self._reference and headers.get("x-understudy-examples") == "0"
+        here = self._keeps and not from_reference and self._asked.chat.state in ("", IN_BODY)
+        arrival, kind = self._asked.arrival, KEPT if here else RESPONSE
+        owned = Owned(kind, arrival.tenant, self._asked.end_user, arrival.key_id or "", engine)
+        self._owners.noticed(id, owned)
+        return True
+
+
+def _noting(write: Write, note: Callable[[bytes], bool]) -> Write:
+    head = bytearray()
+    noted = False
+
+    async def noting(chunk: bytes) -> None:
+        nonlocal noted
+        if not noted:
+            head.extend(chunk)
+            noted = note(bytes(head)) or len(head) > _HEAD_BYTES
+        await write(chunk)
+
+    return noting
+
+
+def not_found(id: str, param: str | None = None) -> RequestError:
+    """The refusal of an id that is not the asker's, or nobody's."""
+    return RequestError(
+        f"There is no response '{id[:100]}' here.", status=404, code="response_not_found", param=param
+    )
+
+
+def _continued(chat: ChatRequest, before: list[Any]) -> ChatRequest:
+    """The request with the conversation before its input, instead of the name of it."""
+    fields = {name: value for name, value in chat.own_fields.items() if name != "previous_response_id"}
+    fields["input"] = [*before, *input_items(fields)]
+    read = RESPONSES.read(orjson.dumps(fields), fields)
+    return replace(read, state=read.state or IN_BODY)
+
+
+def _as_asked(target: str) -> str:
+    """The target as engines get it: the one spelling of the path, and the query as it came."""
+    _, separator, query = target.partition("?")
+    return PATH + separator + query
