@@ -123,6 +123,10 @@ TESTED_BY = {
     "admin/pages/settings.py": "admin/test_access.py",
     "admin/pages/tenants.py": "admin/test_access.py",
     "admin/sign_in.py": "admin/test_access.py",
+    # Over real sockets.
+    "gateway/handlers/responses.py": "flow/test_line_responses.py",
+    "gateway/handlers/stored_responses.py": "flow/test_line_responses.py",
+    "understudy/setup/responses.py": "flow/test_line_responses.py",
     # Seams: nothing to run.
     "gateway/handlers/handler.py": "gateway/serving.py",
     "engines/engine.py": "simulation/test_engine.py",

@@ -37,7 +37,7 @@ class Bills:
     """
 
     def __init__(self, *, rows: bool = True, most: int = _RECENT) -> None:
-        self._rows = rows
+        self.rows = rows
         self._most = most
         self._open: dict[str, Arrival] = {}
         self._ended: OrderedDict[str, RequestRecord] = OrderedDict()
@@ -53,6 +53,7 @@ class Bills:
             # Imported here: what it stands on weighs, and a mere pass-through must not carry it.
             from gateway.keepers.request import row_of
 
+        if not (stored and self.rows):
             self._ended[ended.arrival.id] = row_of(ended)
         self._open.pop(ended.arrival.id, None)
         while len(self._ended) > self._most:

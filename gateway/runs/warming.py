@@ -126,7 +126,11 @@ class Warmer:
         self._tasks: set[asyncio.Task[None]] = set()
         self._coming: Counter[str] = Counter()
         """By engine: how many were decided on, and are not there yet."""
-        for name, engine in engines.items():
+        self._engines = engines
+
+    def start(self) -> None:
+        """Be told from now on when requests wait at an engine."""
+        for name, engine in self._engines.items():
             if isinstance(engine, Guard | Replicas):
                 line = engine.line
                 line.on_change = partial(self._waits, name, line.on_change)
@@ -281,6 +285,8 @@ class Warmer:
         assert run.flow is not None
         flow, spec = run.flow, run.flow.definition.steps[wanted.warm.step]
         certain = None if self._skipped(run, spec) else self._certain(spec.model, flow.caller.controls)
+        if certain is not None and not flow.caller.names.reach.allows_region(certain.engine.info.region):
+            certain = None
         if certain is None or self._key(run, wanted, certain) in self._refused:
             self._told("uncertain", 0)
             return "uncertain"

@@ -63,6 +63,7 @@ def replay(
         TwinRule(),
         engine=settings.engine,
         generator=settings.generator,
+        judge=judge_name,
     )
     jobs, sampled = memory.store.jobs.replay, {"temperature": settings.temperature}
     planner = Planner(
@@ -104,7 +105,7 @@ async def opened(config: Config, registry: CollectorRegistry | None = None) -> A
     beyond = config.replay_out_of_reach()
     if beyond is not None:
         raise CannotReplay(beyond)
-    memory = Memory.open(config.memory)
+    memory = Memory.open(config.memory, config.retention)
     made = engines(config, Tenants(memory.store.secret, memory.store.keys.tenant_named))
     try:
         yield replay(config, memory, made, registry or CollectorRegistry())
