@@ -48,21 +48,28 @@ class _NoVerdict(Exception):
     """It did not say `allow` or `block` in time."""
 
 
-class Guardrails:
-    """Asks all of them, in order. `aclose` at the end."""
+class GuardrailMetrics:
+    """Series of one process."""
 
-    def __init__(
-        self, guardrails: Sequence[Guardrail], registry: CollectorRegistry, *, max_json_bytes: int
-    ) -> None:
-        self._guardrails = tuple(guardrails)
-        self._max_json_bytes = max_json_bytes
-        self._session: aiohttp.ClientSession | None = None
-        self._verdicts = Counter(
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.verdicts = Counter(
             "understudy_guardrail",
             "What guardrails said of requests.",
             ["guardrail", "verdict"],
             registry=registry,
         )
+
+
+class Guardrails:
+    """Asks all of them, in order. `aclose` at the end."""
+
+    def __init__(
+        self, guardrails: Sequence[Guardrail], metrics: GuardrailMetrics, *, max_json_bytes: int
+    ) -> None:
+        self._guardrails = tuple(guardrails)
+        self._max_json_bytes = max_json_bytes
+        self._session: aiohttp.ClientSession | None = None
+        self._verdicts = metrics.verdicts
 
     async def check(self, request: web.BaseRequest, arrival: Arrival) -> None:
         """Raises RequestError: 400 `content_blocked` for a request that one of them blocks, 503 while one that must answer

@@ -19,7 +19,7 @@ from engines.registry import Registry
 from engines.replicas import Replicas
 from engines.standing import Since
 from gateway.entry import EntryHandler
-from gateway.guardrails import Guardrails
+from gateway.guardrails import GuardrailMetrics, Guardrails
 from gateway.handlers.by_codec import ByCodec
 from gateway.handlers.by_model import PATHS as BY_MODEL
 from gateway.handlers.by_model import ByModel
@@ -241,9 +241,10 @@ class Gateway:
         """Whether everything answered so far is committed and findable."""
         # In this order: what a keeper hands over, the recorder follows, and the store then has to write.
         gateways = (self, *self.lasting.draining)
-        return all(one._handed_over() for one in gateways) and (self.memory is None or self.memory.settled())
+        return all(one.handed_over() for one in gateways) and (self.memory is None or self.memory.settled())
 
-    def _handed_over(self) -> bool:
+    def handed_over(self) -> bool:
+        """See understudy.lasting.Serving."""
         kept = self._embeddings_kept is None or self._embeddings_kept.settled()
         return kept and (self._recorder is None or self._recorder.settled())
 
@@ -385,19 +386,19 @@ class Gateway:
         self._too_dear = made.too_dear
         self.parts.add(made, start=made.start, aclose=made.aclose, finished=made.take)
 
-    def _add_load_report(self) -> None:
-        load = self.lasting.load
-        if load is not None:
-            start = load.start if self._config.replay.enabled else None
-            self.parts.add(load, start=start, finished=lambda _: load.ended())
-
     def _add_webhooks(self) -> None:
         if self.memory is None or not self._config.webhooks:
             return
         from understudy.setup.webhooks import webhooks
 
-        made = webhooks(self._config, self.memory.store, self.metrics.registry)
-        self.parts.add(made, start=made.start, aclose=made.aclose)
+        made = webhooks(self._config, self.memory.store, self.lasting.series)
+        self.parts.add(made, start=made.start, aclose=made.aclose, retires=True)
+
+    def _add_load_report(self) -> None:
+        load = self.lasting.load
+        if load is not None:
+            start = load.start if self._config.replay.enabled else None
+            self.parts.add(load, start=start, finished=lambda _: load.ended())
 
     def _began(self) -> None:
         if self.lasting.load is not None:
@@ -426,7 +427,9 @@ class Gateway:
             self._telemetry.take(ended)
 
     def _make_guardrails(self) -> Guardrails | None:
-        made = guardrails(self._config, self.metrics.registry, max_json_bytes=self._max_json_bytes())
+        made = guardrails(
+            self._config, self.lasting.series(GuardrailMetrics), max_json_bytes=self._max_json_bytes()
+        )
         return made and self.parts.add(made, aclose=made.aclose)
 
     def _make_telemetry(self) -> Telemetry | None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from prometheus_client import CollectorRegistry
-
-from gateway.guardrails import Guardrail, Guardrails
+from gateway.guardrails import Guardrail, GuardrailMetrics, Guardrails
 from understudy.settings.config import Config
 
 
-def guardrails(config: Config, registry: CollectorRegistry, *, max_json_bytes: int) -> Guardrails | None:
+def guardrails(config: Config, metrics: GuardrailMetrics, *, max_json_bytes: int) -> Guardrails | None:
     """What asks the configured ones; None where there are none."""
     made = [
         Guardrail(
@@ -21,4 +19,4 @@ def guardrails(config: Config, registry: CollectorRegistry, *, max_json_bytes: i
         )
         for name, settings in config.guardrails.items()
     ]
-    return Guardrails(made, registry, max_json_bytes=max_json_bytes) if made else None
+    return Guardrails(made, metrics, max_json_bytes=max_json_bytes) if made else None
