@@ -1,10 +1,10 @@
 """Does anything grow that should not? `make soak`, or `python -m benchmarks.soak [--minutes 30] [--rate 60]`.
 
 Two workers with a bank of examples at its cap are asked without a pause: new questions, repeats, streams, clients that
-leave, refused requests, embeddings. Memory, open files and threads of every process are read as the requests go by. The first third
-of the time fills caches and the bank, and counts for nothing. After it the memory of a worker may grow by at most 1 MiB per
-10,000 requests (the slope of a straight line through all readings), and open files and threads by nothing but those of
-requests under way. Exit status 1: something grew.
+leave, refused requests, embeddings. Memory, open files and threads of every process are read as the requests go by. The
+first third of the time fills caches and the bank, and counts for nothing. After it a worker's memory may grow by at most
+1 MiB per 10,000 requests (the slope of a straight line through all readings), and open files and threads by nothing but
+those of requests under way. Exit status 1: something grew.
 """
 
 from __future__ import annotations
