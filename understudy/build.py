@@ -309,7 +309,7 @@ class Gateway:
         """Have the open memory work by this configuration in the background, too. Blocks."""
         memory, settings = self.lasting.memory, self._config.memory
         if memory is not None and settings is not None:
-            memory.adopt(settings, scores=scores(self._config))
+            memory.adopt(settings, self._config.retention, scores=scores(self._config))
 
     def _make_engines(self, tenants: Tenants) -> Registry:
         # No guard around the default upstream: it is passed through, not managed, and its head leaves as soon as it is here.

@@ -103,7 +103,7 @@ def opened(settings: MemorySettings, config: Config) -> Memory:
     from understudy.memory import Memory
 
     try:
-        return Memory.open(settings, scores=scores(config), private=config.private)
+        return Memory.open(settings, config.retention, scores=scores(config), private=config.private)
     except (EmbeddingModelMissing, StoreError) as error:
         raise CannotStart(f"memory.data_dir {settings.data_dir}: {error}") from error
     except OSError as error:
