@@ -33,7 +33,7 @@ def rows(page: str) -> list[list[str]]:
 
 
 def named(cell: str) -> list[tuple[Path, str]]:
-    return [(ROOT / "tests" / path, test) for path, test in re.findall(r"`([\w/]+\.py)::(\w+)`", cell)]
+    return [(ROOT / path, test) for path, test in re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", cell)]
 
 
 @pytest.mark.parametrize("page", PAGES)

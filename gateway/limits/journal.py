@@ -29,8 +29,11 @@ class Journal:
         """Makes the file. Raises OSError."""
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._path = folder / f"{worker}{_SUFFIX}"
-        self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        # Under its name it is never seen unlocked: others would take it for a dead worker's.
+        new = folder / f"{worker}.new"
+        self._file = os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._file, fcntl.LOCK_EX)
+        new.rename(self._path)
         self._slots = _FIRST_SLOTS
         # Its blocks are there from now on: a write to memory that finds the disk full would kill the process.
         os.posix_fallocate(self._file, 0, self._slots * _SLOT.size)
