@@ -49,14 +49,10 @@ class Bills:
     def ended(self, ended: Ended) -> None:
         """It has ended, and what it cost is known."""
         stored = not ended.asked.controls.no_store if isinstance(ended, Finished) else ended.stored
-<<<<<<< HEAD
         if not (stored and self.rows):
-=======
-        if not (stored and self._rows):
             # Imported here: what it stands on weighs, and a mere pass-through must not carry it.
             from gateway.keepers.request import row_of
 
->>>>>>> wt-money
             self._ended[ended.arrival.id] = row_of(ended)
         self._open.pop(ended.arrival.id, None)
         while len(self._ended) > self._most:

@@ -53,15 +53,13 @@ tenants:
 components:
   web: {kind: search, url: "https://search.example/api?q={query}&count={k}", hits: /results, text: [/title, /text]}
 """,
-<<<<<<< HEAD
     "guardrails": """\
 guardrails:
   pii: {url: "http://127.0.0.1:9000/check", timeout_s: 2, without_verdict: refuse}  # docs/how-to/guardrails.md
-=======
+""",
     "webhooks": """\
 webhooks:  # docs/how-to/money.md
   - {url: "${WEBHOOK_URL}", secret: "${WEBHOOK_SECRET}", events: [budget.crossed, engine.down, engine.up]}
->>>>>>> wt-money
 """,
     "workflows": """\
 workflows:
