@@ -19,6 +19,7 @@ from engines.registry import Registry
 from engines.replicas import Replicas
 from engines.standing import Since
 from gateway.entry import EntryHandler
+from gateway.guardrails import GuardrailMetrics, Guardrails
 from gateway.handlers.by_codec import ByCodec
 from gateway.handlers.by_model import PATHS as BY_MODEL
 from gateway.handlers.by_model import ByModel
@@ -63,6 +64,7 @@ from understudy.setup.engines import (
     upstream,
 )
 from understudy.setup.exposure import exposure
+from understudy.setup.guardrails import guardrails
 from understudy.setup.keepers import books, keepers, keepers_at_once
 from understudy.setup.responses import response_handlers, response_owners, still_stands
 from understudy.setup.scraping import reads_people
@@ -155,6 +157,7 @@ class Gateway:
         self._add_load_report()
         self._books = books(self.memory)
         self._bills = self.lasting.once("bills", Bills)
+        self._add_webhooks()
         self.parts.add(self._engines, start=self._engines.start, aclose=self._engines.aclose)
         self._too_dear: Callable[[str, str, Proof | None], bool] = lambda model, tenant, proof: False
         prober = Prober(self._engines.guards, knobs_of(Pace, config.health), self._stands)
@@ -180,6 +183,7 @@ class Gateway:
             began=self._began,
             ended=self._ended,
             bills=self._bills,
+            guardrails=self._make_guardrails(),
             trace_of=continued(config.otel.advanced.sampled_share) if self._telemetry is not None else None,
         )
         if lasting is None:
@@ -237,9 +241,10 @@ class Gateway:
         """Whether everything answered so far is committed and findable."""
         # In this order: what a keeper hands over, the recorder follows, and the store then has to write.
         gateways = (self, *self.lasting.draining)
-        return all(one._handed_over() for one in gateways) and (self.memory is None or self.memory.settled())
+        return all(one.handed_over() for one in gateways) and (self.memory is None or self.memory.settled())
 
-    def _handed_over(self) -> bool:
+    def handed_over(self) -> bool:
+        """See understudy.lasting.Serving."""
         kept = self._embeddings_kept is None or self._embeddings_kept.settled()
         return kept and (self._recorder is None or self._recorder.settled())
 
@@ -308,7 +313,7 @@ class Gateway:
         """Have the open memory work by this configuration in the background, too. Blocks."""
         memory, settings = self.lasting.memory, self._config.memory
         if memory is not None and settings is not None:
-            memory.adopt(settings, scores=scores(self._config))
+            memory.adopt(settings, self._config.retention, scores=scores(self._config))
 
     def _make_engines(self, tenants: Tenants) -> Registry:
         # No guard around the default upstream: it is passed through, not managed, and its head leaves as soon as it is here.
@@ -381,6 +386,14 @@ class Gateway:
         self._too_dear = made.too_dear
         self.parts.add(made, start=made.start, aclose=made.aclose, finished=made.take)
 
+    def _add_webhooks(self) -> None:
+        if self.memory is None or not self._config.webhooks:
+            return
+        from understudy.setup.webhooks import webhooks
+
+        made = webhooks(self._config, self.memory.store, self.lasting.series)
+        self.parts.add(made, start=made.start, aclose=made.aclose, retires=True)
+
     def _add_load_report(self) -> None:
         load = self.lasting.load
         if load is not None:
@@ -412,6 +425,12 @@ class Gateway:
             self._log.write(ended)
         if self._telemetry is not None:
             self._telemetry.take(ended)
+
+    def _make_guardrails(self) -> Guardrails | None:
+        made = guardrails(
+            self._config, self.lasting.series(GuardrailMetrics), max_json_bytes=self._max_json_bytes()
+        )
+        return made and self.parts.add(made, aclose=made.aclose)
 
     def _make_telemetry(self) -> Telemetry | None:
         try:

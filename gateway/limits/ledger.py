@@ -149,6 +149,40 @@ class Ledger:
             purse.used_at = time.monotonic()
         return taken
 
+    def take_all(self, wanted: Sequence[tuple[Purse, int, bool]]) -> bool:
+        """Reserve of all of these, or of none; (purse, amount, whether that is spent at once). Microseconds."""
+        with self._lock:
+            for purse, need, _ in wanted:
+                if purse.granted - purse.settled - purse.reserved < need or purse.ends:
+                    return False
+            journal = self._journal
+            if journal is None:
+                return False
+            for purse, need, at_once in wanted:
+                if at_once:
+                    purse.settled += need
+                    journal.note(purse.slot, purse.settled, purse.estimated, purse.reserved)
+                else:
+                    purse.reserved += need
+                    journal.reserved(purse.slot, purse.reserved)
+        now = time.monotonic()
+        for purse, _, _ in wanted:
+            purse.used_at = now
+        return True
+
+    def settle_all(self, settled: Sequence[tuple[Purse, int, int]], *, estimated: bool = False) -> None:
+        """Of what was reserved so much was spent: (purse, reserved, spent). From any thread."""
+        with self._lock:
+            journal = self._journal
+            for purse, reserved, spent in settled:
+                purse.settle(reserved, spent, estimated=estimated)
+                if journal is not None and not purse.lost:
+                    journal.note(purse.slot, purse.settled, purse.estimated, purse.reserved)
+        for purse, reserved, _ in settled:
+            if purse.most - purse.spent - purse.leased < self._parts * (reserved or 1):
+                if not self._woken.is_set():
+                    self._let_go(purse)
+
     async def draw(self, purse: Purse, need: int) -> None:
         """Reserve of what the store has left. Raises Refused and Blind."""
         came_at = time.monotonic()
@@ -187,12 +221,7 @@ class Ledger:
 
     def settle(self, purse: Purse, reserved: int, spent: int, *, estimated: bool = False) -> None:
         """Of what was reserved so much was spent. From any thread."""
-        with self._lock:
-            purse.settle(reserved, spent, estimated=estimated)
-            if self._journal is not None and self._purses.get(purse.window[:3]) is purse:
-                self._journal.note(purse.slot, purse.settled, purse.estimated, purse.reserved)
-        if purse.scarce(self._parts, reserved) and not self._woken.is_set():
-            self._let_go(purse)
+        self.settle_all([(purse, reserved, spent)], estimated=estimated)
 
     def _let_go(self, purse: Purse) -> None:
         """Have what is free of it given back at once."""
@@ -265,7 +294,7 @@ class Ledger:
         with self._lock:
             journal, self._journal, self._worker = self._journal, None, None
             for purse in self._purses.values():
-                purse.ends = True
+                purse.ends = purse.lost = True
             self._purses.clear()
         if journal is not None:
             journal.close(remove=True)
@@ -342,6 +371,7 @@ class Ledger:
             for (purse, booking), state in zip(changed, states, strict=True):
                 purse.booked_as(booking, *state)
                 if booking.ends:
+                    purse.lost = True
                     self._purses.pop(purse.window[:3], None)
                     if self._journal is not None:
                         self._journal.give_slot(purse.slot)

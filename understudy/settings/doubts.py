@@ -23,6 +23,7 @@ def doubts(config: Config) -> list[str]:
         *_unused_engines(config),
         *(told for name, model in config.models.items() for told in _of_model(config, name, model)),
         *_key_ids(config),
+        *config.unspoken(),
     ]
 
 

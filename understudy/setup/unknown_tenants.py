@@ -43,7 +43,8 @@ def unknown_tenants(config: Config, keys: KeyStore) -> list[Unknown]:
     named = [(setting, name) for setting, name in _named(config) if not name.startswith("id:")]
     if not named:
         return []
-    known = sorted({key.tenant_name for key in keys.list()} | set(config.tenants))
+    listed = {*config.tenants, *(key.tenant for key in config.keys.values())}
+    known = sorted({key.tenant_name for key in keys.list()} | listed)
     found = []
     for setting, name in named:
         if name not in known:

@@ -22,9 +22,11 @@ from store import Store
 from store.people.allowance import NANO
 from store.people.limits import Budget, Limits
 
-DAY = Scope("key:k", "the key 'k'", Limits(budgets=(Budget(1.0, "day"), Budget(1.5, "total"))))
-TENANT = Scope("tenant:t", "the tenant 't'", Limits(budgets=(Budget(0.5, "month"),), tokens_per_minute=1000))
-RATES = Scope("key:r", "the key 'r'", Limits(requests_per_minute=2, concurrency=2, tokens_per_minute=100))
+DAY = Scope.of("key:k", "the key 'k'", Limits(budgets=(Budget(1.0, "day"), Budget(1.5, "total"))))
+TENANT = Scope.of(
+    "tenant:t", "the tenant 't'", Limits(budgets=(Budget(0.5, "month"),), tokens_per_minute=1000)
+)
+RATES = Scope.of("key:r", "the key 'r'", Limits(requests_per_minute=2, concurrency=2, tokens_per_minute=100))
 
 
 def need(usd: float, tokens: int = 100) -> Need:
