@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
+
+import orjson
 
 from engines.chat import Usage
 from engines.engine import UNPRICED, EngineInfo, EngineReply, Price
@@ -16,8 +17,7 @@ _TEXTS = frozenset({"/chat/completions", "/completions", "/responses", "/message
 _VECTORS = frozenset({"/embeddings"})
 _COUNTING = ("/count_tokens", "/input_tokens", "/tokenize", "/detokenize")
 """Ends of paths whose answers are counts of tokens, and use none."""
-_MODEL = re.compile(rb'(?<!\\)"model"\s*:\s*"([^"\\]{1,256})"')
-_GLANCED_BYTES = 256 * 1024
+_READ_BYTES = 64 * 1024
 COST = "x-understudy-cost"
 """The header that tells the client. US dollars; `unpriced` where nobody knows."""
 
@@ -64,9 +64,14 @@ def shown(dollars: float | None) -> str:
 
 
 def named_model(body: bytes) -> str:
-    """The model that a JSON body names, by a glance at it, for the books and the log; empty where it seems to name none."""
-    found = _MODEL.search(body, 0, _GLANCED_BYTES)
-    return found[1].decode("utf-8", "replace") if found else ""
+    """The model that a JSON body names; empty where it names none, or is too large to be read here."""
+    if len(body) > _READ_BYTES or body.lstrip()[:1] != b"{":
+        return ""
+    try:
+        model = orjson.loads(body).get("model")
+    except orjson.JSONDecodeError:
+        return ""
+    return model[:256] if isinstance(model, str) else ""
 
 
 class Meter:
@@ -116,10 +121,10 @@ class Meter:
         return None, price, price.usd_per_request if price.usd_per_request is not None else _nothing(price)
 
     def _price(self) -> Price:
-        """By what the answer says it is: what was asked for may be an alias."""
+        """By what was asked for, as it was reserved; else by what the answer says it is."""
+        price = self._info.price_of(self._model, self._path)
         told = self._passing.told.model
-        price = self._info.price_of(told, self._path) if told else self._info.price
-        return price if price.known else self._info.price_of(self._model, self._path)
+        return self._info.price_of(told, self._path) if told and not price.known else price
 
 
 def _nothing(price: Price) -> float | None:

@@ -39,7 +39,8 @@ async def test_listed_keys_are_taken_until_they_are_listed_no_more(tmp_path: Pat
             assert (await gate.chat("Q", bearer(APP))).hit, "two keys of one tenant share memory"
             made = {(row.action, row.user) for row in audited(gate)}
             assert made == {("keys/configure", "configuration"), ("tenants/configure", "configuration")}
-            assert WEB not in str(audited(gate))
+            files = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
+            assert not [data for data in files if WEB.encode() in data]
         async with line(config(behind, tmp_path, keys={"app": both["app"]})) as gate:
             assert (await gate.chat("Q2", bearer(WEB))).status == 401
             assert (await gate.chat("Q2", bearer(APP))).status == 401, "nor is its tenant listed any more"
@@ -79,3 +80,17 @@ async def test_an_ended_key_is_refused_and_a_rotated_one_is_taken_for_its_grace(
             statuses = [(await gate.chat("Q", bearer(secret))).status for secret in (first, second, third)]
             assert statuses == [401, 401, 200]
             assert not [asked for asked in behind.asked if second in str(asked.headers)]
+
+
+async def test_a_token_of_the_admin_api_sends_no_requests_and_reaches_no_upstream(tmp_path: Path) -> None:
+    async with upstream() as behind, line(config(behind, tmp_path)) as gate:
+        assert gate.gateway.memory is not None
+        store = gate.gateway.memory.store
+        _, token = await asyncio.to_thread(store.admin_tokens.create, "terraform", "operator")
+        for headers in (bearer(token), {"api-key": token}, {"x-api-key": token, **bearer("sk-mine")}):
+            assert (await gate.chat("Q", headers)).status == 401
+            assert (await gate.post("/files", {"x": 1}, headers)).status == 401
+        await asyncio.to_thread(store.keys.create, "acme", "web")
+        await until(store.keys.any_configured, "the key known")
+        assert (await gate.chat("Q", bearer(token))).status == 401
+        assert not behind.asked
