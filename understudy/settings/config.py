@@ -157,7 +157,9 @@ class Config(Settings):
     replay: ReplaySettings = Field(ReplaySettings(), description="Improving the bank while traffic sleeps.")
     admin: AdminSettings = Field(AdminSettings(), description="The admin pages, on an address of their own.")
     webhooks: tuple[WebhookSettings, ...] = Field(
-        (), description="Who is told of budgets nearly spent, engines down, a full disk and keys that end."
+        (),
+        description="Who is told of budgets nearly spent, engines down, a full disk and keys that end: each {url, secret, "
+        "events}; url and secret are required, events null for all of them.",
     )
     log: LogSettings = Field(LogSettings(), description="Logging.")
     otel: TelemetrySettings = Field(TelemetrySettings(), description="OpenTelemetry; off by default.")
@@ -215,7 +217,9 @@ class Config(Settings):
         self._workflows_can_work()
         self._keys_can_be_kept()
         if self.webhooks and self.memory is None:
-            raise ValueError("webhooks names receivers, but nothing keeps what they are to be told: set `memory`")
+            raise ValueError(
+                "webhooks names receivers, but nothing keeps what they are to be told: set `memory`"
+            )
         check_workers(self.listen.workers, self.engines)
         check_client_key(self.engines, self.upstream)
         check_ports(self)
