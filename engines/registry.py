@@ -9,14 +9,17 @@ from engines.guard import Guard
 from engines.line import Line
 from engines.placement import Placement
 from engines.placing import Placing
+from engines.pool import Borrowed
 from engines.replicas import Replicas
 
 
 class Registry(Mapping[str, Engine]):
-    """All engines of this process, closed together."""
+    """All engines of a configuration, started and closed together; those of `borrowed` by that."""
 
-    def __init__(self, engines: Mapping[str, Engine]) -> None:
+    def __init__(self, engines: Mapping[str, Engine], borrowed: Borrowed | None = None) -> None:
         self._engines = dict(engines)
+        self._borrowed = borrowed
+        self._own = [one for one in engines.values() if borrowed is None or one not in borrowed]
 
     def __getitem__(self, name: str) -> Engine:
         return self._engines[name]
@@ -60,7 +63,9 @@ class Registry(Mapping[str, Engine]):
 
     def start(self) -> None:
         """Begin to bring up what runs in this process. Inside the running loop."""
-        for engine in self._engines.values():
+        if self._borrowed is not None:
+            self._borrowed.start()
+        for engine in self._own:
             if isinstance(engine, Starts):
                 engine.start()
 
@@ -83,9 +88,9 @@ class Registry(Mapping[str, Engine]):
         return f"the engine '{name}' is {', '.join(dict.fromkeys(states))}"
 
     async def aclose(self) -> None:
-        """Close every engine, also when one fails to."""
+        """Close every engine that was not borrowed, also when one fails to."""
         errors: list[Exception] = []
-        for engine in self._engines.values():
+        for engine in self._own:
             try:
                 await engine.aclose()
             except Exception as error:

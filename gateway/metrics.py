@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import lru_cache, partial
 
 from prometheus_client import (
@@ -112,16 +112,43 @@ class Metrics:
             "Tokens of the prompts of steps: all, and those believed to be cached at their replica.",
             ["engine", "replica", "kind"],
         )
+        self.config = Gauge(
+            "understudy_config_info",
+            "Workers that serve by a configuration, by its hash.",
+            ["hash"],
+            registry=self.registry,
+            multiprocess_mode="livesum",
+        )
+        self._config_hash = ""
+        self.reloads = counter(
+            "understudy_reloads", "Configurations read anew, by what became of it.", ["result"]
+        )
+        self._stood: dict[tuple[str, str], str] = {}
         self._askers = AskerLabels()
         self._requests_of = lru_cache(maxsize=4096)(self.requests.labels)
         self._latency_of = lru_cache(maxsize=512)(self.latency.labels)
         self._stage_of = lru_cache(maxsize=64)(self.stage.labels)
 
-    def engine_stands(self, engine: str, replica: str, state: str, was: str | None) -> None:
-        """The state of an engine as this worker sees it, and what it was before."""
+    def engine_stands(self, engine: str, replica: str, state: str | None) -> None:
+        """The state of an engine as this worker sees it; None: it is no longer configured."""
+        was = self._stood.pop((engine, replica), None)
         if was is not None:
             self.engine_state.labels(engine, replica, was).set(0)
-        self.engine_state.labels(engine, replica, state).set(1)
+        if state is not None:
+            self.engine_state.labels(engine, replica, state).set(1)
+            self._stood[engine, replica] = state
+
+    def config_is(self, hash: str) -> None:
+        """This worker serves by a configuration from now on."""
+        if self._config_hash:
+            self.config.labels(self._config_hash).set(0)
+        self.config.labels(hash).set(1)
+        self._config_hash = hash
+
+    def engines_are(self, named: Collection[tuple[str, str]]) -> None:
+        """Only these engines, with the names of their replicas, are configured from now on."""
+        for engine, replica in [each for each in self._stood if each not in named]:
+            self.engine_stands(engine, replica, None)
 
     def waits(self, engine: str, rank: Rank, more: int) -> None:
         """So many more requests of a class wait for a place at an engine."""

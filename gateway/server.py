@@ -26,6 +26,7 @@ log = structlog.get_logger(__name__)
 
 _BACKLOG = 4096
 _TELL_EVERY_S = 60.0
+_LOOK_EVERY_S = 0.05
 _FULL_BODY = error_body(
     503, "This gateway has as many open connections as it takes.", code="too_many_connections"
 )
@@ -102,6 +103,8 @@ class _Server(web.Server):
         super().__init__(*arguments, **options)
         self._max_connections = max_connections
         self._told_at = -_TELL_EVERY_S
+        self.leaving = False
+        """Whether answers say from now on that their connection is closed after them."""
 
     def full(self) -> bool:
         """Whether the newest connection is one too many."""
@@ -122,10 +125,12 @@ async def serve(
     sock: socket.socket,
     stop: asyncio.Event,
     listening: Callable[[], None] = lambda: None,
+    linger_s: float = 0.0,
 ) -> None:
     """Answer requests on `sock` until `stop` is set; then refuse new ones and let the open ones finish in time.
 
-    `listening` is called once connections are accepted.
+    `listening` is called once connections are accepted. `linger_s`: how long a connection may then be idle before it is
+    closed. A client that sends its next request meanwhile gets an answer, which says that it is the connection's last.
     """
     # aiohttp logs tracebacks of its own for broken connections; what matters of them is in our request log.
     logging.getLogger("aiohttp").setLevel(logging.CRITICAL)
@@ -134,7 +139,7 @@ async def serve(
         # A client that leaves cancels its handler, which closes the upstream in whatever phase it is.
         handler_cancellation=True,
         max_connections=limits.max_connections,
-        request_factory=_request_factory(asyncio.get_running_loop(), limits),
+        request_factory=_request_factory(asyncio.get_running_loop(), limits, lambda: server.leaving),
         access_log=None,
         auto_decompress=False,
         max_line_size=max(8190, limits.max_header_bytes),
@@ -148,10 +153,30 @@ async def serve(
     await site.start()
     listening()
     await stop.wait()
+    if linger_s:
+        await site.stop()
+        runner._shutdown_timeout = await _left(server, linger_s, limits.grace_s)
     await runner.cleanup()
 
 
-def _request_factory(loop: asyncio.AbstractEventLoop, limits: ServerLimits) -> Callable[..., web.BaseRequest]:
+async def _left(server: _Server, linger_s: float, grace_s: float) -> float:
+    """Let clients come to the end of their connections. Gives how much of `grace_s` is left."""
+    server.leaving = True
+    end = time.monotonic() + grace_s
+    idle_since: dict[RequestHandler, float] = {}
+    while server.connections and (now := time.monotonic()) < end:
+        for connection in server.connections:
+            if connection._request_in_progress or connection._messages:
+                idle_since.pop(connection, None)
+            elif now - idle_since.setdefault(connection, now) >= linger_s:
+                connection.close()
+        await asyncio.sleep(_LOOK_EVERY_S)
+    return max(0.0, end - time.monotonic())
+
+
+def _request_factory(
+    loop: asyncio.AbstractEventLoop, limits: ServerLimits, leaving: Callable[[], bool]
+) -> Callable[..., web.BaseRequest]:
     def make(
         message: aiohttp.http_parser.RawRequestMessage,
         payload: aiohttp.StreamReader,
@@ -161,6 +186,8 @@ def _request_factory(loop: asyncio.AbstractEventLoop, limits: ServerLimits) -> C
     ) -> web.BaseRequest:
         if not payload.is_eof():
             BodyWatch(loop, payload, limits.body_gap_s)
+        if leaving():
+            message = message._replace(should_close=True)
         return web.BaseRequest(
             message, payload, protocol, writer, task, loop, client_max_size=limits.max_json_bytes
         )

@@ -16,7 +16,7 @@ from gateway.reuse.metrics import SemanticMetrics
 from gateway.runs.metrics import RunMetrics
 from gateway.task_metrics import TaskMetrics
 from gateway.telemetry.described import Describer
-from gateway.telemetry.export import Collector, Telemetry
+from gateway.telemetry.export import Collector, Telemetry, TelemetryMetrics
 from learning.bank.warm.prefixes import KvMetrics
 from learning.outcomes.judging_metrics import JudgingMetrics
 from learning.replay.asking import ReplayMetrics
@@ -43,7 +43,7 @@ def declared() -> dict[str, set[str]]:
     ):
         made(registry)
     nowhere = Collector("http://127.0.0.1:9", {}, "understudy", timeout_s=1, metrics_every_s=1)
-    Telemetry(nowhere, Describer(lambda engine, host: "openai"), registry)
+    Telemetry(nowhere, Describer(lambda engine, host: "openai"), TelemetryMetrics(registry))
     return {
         metric._name + ending: {*metric._labelnames, *(("le",) if metric._type == "histogram" else ())}
         for metric in set(registry._collector_to_names)

@@ -10,30 +10,37 @@ from understudy.commands.lazy_group import lazy_group
 _COMMANDS = {
     "serve": ("understudy.commands.serve", "serve", "Run the gateway."),
     "demo": ("understudy.commands.demo", "demo", "Watch it at work on a simulated world: no key, no GPU."),
+    "reload": (
+        "understudy.commands.reload",
+        "reload",
+        "Have a running gateway take up its changed configuration.",
+    ),
+    "restart": ("understudy.commands.reload", "restart", "Replace a running gateway's workers, one by one."),
+    "backup": (
+        "understudy.commands.backup",
+        "backup",
+        "Write a data folder into one file, while it is in use.",
+    ),
+    "restore": ("understudy.commands.backup", "restore", "Make a data folder of a backup."),
     "check": ("understudy.commands.check", "check", "Validate a configuration and print what it comes to."),
     "import": (
         "understudy.commands.import_files",
         "import_",
         "Read past requests and answers into the bank of examples.",
     ),
-    "import-config": (
-        "understudy.commands.import_config",
-        "import_config",
-        "Put another gateway's configuration (LiteLLM's) into ours.",
-    ),
-    "export": ("understudy.commands.export", "export", "Write examples, or the log of requests, to a file."),
+    "export": ("understudy.commands.export", "export", "Write the bank of examples as JSON lines."),
     "forget": (
         "understudy.commands.forget",
         "forget",
         "Delete what is remembered of a tenant, a key or a user.",
     ),
+    "keys": ("understudy.commands.keys", "keys", "Create, change, rotate, list and revoke API keys."),
+    "tenants": ("understudy.commands.tenants", "tenants", "What all keys of a tenant together may use."),
     "usage": (
         "understudy.commands.usage",
         "usage",
         "What was used and paid, by model, key, tenant, end user or day.",
     ),
-    "keys": ("understudy.commands.keys", "keys", "Create, change, rotate, list and revoke API keys."),
-    "tenants": ("understudy.commands.tenants", "tenants", "What all keys of a tenant together may use."),
     "learn": ("understudy.commands.learn", "learn", "Train from labels, or from what was logged."),
     "replay": ("understudy.commands.replay", "replay", "Better the bank of examples, within a budget."),
     "evaluate": (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache, partial
@@ -33,25 +32,24 @@ from gateway.handlers.responses import PATH as RESPONSES
 from gateway.handlers.usage import Bills, UsageOfOne
 from gateway.keys import Authenticator, CredentialTenants, KeyAuthentication, NoAuthentication
 from gateway.limits.settling import settle
-from gateway.metrics import Metrics
 from gateway.passthrough import Passthrough
 from gateway.pipeline import Pipeline, ServedModel
 from gateway.recorder import Recorder
 from gateway.request_log import RequestLog
 from gateway.routes import RouteTable
-from gateway.server import ServerLimits
 from gateway.telemetry.trace_context import continued
 from gateway.websocket import with_upgrades
 from router.finished import Ended, Finished
 from router.plan import Policy
 from router.policies.fixed import Fixed
-from store.errors import StoreError
 from store.people.secret import tenant_id
+from understudy.in_use import InUse
+from understudy.lasting import CannotStart, Lasting, scores
 from understudy.parts import Parts
 from understudy.settings.config import AnyEngine, Config
 from understudy.settings.knobs import knobs_of
-from understudy.settings.memory import MemorySettings
 from understudy.settings.models import ModelSettings
+from understudy.settings.reloading import digest_of
 from understudy.settings.upstream import Upstream
 from understudy.setup.access import access, end_users
 from understudy.setup.engines import (
@@ -59,18 +57,20 @@ from understudy.setup.engines import (
     EngineMissing,
     Tenants,
     engines,
-    headers_of_own_keys,
     keys_of,
     tells_tenants_apart,
     upstream,
 )
 from understudy.setup.exposure import exposure
 from understudy.setup.keepers import books, keepers, keepers_at_once
+from understudy.setup.keys import Clash, clashes, reconcile
 from understudy.setup.responses import response_handlers, response_owners, still_stands
 from understudy.setup.scraping import reads_people
 from understudy.setup.served_by import digest, ignored_fields
 from understudy.setup.telemetry import TelemetryMissing, telemetry
 from understudy.setup.unknown_tenants import tell_unknown_tenants
+
+__all__ = ["CannotStart", "Gateway"]
 
 if TYPE_CHECKING:
     from gateway.handlers.embeddings import ServedBy
@@ -83,7 +83,6 @@ if TYPE_CHECKING:
     from learning.training.metrics import LearningMetrics
     from router.proving.gate import Gate
     from router.proving.standing import Proof
-    from understudy.background.load_report import LoadReporter
     from understudy.memory import Memory
     from understudy.setup.runs import RunParts
     from understudy.setup.semantic import SemanticParts
@@ -98,30 +97,50 @@ _FEEDBACK_BYTES = 256 * 1024
 EnginesAs = Callable[[Mapping[str, Engine]], Mapping[str, Engine]]
 
 
-class CannotStart(Exception):
-    """The gateway cannot be built as configured. The text says what to do about it."""
-
-
 class Gateway:
-    """A built gateway: `handle` answers requests, `start` begins what works beside them, `aclose` ends all of it."""
+    """A built gateway: `handle` answers requests, `start` begins what works beside them, `aclose` ends all of it.
 
-    def __init__(self, config: Config, *, engines_as: EnginesAs = dict) -> None:
-        """`engines_as` may put others in the place of the configured engines: the replay of a log does."""
+    It is built anew from each configuration, over what outlives it: understudy.lasting. What is to survive a reload
+    (connections to the store, counters, leases) belongs there.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        *,
+        engines_as: EnginesAs | None = None,
+        lasting: Lasting | None = None,
+        parts: Parts | None = None,
+    ) -> None:
+        """`engines_as` may put others in the place of the configured engines: the replay of a log does.
+
+        `lasting`: what this process holds already; without, it is opened here, and closed with the gateway. `parts`: an
+        empty list, for who closes what was built where building fails.
+        """
         self._config = config
+        self.config_hash = digest_of(config)
         self._engines_as = engines_as
-        self.metrics = Metrics()
-        self.parts = Parts()
+        self.parts = parts if parts is not None else Parts()
+        self.in_use = InUse()
+        """Entered by each request, and by each step of a run, while it is under way."""
+        self.lasting = lasting or Lasting(config)
+        if lasting is None:
+            self.parts.add(self.lasting, aclose=self.lasting.aclose)
+        self.metrics = self.lasting.metrics
         self._log = RequestLog() if config.log.requests else None
         self._telemetry = self._make_telemetry()
-        self.memory = self._open_memory()
-        has_keys = self.memory is not None and self.memory.store.keys.any_configured()
+        self.memory = self._see_memory()
+        self._check_keys()
+        if self.lasting.serving is None:
+            self.before_serving()
+        has_keys = self.memory is not None and (bool(config.keys) or self.memory.store.keys.any_configured())
         if (why := exposure(config, has_keys=has_keys)) is not None:
             raise CannotStart(why)
         tenants = self._tenants()
         self._keys = self._gatekeeper(tenants)
-        self._upstream = upstream(config.upstream, config.listen.tenant_headers) if config.upstream else None
-        if self._upstream is not None and config.upstream is not None:
-            self._upstream.own_keys = headers_of_own_keys(config, config.upstream, tenants)
+        self._borrowed = self.lasting.engines.borrow()
+        self.parts.add(self._borrowed, aclose=self._borrowed.aclose)
+        self._upstream = upstream(config, tenants, self._borrowed)
         self._engines = self._make_engines(tenants)
         self._semantic = self._make_semantic()
         self._add_engine_watch()
@@ -130,18 +149,18 @@ class Gateway:
         self._policies = self._with_tasks(self._make_policies())
         self.parts.add(self._threads, stop=self._threads.shutdown)
         self._limiter = self._make_limiter()
-        self._owners = response_owners(self.memory)
+        self._owners = self.lasting.once("owners", partial(response_owners, self.memory))
         self._recorder = self._make_recorder()
         self._add_learning_metrics()
+        self._add_load_report()
         self._books = books(self.memory)
-        self._bills = Bills(rows=self.memory is not None and self.memory.requests is not None)
+        self._bills = self.lasting.once("bills", Bills)
         self._add_webhooks()
-        self._load = self._make_load_report()
         self.parts.add(self._engines, start=self._engines.start, aclose=self._engines.aclose)
         self._too_dear: Callable[[str, str, Proof | None], bool] = lambda model, tenant, proof: False
         prober = Prober(self._engines.guards, knobs_of(Pace, config.health), self._stands)
-        self.parts.add(prober, start=prober.start, aclose=prober.aclose)
-        self._count_lines()
+        self.parts.add(prober, start=prober.start, aclose=prober.aclose, retires=True)
+        self.parts.add(self._engines.lines, start=self._count_lines)
         self._add_judging()
         self._embeddings_kept: EmbeddingKeeper | None = None
         self.pipeline = self._make_pipeline() if self._has_pipeline() else None
@@ -164,11 +183,32 @@ class Gateway:
             bills=self._bills,
             trace_of=continued(config.otel.advanced.sampled_share) if self._telemetry is not None else None,
         )
-        self._add_peers()
+        if lasting is None:
+            self.parts.add(self.lasting.over, aclose=self.lasting.over.aclose)
+
+    @property
+    def config(self) -> Config:
+        """What it was built from."""
+        return self._config
 
     def start(self) -> None:
-        """Start what works in the background. Inside the running loop."""
+        """Start what works in the background, and answer from now on what `lasting` is asked. Inside the running loop."""
         self.parts.start()
+        self._bills.rows = self.memory is not None and self.memory.requests is not None
+        self.metrics.config_is(self.config_hash)
+        self.metrics.engines_are({(guard.info.name, guard.info.replica) for guard in self._engines.guards})
+        before, self.lasting.serving = self.lasting.serving, self
+        if before is not None:
+            self.lasting.draining.add(before)
+
+    async def drained(self) -> None:
+        """Once another one has started: end what no open request needs, wait until none is open, and close."""
+        try:
+            await self.parts.retire()
+            await self.in_use.free()
+            await self.aclose()
+        finally:
+            self.lasting.draining.discard(self)
 
     def problems(self) -> list[str]:
         """What keeps this gateway from serving as configured; empty when it is ready."""
@@ -177,7 +217,9 @@ class Gateway:
     def impaired(self) -> list[str]:
         """What requests are served without, although it is configured; empty when nothing is missing."""
         problem = self.memory.store.problem() if self.memory is not None else None
-        return [*([problem] if problem else ()), *self._engines_down()[1]]
+        reload = self.lasting.reload_problem
+        told = [problem, f"the configuration could not be loaded anew: {reload}" if reload else None]
+        return [*filter(None, told), *self._engines_down()[1]]
 
     def _engines_down(self) -> tuple[list[str], list[str]]:
         """Why no model can be answered, and why some cannot: one of the two is empty."""
@@ -189,22 +231,22 @@ class Gateway:
     def settled(self) -> bool:
         """Whether everything answered so far is committed and findable."""
         # In this order: what a keeper hands over, the recorder follows, and the store then has to write.
-        return (
-            (self._embeddings_kept is None or self._embeddings_kept.settled())
-            and (self._recorder is None or self._recorder.settled())
-            and (self.memory is None or self.memory.settled())
-        )
+        gateways = (self, *self.lasting.draining)
+        return all(one._handed_over() for one in gateways) and (self.memory is None or self.memory.settled())
+
+    def _handed_over(self) -> bool:
+        kept = self._embeddings_kept is None or self._embeddings_kept.settled()
+        return kept and (self._recorder is None or self._recorder.settled())
 
     async def aclose(self) -> None:
         """Stop judging, close engines, finish remembering, close the store."""
         await self.parts.aclose()
 
     def _tenants(self) -> Tenants:
-        if self.memory is None:
-            # Of this process: several workers do not share their engines' prefix caches then.
-            return Tenants(secrets.token_bytes(32))
-        store = self.memory.store
-        return Tenants(store.secret, store.keys.tenant_named)
+        secret = self.lasting.secret
+        return (
+            Tenants(secret) if self.memory is None else Tenants(secret, self.memory.store.keys.tenant_named)
+        )
 
     def _gatekeeper(self, tenants: Tenants) -> Authenticator:
         if self.memory is None and not tells_tenants_apart(self._config):
@@ -223,26 +265,52 @@ class Gateway:
     def _has_pipeline(self) -> bool:
         return bool(self._config.models) or self.memory is not None
 
-    def _open_memory(self) -> Memory | None:
-        if self._config.memory is None:
+    def _see_memory(self) -> Memory | None:
+        memory, settings = self.lasting.memory, self._config.memory
+        if memory is None or settings is None:
             return None
-        # Imports the store, which a gateway without memory does not need.
-        from understudy.setup.keys import Clash, reconcile
+        tell_unknown_tenants(self._config, memory.store.keys)
+        return memory.seen_by(settings)
 
-        memory = _memory(self._config.memory, self._config)
+    def before_serving(self) -> None:
+        """Do what must be done before this configuration is served. Blocks. Raises CannotStart."""
+        memory = self.lasting.memory
+        if memory is None:
+            return
+        # Imports the store, which a gateway without memory does not need.
+        from store.errors import StoreError
+
         try:
             reconcile(self._config, memory.store)
+            if self._config.private.tenants:
+                from learning.private.tenants import make_private
+
+                make_private(memory.store, self._config.private.tenants)
         except (Clash, ValueError, StoreError, TimeoutError) as error:
-            memory.close()
-            raise CannotStart(f"the configured keys cannot be taken: {error}") from error
-        tell_unknown_tenants(self._config, memory.store.keys)
-        return self.parts.add(memory, stop=memory.close)
+            raise CannotStart(f"the configured keys and tenants cannot be taken: {error}") from error
+
+    def _check_keys(self) -> None:
+        """Raises CannotStart where the configuration's keys cannot be those of this store."""
+        if self.memory is None:
+            return
+        if told := clashes(self._config, self.memory.store):
+            raise CannotStart("\n".join(told))
+
+    def adopt_memory(self) -> None:
+        """Have the open memory work by this configuration in the background, too. Blocks."""
+        memory, settings = self.lasting.memory, self._config.memory
+        if memory is not None and settings is not None:
+            memory.adopt(settings, self._config.retention, scores=scores(self._config))
 
     def _make_engines(self, tenants: Tenants) -> Registry:
         # No guard around the default upstream: it is passed through, not managed, and its head leaves as soon as it is here.
         passed_through: dict[str, Engine] = {UPSTREAM: self._upstream} if self._upstream else {}
         try:
-            return Registry({**self._engines_as(engines(self._config, tenants)), **passed_through})
+            if self._engines_as is None:
+                configured: Mapping[str, Engine] = engines(self._config, tenants, self._borrowed)
+            else:
+                configured = self._engines_as(engines(self._config, tenants))
+            return Registry({**configured, **passed_through}, self._borrowed)
         except EngineMissing as error:
             raise CannotStart(str(error)) from error
 
@@ -250,7 +318,7 @@ class Gateway:
         if not self._has_pipeline():
             return None
         recorder = Recorder(
-            keepers(self.memory, self._config, self.metrics.registry, self._semantic),
+            keepers(self.memory, self._config, self.lasting.series, self._semantic),
             self.metrics,
             self._report,
             at_once=keepers_at_once(self.memory, self._config),
@@ -258,21 +326,25 @@ class Gateway:
         return self.parts.add(recorder, stop=partial(recorder.close, _DRAIN_S), finished=recorder.take)
 
     def _make_limiter(self) -> Limiter | None:
-        if self.memory is None:
+        memory, lasting = self.memory, self.lasting
+        if memory is None:
             return None
-        from understudy.setup.limits import limiter
+        from understudy.setup.limits import ledger, limiter
 
-        ledger, made = limiter(self._config.limits, self.memory.store, self._config.listen.workers)
-        self.parts.add(ledger, start=ledger.start, aclose=ledger.aclose)
-        return made
+        if lasting.ledger is None:
+            lasting.ledger = ledger(memory.store, self._config.listen.workers)
+            lasting.parts.add(lasting.ledger, aclose=lasting.ledger.aclose)
+            self.parts.add(lasting.ledger, start=lasting.ledger.start)
+        return limiter(self._config.limits, memory.store, lasting.ledger, lasting.once)
 
     def _make_semantic(self) -> SemanticParts | None:
         memory, settings = self.memory, self._config.memory
         if memory is None or settings is None or not settings.semantic_reuse.deltas:
             return None
+        from gateway.reuse.metrics import SemanticMetrics
         from understudy.setup.semantic import semantic_parts
 
-        made = semantic_parts(memory, settings, self.metrics)
+        made = semantic_parts(memory, settings, self.lasting.series(SemanticMetrics))
         if made is not None:
             self.parts.add(made.answers, stop=made.answers.close)
         return made
@@ -282,21 +354,30 @@ class Gateway:
             return
         from understudy.background.engine_watch import EngineWatch
 
-        watch = EngineWatch(
-            self.memory.store.jobs.engine_states, self._engines.guards, keys=keys_of(self._config)
-        )
-        self.parts.add(watch, start=watch.start, stop=watch.stop)
+        lasting, states = self.lasting, self.memory.store.jobs.engine_states
+        if lasting.engine_watch is None:
+            lasting.engine_watch = EngineWatch(states)
+            lasting.parts.add(lasting.engine_watch, stop=lasting.engine_watch.stop)
+        watch = lasting.engine_watch
+        self.parts.add(watch, start=lambda: watch.start(self._engines.guards, keys=keys_of(self._config)))
 
     def _add_judging(self) -> None:
         memory, models = self.memory, self._config.models.values()
         compares = self._config.judging or any(model.policy != "fixed" for model in models)
         if memory is None or not compares:
             return
+        from learning.outcomes.judging_metrics import JudgingMetrics
         from understudy.setup.outcomes import judging
 
-        made = judging(self._config, memory.store, self._engines, self.metrics)
+        made = judging(self._config, memory.store, self._engines, self.lasting.series(JudgingMetrics))
         self._too_dear = made.too_dear
         self.parts.add(made, start=made.start, aclose=made.aclose, finished=made.take)
+
+    def _add_load_report(self) -> None:
+        load = self.lasting.load
+        if load is not None:
+            start = load.start if self._config.replay.enabled else None
+            self.parts.add(load, start=start, finished=lambda _: load.ended())
 
     def _add_webhooks(self) -> None:
         if self.memory is None or not self._config.webhooks:
@@ -306,24 +387,15 @@ class Gateway:
         made = webhooks(self._config, self.memory.store, self.metrics.registry)
         self.parts.add(made, start=made.start, aclose=made.aclose)
 
-    def _make_load_report(self) -> LoadReporter | None:
-        memory = self._config.memory
-        if not self._config.replay.enabled or memory is None or memory.data_dir is None:
-            return None
-        from understudy.background.load_report import LoadReporter
-
-        load = LoadReporter(memory.data_dir)
-        return self.parts.add(load, start=load.start, stop=load.stop, finished=lambda _: load.ended())
-
     def _began(self) -> None:
-        if self._load is not None:
-            self._load.began()
+        if self.lasting.load is not None:
+            self.lasting.load.began()
         self.metrics.began()
 
     def _ended(self, ended: Ended) -> None:
         """A request ended that never reached the pipeline."""
-        if self._load is not None:
-            self._load.ended()
+        if self.lasting.load is not None:
+            self.lasting.load.ended()
         if self._books is not None and self._recorder is not None:
             self._books.take(ended, self._recorder.follow)
         self._report(ended)
@@ -343,7 +415,7 @@ class Gateway:
 
     def _make_telemetry(self) -> Telemetry | None:
         try:
-            made = telemetry(self._config, self.metrics.registry)
+            made = telemetry(self._config, self.lasting.series)
         except TelemetryMissing as error:
             raise CannotStart(str(error)) from error
         # First of the parts, so that it is the last to end: the recorder reports while it finishes.
@@ -358,7 +430,7 @@ class Gateway:
     def _stands(self, guard: Guard, since: Since, was: Since | None) -> None:
         """The state of an engine has changed."""
         info = guard.info
-        self.metrics.engine_stands(info.name, info.replica, since.state, was.state if was else None)
+        self.metrics.engine_stands(info.name, info.replica, since.state)
         if was is not None:
             log.info("engine_state", engine=info.name, replica=info.replica, state=since.state, was=was.state)
 
@@ -370,6 +442,7 @@ class Gateway:
             impaired=self.impaired,
             settled=self.settled,
             reads_people=reads_people(self.memory),
+            config=self.config_hash,
         )
         passthrough = None
         if self._upstream:
@@ -462,19 +535,20 @@ class Gateway:
         from understudy.setup.runs import run_parts
         from understudy.setup.workflows import workflow_parts
 
-        metrics = RunMetrics(self.metrics.registry)
-        counted = ComponentMetrics(self.metrics.registry)
+        metrics = self.lasting.series(RunMetrics)
+        counted = self.lasting.series(ComponentMetrics)
         workflows = workflow_parts(
-            self._config, self.memory, self.pipeline, self._engines, metrics, counted.of
+            self._config, self.memory, self.pipeline, self._engines, metrics, counted.of, self.in_use
         )
         parts = self.parts
         parts.add(workflows.components, start=workflows.components.start, aclose=workflows.components.aclose)
         prober = Prober(workflows.components.probed, knobs_of(Pace, self._config.health), counted.stands)
-        parts.add(prober, start=prober.start, aclose=prober.aclose)
-        parts.add(workflows.warmer, aclose=workflows.warmer.aclose)
+        parts.add(prober, start=prober.start, aclose=prober.aclose, retires=True)
+        parts.add(workflows.warmer, start=workflows.warmer.start, aclose=workflows.warmer.aclose)
         parts.add(workflows.catalogue, start=workflows.catalogue.start, aclose=workflows.catalogue.aclose)
         made = run_parts(
             self._config,
+            self.lasting,
             self.memory.store,
             self.pipeline,
             self._engines,
@@ -485,15 +559,10 @@ class Gateway:
             max_kept_bytes=self._kept_bytes(),
             began=self._began,
             metrics=metrics,
+            in_use=self.in_use,
         )
-        self.parts.add(made.runs, start=made.runs.start, aclose=made.runs.aclose)
+        self.parts.add(made, start=made.begin)
         return made
-
-    def _add_peers(self) -> None:
-        peers = self._runs.peers if self._runs is not None else None
-        if peers is not None:
-            limits = knobs_of(ServerLimits, self._config.listen, self._config.listen.advanced)
-            self.parts.add(peers, start=lambda: peers.listen(self.handle, limits), aclose=peers.aclose)
 
     def _make_pipeline(self) -> Pipeline:
         settings = self._config.memory
@@ -634,7 +703,7 @@ class Gateway:
         from learning.training.metrics import LearningMetrics
         from understudy.setup.tasks import task_parts
 
-        metrics = self._learning_metrics = self._learning_metrics or LearningMetrics(self.metrics.registry)
+        metrics = self._learning_metrics = self._learning_metrics or self.lasting.series(LearningMetrics)
         made = task_parts(self._config, memory, policies, self._engines, self._threads, metrics)
         if made is None:
             return policies
@@ -672,7 +741,7 @@ class Gateway:
         from learning.training.metrics import LearningMetrics
         from understudy.setup.in_context import in_context
 
-        metrics = self._learning_metrics = self._learning_metrics or LearningMetrics(self.metrics.registry)
+        metrics = self._learning_metrics = self._learning_metrics or self.lasting.series(LearningMetrics)
         learned = in_context(
             name, settings, self._config, memory, self._engines, self._threads, metrics, gate
         )
@@ -695,24 +764,3 @@ class Gateway:
 def _fixed(settings: ModelSettings) -> Fixed:
     # The reference stands first, smaller engines behind it as stand-ins.
     return Fixed(tuple(reversed(settings.engines)))
-
-
-def _memory(settings: MemorySettings, config: Config) -> Memory:
-    # A gateway without memory starts in a fraction of the time and space: nothing of it is even imported.
-    from router.embedding.model import EmbeddingModelMissing
-    from store.errors import StoreError
-    from understudy.memory import Memory
-
-    try:
-        return Memory.open(
-            settings,
-            scores=any(model.policy == "in_context" for model in config.models.values()),
-            private=config.private,
-        )
-    except (EmbeddingModelMissing, StoreError) as error:
-        raise CannotStart(f"memory.data_dir {settings.data_dir}: {error}") from error
-    except OSError as error:
-        raise CannotStart(
-            f"memory.data_dir {settings.data_dir}: {error}; name a folder that this user may write to (--data,"
-            " or memory.data_dir)"
-        ) from error

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Protocol
@@ -22,8 +22,10 @@ from store import Store
 from store.answers.exact_cache import ExactCache
 from store.decisions.requests import RequestLog
 from understudy.background.housekeeping import Chore, Housekeeper
+from understudy.background.retention import Retention
 from understudy.settings.memory import MemorySettings
 from understudy.settings.private import PrivateSettings
+from understudy.settings.retention import RetentionSettings
 from understudy.setup.examples import admission, open_embedder
 
 log = structlog.get_logger(__name__)
@@ -45,6 +47,7 @@ class Memory:
     store: Store
     embedder: Embedder | None
     templates: Templates
+    working: _Working
     closing: contextlib.ExitStack
     """What works in the background, and what stands open: ended in the reverse order of its beginning."""
     exact: ExactCache | None
@@ -54,6 +57,7 @@ class Memory:
     def open(
         cls,
         settings: MemorySettings,
+        retention: RetentionSettings,
         *,
         scores: bool = False,
         private: PrivateSettings | None = None,
@@ -69,7 +73,6 @@ class Memory:
         assert folder is not None, "understudy.processes.run gives every memory a folder"
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         log.info("memory_opening", data_dir=str(folder))
-        exact = settings.exact
         with contextlib.ExitStack() as closing:
             # The embedder comes first: it loads onnxruntime, which must be imported before usearch.
             embedder = None
@@ -78,9 +81,9 @@ class Memory:
                 closing.callback(embedder.close)
             store = Store.open(
                 folder,
-                exact_ttl_s=exact.ttl_s,
-                exact_disk_bytes=int(exact.disk_mib * _MIB),
-                exact_max_entry_bytes=int(settings.advanced.exact_max_entry_kib * 1024),
+                exact_ttl_s=settings.exact.ttl_s,
+                exact_disk_bytes=_bytes(settings.exact.disk_mib),
+                exact_max_entry_bytes=_max_entry_bytes(settings),
                 dimensions=embedder.dimensions if embedder else None,
                 embedding_version=embedder.version if embedder else "",
             )
@@ -91,17 +94,37 @@ class Memory:
 
                 make_private(store, private.tenants)
             templates = Templates()
-            for worker in _workers(store, embedder, templates, folder, settings, scores):
-                worker.start()
-                closing.callback(worker.stop)
-            return cls(
-                store,
-                embedder,
-                templates,
-                closing.pop_all(),
-                store.answers.exact if exact.enabled else None,
-                store.decisions.requests if settings.log_requests else None,
-            )
+            if embedder is not None:
+                for worker in _workers(store, embedder, templates, folder):
+                    worker.start()
+                    closing.callback(worker.stop)
+            working = _Working(store, embedder, folder)
+            closing.callback(working.stop)
+            working.begin(settings, retention, scores)
+            return cls(store, embedder, templates, working, closing.pop_all(), None, None).seen_by(settings)
+
+    def seen_by(self, settings: MemorySettings) -> Memory:
+        """The same, with what these settings want of it."""
+        store = self.store
+        return replace(
+            self,
+            exact=store.answers.exact if settings.exact.enabled else None,
+            requests=store.decisions.requests if settings.log_requests else None,
+        )
+
+    def adopt(self, settings: MemorySettings, retention: RetentionSettings, *, scores: bool = False) -> None:
+        """Have other limits from now on, and work by them in the background. Blocks, while a chore is under way.
+
+        What of the settings cannot change while it is open: understudy.settings.reloading.
+        """
+        exact, answers = settings.exact, self.store.answers
+        answers.exact.limit(
+            ttl_s=exact.ttl_s, disk_bytes=_bytes(exact.disk_mib), max_entry_bytes=_max_entry_bytes(settings)
+        )
+        answers.entries.limit(ttl_s=exact.ttl_s)
+        if self.embedder is not None:
+            self.embedder.deadline_ms = settings.advanced.embedding_deadline_ms
+        self.working.begin(settings, retention, scores)
 
     def example_store(self, settings: MemorySettings) -> ExampleStore | None:
         """What the examples' endpoints work on; None without examples."""
@@ -149,42 +172,68 @@ class _Worker(Protocol):
     def stop(self) -> None: ...
 
 
-def _workers(
-    store: Store,
-    embedder: Embedder | None,
-    templates: Templates,
-    folder: Path,
-    settings: MemorySettings,
-    scores: bool,
-) -> Iterator[_Worker]:
-    """What works on a store in the background."""
-    if embedder is not None:
-        yield Reembedder(store.examples, embedder, folder / "reembed.lock")
-        yield TemplateFollower(store.examples, embedder, templates)
-    if embedder is not None and scores and settings.advanced.answer_vectors:
-        yield AnswerEmbedder(store.examples.answer_vectors, embedder, folder / "answers.lock")
-    yield Housekeeper(_chores(store, settings))
+def _workers(store: Store, embedder: Embedder, templates: Templates, folder: Path) -> Iterator[_Worker]:
+    """What works on a store in the background, whatever the settings."""
+    yield Reembedder(store.examples, embedder, folder / "reembed.lock")
+    yield TemplateFollower(store.examples, embedder, templates)
 
 
-def _chores(store: Store, settings: MemorySettings) -> list[Chore]:
-    kept_s = settings.requests_kept_days * 86_400
+class _Working:
+    """What works on a store by settings that may change."""
+
+    def __init__(self, store: Store, embedder: Embedder | None, folder: Path) -> None:
+        self._store = store
+        self._embedder = embedder
+        self._folder = folder
+        self._workers: list[_Worker] = []
+
+    def begin(self, settings: MemorySettings, retention: RetentionSettings, scores: bool) -> None:
+        """Work by these settings from now on, and no longer by others. Blocks, while a chore is under way."""
+        self.stop()
+        embedder, store = self._embedder, self._store
+        if embedder is not None and scores and settings.advanced.answer_vectors:
+            answers = AnswerEmbedder(store.examples.answer_vectors, embedder, self._folder / "answers.lock")
+            self._workers.append(answers)
+        self._workers.append(Housekeeper(_chores(store, settings, retention)))
+        for worker in self._workers:
+            worker.start()
+
+    def stop(self) -> None:
+        """End it."""
+        workers, self._workers = self._workers, []
+        for worker in reversed(workers):
+            worker.stop()
+
+
+def _bytes(mib: float) -> int:
+    return int(mib * _MIB)
+
+
+def _max_entry_bytes(settings: MemorySettings) -> int:
+    return int(settings.advanced.exact_max_entry_kib * 1024)
+
+
+def _chores(store: Store, settings: MemorySettings, retention: RetentionSettings) -> list[Chore]:
+    kept_s = retention.rows_days * 86_400
+    by_age = Retention(
+        store,
+        retention,
+        keeps_texts=settings.request_texts.enabled,
+        texts_max_bytes=_bytes(settings.advanced.texts_max_mib),
+    )
     return [
+        *by_age.chores(),
         Chore("flush_example_uses", 10, store.examples.flush_uses),
         Chore("flush_answer_uses", 10, store.answers.exact.flush_uses),
         # After an hour of running: by then a clock that was wrong when the machine started has been set right.
         Chore("trim_allowances", 600, lambda: store.allowances.trim(time.time())),
         Chore("clamp_stamps", 3600, lambda: _clamp_stamps(store)),
         Chore("trim_answers", 60, lambda: store.answers.exact.trim(time.time())),
-        Chore("trim_requests", 60, lambda: store.decisions.requests.trim(time.time() - kept_s)),
         Chore("trim_usage", 3600, lambda: store.decisions.usage.trim(time.time())),
         Chore("trim_webhooks", 3600, lambda: store.jobs.webhooks.trim(time.time())),
-        Chore("trim_texts", 60, lambda: _trim_texts(store, settings)),
-        Chore("trim_choices", 60, lambda: store.decisions.choices.trim(time.time() - kept_s)),
         Chore("trim_tasks", 3600, lambda: _trim_tasks(store, time.time() - kept_s)),
         Chore("expire_values", 10, lambda: _expire_values(store)),
         Chore("trim_runs", 60, lambda: _trim_runs(store, time.time() - kept_s)),
-        Chore("trim_outcomes", 60, lambda: store.outcomes.trim(time.time() - kept_s)),
-        Chore("trim_feedback", 60, lambda: store.outcomes.feedback.trim(time.time() - kept_s)),
         Chore(
             "trim_replays", 3600, lambda: store.jobs.replay.trim(time.time() - max(kept_s, _REPLAYS_KEPT_S))
         ),
@@ -215,13 +264,6 @@ def _trim_runs(store: Store, before_s: float) -> None:
 def _trim_tasks(store: Store, before_s: float) -> None:
     store.tasks.answers.trim(before_s, _TASK_ANSWERS_KEPT).result(60)
     store.tasks.known.forget_idle(before_s)
-
-
-def _trim_texts(store: Store, settings: MemorySettings) -> None:
-    # Switched off, what was kept before goes at once.
-    texts = settings.request_texts
-    kept_s = texts.kept_days * 86_400 if texts.enabled else 0.0
-    store.decisions.texts.trim(time.time() - kept_s, int(settings.advanced.texts_max_mib * _MIB))
 
 
 def _make_room(store: Store, settings: MemorySettings) -> None:

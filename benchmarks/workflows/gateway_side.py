@@ -94,6 +94,7 @@ class GatewaySide:
             min_tokens=WARM_MIN_TOKENS,
             told=lambda verdict, tokens: self.warmed.update({verdict: self.warmed.get(verdict, 0) + 1}),
         )
+        self._warmer.start()
         known = batches(world.calibration)
         profile = Profile(known, certain_engine=lambda model: True, warm_min_tokens=WARM_MIN_TOKENS)
         components = self.components if way.by_depth else Blind(self.components)

@@ -22,15 +22,20 @@ class Health:
         problems: Callable[[], list[str]],
         impaired: Callable[[], list[str]],
         settled: Callable[[], bool],
+        config: str = "",
         reads_people: Callable[[MultiMapping[str]], bool] = lambda headers: False,
     ) -> None:
-        """`problems` keep requests from being served; with what is `impaired` they are served nevertheless. `reads_people`
-        says of a request's headers whether its sender may read figures by tenant and key."""
+        """`problems` keep requests from being served; with what is `impaired` they are served nevertheless.
+
+        `config`: what tells configurations apart. `reads_people` says of a request's headers whether its sender may read
+        figures by tenant and key.
+        """
         self._metrics = metrics
         self._problems = problems
         self._impaired = impaired
         self._settled = settled
         self._reads_people = reads_people
+        self._config = config
 
     async def healthz(self, request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
         """200 as long as the event loop turns."""
@@ -47,6 +52,7 @@ class Health:
             {
                 "status": "not ready" if problems else "degraded" if impaired else "ok",
                 "problems": [*problems, *impaired],
+                **({"config": self._config} if self._config else {}),
             },
         )
 

@@ -37,7 +37,7 @@ class Bills:
     """
 
     def __init__(self, *, rows: bool = True, most: int = _RECENT) -> None:
-        self._rows = rows
+        self.rows = rows
         self._most = most
         self._open: dict[str, Arrival] = {}
         self._ended: OrderedDict[str, RequestRecord] = OrderedDict()
@@ -49,7 +49,7 @@ class Bills:
     def ended(self, ended: Ended) -> None:
         """It has ended, and what it cost is known."""
         stored = not ended.asked.controls.no_store if isinstance(ended, Finished) else ended.stored
-        if not (stored and self._rows):
+        if not (stored and self.rows):
             # Imported here: what it stands on weighs, and a mere pass-through must not carry it.
             from gateway.keepers.request import row_of
 

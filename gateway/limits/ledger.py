@@ -39,6 +39,7 @@ _IDLE_S = 2.0
 _PATIENCE_S = 0.6
 """How long others are waited for that hold more than they need."""
 _PAUSE_S = 0.05
+_FAILING_PAUSE_S = 0.5
 _STORE_S = 3.0
 """How long the store may take before it counts as failing."""
 
@@ -76,6 +77,7 @@ class Ledger:
         self._task: asyncio.Task[None] | None = None
         self._writing: tuple[asyncio.Future[list[tuple[int, int]]], list[tuple[Purse, Booking]]] | None = None
         self._renewed_at = self._looked_at = 0.0
+        self._failing = False
 
     def start(self) -> None:
         """Start booking, where that has not begun. Inside the running loop."""
@@ -147,6 +149,40 @@ class Ledger:
             purse.used_at = time.monotonic()
         return taken
 
+    def take_all(self, wanted: Sequence[tuple[Purse, int, bool]]) -> bool:
+        """Reserve of all of these, or of none; (purse, amount, whether that is spent at once). Microseconds."""
+        with self._lock:
+            for purse, need, _ in wanted:
+                if purse.granted - purse.settled - purse.reserved < need or purse.ends:
+                    return False
+            journal = self._journal
+            if journal is None:
+                return False
+            for purse, need, at_once in wanted:
+                if at_once:
+                    purse.settled += need
+                    journal.note(purse.slot, purse.settled, purse.estimated, purse.reserved)
+                else:
+                    purse.reserved += need
+                    journal.reserved(purse.slot, purse.reserved)
+        now = time.monotonic()
+        for purse, _, _ in wanted:
+            purse.used_at = now
+        return True
+
+    def settle_all(self, settled: Sequence[tuple[Purse, int, int]], *, estimated: bool = False) -> None:
+        """Of what was reserved so much was spent: (purse, reserved, spent). From any thread."""
+        with self._lock:
+            journal = self._journal
+            for purse, reserved, spent in settled:
+                purse.settle(reserved, spent, estimated=estimated)
+                if journal is not None and not purse.lost:
+                    journal.note(purse.slot, purse.settled, purse.estimated, purse.reserved)
+        for purse, reserved, _ in settled:
+            if purse.most - purse.spent - purse.leased < self._parts * (reserved or 1):
+                if not self._woken.is_set():
+                    self._let_go(purse)
+
     async def draw(self, purse: Purse, need: int) -> None:
         """Reserve of what the store has left. Raises Refused and Blind."""
         came_at = time.monotonic()
@@ -185,12 +221,7 @@ class Ledger:
 
     def settle(self, purse: Purse, reserved: int, spent: int, *, estimated: bool = False) -> None:
         """Of what was reserved so much was spent. From any thread."""
-        with self._lock:
-            purse.settle(reserved, spent, estimated=estimated)
-            if self._journal is not None and self._purses.get(purse.window[:3]) is purse:
-                self._journal.note(purse.slot, purse.settled, purse.estimated, purse.reserved)
-        if purse.scarce(self._parts, reserved) and not self._woken.is_set():
-            self._let_go(purse)
+        self.settle_all([(purse, reserved, spent)], estimated=estimated)
 
     def _let_go(self, purse: Purse) -> None:
         """Have what is free of it given back at once."""
@@ -263,7 +294,7 @@ class Ledger:
         with self._lock:
             journal, self._journal, self._worker = self._journal, None, None
             for purse in self._purses.values():
-                purse.ends = True
+                purse.ends = purse.lost = True
             self._purses.clear()
         if journal is not None:
             journal.close(remove=True)
@@ -278,15 +309,17 @@ class Ledger:
             self._woken.clear()
             try:
                 await self._tick()
-            except (StoreError, TimeoutError, OSError) as error:
-                log.warning("limits_not_booked", error=error)
-                await asyncio.sleep(_TICK_S)
+                if self._failing:
+                    self._failing = False
+                    log.info("limits_booked_again")
             except NoSuchWorker:
                 self._start_anew()
             except Exception as error:
-                # Whatever it is, what comes after must be booked.
-                log.error("limits_booking_failed", error=error)
-                await asyncio.sleep(_TICK_S)
+                # Whatever it is, what was spent must be booked once that is over.
+                if not self._failing:
+                    log.error("limits_not_booked", error=error)
+                self._failing = True
+                await asyncio.sleep(_FAILING_PAUSE_S)
 
     async def _tick(self) -> None:
         now = time.monotonic()
@@ -338,6 +371,7 @@ class Ledger:
             for (purse, booking), state in zip(changed, states, strict=True):
                 purse.booked_as(booking, *state)
                 if booking.ends:
+                    purse.lost = True
                     self._purses.pop(purse.window[:3], None)
                     if self._journal is not None:
                         self._journal.give_slot(purse.slot)

@@ -55,6 +55,10 @@ class StepAsker:
         self._expected = ExpectedTokens()
         self.flowing = FlowObjectives(self._expected)
 
+    def go_by(self, answer: Callable[[Asked, Send], Awaitable[Finished]]) -> None:
+        """Have steps answered by this one from now on."""
+        self._answer = answer
+
     async def ask(self, run: LiveRun, id: StepId, kept: Callable[[], Awaitable[None]], said: Said) -> Changes:
         """Ask a step whose start was noted, once that is committed; gives what follows from its answer. Raises nothing but
         CancelledError."""

@@ -7,6 +7,7 @@ withdraws the work at once, whether it waits or is under way.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -55,3 +56,5 @@ class Means:
     profile: Callable[[], Profile]
     """Of components and engines as they are now: what the passes go by."""
     warming: Warming = field(default_factory=NoWarming)
+    in_use: AbstractContextManager[object] = field(default_factory=nullcontext)
+    """Entered while a step is carried out, any number of times at once."""

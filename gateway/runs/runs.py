@@ -167,6 +167,20 @@ class Runs:
 
     # ---- its own life
 
+    def go_by(
+        self,
+        answer: Answer,
+        *,
+        may_ask: Callable[[str], bool],
+        move: Callable[[Callable[[Placement], Placement]], None],
+        means: Means,
+    ) -> None:
+        """Ask steps by another configuration from now on; those under way end as they began. See `__init__`."""
+        self._asker.go_by(answer)
+        self._may_ask, self._move = may_ask, move
+        if self._flows is not None:
+            self._flows.go_by(means)
+
     def start(self) -> None:
         """Begin to follow other processes, and to hold on to runs. Inside the running loop."""
         if self._shared:

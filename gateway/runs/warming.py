@@ -126,7 +126,11 @@ class Warmer:
         self._tasks: set[asyncio.Task[None]] = set()
         self._coming: Counter[str] = Counter()
         """By engine: how many were decided on, and are not there yet."""
-        for name, engine in engines.items():
+        self._engines = engines
+
+    def start(self) -> None:
+        """Be told from now on when requests wait at an engine."""
+        for name, engine in self._engines.items():
             if isinstance(engine, Guard | Replicas):
                 line = engine.line
                 line.on_change = partial(self._waits, name, line.on_change)

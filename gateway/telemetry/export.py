@@ -55,20 +55,27 @@ class Collector:
     metrics_every_s: float
 
 
-class Telemetry:
-    """Takes ended requests from any thread; see the module. `start` it before, `close` it at the end."""
+class TelemetryMetrics:
+    """Series of one process."""
 
-    def __init__(self, collector: Collector, describer: Describer, registry: CollectorRegistry) -> None:
-        self._collector = collector
-        self._describe = describer
-        self._queue: queue.Queue[Ended | Described | None] = queue.Queue(_QUEUED)
-        self._thread: threading.Thread | None = None
-        self._sent = Counter(
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.sent = Counter(
             "understudy_telemetry",
             "What became of spans, and of exports of metrics, for the OpenTelemetry collector.",
             ["signal", "result"],
             registry=registry,
         )
+
+
+class Telemetry:
+    """Takes ended requests from any thread; see the module. `start` it before, `close` it at the end."""
+
+    def __init__(self, collector: Collector, describer: Describer, metrics: TelemetryMetrics) -> None:
+        self._collector = collector
+        self._describe = describer
+        self._queue: queue.Queue[Ended | Described | None] = queue.Queue(_QUEUED)
+        self._thread: threading.Thread | None = None
+        self._sent = metrics.sent
 
     def start(self) -> None:
         """Begin to send."""

@@ -19,7 +19,7 @@ _NUMBERED = re.compile(r"(\d{4})_[a-z0-9_]+\.sql")
 def refuse_foreign(connection: sqlite3.Connection) -> None:
     """Raise SchemaError for a file that holds another program's tables. To be asked before anything is changed in it."""
     # In this order: whoever sees tables of ours sees the migrations that made them.
-    if _tables(connection) and not _applied(connection):
+    if _tables(connection) and not applied_migrations(connection):
         raise SchemaError(
             "the database is another program's: name another data folder, or move the file away to begin anew"
         )
@@ -35,7 +35,7 @@ def migrate(connection: sqlite3.Connection, folder: Path = MIGRATIONS_FOLDER) ->
     SQLite's reason.
     """
     files = numbered_files(folder)
-    if _applied(connection) == [file.stem for file in files]:
+    if applied_migrations(connection) == [file.stem for file in files]:
         _refuse_incomplete(connection, files)
         return
 
@@ -66,7 +66,8 @@ def migrate(connection: sqlite3.Connection, folder: Path = MIGRATIONS_FOLDER) ->
         raise
 
 
-def _applied(connection: sqlite3.Connection) -> list[str]:
+def applied_migrations(connection: sqlite3.Connection) -> list[str]:
+    """Their names, in order."""
     try:
         rows = connection.execute(
             "SELECT name FROM _sqlite_migrations WHERE migration_set = ? ORDER BY name", (_MIGRATION_SET,)

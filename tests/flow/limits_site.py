@@ -197,7 +197,9 @@ async def site(folder: Path, limits: Limits, *, workers: int = 2) -> AsyncIterat
     store.close()
     upstream = Charging()
     async with aiohttp_server(upstream.handle) as origin:
-        (folder / "config.yaml").write_text(CONFIG.format(price=PRICE, url=origin, data=data, workers=workers))
+        (folder / "config.yaml").write_text(
+            CONFIG.format(price=PRICE, url=origin, data=data, workers=workers)
+        )
         starting = running("--config", str(folder / "config.yaml"), workers=workers)
         run = await asyncio.to_thread(starting.__enter__)
         try:

@@ -114,7 +114,9 @@ async def test_a_repeat_costs_nothing_and_is_answered_when_the_budget_is_spent(g
     assert await who.spent("usd:day") == round(COST_USD * NANO)
 
 
-async def test_a_stream_is_settled_by_a_usage_that_its_client_never_sees(gate: Line, behind: Upstream) -> None:
+async def test_a_stream_is_settled_by_a_usage_that_its_client_never_sees(
+    gate: Line, behind: Upstream
+) -> None:
     async def script(request: web.Request, asked: Asked) -> web.StreamResponse:
         assert asked.json["stream_options"] == {"include_usage": True, "x": 1}
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
@@ -195,7 +197,8 @@ async def test_no_more_requests_at_once_than_a_key_may_have(gate: Line, behind: 
 
 
 @pytest.mark.parametrize(
-    ("fields", "sent"), [({}, 50), ({"n": 2}, 25), ({"max_tokens": 50}, 50), ({"max_completion_tokens": 7}, 7)]
+    ("fields", "sent"),
+    [({}, 50), ({"n": 2}, 25), ({"max_tokens": 50}, 50), ({"max_completion_tokens": 7}, 7)],
 )
 async def test_the_most_output_is_sent_along(
     gate: Line, behind: Upstream, fields: dict[str, int], sent: int
@@ -206,8 +209,12 @@ async def test_the_most_output_is_sent_along(
     assert asked.get("max_completion_tokens", asked.get("max_tokens")) == sent
 
 
-@pytest.mark.parametrize("fields", [{"max_tokens": 51}, {"max_tokens": 26, "n": 2}, {"max_completion_tokens": 10**12}])
-async def test_more_output_than_allowed_is_refused(gate: Line, behind: Upstream, fields: dict[str, int]) -> None:
+@pytest.mark.parametrize(
+    "fields", [{"max_tokens": 51}, {"max_tokens": 26, "n": 2}, {"max_completion_tokens": 10**12}]
+)
+async def test_more_output_than_allowed_is_refused(
+    gate: Line, behind: Upstream, fields: dict[str, int]
+) -> None:
     who = await make(gate, Limits(max_output_tokens=50))
     refused = await who.chat("Too long", **fields)
     assert refused.status == 400 and refused.json["error"]["code"] == "max_output_tokens_exceeded"
@@ -217,7 +224,9 @@ async def test_more_output_than_allowed_is_refused(gate: Line, behind: Upstream,
 @pytest.mark.parametrize("most", [10**12, 10**40])
 async def test_a_trillion_tokens_are_more_than_any_budget(gate: Line, behind: Upstream, most: int) -> None:
     who = await make(gate, budget(1000))
-    body = json.dumps({"model": "m", "messages": [{"role": "user", "content": "x"}], "max_tokens": most}).encode()
+    body = json.dumps(
+        {"model": "m", "messages": [{"role": "user", "content": "x"}], "max_tokens": most}
+    ).encode()
     refused = await gate.post("/chat/completions", body, who.headers)
     assert refused.status == 429 and refused.json["error"]["code"] == "insufficient_quota"
     assert not behind.asked

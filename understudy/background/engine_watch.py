@@ -34,30 +34,35 @@ class EngineWatch:
     def __init__(
         self,
         states: EngineStates,
-        guards: Sequence[Guard],
         *,
-        keys: Sequence[str] = (),
         every_s: float = _EVERY_S,
     ) -> None:
-        """`keys` are left out of the errors that are told."""
         self._states = states
-        self._guards = list(guards)
-        self._keys = [key for key in keys if key]
+        self._guards: list[Guard] = []
+        self._keys: list[str] = []
         self._every_s = every_s
         self._worker = f"{os.getpid()}-{secrets.token_hex(4)}"
         self._said: list[EngineStateRow] = []
         self._said_at = 0.0
         self._drained_at = -1
+        self._lock = threading.Lock()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="engines", daemon=True)
 
-    def start(self) -> None:
-        """Drain what is to be drained before the first request comes, then start the thread."""
+    def start(self, guards: Sequence[Guard], *, keys: Sequence[str] = ()) -> None:
+        """Look after these engines, and no longer after others: what is to be drained is before the first request comes.
+
+        `keys` are left out of the errors that are told.
+        """
+        with self._lock:
+            self._guards, self._keys = list(guards), [key for key in keys if key]
+            self._drained_at = -1
         try:
             self.step()
         except Exception as error:
             log.error("engine_watch_failed", error=error)
-        self._thread.start()
+        if not self._thread.is_alive():
+            self._thread.start()
 
     def stop(self) -> None:
         """End the thread, and take back what was said."""
@@ -72,11 +77,12 @@ class EngineWatch:
 
     def step(self) -> None:
         """Look once. Raises what the store raises."""
-        generation = self._states.drained_generation()
-        if generation != self._drained_at:
-            self._drain()
-            self._drained_at = generation
-        self._say()
+        with self._lock:
+            generation = self._states.drained_generation()
+            if generation != self._drained_at:
+                self._drain()
+                self._drained_at = generation
+            self._say()
 
     def _run(self) -> None:
         while not self._stopping.wait(self._every_s):

@@ -41,8 +41,9 @@ class LoadReporter:
         self._ended += 1
 
     def start(self) -> None:
-        """Start the thread."""
-        self._thread.start()
+        """Start the thread, unless it runs."""
+        if not self._thread.is_alive():
+            self._thread.start()
 
     def stop(self) -> None:
         """Withdraw this worker's report and wait for the thread to end."""

@@ -64,15 +64,19 @@ from understudy.settings.file import ConfigError, load_config, parse_config
 )
 def serve(config_path: Path | None, **options: Any) -> None:
     """Run the gateway until SIGTERM or Ctrl-C."""
+    given = {name: value for name, value in options.items() if value is not None}
+
+    def read() -> Config:
+        return _with_listen(load_config(config_path), given) if config_path else config_of_options(given)
+
     try:
-        given = {name: value for name, value in options.items() if value is not None}
-        config = _with_listen(load_config(config_path), given) if config_path else config_of_options(given)
+        config = read()
     except ConfigError as error:
         click.echo(f"understudy: configuration error\n{error}", err=True)
         sys.exit(2)
     from understudy.processes.run import run
 
-    sys.exit(run(config, config_path))
+    sys.exit(run(config, config_path, read if config_path else None))
 
 
 def config_of_options(given: dict[str, Any]) -> Config:

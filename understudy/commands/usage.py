@@ -152,7 +152,9 @@ def _table(rows: Sequence[dict[str, Any]], by: Sequence[str], total: dict[str, A
             row[name] for name in ("requests", "hits", "prompt_tokens", "cached_tokens", "completion_tokens")
         ]
         cost = "unpriced" if row["unpriced"] and row["unpriced"] == row["requests"] else _usd(row["cost_usd"])
-        lines.append([row["line"], *names, *map(str, figures), cost, _usd(row["saved_usd"]), ", ".join(notes)])
+        lines.append(
+            [row["line"], *names, *map(str, figures), cost, _usd(row["saved_usd"]), ", ".join(notes)]
+        )
     widths = [max(len(str(line[at])) for line in lines) for at in range(len(heads))]
     told = []
     for line in lines:

@@ -428,8 +428,8 @@ class _Import:
     def _read_maximum_spend_logs_retention_period(self, where: str, value: Any) -> None:
         seconds = _seconds(value)
         if seconds:
-            self.config["memory"]["requests_kept_days"] = seconds / _DAY_S
-            self.report.take(where, f"memory.requests_kept_days is {seconds / _DAY_S:g}")
+            self.config["retention"] = {"rows_days": seconds / _DAY_S}
+            self.report.take(where, f"retention.rows_days is {seconds / _DAY_S:g}")
         else:
             self.report.leave(where, "a span such as 30d is right")
 

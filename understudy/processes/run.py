@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
+from multiprocessing.connection import Connection
 from pathlib import Path
 from types import FrameType
 
@@ -20,35 +21,46 @@ import click
 import structlog
 
 from gateway.log import WRITER, configure
+from understudy.processes.control import control_folder, listening
 from understudy.processes.garbage_collection import calm_collector
 from understudy.processes.listening import bind, kept_port
+from understudy.processes.orders import Alone, Changes, Orders, Supervised
+from understudy.processes.wanted import ADMIN, LEARNER, REPLAYER, helpers_wanted
 from understudy.settings.config import Config
+from understudy.settings.file import ConfigError
 
 log = structlog.get_logger(__name__)
 
-_REPLAYER = "replayer"
+
+_LINGER_S = 1.0
+"""At the end, for a client that is just about to send another request on its connection."""
+Reread = Callable[[], Config]
+"""Gives the configuration as it is now, as it was given at the start. Raises ConfigError."""
 
 
-def run(config: Config, config_file: Path | None = None) -> int:
+def run(config: Config, config_file: Path | None = None, reread: Reread | None = None) -> int:
     """Serve until SIGTERM or SIGINT. Returns the process's exit status; 2 when it could not start.
 
-    `config_file`: where the settings came from, for people to see.
+    `config_file`: where the settings came from, for people to see. `reread`: for a reload; None where there is no file.
     """
     configure(config.log.level, for_terminal=sys.stderr.isatty())
-    supervised = config.listen.workers > 1 or bool(_helpers(config, 0, config_file))
+    supervised = config.listen.workers > 1 or bool(helpers_wanted(config))
     with ExitStack() as held:
         try:
             sock = held.enter_context(_bound(config, supervised))
         except (OSError, OverflowError) as error:
             click.echo(f"understudy: {_cannot_listen(config, error, supervised)}", err=True)
             return 2
+        folder = config.memory.data_dir if config.memory is not None else None
         config = held.enter_context(_folder_to_remember_in(config))
         held.callback(WRITER.close)
+        control = held.enter_context(listening(control_folder(folder)))
+        changes = Changes(config, reread, temporary=folder is None)
         if supervised:
-            return _supervise(config, sock.getsockname()[1], config_file)
+            return _supervise(config, sock.getsockname()[1], config_file, changes, control)
         try:
             with _stopped_at_once():
-                return _run_worker(config, sock)
+                return _run_worker(config, sock, Alone(changes, control))
         except _StoppedWhileBuilding:
             log.info("stopped", threads=threading.active_count())
             held.close()
@@ -69,6 +81,8 @@ def _stopped_at_once() -> Iterator[None]:
 
     for signum in (signal.SIGTERM, signal.SIGINT):
         signal.signal(signum, stop)
+    # The configuration has just been read.
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
     yield
 
 
@@ -98,49 +112,49 @@ def _folder_to_remember_in(config: Config) -> Iterator[Config]:
         yield config.model_copy(update={"memory": memory.model_copy(update={"data_dir": Path(folder)})})
 
 
-def learner_wanted(config: Config) -> bool:
-    """Whether there is anything to learn, and it is allowed: then a learner runs beside the workers."""
-    memory = config.memory
-    if memory is None or not memory.examples.enabled or not config.learning.enabled:
-        return False
-    return any(model.policy == "in_context" or model.may_have_tasks for model in config.models.values())
+def _supervise(
+    config: Config, port: int, config_file: Path | None, changes: Changes, control: socket.socket | None
+) -> int:
+    from understudy.processes.supervisor import CannotChange, Crew, Supervisor
 
-
-def admin_wanted(config: Config) -> bool:
-    """Whether admin pages are served: where there is a folder that outlives the gateway, unless they are switched off."""
-    return config.admin.enabled and config.memory is not None and config.memory.data_dir is not None
-
-
-def _supervise(config: Config, port: int, config_file: Path | None) -> int:
-    from understudy.processes.supervisor import Supervisor
-
-    def work() -> int:
-        with bind(config.listen.host, port, shared=True) as sock:
+    def crew(config: Config) -> Crew:
+        def work(sock: socket.socket | None, line: Connection) -> int:
+            assert sock is not None, "the supervisor binds it"
             try:
-                return _run_worker(config, sock)
+                return _run_worker(config, sock, Supervised(line))
             finally:
                 WRITER.close()
 
-    helpers = _helpers(config, port, config_file)
+        return Crew(work, _helpers(config, port, config_file), config)
+
+    def reread(order: str) -> Crew:
+        try:
+            config = changes.taken_up(changes.read(order))
+        except ConfigError as error:
+            raise CannotChange(str(error)) from error
+        configure(config.log.level, for_terminal=sys.stderr.isatty())
+        return crew(config)
+
+    first = crew(config)
     return Supervisor(
-        work,
+        first,
         config.listen.workers,
         grace_s=config.listen.grace_s,
-        helpers=helpers,
-        add_up_metrics=_REPLAYER in helpers,
+        add_up_metrics=REPLAYER in first.helpers,
+        bind=partial(bind, config.listen.host, port, shared=True),
+        reread=reread,
+        control=control,
     ).run()
 
 
 def _helpers(config: Config, port: int, config_file: Path | None) -> dict[str, Callable[[], int]]:
     """The processes beside the workers, by name; `port` is the workers'."""
-    wanted: dict[str, Callable[[Config], int]] = {}
-    if learner_wanted(config):
-        wanted["learner"] = _learn
-    if config.replay.enabled:
-        wanted[_REPLAYER] = _replay
-    if admin_wanted(config):
-        wanted["admin"] = partial(_admin, port, config_file)
-    return {name: partial(_help, run, config) for name, run in wanted.items()}
+    runs: dict[str, Callable[[Config], int]] = {
+        LEARNER: _learn,
+        REPLAYER: _replay,
+        ADMIN: partial(_admin, port, config_file),
+    }
+    return {name: partial(_help, runs[name], config) for name in helpers_wanted(config)}
 
 
 def _help(run: Callable[[Config], int], config: Config) -> int:
@@ -169,31 +183,34 @@ def _admin(port: int, config_file: Path | None, config: Config) -> int:
     return serve_admin(config, port, config_file)
 
 
-def _run_worker(config: Config, sock: socket.socket) -> int:
+def _run_worker(config: Config, sock: socket.socket, orders: Orders) -> int:
     import uvloop
 
     from understudy.build import CannotStart
 
     try:
-        uvloop.run(_serve(config, sock))
+        uvloop.run(_serve(config, sock, orders))
     except CannotStart as error:
         click.echo(f"understudy: cannot start\n{error}", err=True)
         return 2
     return 0
 
 
-async def _serve(config: Config, sock: socket.socket) -> None:
+async def _serve(config: Config, sock: socket.socket, orders: Orders) -> None:
     from gateway.server import ServerLimits, serve, stop_on_signals
     from understudy.build import Gateway
+    from understudy.lasting import Lasting
+    from understudy.processes.reloading import Reloading
     from understudy.settings.knobs import knobs_of
 
     # Signals are handled once there is something to stop in order.
-    gateway = Gateway(config)
+    lasting = Lasting(config)
+    gateway = Gateway(config, lasting=lasting)
     stop = asyncio.Event()
     stop_on_signals(stop)
     calm_collector()
 
-    def listening() -> None:
+    def serving() -> None:
         host, port = sock.getsockname()[:2]
         where = f"[{host}]" if ":" in host else host
         log.info(
@@ -203,10 +220,12 @@ async def _serve(config: Config, sock: socket.socket) -> None:
             pid=os.getpid(),
         )
 
+    reloading = Reloading(lasting, gateway)
     try:
         gateway.start()
         limits = knobs_of(ServerLimits, config.listen, config.listen.advanced)
-        await serve(gateway.handle, limits, sock=sock, stop=stop, listening=listening)
+        async with orders.taken(reloading, lasting.memory, stop):
+            await serve(lasting.handle, limits, sock=sock, stop=stop, listening=serving, linger_s=_LINGER_S)
     finally:
-        await gateway.aclose()
+        await reloading.aclose()
         log.info("stopped", threads=threading.active_count())

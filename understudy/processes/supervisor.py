@@ -1,6 +1,7 @@
-"""Workers on one port and helpers beside them: started, watched, restarted, stopped together. Knows nothing of requests.
+"""Workers on one port and helpers beside them: started, watched, changed, stopped together. Knows nothing of requests.
 
-Each worker has its own event loop, connections and indexes; the database is what they share (docs/how-to/operate.md).
+Each worker has its own event loop, connections and indexes; the database is what they share (docs/how-to/operate.md). Each
+has a listening socket that stays while one worker takes over from another: no connection is refused meanwhile.
 """
 
 from __future__ import annotations
@@ -8,16 +9,19 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import socket
 import threading
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from multiprocessing.connection import wait
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from types import FrameType
+from typing import Any
 
 import structlog
 
+from understudy.processes.control import Verdict, answer, asked
 from understudy.processes.metrics_folder import metrics_folder
 
 log = structlog.get_logger(__name__)
@@ -31,6 +35,27 @@ _HELPER_GRACE_S = 5.0
 _WORKER = "worker"
 _STEADY_S = 60.0
 """A process that lived this long was healthy: what went before does not count against its successor."""
+_ANSWERS_WITHIN_S = 120.0
+"""A worker that is asked to change may be starting: it reads its index first."""
+_STARTS_WITHIN_S = 600.0
+
+Work = Callable[[socket.socket | None, Connection], int]
+"""A worker, given its socket and its line to the supervisor. It sends ("ready",) once, and an answer to each message."""
+
+
+class CannotChange(Exception):
+    """A configuration cannot be used, or not by a running gateway. The text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Crew:
+    """What a configuration comes to in processes."""
+
+    work: Work
+    helpers: Mapping[str, Callable[[], int]] = field(default_factory=dict)
+    """By name: it begins the event that tells of a death, such as `learner_died`."""
+    config: Any = None
+    """What workers are sent when it changes."""
 
 
 @dataclass(slots=True)
@@ -42,33 +67,67 @@ class _Helper:
     """When, having died, it is started again (time.monotonic); 0 while it runs."""
 
 
+@dataclass(slots=True, eq=False)
+class _Child:
+    process: BaseProcess
+    started_at: float
+    slot: int | None = None
+    """Of a worker: which one of them it is."""
+    line: Connection | None = None
+    ready: bool = False
+    kill_at: float | None = None
+    """It was told to stop, and is killed then (time.monotonic)."""
+    answers: list[str | None] = field(default_factory=list)
+
+    def hear(self) -> None:
+        """Take what it has sent."""
+        try:
+            while self.line is not None and self.line.poll():
+                match self.line.recv():
+                    case ("ready",):
+                        self.ready = True
+                    case ("answer", text):
+                        self.answers.append(text)
+        except (EOFError, OSError):
+            self.line = None
+
+
 class Supervisor:
-    """Runs `work` in `workers` processes, and each of `helpers` in one of its own, until told to stop.
+    """Runs a crew's work in `workers` processes, and each of its helpers in one of its own, until told to stop.
 
     Requests need no helper: nobody waits for one that died, and at the end each gets only seconds to finish.
     """
 
     def __init__(
         self,
-        work: Callable[[], int],
+        crew: Crew,
         workers: int,
         *,
         grace_s: float,
-        helpers: Mapping[str, Callable[[], int]] | None = None,
         add_up_metrics: bool = False,
+        bind: Callable[[], socket.socket] | None = None,
+        reread: Callable[[str], Crew] | None = None,
+        control: socket.socket | None = None,
     ) -> None:
-        """`helpers`: name (it begins the event that tells of a death, such as `learner_died`) to what it runs.
+        """`add_up_metrics`: a helper has series of its own, which a worker is to tell even if it is the only one.
 
-        `add_up_metrics`: a helper has series of its own, which a worker is to tell even if it is the only one.
+        `bind` makes a worker's socket. `reread` gives the crew of the configuration as it is now, for "reload" or "restart",
+        or raises CannotChange. `control`: where orders come from, beside signals; see understudy.processes.control.
         """
         self._adds_up = workers > 1 or add_up_metrics
-        self._work = work
+        self._crew = crew
         self._workers = workers
-        self._helpers = {name: _Helper(run) for name, run in (helpers or {}).items()}
+        self._helpers = {name: _Helper(run) for name, run in crew.helpers.items()}
         self._grace_s = grace_s
+        self._bind = bind
+        self._reread = reread
+        self._control = control
         self._stopping = False
-        self._alive: dict[BaseProcess, float] = {}
+        self._hung_up = False
+        self._sockets: dict[int, socket.socket] = {}
+        self._children: dict[BaseProcess, _Child] = {}
         self._pause_s = 0.0
+        self._had_terminal = os.isatty(2)
 
     def run(self) -> int:
         """Supervise until SIGTERM or SIGINT. Returns the process's exit status."""
@@ -78,23 +137,60 @@ class Supervisor:
                 os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder
             for signum in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(signum, self._stop)
-            for _ in range(self._workers):
-                self._start(self._work, _WORKER)
+            signal.signal(signal.SIGHUP, self._hang_up)
+            for slot in range(self._workers):
+                self._start_worker(slot)
             for name, helper in self._helpers.items():
-                self._start(helper.run, name)
+                self._start_helper(name, helper)
             return self._watch()
 
-    def _start(self, run: Callable[[], int], name: str) -> None:
-        process = multiprocessing.get_context("fork").Process(target=_run_child, args=(run,), name=name)
+    # ---- starting
+
+    def _start_worker(self, slot: int) -> _Child:
+        ours, theirs = multiprocessing.Pipe()
+        if self._bind is not None and slot not in self._sockets:
+            self._sockets[slot] = self._bind()
+        sock, work = self._sockets.get(slot), self._crew.work
+        child = self._start(lambda: work(sock, theirs), _WORKER, keeps=sock, closes=(ours,))
+        theirs.close()
+        child.slot, child.line = slot, ours
+        return child
+
+    def _start_helper(self, name: str, helper: _Helper) -> None:
+        self._start(helper.run, name)
+
+    def _start(
+        self,
+        run: Callable[[], int],
+        name: str,
+        *,
+        keeps: socket.socket | None = None,
+        closes: Iterable[Connection] = (),
+    ) -> _Child:
+        others = [each for each in self._sockets.values() if each is not keeps]
+        lines = [child.line for child in self._children.values() if child.line is not None]
+        unneeded = [*others, *lines, *closes, *([self._control] if self._control is not None else [])]
+        process = multiprocessing.get_context("fork").Process(
+            target=_run_child, args=(run, unneeded), name=name
+        )
         process.start()
-        self._alive[process] = time.monotonic()
+        child = self._children[process] = _Child(process, time.monotonic())
+        return child
+
+    # ---- watching
 
     def _stop(self, signum: int, frame: FrameType | None) -> None:
         self._stopping = True
 
+    def _hang_up(self, signum: int, frame: FrameType | None) -> None:
+        # A terminal that was closed sends the same signal as somebody who wants a reload.
+        if self._had_terminal and not os.isatty(2):
+            self._stopping = True
+        self._hung_up = True
+
     def _watch(self) -> int:
         while not self._stopping:
-            wait([process.sentinel for process in self._alive], timeout=0.2)
+            self._sleep(0.2)
             self._start_helpers_again()
             dead = self._dead_workers()
             if dead and not _cannot_start(dead):
@@ -106,38 +202,65 @@ class Supervisor:
             if _cannot_start(dead):
                 self._stop_all()
                 return 2
-            for _ in dead if not self._stopping else ():
-                self._start(self._work, _WORKER)
+            for child, _ in dead if not self._stopping else ():
+                self._start_worker(child.slot or 0)
+            if not self._stopping:
+                self._take_orders()
         return self._stop_all()
+
+    def _sleep(self, timeout_s: float) -> None:
+        """Until a child ends, a worker says something, an order comes, or the time is over."""
+        if self._hung_up:
+            return
+        lines = [child.line for child in self._children.values() if child.line is not None]
+        control = [self._control] if self._control is not None else []
+        wait([*(process.sentinel for process in self._children), *lines, *control], timeout=timeout_s)
+        for child in self._children.values():
+            child.hear()
 
     def _start_helpers_again(self) -> None:
         for name, helper in self._helpers.items():
             if 0 < helper.again_at <= time.monotonic():
                 helper.again_at = 0.0
-                self._start(helper.run, name)
+                self._start_helper(name, helper)
 
-    def _dead_workers(self) -> list[tuple[BaseProcess, float]]:
+    def _dead_workers(self) -> list[tuple[_Child, float]]:
         """The workers that died since this was last asked, and how long each lived, in seconds.
 
-        Helpers that died are noted, to be started again later.
+        Helpers that died are noted, to be started again later. Who was told to stop is killed where it takes too long.
         """
-        workers: list[tuple[BaseProcess, float]] = []
-        for process in [p for p in self._alive if not p.is_alive()]:
-            lived_s = time.monotonic() - self._alive.pop(process)
+        workers: list[tuple[_Child, float]] = []
+        for child in list(self._children.values()):
+            process = child.process
+            if process.is_alive():
+                if child.kill_at is not None and time.monotonic() > child.kill_at:
+                    process.kill()
+                continue
+            del self._children[process]
+            if child.line is not None:
+                child.line.close()
+            if self._adds_up:
+                _forget_gauges_of(process)
+            if child.kill_at is not None:
+                continue
+            lived_s = time.monotonic() - child.started_at
             log.error(
                 f"{process.name}_died",
                 pid=process.pid,
                 exit_status=process.exitcode,
                 lived_s=round(lived_s, 1),
             )
-            if self._adds_up:
-                _forget_gauges_of(process)
-            if (helper := self._helpers.get(process.name)) is not None:
+            if child.slot is not None:
+                # Connections that wait for the dead one would wait until its successor listens.
+                if (sock := self._sockets.pop(child.slot, None)) is not None:
+                    sock.close()
+                workers.append((child, lived_s))
+            elif (helper := self._helpers.get(process.name)) is not None:
                 before_s = 0.0 if lived_s > _STEADY_S else helper.pause_s
                 helper.pause_s = min(_LONGEST_HELPER_PAUSE_S, before_s * 2 or _HELPER_PAUSE_S)
                 helper.again_at = time.monotonic() + helper.pause_s
             else:
-                workers.append((process, lived_s))
+                workers.append((child, lived_s))
         return workers
 
     def _pause(self) -> None:
@@ -145,20 +268,150 @@ class Supervisor:
         while not self._stopping and time.monotonic() < end:
             time.sleep(0.1)
 
+    # ---- orders
+
+    def _take_orders(self) -> None:
+        """Carry out what was ordered since the last look: once, however many ordered it."""
+        clients: dict[str, list[socket.socket]] = {}
+        while self._control is not None:
+            try:
+                connection, _ = self._control.accept()
+            except OSError:
+                break
+            if what := asked(connection):
+                clients.setdefault(what, []).append(connection)
+            else:
+                connection.close()
+        if self._hung_up:
+            self._hung_up = False
+            clients.setdefault("reload", [])
+        for what, waiting in clients.items():
+            verdict = self._reload() if what == "reload" else self._restart()
+            for connection in waiting:
+                answer(connection, verdict)
+
+    def _new_crew(self, what: str) -> Crew:
+        if self._reread is None:
+            raise CannotChange("it was started without a configuration file: there is nothing to read anew")
+        return self._reread(what)
+
+    def _reload(self) -> Verdict:
+        """Have every worker serve by the configuration as it is now: all of them, or none."""
+        try:
+            crew = self._new_crew("reload")
+        except CannotChange as error:
+            return self._refused(str(error))
+        if crew.config == self._crew.config:
+            self._ask(("give up", ""))
+            return Verdict(True, "nothing has changed")
+        failed = self._ask(("prepare", crew.config))
+        if failed:
+            return self._refused("\n".join(dict.fromkeys(failed.values())))
+        self._crew = crew
+        for child in self._ask(("commit",)):
+            # It was able to a moment ago. Its successor begins with the new configuration.
+            log.error("reload_not_followed", pid=child.process.pid)
+            self._dismiss(child)
+            self._start_worker(child.slot or 0)
+        self._change_helpers(crew)
+        log.info("config_reloaded")
+        return Verdict(True, "reloaded")
+
+    def _refused(self, why: str) -> Verdict:
+        log.error("reload_refused", reason=why)
+        self._ask(("give up", why))
+        return Verdict(False, why)
+
+    def _ask(self, message: tuple[Any, ...]) -> dict[_Child, str]:
+        """Send a message to every worker and wait for their answers: why it failed, by worker that failed.
+
+        One that dies meanwhile has not failed: its successor will have what counts then.
+        """
+        asked = [c for c in self._children.values() if c.slot is not None and c.kill_at is None]
+        for child in asked:
+            child.answers.clear()
+            try:
+                if child.line is not None:
+                    child.line.send(message)
+            except OSError:
+                child.line = None
+        end = time.monotonic() + _ANSWERS_WITHIN_S
+        waiting = list(asked)
+        while waiting and not self._stopping and (left_s := end - time.monotonic()) > 0:
+            lines = [child.line for child in waiting if child.line is not None]
+            wait([*lines, *(child.process.sentinel for child in waiting)], timeout=min(0.2, left_s))
+            for child in waiting:
+                child.hear()
+            waiting = [c for c in waiting if not c.answers and c.process.is_alive() and c.line is not None]
+        late = {child: f"worker {child.process.pid} did not answer in time" for child in waiting}
+        return late | {child: text for child in asked for text in child.answers if text}
+
+    def _restart(self) -> Verdict:
+        """Put a new worker in the place of each, one after the other: the old one stops once the new one serves."""
+        before = self._crew
+        try:
+            self._crew = self._new_crew("restart")
+        except CannotChange as error:
+            log.error("restart_refused", reason=str(error))
+            return Verdict(False, str(error))
+        olds = [c for c in self._children.values() if c.slot is not None and c.kill_at is None]
+        for replaced, old in enumerate(olds):
+            assert old.slot is not None
+            new = self._start_worker(old.slot)
+            end = time.monotonic() + _STARTS_WITHIN_S
+            while not new.ready and new.process.is_alive() and not self._stopping and time.monotonic() < end:
+                self._sleep(0.2)
+            if not new.ready or not new.process.is_alive():
+                self._dismiss(new)
+                if not replaced:
+                    self._crew = before
+                why = f"the new worker {new.process.pid} did not begin to serve, and the log says why"
+                return Verdict(False, f"{why}; {replaced} of {len(olds)} were replaced")
+            self._dismiss(old)
+            while old.process.is_alive() and not self._stopping:
+                self._sleep(0.2)
+                self._dead_workers_go_on()
+        self._change_helpers(self._crew)
+        log.info("restarted", workers=self._workers)
+        return Verdict(True, f"restarted {self._workers} workers")
+
+    def _dead_workers_go_on(self) -> None:
+        for child, _ in self._dead_workers():
+            self._start_worker(child.slot or 0)
+
+    def _dismiss(self, child: _Child) -> None:
+        """Have it finish what it has open, and end."""
+        child.kill_at = time.monotonic() + self._grace_s + 30
+        child.process.terminate()
+
+    def _change_helpers(self, crew: Crew) -> None:
+        for child in self._children.values():
+            if child.process.name in self._helpers and child.slot is None and child.kill_at is None:
+                child.kill_at = time.monotonic() + _HELPER_GRACE_S
+                child.process.terminate()
+        self._helpers = {name: _Helper(run) for name, run in crew.helpers.items()}
+        for name, helper in self._helpers.items():
+            self._start_helper(name, helper)
+
+    # ---- stopping
+
     def _stop_all(self) -> int:
-        for process in self._alive:
-            process.terminate()
+        for sock in self._sockets.values():
+            sock.close()
+        for child in self._children.values():
+            child.process.terminate()
         end = time.monotonic() + self._grace_s + 30
         status = 0
-        for process in sorted(self._alive, key=lambda p: p.name in self._helpers):
-            if process.name in self._helpers:
+        for child in sorted(self._children.values(), key=lambda c: c.slot is None):
+            process = child.process
+            if child.slot is None:
                 # In the midst of training, say: it may die at any moment, and nobody has to wait for it.
                 end = min(end, time.monotonic() + _HELPER_GRACE_S)
             process.join(max(0.1, end - time.monotonic()))
             if process.is_alive():
                 process.kill()
                 process.join()
-            if process.name in self._helpers:
+            if child.slot is None:
                 continue
             # One that had not got as far as handling signals ends by the signal itself: that is an ordered stop too.
             if process.exitcode not in (0, -signal.SIGTERM):
@@ -166,9 +419,9 @@ class Supervisor:
         return status
 
 
-def _cannot_start(dead: list[tuple[BaseProcess, float]]) -> bool:
+def _cannot_start(dead: list[tuple[_Child, float]]) -> bool:
     """Whether one could not even start (a folder not writable, say): starting it again would not help."""
-    return any(process.exitcode == 2 for process, _ in dead)
+    return any(child.process.exitcode == 2 for child, _ in dead)
 
 
 def _forget_gauges_of(process: BaseProcess) -> None:
@@ -178,9 +431,13 @@ def _forget_gauges_of(process: BaseProcess) -> None:
     mark_process_dead(process.pid)  # type: ignore[no-untyped-call]
 
 
-def _run_child(run: Callable[[], int]) -> None:
+def _run_child(run: Callable[[], int], unneeded: Iterable[socket.socket | Connection]) -> None:
     for signum in (signal.SIGTERM, signal.SIGINT):
         signal.signal(signum, signal.SIG_DFL)
+    # The supervisor is told, and tells its children.
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    for each in unneeded:
+        each.close()
     threading.Thread(target=_end_with_parent, name="end with parent", daemon=True).start()
     raise SystemExit(run())
 

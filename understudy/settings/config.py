@@ -34,6 +34,7 @@ from understudy.settings.models import ModelSettings
 from understudy.settings.private import PrivateSettings
 from understudy.settings.reach import replay_out_of_reach
 from understudy.settings.replay import ReplaySettings
+from understudy.settings.retention import RetentionSettings
 from understudy.settings.telemetry import TelemetrySettings
 from understudy.settings.tenants import TenantSettings
 from understudy.settings.terms import check_names
@@ -136,6 +137,9 @@ class Config(Settings):
         {}, description="What holds for tenants, by name, beside what `understudy tenants` laid down."
     )
     users: UsersSettings = Field(UsersSettings(), description="End users, behind a client's requests.")
+    retention: RetentionSettings = Field(
+        RetentionSettings(), description="For how many days things are kept; a tenant may have its own."
+    )
     sharing: SharingSettings = Field(
         SharingSettings(), description="Examples that one tenant may read of another; nothing by default."
     )

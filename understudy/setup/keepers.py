@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING
 from understudy.settings.config import Config
 
 if TYPE_CHECKING:
-    from prometheus_client import CollectorRegistry
+    from collections.abc import Callable
+    from typing import Any
 
     from gateway.keepers.keeper import Keeper
     from gateway.keepers.request import RequestKeeper
     from understudy.memory import Memory
     from understudy.setup.semantic import SemanticParts
+
+    Series = Callable[[type], Any]
 
 
 def keepers_at_once(memory: Memory | None, config: Config) -> list[Keeper]:
@@ -34,9 +37,9 @@ def books(memory: Memory | None) -> RequestKeeper | None:
 
 
 def keepers(
-    memory: Memory | None, config: Config, registry: CollectorRegistry, semantic: SemanticParts | None = None
+    memory: Memory | None, config: Config, series: Series, semantic: SemanticParts | None = None
 ) -> list[Keeper]:
-    """All others, in the order in which they run; none when nothing is remembered."""
+    """All others, in the order in which they run; none when nothing is remembered. `series` is Lasting.series."""
     settings = config.memory
     if memory is None or settings is None:
         return []
@@ -63,7 +66,7 @@ def keepers(
                 memory.embedder,
                 admission(settings),
                 opted_out_keys=opted_out,
-                metrics=TaskMetrics(registry),
+                metrics=series(TaskMetrics),
             )
         )
     if memory.embedder is not None and store.indexes is not None:

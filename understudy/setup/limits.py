@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 from gateway.limits.expected import Expectations
@@ -15,16 +16,21 @@ from understudy.settings.limits import LimitsSettings
 _FOLDER = "limits"
 
 
-def limiter(settings: LimitsSettings, store: Store, workers: int) -> tuple[Ledger, Limiter]:
-    """The ledger, which is to be started and closed, and what stands before it."""
-    ledger = Ledger(store.allowances, store.folder / _FOLDER, workers=workers)
-    made = Limiter(
-        ledger,
-        Expectations(settings.advanced.unknown_output_tokens),
-        partial(_key_of, store),
-        when_blind=settings.when_blind,
-    )
-    return ledger, made
+def ledger(store: Store, workers: int) -> Ledger:
+    """What holds leases: to be started and closed, and kept while configurations change."""
+    return Ledger(store.allowances, store.folder / _FOLDER, workers=workers)
+
+
+def limiter(
+    settings: LimitsSettings,
+    store: Store,
+    ledger: Ledger,
+    once: Callable[[str, Callable[[], Expectations]], Expectations],
+) -> Limiter:
+    """What stands before the ledger. `once` is Lasting.once: what answers are expected to use outlives a configuration."""
+    unknown = settings.advanced.unknown_output_tokens
+    expectations = once(f"expectations {unknown}", partial(Expectations, unknown))
+    return Limiter(ledger, expectations, partial(_key_of, store), when_blind=settings.when_blind)
 
 
 def _key_of(store: Store, key_id: str) -> tuple[Key, Tenant | None] | None:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import structlog
 
 from engines.engine import Engine
-from gateway.metrics import Metrics
 from learning.outcomes.account import Accounts, Served, SpendLimits
 from learning.outcomes.feedback_intake import FeedbackIntake
 from learning.outcomes.judging import Judging
@@ -81,7 +80,7 @@ def contributor_of(store: Store, tenant: str, request: RequestRecord) -> str | N
     return None if request.exact_key is None else store.answers.exact.answered(request.exact_key)
 
 
-def judging(config: Config, store: Store, engines: Mapping[str, Engine], metrics: Metrics) -> Judging:
+def judging(config: Config, store: Store, engines: Mapping[str, Engine], metrics: JudgingMetrics) -> Judging:
     """Comparisons in the background, over an open store. Without `judging` only those that a proof wishes for."""
     configured = config.judging
     settings = configured or JudgingSettings(engine="")
@@ -91,7 +90,7 @@ def judging(config: Config, store: Store, engines: Mapping[str, Engine], metrics
         {name: model.engines for name, model in config.models.items()},
         configured.engine if configured else None,
         store.outcomes,
-        JudgingMetrics(metrics.registry),
+        metrics,
         knobs_of(JudgingLimits, settings, settings.advanced, **none),
         accounts(config, store, settings),
         qualities=store.examples.ledger,

@@ -20,9 +20,16 @@ from gateway.runs.knobs import RunKnobs
 from gateway.runs.metrics import RunMetrics
 from gateway.runs.peers import Peers
 from gateway.runs.runs import Runs
+from gateway.send import Send
+from gateway.server import ServerLimits
 from learning.bank.contributor import EndUsers
+from router.asked import Asked
+from router.finished import Finished
 from store.store import Store
+from understudy.in_use import InUse
+from understudy.lasting import Lasting
 from understudy.settings.config import Config
+from understudy.settings.knobs import knobs_of
 from understudy.setup.workflows import WorkflowParts
 
 
@@ -37,12 +44,13 @@ class RunParts:
     """Those that name a workflow as their model."""
     handlers: Mapping[str, Handler]
     """By the first segment of the path."""
-    peers: Peers | None
-    """None where there is one worker only."""
+    begin: Callable[[], None]
+    """Has runs go on by this configuration. Inside the running loop."""
 
 
 def run_parts(
     config: Config,
+    lasting: Lasting,
     store: Store,
     pipeline: Pipeline,
     engines: Registry,
@@ -54,15 +62,22 @@ def run_parts(
     max_kept_bytes: int,
     began: Callable[[], None],
     metrics: RunMetrics,
+    in_use: InUse,
 ) -> RunParts:
-    """The executor over this gateway's pipeline and store, and its handlers. `began`: a request came in."""
+    """The executor over this gateway's pipeline and store, and its handlers. `began`: a request came in. Runs go on while
+    configurations change, so that their executor is kept, and asks by the latest."""
 
     def may_ask(name: str) -> bool:
         model = pipeline.model(name)
         return model is not None and all(engines[each].info.holds_key for each in model.engines)
 
-    runs = Runs(
-        pipeline.answer,
+    async def answer(asked: Asked, send: Send) -> Finished:
+        with in_use:
+            return await pipeline.answer(asked, send)
+
+    first = lasting.runs is None
+    runs = lasting.runs = lasting.runs or Runs(
+        answer,
         store.runs,
         knobs(config),
         may_ask=may_ask,
@@ -71,9 +86,22 @@ def run_parts(
         move=engines.move,
         means=workflows.means,
     )
+    if first:
+        lasting.over.add(runs, aclose=runs.aclose)
+    if config.listen.workers > 1 and lasting.peers is None:
+        lasting.peers = Peers(store.folder / "peers", runs.owner)
+        lasting.over.add(lasting.peers, aclose=lasting.peers.aclose)
+    peers = lasting.peers
+
+    def begin() -> None:
+        if not first:
+            runs.go_by(answer, may_ask=may_ask, move=engines.move, means=workflows.means)
+            return
+        runs.start()
+        if peers is not None:
+            peers.listen(lasting.handle, knobs_of(ServerLimits, config.listen, config.listen.advanced))
+
     intake = Intake(runs)
-    several = config.listen.workers > 1
-    peers = Peers(store.folder / "peers", runs.owner) if several else None
     callers = RunCallers(
         keys,
         end_users,
@@ -90,7 +118,7 @@ def run_parts(
         "collections": Collections(store.runs.assets),
         "workflows": Workflows(runs, workflows.catalogue, callers),
     }
-    return RunParts(runs, Steps(intake, callers, pipeline), calls, handlers, peers)
+    return RunParts(runs, Steps(intake, callers, pipeline), calls, handlers, begin)
 
 
 def knobs(config: Config) -> RunKnobs:

@@ -6,7 +6,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from gateway.keepers.keeper import Keeper
-from gateway.metrics import Metrics
 from gateway.reuse.keepers import Comparer, EntryKeeper, UnlessAgreed
 from gateway.reuse.metrics import SemanticMetrics
 from gateway.reuse.stage import Knobs, SemanticAnswers
@@ -31,12 +30,13 @@ class SemanticParts:
         return [self.before, UnlessAgreed(examples), self.behind]
 
 
-def semantic_parts(memory: Memory, settings: MemorySettings, metrics: Metrics) -> SemanticParts | None:
+def semantic_parts(
+    memory: Memory, settings: MemorySettings, counters: SemanticMetrics
+) -> SemanticParts | None:
     """None without examples, since a candidate is an example."""
     store, embedder = memory.store, memory.embedder
     if embedder is None or store.indexes is None:
         return None
-    counters = SemanticMetrics(metrics.registry)
     entries = store.answers.entries
     knobs = knobs_of(
         Knobs,

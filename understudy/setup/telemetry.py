@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Callable
 from typing import TYPE_CHECKING
-
-from prometheus_client import CollectorRegistry
 
 from understudy.settings.config import Config
 
 if TYPE_CHECKING:
-    from gateway.telemetry.export import Telemetry
+    from gateway.telemetry.export import Telemetry, TelemetryMetrics
 
 
 class TelemetryMissing(Exception):
     """What sends telemetry is not installed. The text says what to do about it."""
 
 
-def telemetry(config: Config, registry: CollectorRegistry) -> Telemetry | None:
-    """What sends telemetry; None where no collector is configured. Raises TelemetryMissing."""
+def telemetry(
+    config: Config, series: Callable[[type[TelemetryMetrics]], TelemetryMetrics]
+) -> Telemetry | None:
+    """What sends telemetry; None where no collector is configured. `series` is Lasting.series. Raises TelemetryMissing."""
     settings = config.otel
     if settings.endpoint is None:
         return None
@@ -27,7 +28,7 @@ def telemetry(config: Config, registry: CollectorRegistry) -> Telemetry | None:
             "otel.endpoint is set, but the OpenTelemetry SDK is not installed: pip install 'understudy-gateway[otel]'"
         )
     from gateway.telemetry.described import Describer
-    from gateway.telemetry.export import Collector, Telemetry
+    from gateway.telemetry.export import Collector, Telemetry, TelemetryMetrics
     from gateway.telemetry.providers import providers
 
     collector = Collector(
@@ -38,4 +39,4 @@ def telemetry(config: Config, registry: CollectorRegistry) -> Telemetry | None:
         settings.advanced.metrics_every_s,
     )
     kinds = {name: engine.kind for name, engine in config.engines.items()}
-    return Telemetry(collector, Describer(providers(kinds), settings.content), registry)
+    return Telemetry(collector, Describer(providers(kinds), settings.content), series(TelemetryMetrics))

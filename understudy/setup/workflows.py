@@ -19,6 +19,7 @@ from router.asked import Controls
 from router.embedding.embedder import Embedder
 from store.store import Store
 from store.workflows.records import Limits
+from understudy.in_use import InUse
 from understudy.memory import Memory
 from understudy.settings.config import Config
 from understudy.setup.component_registry import component_registry
@@ -50,8 +51,10 @@ def workflow_parts(
     engines: Registry,
     metrics: RunMetrics,
     counted: Counted,
+    in_use: InUse,
 ) -> WorkflowParts:
     """Over this gateway's pipeline and memory. Components must be started, and closed after the runs that ask them.
+    `in_use` is entered while one is asked.
 
     The house's embedder is opened when a workflow first needs it, where no examples need it before.
     """
@@ -66,7 +69,7 @@ def workflow_parts(
         CallLimits(settings.max_items, int(settings.max_documents_mib * 2**20)),
         components,
         warmer,
-        Means(components, indexes, lambda: profile(config, components), warmer),
+        Means(components, indexes, lambda: profile(config, components), warmer, in_use),
     )
 
 

@@ -88,6 +88,8 @@ def test_what_never_begins_anew_is_one_window() -> None:
 
 def test_a_zone_that_left_out_a_day_has_no_window_for_it() -> None:
     # Samoa had no 30 December 2011.
-    before = span("day", "Pacific/Apia", datetime(2011, 12, 29, 12, tzinfo=ZoneInfo("Pacific/Apia")).timestamp())
+    before = span(
+        "day", "Pacific/Apia", datetime(2011, 12, 29, 12, tzinfo=ZoneInfo("Pacific/Apia")).timestamp()
+    )
     after = span("day", "Pacific/Apia", before.ends_s)
     assert datetime.fromtimestamp(after.start_s, ZoneInfo("Pacific/Apia")).day == 31

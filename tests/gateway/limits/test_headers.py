@@ -9,7 +9,15 @@ from gateway.limits.headers import Rate, duration, rate_headers
 
 @pytest.mark.parametrize(
     ("seconds", "told"),
-    [(0, "0ms"), (0.12, "120ms"), (1, "1s"), (8.64, "8.64s"), (59.999, "60s"), (60, "1m0s"), (3720, "1h2m0s")],
+    [
+        (0, "0ms"),
+        (0.12, "120ms"),
+        (1, "1s"),
+        (8.64, "8.64s"),
+        (59.999, "60s"),
+        (60, "1m0s"),
+        (3720, "1h2m0s"),
+    ],
 )
 def test_durations(seconds: float, told: str) -> None:
     assert duration(seconds) == told

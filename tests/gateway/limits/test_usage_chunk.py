@@ -23,7 +23,9 @@ def test_the_last_chunk_goes_and_nulls_with_it() -> None:
     assert through(SAID, SAID, LAST, DONE) == PLAIN + PLAIN + DONE
 
 
-@given(st.lists(st.integers(0, len(SAID + LAST + DONE)), max_size=6), st.sampled_from([b"\n", b"\r\n", b"\r"]))
+@given(
+    st.lists(st.integers(0, len(SAID + LAST + DONE)), max_size=6), st.sampled_from([b"\n", b"\r\n", b"\r"])
+)
 def test_wherever_the_chunks_are_cut(cuts: list[int], line_end: bytes) -> None:
     whole = (SAID + LAST + DONE).replace(b"\n", line_end)
     bounds = [0, *sorted(min(cut, len(whole)) for cut in cuts), len(whole)]

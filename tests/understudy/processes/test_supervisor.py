@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from understudy.processes.supervisor import Supervisor
+from understudy.processes.supervisor import Crew, Supervisor
 
 
 @pytest.fixture(autouse=True)
@@ -17,24 +16,24 @@ def _metrics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(tmp_path))
 
 
-def _wait() -> int:
+def _wait(*_: object) -> int:
     signal.pause()
     return 0
 
 
 def test_workers_that_died_together_wait_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A pause for each, and twice as long each time, would keep the last of four from its port for seconds."""
-    supervisor = Supervisor(_wait, 4, grace_s=1)
+    supervisor = Supervisor(Crew(_wait), 4, grace_s=1)
     pauses: list[float] = []
-    again: list[str] = []
+    again: list[int] = []
 
-    def start(run: Callable[[], int], name: str) -> None:
-        again.append(name)
+    def start(slot: int) -> None:
+        again.append(slot)
         supervisor._stopping = len(again) == 4
 
-    for _ in range(4):
-        supervisor._start(_wait, "worker")
-    victims = list(supervisor._alive)
+    for slot in range(4):
+        supervisor._start_worker(slot)
+    victims = list(supervisor._children)
     for victim in victims[:3]:
         victim.kill()
         victim.join()
@@ -44,18 +43,19 @@ def test_workers_that_died_together_wait_once(monkeypatch: pytest.MonkeyPatch) -
         victims[3].kill()
         victims[3].join()
 
-    monkeypatch.setattr(supervisor, "_start", start)
+    monkeypatch.setattr(supervisor, "_start_worker", start)
     monkeypatch.setattr(supervisor, "_pause", pause)
     assert supervisor._watch() == 0
-    assert again == ["worker"] * 4
+    assert sorted(again) == [0, 1, 2, 3]
     assert pauses == [0.5], "who died during the pause does not wait again"
 
 
 def test_a_worker_that_cannot_start_ends_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    supervisor = Supervisor(_wait, 2, grace_s=1)
-    supervisor._start(_wait, "worker")
-    supervisor._start(lambda: 2, "worker")
-    good, bad = supervisor._alive
+    supervisor = Supervisor(Crew(_wait), 2, grace_s=1)
+    supervisor._start_worker(0)
+    supervisor._crew = Crew(lambda *_: 2)
+    supervisor._start_worker(1)
+    good, bad = supervisor._children
     bad.join()
     assert supervisor._watch() == 2
     assert good.exitcode == -signal.SIGTERM and good.pid != os.getpid()

@@ -15,7 +15,7 @@ from router.tasks.task import Task
 from store import Store
 from store.records import TaskAnswer
 from tests.learning.tasks.customers import labelled
-from understudy.processes.run import learner_wanted
+from understudy.processes.wanted import learner_wanted
 from understudy.settings.config import Config
 from understudy.settings.file import parse_config
 from understudy.setup.engines import Tenants, engines

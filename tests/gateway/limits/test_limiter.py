@@ -1,0 +1,155 @@
+"""The limiter over a real store: scopes together, settlement, and what holds while the store fails."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, closing, contextmanager
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from engines.chat import Usage
+from engines.engine import Price
+from gateway.limits import ledger as ledgers
+from gateway.limits.errors import LimitReached
+from gateway.limits.expected import Expectations, Expected
+from gateway.limits.ledger import Ledger
+from gateway.limits.limiter import Limiter, Need, dearest
+from gateway.limits.scopes import Scope
+from store import Store
+from store.people.allowance import NANO
+from store.people.limits import Budget, Limits
+
+DAY = Scope.of("key:k", "the key 'k'", Limits(budgets=(Budget(1.0, "day"), Budget(1.5, "total"))))
+TENANT = Scope.of(
+    "tenant:t", "the tenant 't'", Limits(budgets=(Budget(0.5, "month"),), tokens_per_minute=1000)
+)
+RATES = Scope.of("key:r", "the key 'r'", Limits(requests_per_minute=2, concurrency=2, tokens_per_minute=100))
+
+
+def need(usd: float, tokens: int = 100) -> Need:
+    return Need("m", Expected(tokens // 2, tokens - tokens // 2, tokens // 2), usd, usd / 2)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    made = Store.open(tmp_path)
+    yield made
+    made.close()
+
+
+@asynccontextmanager
+async def limiter(store: Store, when_blind: Literal["refuse", "allow"] = "refuse") -> AsyncIterator[Limiter]:
+    ledger = Ledger(store.allowances, store.folder / "limits", workers=1)
+    ledger.start()
+    yield Limiter(ledger, Expectations(1000), lambda _: None, when_blind=when_blind)
+    await ledger.aclose()
+
+
+@contextmanager
+def locked(store: Store, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Another process holds the store's write lock, and nobody waits for it long."""
+    monkeypatch.setattr(ledgers, "_STORE_S", 0.1)
+    with closing(sqlite3.connect(store.folder / "understudy.db", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        yield
+        other.execute("ROLLBACK")
+    monkeypatch.setattr(ledgers, "_STORE_S", 30)
+
+
+def spent(store: Store) -> dict[str, int]:
+    scopes = (DAY.name, TENANT.name)
+    found = [one for scope in scopes for one in store.allowances.standings(scope, 0)]
+    return {f"{one.window.scope} {one.window.kind}": one.spent for one in found}
+
+
+async def test_all_limits_hold_and_one_that_refuses_leaves_no_trace_in_the_others(store: Store) -> None:
+    async with limiter(store) as made:
+        with pytest.raises(LimitReached) as refused:
+            await made.reserve((DAY, TENANT), need(0.6))
+        assert "The tenant 't'" in refused.value.message and refused.value.code == "insufficient_quota"
+        bill = await made.reserve((DAY, TENANT), need(0.4, 900))
+        assert bill is not None
+        bill.settle(0.25, Usage(30, 20))
+        bill.settle(9.0, Usage(30, 20))
+        assert await made.reserve((DAY, TENANT), need(0.25, 900))
+    # What had not ended by the end counts as it was reserved.
+    assert spent(store) == {
+        "key:k usd:day": NANO // 2,
+        "key:k usd:total": NANO // 2,
+        "tenant:t usd:month": NANO // 2,
+        "tenant:t tokens": 950,
+    }
+
+
+async def test_what_nobody_counted_is_estimated_by_how_far_it_came(store: Store) -> None:
+    async with limiter(store) as made:
+        for began in (True, False):
+            bill = await made.reserve((DAY,), need(0.2))
+            assert bill is not None
+            bill.settle_unknown(began=began)
+    (day, total) = store.allowances.standings(DAY.name, 0)
+    assert day.spent == day.estimated == total.spent == round(0.3 * NANO)
+
+
+async def test_fractions_of_a_cent_add_up(store: Store) -> None:
+    async with limiter(store) as made:
+        for _ in range(300):
+            bill = await made.reserve((DAY,), need(1e-6))
+            assert bill is not None
+            bill.settle(37e-9, Usage(1, 0))
+    assert store.allowances.standings(DAY.name, 0)[0].spent == 300 * 37
+
+
+async def test_a_store_that_fails_leaves_dollars_only_as_far_as_they_were_leased(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with limiter(store) as made:
+        first = await made.reserve((DAY,), need(0.1))
+        assert first is not None
+        with locked(store, monkeypatch):
+            # A quarter of a dollar was leased.
+            second = await made.reserve((DAY,), need(0.1))
+            assert second is not None
+            with pytest.raises(LimitReached) as refused:
+                await made.reserve((DAY,), need(0.1))
+            assert (refused.value.status, refused.value.code) == (503, "limits_unavailable")
+            assert refused.value.retry_after_s == 1.0
+        first.settle(0.1, Usage(1, 1))
+        second.settle(0.1, Usage(1, 1))
+    assert spent(store)["key:k usd:day"] == round(0.2 * NANO)
+
+
+async def test_dollars_may_be_opened_while_the_store_fails(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with limiter(store, "allow") as made:
+        with locked(store, monkeypatch):
+            bill = await made.reserve((DAY,), need(0.9))
+            assert bill is not None
+            bill.settle(0.9, Usage(1, 1))
+
+
+async def test_rates_are_counted_by_the_worker_alone_while_the_store_fails(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with limiter(store) as made:
+        with locked(store, monkeypatch):
+            places = await made.begin((RATES,))
+            more = await made.begin((RATES,))
+            with pytest.raises(LimitReached) as refused:
+                await made.begin((RATES,))
+            assert refused.value.code == "rate_limit_exceeded"
+            made.end([*places, *more])
+            assert await made.reserve((RATES,), need(0, 60))
+            with pytest.raises(LimitReached):
+                await made.reserve((RATES,), need(0, 60))
+
+
+def test_the_dearest_of_those_that_may_be_asked_counts_and_one_without_a_price_makes_it_unknown() -> None:
+    cheap, dear = Price(1.0, 2.0), Price(2.0, 1.0)
+    assert dearest([cheap, dear], Expected(100, 10, 100)) == (210e-6, 200e-6)
+    assert dearest([cheap, Price()], Expected(100, 10, 100)) == (None, 0.0)
+    assert dearest([], Expected(100, 10, 100)) == (0.0, 0.0)

@@ -1,0 +1,118 @@
+"""What a process keeps while its configuration changes: the open memory, metrics, engines that stay as they are, runs.
+
+Opened with the first configuration. Each configuration's `understudy.build.Gateway` works on it, one after the other; while
+open requests of an older one end, several do.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from aiohttp import web
+from prometheus_client import CollectorRegistry
+
+from engines.pool import EnginePool
+from gateway.metrics import Metrics
+from understudy.parts import Parts
+from understudy.settings.config import Config
+from understudy.settings.memory import MemorySettings
+
+if TYPE_CHECKING:
+    from gateway.limits.ledger import Ledger
+    from gateway.runs.peers import Peers
+    from gateway.runs.runs import Runs
+    from understudy.background.engine_watch import EngineWatch
+    from understudy.background.load_report import LoadReporter
+    from understudy.build import Gateway
+    from understudy.memory import Memory
+
+T = TypeVar("T")
+
+
+class CannotStart(Exception):
+    """The gateway cannot be built as configured. The text says what to do about it."""
+
+
+class Lasting:
+    """See the module. Raises CannotStart. To be closed: first `over`, then every gateway on it, then `aclose`."""
+
+    def __init__(self, config: Config) -> None:
+        self.parts = Parts()
+        self.over = Parts()
+        """What asks the gateway that is serving, and so ends before the last one."""
+        self.metrics = Metrics()
+        self._made: dict[str, Any] = {}
+        self.memory: Memory | None = None
+        if config.memory is not None:
+            self.memory = opened(config.memory, config)
+            self.parts.add(self.memory, stop=self.memory.close)
+        self.secret = self.memory.store.secret if self.memory is not None else secrets.token_bytes(32)
+        """What tenants' salts hang on. Without memory of this process: several do not share their engines' prefix caches."""
+        self.engines = EnginePool()
+        self.load: LoadReporter | None = None
+        if config.memory is not None and config.memory.data_dir is not None:
+            from understudy.background.load_report import LoadReporter
+
+            self.load = LoadReporter(config.memory.data_dir)
+            self.parts.add(self.load, stop=self.load.stop)
+        self.engine_watch: EngineWatch | None = None
+        self.ledger: Ledger | None = None
+        self.runs: Runs | None = None
+        self.peers: Peers | None = None
+        self.reload_problem = ""
+        """Why the latest configuration is not the one that serves; empty where it is."""
+        self.serving: Gateway | None = None
+        """Who answers what comes now."""
+        self.draining: set[Gateway] = set()
+        """Earlier ones, whose requests have not ended."""
+
+    def once(self, name: str, make: Callable[[], T]) -> T:
+        """What `make` gave when it was first asked for by this name."""
+        if name not in self._made:
+            self._made[name] = make()
+        found: T = self._made[name]
+        return found
+
+    def series(self, kind: Callable[[CollectorRegistry], T]) -> T:
+        """The metrics of a class that takes a registry: declared once, however often they are asked for."""
+        assert isinstance(kind, type)
+        name = f"{kind.__module__}.{kind.__qualname__}"
+        make: Callable[[], T] = partial(kind, self.metrics.registry)
+        return self.once(name, make)
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Answer a request by the configuration in force when it came, to its end."""
+        gateway = self.serving
+        assert gateway is not None, "begin to serve before requests come"
+        with gateway.in_use:
+            return await gateway.handle(request)
+
+    async def aclose(self) -> None:
+        """Finish remembering, close the store."""
+        await self.parts.aclose()
+
+
+def opened(settings: MemorySettings, config: Config) -> Memory:
+    """The memory. Raises CannotStart."""
+    # A gateway without memory starts in a fraction of the time and space: nothing of it is even imported.
+    from router.embedding.model import EmbeddingModelMissing
+    from store.errors import StoreError
+    from understudy.memory import Memory
+
+    try:
+        return Memory.open(settings, config.retention, scores=scores(config), private=config.private)
+    except (EmbeddingModelMissing, StoreError) as error:
+        raise CannotStart(f"memory.data_dir {settings.data_dir}: {error}") from error
+    except OSError as error:
+        raise CannotStart(
+            f"memory.data_dir {settings.data_dir}: {error}; name a folder that this user may write to (--data,"
+            " or memory.data_dir)"
+        ) from error
+
+
+def scores(config: Config) -> bool:
+    """Whether some policy scores examples, and wants their answers' vectors."""
+    return any(model.policy == "in_context" for model in config.models.values())
