@@ -18,6 +18,8 @@ ALL: frozenset[Api] = frozenset(get_args(Api))
 _BY_PATH: Mapping[str, Api] = {
     "/chat/completions": "chat",
     "/responses": "responses",
+    "/responses/input_tokens": "responses",
+    "/responses/compact": "responses",
     "/messages": "messages",
     "/messages/count_tokens": "messages",
     "/completions": "completions",

@@ -86,6 +86,8 @@ async def ask(
     """
     info = engine.info
     codec = codec_of(chat)
+    if not info.speaks(chat.api):
+        raise NotAnswered("api")
     asked = codec.changed(chat, model=info.model)
     headers = CIMultiDict({"Content-Type": "application/json", "Accept-Encoding": "identity"})
     request = EngineRequest(

@@ -20,7 +20,6 @@ from engines.tracing import Trace, within
 from gateway.access.access import Access
 from gateway.cache_control import cache_control
 from gateway.errors import ending
-from gateway.handlers.usage import Bills
 from gateway.journey import Journey, arrival
 from gateway.keys import Authenticator, Sender
 from gateway.limits.errors import LimitReached
@@ -32,6 +31,7 @@ from gateway.websocket import wants_upgrade
 from router.finished import Ended, Outcome
 
 if TYPE_CHECKING:
+    from gateway.handlers.usage import Bills
     from gateway.limits.limiter import Limiter, Ticket
 
 log = structlog.get_logger(__name__)

@@ -11,7 +11,6 @@ from engines.errors import EngineError, RequestError
 from gateway.send import ClientGone
 from router.finished import Outcome
 
-
 ENDED_IN_ERROR = "The upstream's stream ended with an error."
 """What is noted of a stream whose last event says that it failed; it is passed on as it came."""
 

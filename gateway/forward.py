@@ -62,6 +62,9 @@ async def forward(
     tail_due = tail if must_end else None
     headers = reply.headers
     headers.setdefault("Server", SERVER)
+    if must_end and reply.streams_events:
+        # nginx and its kin would hold events back until a buffer is full.
+        headers.setdefault("X-Accel-Buffering", "no")
     length = headers.get("Content-Length")
     if bodiless or reply.status in (204, 304):
         async for _ in reply.chunks:

@@ -9,10 +9,10 @@ from multidict import CIMultiDict, MultiMapping, istr
 
 from engines.errors import RequestError
 from engines.headers import CREDENTIALS, request_headers
-from store.records import Key
+from store.people.secret import TOKEN_PREFIX
+from store.records import Found, Key
 
 if TYPE_CHECKING:
-    from store.people.keys import Found
     from store.records import Tenant
 
 DEFAULT_TENANT = "default"
@@ -81,6 +81,12 @@ class CredentialTenants:
         credential = credentials(headers, self._headers)
         if credential is None:
             return Sender(DEFAULT_TENANT, anonymous=not self._anonymous)
+        if TOKEN_PREFIX in credential:
+            raise RequestError(
+                "This is a token of the admin API, which answers no requests to models.",
+                status=401,
+                code="invalid_api_key",
+            )
         return Sender(self._tenant_of(credential))
 
 

@@ -1,5 +1,4 @@
-"""Reads request bodies: the raw bytes within a limit, decompressed and parsed. What they mean is engines.chat_json's.
-"""
+"""Reads request bodies: the raw bytes within a limit, decompressed and parsed. What they mean is engines.chat_json's."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -384,6 +384,15 @@ class Tenant:
     source: MadeBy = "cli"
     closed_at_s: float | None = None
     """Since when none of its keys opens anything, until somebody opens it again."""
+
+
+class Found(NamedTuple):
+    """A key in force, and what is laid down for its tenant."""
+
+    key: Key
+    tenant: Tenant | None
+    until_s: float | None
+    """When its secret stops being taken; None: never."""
 
 
 @dataclass(frozen=True, slots=True)

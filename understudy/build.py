@@ -47,6 +47,7 @@ from understudy.in_use import InUse
 from understudy.lasting import CannotStart, Lasting, scores
 from understudy.parts import Parts
 from understudy.settings.config import AnyEngine, Config
+from understudy.settings.doubts import doubts
 from understudy.settings.knobs import knobs_of
 from understudy.settings.models import ModelSettings
 from understudy.settings.reloading import digest_of
@@ -63,12 +64,11 @@ from understudy.setup.engines import (
 )
 from understudy.setup.exposure import exposure
 from understudy.setup.keepers import books, keepers, keepers_at_once
-from understudy.setup.keys import Clash, clashes, reconcile
 from understudy.setup.responses import response_handlers, response_owners, still_stands
 from understudy.setup.scraping import reads_people
 from understudy.setup.served_by import digest, ignored_fields
 from understudy.setup.telemetry import TelemetryMissing, telemetry
-from understudy.setup.unknown_tenants import tell_unknown_tenants
+from understudy.setup.unknown_tenants import tell_unknown_tenants, unknown_tenants
 
 __all__ = ["CannotStart", "Gateway"]
 
@@ -228,6 +228,12 @@ class Gateway:
         # What `models` does not name goes to the upstream, of which nothing is known.
         return (told, []) if self._upstream is None and all(down) else ([], told)
 
+    def warnings(self) -> list[str]:
+        """Settings that can be used and are most likely not what was meant."""
+        memory = self.memory
+        unknown = unknown_tenants(self._config, memory.store.keys) if memory is not None else []
+        return [*doubts(self._config), *(one.told for one in unknown)]
+
     def settled(self) -> bool:
         """Whether everything answered so far is committed and findable."""
         # In this order: what a keeper hands over, the recorder follows, and the store then has to write.
@@ -279,6 +285,7 @@ class Gateway:
             return
         # Imports the store, which a gateway without memory does not need.
         from store.errors import StoreError
+        from understudy.setup.keys import Clash, reconcile
 
         try:
             reconcile(self._config, memory.store)
@@ -293,6 +300,8 @@ class Gateway:
         """Raises CannotStart where the configuration's keys cannot be those of this store."""
         if self.memory is None:
             return
+        from understudy.setup.keys import clashes
+
         if told := clashes(self._config, self.memory.store):
             raise CannotStart("\n".join(told))
 
@@ -441,6 +450,7 @@ class Gateway:
             problems=self.problems,
             impaired=self.impaired,
             settled=self.settled,
+            warnings=self.warnings,
             reads_people=reads_people(self.memory),
             config=self.config_hash,
         )

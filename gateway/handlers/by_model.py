@@ -45,7 +45,14 @@ if TYPE_CHECKING:
     from gateway.limits.limiter import Limiter
 
 PATHS = (
-    *("/embeddings", "/responses", "/messages/count_tokens", "/moderations", "/images/generations"),
+    *(
+        "/responses/input_tokens",
+        "/responses/compact",
+        "/embeddings",
+        "/messages/count_tokens",
+        "/moderations",
+        "/images/generations",
+    ),
     *("/images/edits", "/images/variations", "/audio/speech", "/audio/transcriptions", "/audio/translations"),
 )
 _SAME_MODEL_ONLY = frozenset({"/embeddings", "/messages/count_tokens"})
@@ -56,10 +63,6 @@ _STORED = re.compile(
 )
 _HOLDERS = ("previous_response_id", "conversation")
 """Of these it may be known which replica stored what they name."""
-_RESPONSES = "/responses"
-_ANSWER_ID = re.compile(rb'"id"\s*:\s*"([!-~]{1,200}?)"')
-_ID_WITHIN = 8192
-"""Bytes of an answer."""
 _PROMPT_ID = re.compile(rb'(?<!\\)"prompt"\s*:\s*\{')
 _FORM_MODEL = re.compile(
     rb'(?i:content-disposition:[^\r\n]*\bname="?model"?[^\r\n]*\r\n(?:[^\r\n]+\r\n)*)\r\n([^\r\n]*)'
@@ -200,7 +203,6 @@ class ByModel:
         """Ask who serves the model, one after the other. Raises EngineError where no answer began."""
         journey.model = body.model
         accept_only_readable(headers)
-        tenant = journey.arrival.tenant
         tries = await off_loop(len(body.raw), self._tries, request, target, body, headers, journey.arrival)
         if self._limiter is not None and journey.arrival.key_id is not None:
             from gateway.limits.passing import reserved
@@ -212,8 +214,6 @@ class ByModel:
         try:
             async with attempts as reply:
                 journey.waited_s += time.perf_counter() - journey.asked_at
-                if reply.replica and _path(target) == _RESPONSES:
-                    _note_holder(tries[attempts.index].engine, reply, tenant)
                 planned, answering = tries[0].engine.info.name, tries[attempts.index].engine.info.name
                 reply.headers["x-understudy-engine"] = answering
                 reply.headers["x-understudy-decision-id"] = journey.arrival.id
@@ -292,14 +292,6 @@ class ByModel:
 
 def _path(target: str) -> str:
     return canonical(target.partition("?")[0]).lower()
-
-
-def _note_holder(engine: Engine, reply: EngineReply, tenant: str) -> None:
-    """Note which replica stored the answer, where its beginning tells its name."""
-    if isinstance(engine, Replicas) and reply.status < 400:
-        found = _ANSWER_ID.search((reply.first or b"")[:_ID_WITHIN])
-        if found is not None:
-            engine.stored(tenant, found[1].decode(), reply.replica)
 
 
 def _request(

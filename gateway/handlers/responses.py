@@ -121,7 +121,7 @@ class Responses:
         )
         relay = Relay(request)
         send: Send = relay
-        if fields.get("store") is not False:
+        if fields.get("store") is not False and not journey.arrival.anonymous:
             reference = pipeline.reference(chat)
             send = _NotingId(relay, self._owners, asked, reference, keeps=not controls.no_store)
         journey.in_pipeline = True

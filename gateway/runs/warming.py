@@ -285,6 +285,8 @@ class Warmer:
         assert run.flow is not None
         flow, spec = run.flow, run.flow.definition.steps[wanted.warm.step]
         certain = None if self._skipped(run, spec) else self._certain(spec.model, flow.caller.controls)
+        if certain is not None and not flow.caller.names.reach.allows_region(certain.engine.info.region):
+            certain = None
         if certain is None or self._key(run, wanted, certain) in self._refused:
             self._told("uncertain", 0)
             return "uncertain"

@@ -117,7 +117,8 @@ class Comparison:
         """`judge`: the engine that judges; None: each sample's reference. `room` is awaited before an engine is asked: it
         returns once the engine has room."""
         self._engines = engines
-        self._judge_name = judge
+        self.judge_name = judge
+        """None: each sample's reference."""
         self._metrics = metrics
         self._limits = limits
         self._room = room
@@ -133,7 +134,7 @@ class Comparison:
 
     def judge_of(self, sample: Sample) -> Engine:
         """The engine that judges the sample, should it come to that."""
-        return self._engines[self._judge_name or sample.reference]
+        return self._engines[self.judge_name or sample.reference]
 
     def likely_for_answers(self, sample: Sample, served: str) -> float:
         """What asking the others costs at most unless they are far longer than the `served` answer; in the sample's unit."""

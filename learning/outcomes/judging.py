@@ -145,13 +145,22 @@ class Judging:
             self._metrics.dropped.labels("failed").inc()
             log.error("judging_failed", request=finished.arrival.id, error=error)
 
+    def _may_compare(self, finished: Finished, engines: Sequence[str]) -> bool:
+        """Whether everybody who may be asked to compare is where the tenant's requests may be answered."""
+        reach = finished.arrival.reach
+        if not reach.region:
+            return True
+        judge = self._comparison.judge_name
+        asked = (*engines, *((judge,) if judge is not None else ()))
+        return all(reach.allows_region(self._engines[name].info.region) for name in asked)
+
     def _sampled(self, finished: Finished) -> Sample | None:
         engines = self._models.get(finished.model)
         if engines is None or finished.attempt is None:
             return None
         api = finished.asked.chat.api
         engines = tuple(name for name in engines if self._engines[name].info.speaks(api))
-        if not engines:
+        if not engines or not self._may_compare(finished, engines):
             return None
         limits = self._limits
         reference_served = finished.attempt.engine == engines[-1]

@@ -5,7 +5,7 @@ Everything is read under the example's own tenant; what another tenant lends is 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -63,8 +63,10 @@ class Material:
         *,
         engine: str | None = None,
         generator: str | None = None,
+        judge: str | None = None,
     ) -> None:
-        """`models`: the engines of each served model, small to large. `engine`: answers for all; None: each its own."""
+        """`models`: the engines of each served model, small to large. `engine`: answers for all; None: each its own.
+        `judge`: sees what they answer."""
         self.store = store
         self._engines = engines
         self._models = [tuple(model) for model in models]
@@ -72,6 +74,7 @@ class Material:
         self._twin_rule = twin_rule
         self._engine = engine
         self._generator = generator
+        self._judge = judge
 
     def subject(self, tenant: str, id: int) -> Subject:
         """The tenant's own example with all that asking it again takes. Raises NotReplayable."""
@@ -94,10 +97,20 @@ class Material:
         model = models[0] if models else ()
         reference = self._engine or model[-1]
         small = next((name for name in model if name != reference), None)
+        if not self._are_in_region(example.tenant, (reference, small, self._generator, self._judge)):
+            return None
         return Engines(
             self._engines[reference],
             None if small is None else self._engines[small],
             self._engines[self._generator or reference],
+        )
+
+    def _are_in_region(self, tenant: str, names: Iterable[str | None]) -> bool:
+        """Whether a tenant's texts may be sent to each of these engines."""
+        record = self.store.tenant_records.get(tenant)
+        region = record.region if record is not None else ""
+        return not region or all(
+            self._engines[name].info.region == region for name in names if name is not None
         )
 
     def nearest(self, tenant: str, ids: Sequence[int], count: int) -> dict[int, list[tuple[int, float]]]:

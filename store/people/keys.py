@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 from store.errors import StoreError
 from store.people.rows import (
@@ -22,9 +21,8 @@ from store.people.rows import (
     key_row,
     tenant_from,
 )
-from store.people.secret import derive
-from store.people.tokens import TOKEN_PREFIX
-from store.records import Key, MadeBy, Tenant, Terms
+from store.people.secret import TOKEN_PREFIX, derive
+from store.records import Found, Key, MadeBy, Tenant, Terms
 from store.sqlite.database import Database
 from store.sqlite.generation import Generation
 
@@ -46,15 +44,6 @@ class KeptInConfiguration(Exception):
 
 class SecretTaken(ValueError):
     """Another key has this secret."""
-
-
-class Found(NamedTuple):
-    """A key in force, and what is laid down for its tenant."""
-
-    key: Key
-    tenant: Tenant | None
-    until_s: float | None
-    """When its secret stops being taken; None: never."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -391,6 +380,8 @@ def _changeable(connection: sqlite3.Connection, id: str) -> Key:
 
 def _with_tenant(key: Key, tenants: Mapping[str, Tenant], until_s: float | None) -> Found:
     tenant = tenants.get(key.tenant)
+    if tenant is None and until_s is None:
+        return Found(key, None, key.expires_at_s)
     ends = [until_s, key.expires_at_s]
     if tenant is not None:
         ends += [tenant.expires_at_s, tenant.closed_at_s]

@@ -12,6 +12,8 @@ from pathlib import Path
 
 from store.errors import BadSecretFile
 
+TOKEN_PREFIX = "us-admin-"
+"""How every token of the admin API begins. Where requests to models come in it is refused: none reaches an upstream."""
 _SECRET_BYTES = 32
 _FILE_NAME = "secret"
 _REMEMBERED_CHARACTERS = 512

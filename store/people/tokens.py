@@ -9,11 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from store.people.operators import ROLES
-from store.people.secret import derive
+from store.people.secret import TOKEN_PREFIX, derive
 from store.sqlite.database import Database
 
-TOKEN_PREFIX = "us-admin-"
-"""How every admin token begins. The gateway refuses it where traffic comes in, so that it never reaches an upstream."""
 _SHOWN_CHARACTERS = len(TOKEN_PREFIX) + 4
 
 

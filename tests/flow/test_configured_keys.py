@@ -79,3 +79,17 @@ async def test_an_ended_key_is_refused_and_a_rotated_one_is_taken_for_its_grace(
             statuses = [(await gate.chat("Q", bearer(secret))).status for secret in (first, second, third)]
             assert statuses == [401, 401, 200]
             assert not [asked for asked in behind.asked if second in str(asked.headers)]
+
+
+async def test_a_token_of_the_admin_api_sends_no_requests_and_reaches_no_upstream(tmp_path: Path) -> None:
+    async with upstream() as behind, line(config(behind, tmp_path)) as gate:
+        assert gate.gateway.memory is not None
+        store = gate.gateway.memory.store
+        _, token = await asyncio.to_thread(store.admin_tokens.create, "terraform", "operator")
+        for headers in (bearer(token), {"api-key": token}, {"x-api-key": token, **bearer("sk-mine")}):
+            assert (await gate.chat("Q", headers)).status == 401
+            assert (await gate.post("/files", {"x": 1}, headers)).status == 401
+        await asyncio.to_thread(store.keys.create, "acme", "web")
+        await until(store.keys.any_configured, "the key known")
+        assert (await gate.chat("Q", bearer(token))).status == 401
+        assert not behind.asked

@@ -240,3 +240,51 @@ async def test_the_same_question_asked_at_once_is_asked_once(client: Any, behind
     together = [client.messages.create(model="claude", max_tokens=50, messages=ASKED) for _ in range(4)]
     said = await asyncio.gather(*together)
     assert {message.content[0].text for message in said} == {TEXT} and len(behind.asked) == 1
+
+
+async def test_what_the_engine_holds_goes_to_the_reference_and_is_not_remembered(
+    client: Any, gate: Line, behind: Upstream
+) -> None:
+    search = [{"type": "web_search_20250305", "name": "web_search"}]
+    for _ in range(2):
+        raw = await client.messages.with_raw_response.create(
+            model="claude", max_tokens=50, messages=ASKED, tools=search
+        )
+        assert "fwd=bypass" in raw.headers["Cache-Status"]
+        await gate.settled()
+    assert len(behind.asked) == 2
+
+
+async def test_similar_questions_are_routed_where_engines_speak_it(behind: Upstream, tmp_path: Path) -> None:
+    both = ["chat", "messages"]
+    config = {
+        "engines": {
+            "small": engine(behind, model="small", apis=both),
+            "large": engine(behind, model="large"),
+            "words": {"base_url": behind.url, "api_key": "sk-words"},
+        },
+        "models": {
+            "claude": {"engines": ["small", "large"], "policy": "few_shot", "few_shot": {"m": 1}},
+            "apart": {"engines": ["words", "large"], "policy": "few_shot", "few_shot": {"m": 1}},
+        },
+        "memory": {"data_dir": str(tmp_path / "data"), "exact": {"enabled": False}},
+    }
+    question = "How do I list all files in a directory on Linux, including hidden ones?"
+    alike = "How can I list all files in a Linux directory, including the hidden ones?"
+    async with line(config) as gate, sdk(gate) as client:
+        for model, said in (("claude", "small"), ("apart", "large")):
+            for asked in (question, alike):
+                await client.messages.create(
+                    model=model,
+                    max_tokens=50,
+                    system="Be brief.",
+                    messages=[{"role": "user", "content": asked}],
+                )
+                await gate.settled()
+            assert behind.asked[-1].json["model"] == said
+    routed = behind.asked[1].json
+    assert routed["system"] == "Be brief." and routed["messages"] == [
+        {"role": "user", "content": question},
+        {"role": "assistant", "content": TEXT},
+        {"role": "user", "content": alike},
+    ]

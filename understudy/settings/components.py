@@ -12,6 +12,7 @@ from engines.components.pointer import checked
 from engines.components.schema import check_schema
 from understudy.settings.engines import checked_url
 from understudy.settings.group import Settings
+from understudy.settings.secrets import ApiKey
 
 _PLACES = re.compile(r"\{([^{}]*)\}")
 _KNOWN_PLACES = frozenset({"query", "k"})
@@ -58,7 +59,7 @@ class LocalComponent(ComponentSettings):
 class HTTPComponent(ComponentSettings):
     """What every kind has that is asked over HTTP."""
 
-    api_key: SecretStr | None = Field(None, description="Sent as a bearer token; null: none.")
+    api_key: ApiKey | None = Field(None, description="Sent as a bearer token; null: none.")
     headers: dict[str, SecretStr] = Field({}, description="Further headers to send on every request.")
 
 

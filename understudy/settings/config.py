@@ -6,20 +6,24 @@ docs/reference/settings.md.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import difflib
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator, model_validator
 
 from engines.components.component import ABILITIES
 from router.model_names import ByModelName, is_wildcard
 from understudy.settings.admin import AdminSettings
-from understudy.settings.client_key import check_client_key
+from understudy.settings.apis import check_apis, unspoken
+from understudy.settings.client_key import check_client_key, is_loopback
 from understudy.settings.components import AnyComponent
 from understudy.settings.engines import (
     AnthropicEngine,
     AzureEngine,
     HealthSettings,
+    HTTPEngine,
     OpenAIEngine,
     SimulatedEngineSettings,
     VLLMEngine,
@@ -50,8 +54,17 @@ class ListenAdvanced(Settings):
     """Less common settings of where the gateway listens."""
 
     prefixes: tuple[str, ...] = Field(
-        ("/v1",), description="Paths below these reach the upstream; others are 404."
+        ("/v1",), min_length=1, description="Paths below these reach the upstream; others are 404."
     )
+
+    @field_validator("prefixes")
+    @classmethod
+    def _are_paths(cls, prefixes: tuple[str, ...]) -> tuple[str, ...]:
+        for prefix in prefixes:
+            if prefix and not prefix.startswith("/"):
+                raise ValueError(f"has {prefix!r}: a path such as /v1 is right")
+        return prefixes
+
     max_body_mib: float = Field(512, gt=0, description="Largest request body passed through, in MiB.")
     max_json_mib: float = Field(
         32, gt=0, description="Largest body the pipeline will read and parse, in MiB."
@@ -193,7 +206,9 @@ class Config(Settings):
                 )
             for engine in (*model.engines, *((model.larger_context,) if model.larger_context else ())):
                 if engine not in self.engines:
-                    raise ValueError(f"models.{name} names the engine {engine!r}; known engines: {known}")
+                    raise ValueError(
+                        f"models.{name} names the engine {engine!r}; known engines: {known}{meant(engine, self.engines)}"
+                    )
             if model.policy != "fixed" and len(model.engines) < 2:
                 raise ValueError(f"models.{name}: policy {model.policy} needs two engines, small then large")
             if model.policy == "in_context" and not any(map(self._price_of, model.engines)):
@@ -215,8 +230,12 @@ class Config(Settings):
                     "set `judging` with a share_offloaded above 0, and leave learning.enabled on"
                 )
         if self.judging is not None and self.judging.engine not in self.engines:
-            raise ValueError(f"judging.engine is {self.judging.engine!r}; known engines: {known}")
+            raise ValueError(
+                f"judging.engine is {self.judging.engine!r}; known engines: {known}"
+                f"{meant(self.judging.engine, self.engines)}"
+            )
         self._replay_has_what_it_needs(known)
+        check_apis(self.engines, self.judging, self.replay)
         self._tasks_can_work()
         self._workflows_can_work()
         self._keys_can_be_kept()
@@ -224,6 +243,7 @@ class Config(Settings):
             raise ValueError(
                 "webhooks names receivers, but nothing keeps what they are to be told: set `memory`"
             )
+        self._reaches_what_there_is()
         check_workers(self.listen.workers, self.engines)
         check_client_key(self.engines, self.upstream)
         check_ports(self)
@@ -276,6 +296,43 @@ class Config(Settings):
                 told.append(error.message)
         if told:
             raise ValueError("\n".join(told))
+
+    def _reaches_what_there_is(self) -> None:
+        """Raises ValueError for what sends requests nowhere, or back here."""
+        regions = {
+            one.region for one in (*self.engines.values(), *((self.upstream,) if self.upstream else ()))
+        } - {""}
+        secrets: dict[str, str] = {}
+        for name, tenant in self.tenants.items():
+            if tenant.region and tenant.region not in regions:
+                known = ", ".join(sorted(regions)) or "none has one: set engines.*.region or upstream.region"
+                raise ValueError(
+                    f"tenants.{name}.region is {tenant.region!r}, where no engine and no upstream is; known regions: {known}"
+                )
+            if tenant.upstream_key is not None and self.upstream is None:
+                raise ValueError(f"tenants.{name}.upstream_key is a key for `upstream`, and there is none")
+        for name, key in self.keys.items():
+            if (first := secrets.setdefault(key.secret.get_secret_value(), name)) != name:
+                raise ValueError(
+                    f"keys.{first} and keys.{name} have the same secret: nobody could tell who asks"
+                )
+        for grant in self.sharing.grants:
+            if grant.source in grant.to:
+                raise ValueError(f"sharing.grants has a grant from {grant.source!r} to itself")
+        for setting, url in self._urls():
+            parts = urlsplit(url)
+            here = parts.hostname == self.listen.host or is_loopback(parts.hostname or "")
+            if here and self.listen.port and parts.port == self.listen.port:
+                raise ValueError(
+                    f"{setting} is {url}, which is this gateway itself (listen.port): name the API behind it"
+                )
+
+    def _urls(self) -> Iterator[tuple[str, str]]:
+        if self.upstream is not None:
+            yield "upstream.base_url", self.upstream.base_url
+        for name, engine in self.engines.items():
+            for server in engine.servers.values() if isinstance(engine, HTTPEngine) else ():
+                yield f"engines.{name}.base_url", server.url
 
     def _keys_can_be_kept(self) -> None:
         check_names("key name", self.keys)
@@ -351,6 +408,10 @@ class Config(Settings):
         if beyond is not None:
             raise ValueError(f"replay.enabled is true, but {beyond}")
 
+    def unspoken(self) -> list[str]:
+        """See understudy.settings.apis."""
+        return list(unspoken(self.engines, self.models, self.replay))
+
     def replay_out_of_reach(self) -> str | None:
         """See understudy.settings.reach."""
         return replay_out_of_reach(self.engines, self.models, self.replay, self.judging)
@@ -377,6 +438,12 @@ def check_workers(workers: int, engines: Mapping[str, AnyEngine]) -> None:
                 f"listen.workers is {workers}, but engines.{name} is of kind vllm-local, which lives inside one worker; "
                 "set it to 1, or run `vllm serve` beside the gateway and use kind vllm"
             )
+
+
+def meant(given: str, known: Iterable[str]) -> str:
+    """What was meant, most likely, to be put behind an error; empty where nothing comes near."""
+    near = difflib.get_close_matches(given, list(known), n=1)
+    return f"; did you mean {near[0]}?" if near else ""
 
 
 def check_ports(config: Config) -> None:

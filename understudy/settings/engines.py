@@ -11,6 +11,7 @@ from pydantic import Field, SecretStr, field_validator, model_validator
 
 from engines.apis import BY_KIND, Api
 from understudy.settings.group import Settings
+from understudy.settings.secrets import ApiKey
 
 Dollars = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
@@ -213,7 +214,7 @@ class ReplicaSettings(Settings):
     weight: float = Field(
         1, description="Its share beside the others, up to 1000; 0: asked only where no other may be."
     )
-    api_key: SecretStr | None = Field(None, description="Its own key; null: the engine's.")
+    api_key: ApiKey | None = Field(None, description="Its own key; null: the engine's.")
 
     _valid_url = field_validator("url")(lambda url: checked_url(url))
 
@@ -249,7 +250,7 @@ class HTTPEngine(EngineSettings):
         None,
         description="Replicas of it, up to 64, instead of base_url: URLs, or {url, weight, api_key}.",
     )
-    api_key: SecretStr | None = Field(
+    api_key: ApiKey | None = Field(
         None,
         description="Sent instead of the client's key, e.g. ${OPENAI_API_KEY}; `none` where the engine needs none. "
         "Required unless it is on this machine or at the origin of `upstream`.",

@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from understudy.settings.config import Config
+from understudy.settings.config import Config, meant
 from understudy.settings.former import without_former
 from understudy.settings.names import settings_of
 
@@ -126,7 +126,11 @@ def _explain(problem: dict[str, Any]) -> str:
         case "missing":
             return f"{key}: required, and missing"
         case "union_tag_invalid":
-            return f"{key}.kind: {problem['ctx']['tag']!r} is not one of {problem['ctx']['expected_tags']}"
+            tag, known = problem["ctx"]["tag"], problem["ctx"]["expected_tags"]
+            return f"{key}.kind: {tag!r} is not one of {known}{meant(str(tag), known.replace(chr(39), '').split(', '))}"
+        case "literal_error":
+            known = str(problem["ctx"]["expected"]).replace(" or ", ", ").replace("'", "").split(", ")
+            message += meant(str(problem.get("input")), known)
         case "value_error" if key == "configuration":
             return message
         case "value_error" if isinstance(problem.get("input"), dict):

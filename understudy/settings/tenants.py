@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from pydantic import Field, SecretStr
+from pydantic import Field
 
 from store.records import Retention
 from understudy.settings.group import Settings
+from understudy.settings.secrets import ApiKey
 from understudy.settings.terms import TermsSettings
 
 
@@ -23,7 +24,7 @@ class TenantSettings(TermsSettings):
     region: str = Field(
         "", max_length=64, description="Only engines of this region answer it; empty: any engine."
     )
-    upstream_key: SecretStr | None = Field(
+    upstream_key: ApiKey | None = Field(
         None,
         description="Its own key at the upstream, sent in the place of the operator's: write ${NAME}. Endpoints with state "
         "are then open to it. Never stored.",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, Self
 
-from pydantic import Field, SecretStr, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from understudy.settings.engines import (
     API_VERSION,
@@ -15,6 +15,7 @@ from understudy.settings.engines import (
     checked_url,
 )
 from understudy.settings.group import Settings
+from understudy.settings.secrets import ApiKey
 
 
 class Upstream(Settings):
@@ -24,7 +25,7 @@ class Upstream(Settings):
         "openai", description="Whose API it is: where a key stands, and how paths are written."
     )
     base_url: str = Field(description="Base URL as an OpenAI client would be given it.")
-    api_key: SecretStr | None = Field(None, description="Sent instead of the client's key.")
+    api_key: ApiKey | None = Field(None, description="Sent instead of the client's key.")
     api_version: str | None = Field(
         None,
         pattern=API_VERSION,

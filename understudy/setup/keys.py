@@ -50,12 +50,15 @@ def _listed(config: Config) -> tuple[list[ConfiguredKey], list[ConfiguredTenant]
 
 def _note(store: Store, changed: Changed) -> None:
     after = changed.after
-    what = "key" if isinstance(after, Key) else "tenant"
     detail = changes(changed.before, after)
     if changed.before is not None and changed.digest is not None and "revoked_at" not in detail:
         detail["secret"] = "changed"
-    log.info(f"configured_{what}", name=after.name, id=after.id, changes=detail)
+    if isinstance(after, Key):
+        action = "keys/configure"
+        log.info("key_configured", name=after.name, id=after.id, changed=sorted(detail))
+    else:
+        action = "tenants/configure"
+        log.info("tenant_configured", name=after.name, id=after.id, changed=sorted(detail))
     with suppress(StoreError):
-        store.audit.note(
-            AuditRecord(time.time(), "configuration", f"{what}s/configure", after.id, "done", "", detail)
-        )
+        record = AuditRecord(time.time(), "configuration", action, after.id, "done", "", detail)
+        store.audit.note(record)

@@ -63,6 +63,7 @@ def replay(
         TwinRule(),
         engine=settings.engine,
         generator=settings.generator,
+        judge=judge_name,
     )
     jobs, sampled = memory.store.jobs.replay, {"temperature": settings.temperature}
     planner = Planner(

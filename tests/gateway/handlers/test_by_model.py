@@ -53,7 +53,15 @@ async def down(request: web.Request, asked: Asked) -> web.StreamResponse:
 
 
 @pytest.mark.parametrize(
-    "path", ["/embeddings", "/completions", "/responses", "/messages", "/images/generations", "/audio/speech"]
+    "path",
+    [
+        "/embeddings",
+        "/completions",
+        "/responses/input_tokens",
+        "/messages",
+        "/images/generations",
+        "/audio/speech",
+    ],
 )
 async def test_the_next_engine_answers_where_one_fails(path: str) -> None:
     async with stage() as here:
@@ -88,12 +96,14 @@ async def test_embeddings_of_another_model_are_no_stand_in() -> None:
 async def test_what_names_something_stored_upstream_never_moves(stored: dict[str, Any]) -> None:
     async with stage() as here:
         here.first.script = down
-        assert (await here.gate.post("/responses", {"model": "ours", "input": "x"} | stored)).status == 503
+        assert (
+            await here.gate.post("/responses/input_tokens", {"model": "ours", "input": "x"} | stored)
+        ).status == 503
         assert not here.second.asked
         here.first.script = says("first")
         text = {"model": "ours", "input": 'What is "conversation": 1?', "previous_response_id": None}
         here.first.script = down
-        assert (await here.gate.post("/responses", text)).json == {"by": "second"}
+        assert (await here.gate.post("/responses/input_tokens", text)).json == {"by": "second"}
 
 
 async def test_a_form_is_sent_to_the_next_engine_with_its_files(tmp_path: Any) -> None:
@@ -113,5 +123,5 @@ async def test_a_form_is_sent_to_the_next_engine_with_its_files(tmp_path: Any) -
 async def test_what_names_no_model_of_ours_goes_to_the_default_upstream_as_it_came() -> None:
     async with stage() as here:
         body = b'{ "model":"elsewhere", "input": 1.0 }'
-        got = await here.gate.post("/responses", body)
+        got = await here.gate.post("/responses/input_tokens", body)
         assert got.json == {"by": "other"} and here.other.asked[0].body == body

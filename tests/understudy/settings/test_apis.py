@@ -1,0 +1,77 @@
+"""Engines that would be asked in an API that they do not speak, and how kinds of engines are configured."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from understudy.commands.check import check
+from understudy.settings.file import ConfigError, parse_config
+
+CLAUDE = {"kind": "anthropic", "base_url": "https://api.anthropic.com", "api_key": "k"}
+WORDS = {"base_url": "https://api.openai.com/v1", "api_key": "k"}
+
+
+def parsed(**more: Any) -> Any:
+    return parse_config(
+        {"engines": {"claude": CLAUDE, "words": WORDS}, "models": {"m": {"engines": ["words"]}}} | more
+    )
+
+
+@pytest.mark.parametrize(
+    ("more", "setting"),
+    [
+        ({"judging": {"engine": "claude"}}, "judging.engine"),
+        ({"replay": {"judge": "claude"}}, "replay.judge"),
+        ({"replay": {"advanced": {"generator": "claude"}}}, "replay.advanced.generator"),
+        ({"engines": {"words": WORDS | {"apis": []}}}, "apis"),
+        ({"engines": {"words": WORDS | {"apis": ["speech"]}}}, "apis"),
+        ({"engines": {"words": CLAUDE | {"base_url": "https://api.anthropic.com/v1/messages"}}}, "endpoint"),
+        ({"engines": {"words": WORDS | {"kind": "azure", "api_version": "../x"}}}, "api_version"),
+        ({"engines": {"words": WORDS | {"api_version": "2024-10-21"}}}, "api_version"),
+        ({"upstream": WORDS | {"api_version": "2024-10-21"}}, "api_version"),
+    ],
+)
+def test_what_could_never_work_is_refused(more: dict[str, Any], setting: str) -> None:
+    with pytest.raises(ConfigError, match=setting):
+        parsed(**more)
+
+
+@pytest.mark.parametrize(
+    ("kind", "url", "asked_at"),
+    [
+        ("anthropic", "https://api.anthropic.com", "https://api.anthropic.com/v1"),
+        ("anthropic", "https://api.anthropic.com/v1/", "https://api.anthropic.com/v1"),
+        ("anthropic", "https://x.example/anthropic", "https://x.example/anthropic"),
+        ("azure", "https://n.openai.azure.com/", "https://n.openai.azure.com"),
+        ("azure", "https://n.openai.azure.com/openai", "https://n.openai.azure.com"),
+        ("azure", "https://n.openai.azure.com/openai/v1", "https://n.openai.azure.com"),
+        ("azure", "https://gate.example/azure", "https://gate.example/azure"),
+        ("openai", "https://x.example/v1", "https://x.example/v1"),
+    ],
+)
+def test_a_base_url_is_taken_as_its_own_clients_write_it(kind: str, url: str, asked_at: str) -> None:
+    given = {"kind": kind, "base_url": url, "api_key": "k"}
+    config = parsed(engines={"words": given}, upstream=given)
+    assert config.engines["words"].url == config.upstream.url == asked_at
+
+
+def test_engines_of_one_model_that_share_no_api_are_told(tmp_path: Path) -> None:
+    assert parsed().unspoken() == []
+    mixed = {"m": {"engines": ["claude", "words"]}}
+    (told,) = parsed(models=mixed).unspoken()
+    assert told.startswith("models.m.engines speak no API in common") and "claude (messages)" in told
+    (told,) = parsed(models={"m": {"engines": ["words"], "larger_context": "claude"}}).unspoken()
+    assert "models.m.larger_context names 'claude', which speaks messages only" in told
+    spoken = {"claude": CLAUDE | {"apis": ["chat", "messages"]}, "words": WORDS}
+    assert parsed(engines=spoken, models=mixed).unspoken() == []
+    file = tmp_path / "c.yaml"
+    file.write_text(
+        "engines:\n  a: {kind: anthropic, base_url: 'https://a.example', api_key: k}\n"
+        "  b: {base_url: 'https://b.example/v1', api_key: k}\nmodels: {m: {engines: [a, b]}}\n"
+    )
+    done = CliRunner().invoke(check, [str(file)])
+    assert done.exit_code == 0 and "understudy: warning: models.m.engines speak no API" in done.stderr
