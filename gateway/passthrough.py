@@ -164,7 +164,8 @@ class Passthrough:
         )
 
     async def _body(self, request: web.BaseRequest) -> bytes | AsyncIterator[bytes]:
-        if (read := request.get(BODY_READ)) is not None:
+        read: bytes | None = request.get(BODY_READ)
+        if read is not None:
             return read
         length = request.content_length
         if length is not None and length > self._max_body_bytes:

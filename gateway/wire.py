@@ -20,7 +20,8 @@ _FIELDS_READ = web.RequestKey("fields_read", dict[str, Any])
 
 async def read_body(request: web.BaseRequest, limit_bytes: int) -> bytes:
     """The raw body. Raises RequestError 413 over the limit, which is noticed before the body is held in memory."""
-    if (read := request.get(BODY_READ)) is not None:
+    read: bytes | None = request.get(BODY_READ)
+    if read is not None:
         if len(read) > limit_bytes:
             raise too_large(len(read), limit_bytes)
         return read
@@ -48,7 +49,8 @@ async def read_json(request: web.BaseRequest, body: bytes, limit_bytes: int) -> 
 
     Raises RequestError 400 for anything but one strict JSON object.
     """
-    if (fields := request.get(_FIELDS_READ)) is not None:
+    fields: dict[str, Any] | None = request.get(_FIELDS_READ)
+    if fields is not None:
         return fields
     encoding = request.headers.get("Content-Encoding", "").strip().lower()
     if encoding not in ("", "identity", *_DECODERS):

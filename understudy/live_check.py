@@ -41,20 +41,19 @@ class Found:
 
 async def live_check(config: Config, *, ask: bool = False) -> list[Found]:
     """What each engine and the default upstream say. Engines without a URL of their own are left out."""
-    made = engines(config, Tenants(b"\0" * 32))
+    tenants = Tenants(b"\0" * 32)
+    made, default = engines(config, tenants), upstream(config, tenants)
     keys = _keys(config)
     try:
         asked = [_found(name, engine, model, ask) for name, engine, model in _servers(config, made)]
-        if config.upstream is not None:
-            default = upstream(config.upstream)
-            made[UPSTREAM] = default
+        if default is not None:
             # Which models it has is for clients to know.
             asked.append(_found(UPSTREAM, default, None, False))
         found = await asyncio.gather(*asked)
         # Upstreams quote what they were sent.
         return [replace(one, told=shown_error(one.told, keys)) for one in found]
     finally:
-        for engine in made.values():
+        for engine in (*made.values(), *((default,) if default is not None else ())):
             await engine.aclose()
 
 
