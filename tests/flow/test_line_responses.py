@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -12,8 +13,10 @@ from typing import Any
 import aiohttp
 import pytest
 
+from learning.outcomes.judging import Judging
 from tests.flow.line import Got, Line, Upstream, line, upstream
 from tests.flow.responses_upstream import ResponsesUpstream
+from tests.patience import PATIENCE_S
 
 QUESTION = "How do I list all files in a directory on Linux, including hidden ones?"
 ALIKE = "How can I list all files in a Linux directory, including the hidden ones?"
@@ -212,6 +215,21 @@ async def test_engines_that_do_not_speak_it_are_not_asked(tmp_path: Path) -> Non
         await here.ask(QUESTION)
         got = await here.ask(ALIKE)
         assert got.headers["x-understudy-engine"] == "large" and not here.small.asked
+
+
+async def test_answers_are_compared_in_their_own_api(tmp_path: Path) -> None:
+    async with stage(
+        tmp_path / "data", exact=False, judging={"engine": "large", "share_offloaded": 1.0}
+    ) as here:
+        here.small_says.says = here.large_says.says
+        await here.ask(QUESTION, user="ann")
+        got = await here.ask(ALIKE, user="ann")
+        assert got.headers["x-understudy-engine"] == "small"
+        (judging,) = here.gate.gateway.parts.owned(Judging)
+        async with asyncio.timeout(PATIENCE_S):
+            await judging.join()
+        for asked in (here.asked_of(here.large)[-1], here.asked_of(here.small)[-1]):
+            assert asked["input"] == ALIKE and asked["store"] is False and "user" not in asked
 
 
 async def test_an_id_of_another_tenant_is_not_there(tmp_path: Path) -> None:

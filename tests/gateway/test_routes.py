@@ -119,4 +119,4 @@ def test_below_no_prefix_at_all_azure_s_paths_are_still_azure_s() -> None:
     assert bare.find("POST", "/v1/chat/completions") == (chat, "/chat/completions", True)
     assert bare.find("GET", "/healthz")[0] is health
     _, rest, _ = bare.find("POST", "/openai/deployments/m/chat/completions?api-version=2024-10-21")
-    assert rest == "/chat/completions"
+    assert rest == "/deployments/m/chat/completions"

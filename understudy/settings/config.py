@@ -16,7 +16,7 @@ from pydantic import Field, field_validator, model_validator
 from engines.components.component import ABILITIES
 from router.model_names import ByModelName, is_wildcard
 from understudy.settings.admin import AdminSettings
-from understudy.settings.apis import check_apis, unspoken
+from understudy.settings.apis import check_apis, unsalted, unspoken
 from understudy.settings.client_key import check_client_key, is_loopback
 from understudy.settings.components import AnyComponent
 from understudy.settings.engines import (
@@ -410,7 +410,9 @@ class Config(Settings):
 
     def unspoken(self) -> list[str]:
         """See understudy.settings.apis."""
-        return list(unspoken(self.engines, self.models, self.replay))
+        told = list(unspoken(self.engines, self.models, self.replay))
+        # One tenant has nobody to be kept apart from.
+        return [*told, *(unsalted(self.engines) if len(self.tenants) > 1 or len(self.keys) > 1 else ())]
 
     def replay_out_of_reach(self) -> str | None:
         """See understudy.settings.reach."""
