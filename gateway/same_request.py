@@ -56,7 +56,7 @@ PREFIXES_NOT_IN_THE_KEY = ("sec-", "x-b3-", "x-datadog-", "x-forwarded-", "x-sta
 _CREDENTIALS = frozenset(map(str.lower, CREDENTIALS))
 
 ONLY_KEPT_BY_OPENAI = frozenset({"metadata"})
-"""Body fields that OpenAI itself stores and that change no answer there; another upstream may act on them."""
+"""Body fields that OpenAI and Anthropic only store, and that change no answer there; another upstream may act on them."""
 
 
 def endpoint(target: str, headers: MultiMapping[str]) -> str:

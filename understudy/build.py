@@ -19,6 +19,7 @@ from engines.registry import Registry
 from engines.replicas import Replicas
 from engines.standing import Since
 from gateway.entry import EntryHandler
+from gateway.guardrails import GuardrailMetrics, Guardrails
 from gateway.handlers.by_codec import ByCodec
 from gateway.handlers.by_model import PATHS as BY_MODEL
 from gateway.handlers.by_model import ByModel
@@ -47,6 +48,7 @@ from understudy.in_use import InUse
 from understudy.lasting import CannotStart, Lasting, scores
 from understudy.parts import Parts
 from understudy.settings.config import AnyEngine, Config
+from understudy.settings.doubts import doubts
 from understudy.settings.knobs import knobs_of
 from understudy.settings.models import ModelSettings
 from understudy.settings.reloading import digest_of
@@ -62,12 +64,13 @@ from understudy.setup.engines import (
     upstream,
 )
 from understudy.setup.exposure import exposure
+from understudy.setup.guardrails import guardrails
 from understudy.setup.keepers import books, keepers, keepers_at_once
 from understudy.setup.responses import response_handlers, response_owners, still_stands
 from understudy.setup.scraping import reads_people
 from understudy.setup.served_by import digest, ignored_fields
 from understudy.setup.telemetry import TelemetryMissing, telemetry
-from understudy.setup.unknown_tenants import tell_unknown_tenants
+from understudy.setup.unknown_tenants import tell_unknown_tenants, unknown_tenants
 
 __all__ = ["CannotStart", "Gateway"]
 
@@ -154,6 +157,7 @@ class Gateway:
         self._add_load_report()
         self._books = books(self.memory)
         self._bills = self.lasting.once("bills", Bills)
+        self._add_webhooks()
         self.parts.add(self._engines, start=self._engines.start, aclose=self._engines.aclose)
         self._too_dear: Callable[[str, str, Proof | None], bool] = lambda model, tenant, proof: False
         prober = Prober(self._engines.guards, knobs_of(Pace, config.health), self._stands)
@@ -179,6 +183,7 @@ class Gateway:
             began=self._began,
             ended=self._ended,
             bills=self._bills,
+            guardrails=self._make_guardrails(),
             trace_of=continued(config.otel.advanced.sampled_share) if self._telemetry is not None else None,
         )
         if lasting is None:
@@ -226,13 +231,20 @@ class Gateway:
         # What `models` does not name goes to the upstream, of which nothing is known.
         return (told, []) if self._upstream is None and all(down) else ([], told)
 
+    def warnings(self) -> list[str]:
+        """Settings that can be used and are most likely not what was meant."""
+        memory = self.memory
+        unknown = unknown_tenants(self._config, memory.store.keys) if memory is not None else []
+        return [*doubts(self._config), *(one.told for one in unknown)]
+
     def settled(self) -> bool:
         """Whether everything answered so far is committed and findable."""
         # In this order: what a keeper hands over, the recorder follows, and the store then has to write.
         gateways = (self, *self.lasting.draining)
-        return all(one._handed_over() for one in gateways) and (self.memory is None or self.memory.settled())
+        return all(one.handed_over() for one in gateways) and (self.memory is None or self.memory.settled())
 
-    def _handed_over(self) -> bool:
+    def handed_over(self) -> bool:
+        """See understudy.lasting.Serving."""
         kept = self._embeddings_kept is None or self._embeddings_kept.settled()
         return kept and (self._recorder is None or self._recorder.settled())
 
@@ -301,7 +313,7 @@ class Gateway:
         """Have the open memory work by this configuration in the background, too. Blocks."""
         memory, settings = self.lasting.memory, self._config.memory
         if memory is not None and settings is not None:
-            memory.adopt(settings, scores=scores(self._config))
+            memory.adopt(settings, self._config.retention, scores=scores(self._config))
 
     def _make_engines(self, tenants: Tenants) -> Registry:
         # No guard around the default upstream: it is passed through, not managed, and its head leaves as soon as it is here.
@@ -374,6 +386,14 @@ class Gateway:
         self._too_dear = made.too_dear
         self.parts.add(made, start=made.start, aclose=made.aclose, finished=made.take)
 
+    def _add_webhooks(self) -> None:
+        if self.memory is None or not self._config.webhooks:
+            return
+        from understudy.setup.webhooks import webhooks
+
+        made = webhooks(self._config, self.memory.store, self.lasting.series)
+        self.parts.add(made, start=made.start, aclose=made.aclose, retires=True)
+
     def _add_load_report(self) -> None:
         load = self.lasting.load
         if load is not None:
@@ -406,6 +426,12 @@ class Gateway:
         if self._telemetry is not None:
             self._telemetry.take(ended)
 
+    def _make_guardrails(self) -> Guardrails | None:
+        made = guardrails(
+            self._config, self.lasting.series(GuardrailMetrics), max_json_bytes=self._max_json_bytes()
+        )
+        return made and self.parts.add(made, aclose=made.aclose)
+
     def _make_telemetry(self) -> Telemetry | None:
         try:
             made = telemetry(self._config, self.lasting.series)
@@ -434,6 +460,7 @@ class Gateway:
             problems=self.problems,
             impaired=self.impaired,
             settled=self.settled,
+            warnings=self.warnings,
             reads_people=reads_people(self.memory),
             config=self.config_hash,
         )

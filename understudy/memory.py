@@ -22,8 +22,10 @@ from store import Store
 from store.answers.exact_cache import ExactCache
 from store.decisions.requests import RequestLog
 from understudy.background.housekeeping import Chore, Housekeeper
+from understudy.background.retention import Retention
 from understudy.settings.memory import MemorySettings
 from understudy.settings.private import PrivateSettings
+from understudy.settings.retention import RetentionSettings
 from understudy.setup.examples import admission, open_embedder
 
 log = structlog.get_logger(__name__)
@@ -55,6 +57,7 @@ class Memory:
     def open(
         cls,
         settings: MemorySettings,
+        retention: RetentionSettings,
         *,
         scores: bool = False,
         private: PrivateSettings | None = None,
@@ -97,7 +100,7 @@ class Memory:
                     closing.callback(worker.stop)
             working = _Working(store, embedder, folder)
             closing.callback(working.stop)
-            working.begin(settings, scores)
+            working.begin(settings, retention, scores)
             return cls(store, embedder, templates, working, closing.pop_all(), None, None).seen_by(settings)
 
     def seen_by(self, settings: MemorySettings) -> Memory:
@@ -109,7 +112,7 @@ class Memory:
             requests=store.decisions.requests if settings.log_requests else None,
         )
 
-    def adopt(self, settings: MemorySettings, *, scores: bool = False) -> None:
+    def adopt(self, settings: MemorySettings, retention: RetentionSettings, *, scores: bool = False) -> None:
         """Have other limits from now on, and work by them in the background. Blocks, while a chore is under way.
 
         What of the settings cannot change while it is open: understudy.settings.reloading.
@@ -121,7 +124,7 @@ class Memory:
         answers.entries.limit(ttl_s=exact.ttl_s)
         if self.embedder is not None:
             self.embedder.deadline_ms = settings.advanced.embedding_deadline_ms
-        self.working.begin(settings, scores)
+        self.working.begin(settings, retention, scores)
 
     def example_store(self, settings: MemorySettings) -> ExampleStore | None:
         """What the examples' endpoints work on; None without examples."""
@@ -184,14 +187,14 @@ class _Working:
         self._folder = folder
         self._workers: list[_Worker] = []
 
-    def begin(self, settings: MemorySettings, scores: bool) -> None:
+    def begin(self, settings: MemorySettings, retention: RetentionSettings, scores: bool) -> None:
         """Work by these settings from now on, and no longer by others. Blocks, while a chore is under way."""
         self.stop()
         embedder, store = self._embedder, self._store
         if embedder is not None and scores and settings.advanced.answer_vectors:
             answers = AnswerEmbedder(store.examples.answer_vectors, embedder, self._folder / "answers.lock")
             self._workers.append(answers)
-        self._workers.append(Housekeeper(_chores(store, settings)))
+        self._workers.append(Housekeeper(_chores(store, settings, retention)))
         for worker in self._workers:
             worker.start()
 
@@ -210,24 +213,27 @@ def _max_entry_bytes(settings: MemorySettings) -> int:
     return int(settings.advanced.exact_max_entry_kib * 1024)
 
 
-def _chores(store: Store, settings: MemorySettings) -> list[Chore]:
-    kept_s = settings.requests_kept_days * 86_400
+def _chores(store: Store, settings: MemorySettings, retention: RetentionSettings) -> list[Chore]:
+    kept_s = retention.rows_days * 86_400
+    by_age = Retention(
+        store,
+        retention,
+        keeps_texts=settings.request_texts.enabled,
+        texts_max_bytes=_bytes(settings.advanced.texts_max_mib),
+    )
     return [
+        *by_age.chores(),
         Chore("flush_example_uses", 10, store.examples.flush_uses),
         Chore("flush_answer_uses", 10, store.answers.exact.flush_uses),
         # After an hour of running: by then a clock that was wrong when the machine started has been set right.
         Chore("trim_allowances", 600, lambda: store.allowances.trim(time.time())),
         Chore("clamp_stamps", 3600, lambda: _clamp_stamps(store)),
         Chore("trim_answers", 60, lambda: store.answers.exact.trim(time.time())),
-        Chore("trim_requests", 60, lambda: store.decisions.requests.trim(time.time() - kept_s)),
         Chore("trim_usage", 3600, lambda: store.decisions.usage.trim(time.time())),
-        Chore("trim_texts", 60, lambda: _trim_texts(store, settings)),
-        Chore("trim_choices", 60, lambda: store.decisions.choices.trim(time.time() - kept_s)),
+        Chore("trim_webhooks", 3600, lambda: store.jobs.webhooks.trim(time.time())),
         Chore("trim_tasks", 3600, lambda: _trim_tasks(store, time.time() - kept_s)),
         Chore("expire_values", 10, lambda: _expire_values(store)),
         Chore("trim_runs", 60, lambda: _trim_runs(store, time.time() - kept_s)),
-        Chore("trim_outcomes", 60, lambda: store.outcomes.trim(time.time() - kept_s)),
-        Chore("trim_feedback", 60, lambda: store.outcomes.feedback.trim(time.time() - kept_s)),
         Chore(
             "trim_replays", 3600, lambda: store.jobs.replay.trim(time.time() - max(kept_s, _REPLAYS_KEPT_S))
         ),
@@ -258,13 +264,6 @@ def _trim_runs(store: Store, before_s: float) -> None:
 def _trim_tasks(store: Store, before_s: float) -> None:
     store.tasks.answers.trim(before_s, _TASK_ANSWERS_KEPT).result(60)
     store.tasks.known.forget_idle(before_s)
-
-
-def _trim_texts(store: Store, settings: MemorySettings) -> None:
-    # Switched off, what was kept before goes at once.
-    texts = settings.request_texts
-    kept_s = texts.kept_days * 86_400 if texts.enabled else 0.0
-    store.decisions.texts.trim(time.time() - kept_s, int(settings.advanced.texts_max_mib * _MIB))
 
 
 def _make_room(store: Store, settings: MemorySettings) -> None:

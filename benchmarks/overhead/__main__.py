@@ -25,7 +25,7 @@ from typing import Any
 import uvloop
 
 from benchmarks.options import options, write
-from benchmarks.overhead import report, runs, stages, student, texts
+from benchmarks.overhead import limits, report, runs, stages, student, texts
 from benchmarks.overhead.load import Streams, ask, chat_request, read_streams
 from benchmarks.overhead.questions import KNOWN_TEXTS, Questions
 from benchmarks.overhead.rounds import CONNECTIONS, Subject, in_rounds, measured, settle
@@ -41,7 +41,7 @@ from benchmarks.overhead.servers import (
 )
 from benchmarks.overhead.upstream import body as upstream_body
 
-PARTS = ("requests", "texts", "chunks", "runs", "crowd", "start", "stages", "student")
+PARTS = ("requests", "limits", "texts", "chunks", "runs", "crowd", "start", "stages", "student")
 
 
 @dataclass(frozen=True)
@@ -113,6 +113,10 @@ class Bench:
                     "passthrough_mib": through.rss_mib(),
                     "few_shot_mib": whole.rss_mib(),
                 }
+            if "limits" in self._parts:
+                figures["limits"] = await limits.measured_side_by_side(
+                    mock, self._folder, rounds=counts.rounds, requests=counts.requests
+                )
             if "texts" in self._parts:
                 figures["texts"] = await texts.measured_side_by_side(
                     mock, self._folder, rounds=counts.rounds, requests=counts.requests, fill=self._fill

@@ -19,6 +19,9 @@ _LABELS = {
     "warm": "gateway, few_shot, embedding warm",
     "cold": "gateway, few_shot, embedding cold",
     "few_shot": "gateway, few_shot",
+    "no_limits": "gateway, a key without limits",
+    "limits": "gateway, a key and a tenant with limits of every kind",
+    "limits_two_workers": "the same, two workers on all cores",
     "no_texts": "gateway, few_shot, no text kept",
     "all_texts": "gateway, few_shot, every text kept",
     "through": "gateway, passing through",
@@ -75,6 +78,7 @@ def rows(figures: dict[str, Any]) -> list[Row]:
     """Everything that was measured, part by part."""
     makers: dict[str, Callable[[Any], list[Row]]] = {
         "requests": _requests,
+        "limits": _limits,
         "texts": _texts,
         "student": _student,
         "chunks": _chunks,
@@ -108,6 +112,22 @@ def _requests(part: dict[str, list[dict[str, float]]]) -> list[Row]:
         if key != "direct" and (busy := statistics.median(_column(rounds, "load_busy"))) > _BUSY:
             note += f" LOAD {busy:.0%} BUSY: it, not the gateway, set the pace"
         found.append(Row("CPU per request", _LABELS[key], cpu.text(" ms", 3), against, target, met, note))
+    return found
+
+
+def _limits(part: dict[str, list[dict[str, float]]]) -> list[Row]:
+    found = []
+    for key, rounds in part.items():
+        against, target, met, note = "", "", None, ""
+        if key == "limits":
+            added = _paired(part, "cpu_ms", key, "no_limits", "difference")
+            against, target, met = f"adds {added.text(' ms', 3)}", "adds <= 0.1 ms", added.middle <= 0.1
+        if key == "limits_two_workers":
+            note = f"{_paired(part, 'per_s', key, 'limits', 'ratio').text('x', 2)} as many requests a second"
+        if (busy := statistics.median(_column(rounds, "load_busy"))) > _BUSY:
+            note += f" LOAD {busy:.0%} BUSY: it, not the gateway, set the pace"
+        cpu = Spread.of(_column(rounds, "cpu_ms")).text(" ms", 3)
+        found.append(Row("CPU per request, limits", _LABELS[key], cpu, against, target, met, note))
     return found
 
 

@@ -117,7 +117,7 @@ class Stage:
         """The open memory of a folder."""
         made = self.config(folder, **replay)
         assert made.memory is not None
-        memory = Memory.open(made.memory)
+        memory = Memory.open(made.memory, made.retention)
         try:
             yield memory, made
         finally:

@@ -24,6 +24,8 @@ _ENDED: dict[str, str] = {
     "refusal": "content_filter",
 }
 """Reasons to stop, as a chat completion calls them."""
+_UNSAID: dict[str, Any] = {"type": "message", "role": "assistant", "stop_sequence": None}
+"""What vLLM leaves out of the beginning of a message."""
 _TEXT_DELTAS = {"text_delta": "text", "thinking_delta": "thinking"}
 
 
@@ -45,6 +47,9 @@ def from_events(body: bytes) -> Assembled | None:
     """
     building = _Building()
     for data in events(body):
+        if data == b"[DONE]":
+            # Said by vLLM, after the last event.
+            continue
         try:
             event = orjson.loads(data)
         except orjson.JSONDecodeError:
@@ -84,6 +89,8 @@ class _Building:
                 return
             case "message_start" if isinstance(event.get("message"), dict) and self.message is None:
                 self.message = {**event["message"], "content": []}
+                for name, value in _UNSAID.items():
+                    self.message.setdefault(name, value)
             case "message_stop":
                 self._stopped = True
             case "message_delta" if self.message is not None:
@@ -126,8 +133,8 @@ class _Building:
             block["signature"] = delta.get("signature")
         elif kind == "citations_delta":
             block["citations"] = [*(block.get("citations") or ()), delta.get("citation")]
-        elif kind == "input_json_delta" and isinstance(delta.get("partial_json"), str):
-            self._inputs[index] = self._inputs.get(index, "") + delta["partial_json"]
+        elif kind == "input_json_delta" and isinstance(delta.get("partial_json"), str | None):
+            self._inputs[index] = self._inputs.get(index, "") + (delta.get("partial_json") or "")
         else:
             self.understood = False
 

@@ -85,6 +85,8 @@ class Messages:
     def begun(self, piece: bytes, *, cut: bool = False) -> Begun:
         """See Codec."""
         for data in events(piece):
+            if data == b"[DONE]":
+                continue
             try:
                 event = orjson.loads(data)
             except orjson.JSONDecodeError:

@@ -22,10 +22,12 @@ class Health:
         problems: Callable[[], list[str]],
         impaired: Callable[[], list[str]],
         settled: Callable[[], bool],
+        warnings: Callable[[], list[str]] = list,
         config: str = "",
         reads_people: Callable[[MultiMapping[str]], bool] = lambda headers: False,
     ) -> None:
-        """`problems` keep requests from being served; with what is `impaired` they are served nevertheless.
+        """`problems` keep requests from being served; with what is `impaired` they are served nevertheless. `warnings`:
+        settings that are most likely not what was meant.
 
         `config`: what tells configurations apart. `reads_people` says of a request's headers whether its sender may read
         figures by tenant and key.
@@ -34,6 +36,7 @@ class Health:
         self._problems = problems
         self._impaired = impaired
         self._settled = settled
+        self._warnings = warnings
         self._reads_people = reads_people
         self._config = config
 
@@ -52,6 +55,7 @@ class Health:
             {
                 "status": "not ready" if problems else "degraded" if impaired else "ok",
                 "problems": [*problems, *impaired],
+                **({"warnings": warnings} if (warnings := self._warnings()) else {}),
                 **({"config": self._config} if self._config else {}),
             },
         )

@@ -61,6 +61,8 @@ def kept_here(finished: Finished) -> bool:
 def _stored(finished: Finished) -> dict[str, Any] | None:
     """The response that the client was told is stored; None for any other answer."""
     asked, assembled = finished.asked, finished.assembled
+    if asked.arrival.anonymous:
+        return None
     if (
         asked.chat.api != "responses"
         or finished.hit is not None

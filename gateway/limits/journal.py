@@ -15,8 +15,8 @@ from pathlib import Path
 
 from store.people.allowance import Held
 
-_SLOT = struct.Struct("<qqq")
-_ONE = struct.Struct("<q")
+_SLOT = struct.Struct("qqq")
+_FIELDS = 3
 _FIRST_SLOTS = 1024
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _SUFFIX = ".journal"
@@ -29,12 +29,16 @@ class Journal:
         """Makes the file. Raises OSError."""
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._path = folder / f"{worker}{_SUFFIX}"
-        self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        # Under its name it is never seen unlocked: others would take it for a dead worker's.
+        new = folder / f"{worker}.new"
+        self._file = os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._file, fcntl.LOCK_EX)
+        new.rename(self._path)
         self._slots = _FIRST_SLOTS
         # Its blocks are there from now on: a write to memory that finds the disk full would kill the process.
         os.posix_fallocate(self._file, 0, self._slots * _SLOT.size)
         self._map = mmap.mmap(self._file, 0)
+        self._view = memoryview(self._map).cast("q")
         self._free = list(range(self._slots - 1, -1, -1))
 
     def take_slot(self) -> int:
@@ -42,11 +46,13 @@ class Journal:
         if not self._free:
             more = self._slots
             os.posix_fallocate(self._file, 0, (self._slots + more) * _SLOT.size)
+            self._view.release()
             self._map.resize((self._slots + more) * _SLOT.size)
+            self._view = memoryview(self._map).cast("q")
             self._free = list(range(self._slots + more - 1, self._slots - 1, -1))
             self._slots += more
         slot = self._free.pop()
-        _SLOT.pack_into(self._map, slot * _SLOT.size, 0, 0, 0)
+        self.note(slot, 0, 0, 0)
         return slot
 
     def give_slot(self, slot: int) -> None:
@@ -56,19 +62,20 @@ class Journal:
     def note(self, slot: int, settled: int, estimated: int, reserved: int) -> None:
         """How the slot's lease stands. What is spent is written before what is reserved goes: a death between the two counts
         a request twice, never not at all."""
-        at = slot * _SLOT.size
-        _ONE.pack_into(self._map, at, settled)
-        _ONE.pack_into(self._map, at + 8, estimated)
-        _ONE.pack_into(self._map, at + 16, reserved)
+        view, at = self._view, slot * _FIELDS
+        view[at] = settled
+        view[at + 1] = estimated
+        view[at + 2] = reserved
 
     def reserved(self, slot: int, reserved: int) -> None:
         """The same where nothing was settled."""
-        _ONE.pack_into(self._map, slot * _SLOT.size + 16, reserved)
+        self._view[slot * _FIELDS + 2] = reserved
 
     def close(self, *, remove: bool) -> None:
         """Let go of the file; `remove` it where everything in it is booked."""
         if remove:
             self._path.unlink(missing_ok=True)
+        self._view.release()
         self._map.close()
         os.close(self._file)
 

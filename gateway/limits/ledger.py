@@ -40,6 +40,8 @@ _PATIENCE_S = 0.6
 """How long others are waited for that hold more than they need."""
 _PAUSE_S = 0.05
 _FAILING_PAUSE_S = 0.5
+_BLIND_S = 1.0
+"""For so long nobody waits for a store that has just failed."""
 _STORE_S = 3.0
 """How long the store may take before it counts as failing."""
 
@@ -78,6 +80,7 @@ class Ledger:
         self._writing: tuple[asyncio.Future[list[tuple[int, int]]], list[tuple[Purse, Booking]]] | None = None
         self._renewed_at = self._looked_at = 0.0
         self._failing = False
+        self._blind_until = 0.0
 
     def start(self) -> None:
         """Start booking, where that has not begun. Inside the running loop."""
@@ -149,6 +152,39 @@ class Ledger:
             purse.used_at = time.monotonic()
         return taken
 
+    def take_all(self, wanted: Sequence[tuple[Purse, int, bool]]) -> bool:
+        """Reserve of all of these, or of none; (purse, amount, whether that is spent at once). Microseconds."""
+        with self._lock:
+            for purse, need, _ in wanted:
+                if purse.granted - purse.settled - purse.reserved < need or purse.ends:
+                    return False
+            journal = self._journal
+            if journal is None:
+                return False
+            for purse, need, at_once in wanted:
+                if at_once:
+                    purse.settled += need
+                    journal.note(purse.slot, purse.settled, purse.estimated, purse.reserved)
+                else:
+                    purse.reserved += need
+                    journal.reserved(purse.slot, purse.reserved)
+        now = time.monotonic()
+        for purse, _, _ in wanted:
+            purse.used_at = now
+        return True
+
+    def settle_all(self, settled: Sequence[tuple[Purse, int, int]], *, estimated: bool = False) -> None:
+        """Of what was reserved so much was spent: (purse, reserved, spent). From any thread."""
+        with self._lock:
+            journal = self._journal
+            for purse, reserved, spent in settled:
+                purse.settle(reserved, spent, estimated=estimated)
+                if journal is not None and not purse.lost:
+                    journal.note(purse.slot, purse.settled, purse.estimated, purse.reserved)
+        for purse, reserved, _ in settled:
+            if purse.most - purse.spent - purse.leased < self._parts * (reserved or 1):
+                self._let_go(purse)
+
     async def draw(self, purse: Purse, need: int) -> None:
         """Reserve of what the store has left. Raises Refused and Blind."""
         came_at = time.monotonic()
@@ -187,17 +223,12 @@ class Ledger:
 
     def settle(self, purse: Purse, reserved: int, spent: int, *, estimated: bool = False) -> None:
         """Of what was reserved so much was spent. From any thread."""
-        with self._lock:
-            purse.settle(reserved, spent, estimated=estimated)
-            if self._journal is not None and self._purses.get(purse.window[:3]) is purse:
-                self._journal.note(purse.slot, purse.settled, purse.estimated, purse.reserved)
-        if purse.scarce(self._parts, reserved) and not self._woken.is_set():
-            self._let_go(purse)
+        self.settle_all([(purse, reserved, spent)], estimated=estimated)
 
     def _let_go(self, purse: Purse) -> None:
         """Have what is free of it given back at once."""
         purse.wanted_until = time.monotonic() + _IDLE_S
-        if self._loop is not None and not self._loop.is_closed():
+        if self._loop is not None and not self._woken.is_set() and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._woken.set)
 
     def _note_reserved(self, purse: Purse) -> None:
@@ -209,7 +240,7 @@ class Ledger:
 
     async def _leased(self, purse: Purse, need: int) -> Lease:
         worker = self._worker
-        if worker is None:
+        if worker is None or time.monotonic() < self._blind_until:
             raise Blind
         free = max(0, purse.free)
         try:
@@ -233,6 +264,7 @@ class Ledger:
             self._start_anew()
             raise Blind from error
         except (StoreError, TimeoutError) as error:
+            self._blind_until = time.monotonic() + _BLIND_S
             raise Blind from error
 
     def _granted(self, purse: Purse, leasing: asyncio.Future[Lease]) -> None:
@@ -245,6 +277,8 @@ class Ledger:
         async with self._joining:
             if self._journal is not None:
                 return self._journal
+            if time.monotonic() < self._blind_until:
+                raise Blind
             worker = Worker(secrets.token_hex(8), self._boot_id, time.time() + _ALIVE_S)
             try:
                 journal = await asyncio.to_thread(Journal, self._folder, worker.id)
@@ -255,6 +289,7 @@ class Ledger:
                 await _in_time(self._allowances.join(worker))
             except (StoreError, TimeoutError) as error:
                 journal.close(remove=True)
+                self._blind_until = time.monotonic() + _BLIND_S
                 raise Blind from error
             self._worker, self._journal, self._renewed_at = worker, journal, time.monotonic()
             return journal
@@ -265,7 +300,7 @@ class Ledger:
         with self._lock:
             journal, self._journal, self._worker = self._journal, None, None
             for purse in self._purses.values():
-                purse.ends = True
+                purse.ends = purse.lost = True
             self._purses.clear()
         if journal is not None:
             journal.close(remove=True)
@@ -342,6 +377,7 @@ class Ledger:
             for (purse, booking), state in zip(changed, states, strict=True):
                 purse.booked_as(booking, *state)
                 if booking.ends:
+                    purse.lost = True
                     self._purses.pop(purse.window[:3], None)
                     if self._journal is not None:
                         self._journal.give_slot(purse.slot)

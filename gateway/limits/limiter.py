@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from aiohttp import web
 from cachetools import LRUCache
@@ -31,8 +31,9 @@ from gateway.limits.expected import MOST_TOKENS, Expectations, Expected, most_ou
 from gateway.limits.headers import TICKET, Rate, rate_headers
 from gateway.limits.ledger import Blind, Ledger, Refused
 from gateway.limits.purse import Purse
-from gateway.limits.scopes import Scope, budgets_of, key_scopes, most_output_of, user_scopes
+from gateway.limits.scopes import Scope, key_scopes, most_output_of, user_scopes
 from router.asked import Arrival
+from store.errors import StoreError
 from store.people.allowance import CONCURRENCY, NANO, USD, Window
 from store.people.limits import Period
 from store.records import Key, Tenant
@@ -40,6 +41,7 @@ from store.records import Key, Tenant
 R = TypeVar("R", bound=web.StreamResponse)
 
 _KNOWN_KEYS = 10_000
+_KNOWN_PURSES = 20_000
 _NEVER = Span(0, ENDLESS_S)
 
 
@@ -57,16 +59,24 @@ class Need:
     answers: int = 1
 
 
-class _Share:
+class _Share(NamedTuple):
     """A part of a purse that one request has; of none, where the store failed."""
 
-    __slots__ = ("amount", "kind", "purse", "scope")
+    scope: str
+    kind: str
+    purse: Purse | None
+    amount: int
 
-    def __init__(self, scope: str, kind: str, purse: Purse | None, amount: int) -> None:
-        self.scope = scope
-        self.kind = kind
-        self.purse = purse
-        self.amount = amount
+
+class _Want(NamedTuple):
+    """So much of one window."""
+
+    scope: Scope
+    kind: str
+    per: Period | None
+    """None: of a minute, or of what has no window."""
+    limit: int
+    need: int
 
 
 class Ticket:
@@ -173,6 +183,8 @@ class Limiter:
         self._when_blind = when_blind
         self._tickets: dict[str, Ticket] = {}
         self._scopes: LRUCache[str, tuple[Key, Tenant | None, tuple[Scope, ...]]] = LRUCache(_KNOWN_KEYS)
+        self._near: dict[tuple[str, str], Purse] = {}
+        """The purse that served a scope's kind of limit last."""
         self._spans: dict[tuple[Period, str], Span] = {}
         self._alone = SlidingWindowCounterRateLimiter(MemoryStorage())
         """Counts rates for this worker while the store fails."""
@@ -201,21 +213,21 @@ class Limiter:
     async def begin(self, scopes: Sequence[Scope]) -> list[_Share]:
         """Count one request; gives the places that it holds. Raises LimitReached, and nothing is counted."""
         now_s = time.time()
-        places: list[_Share] = []
-        counted: list[_Share] = []
-        try:
-            for scope in scopes:
-                if (most := scope.limits.concurrency) is not None:
-                    places.append(await self._share(scope, CONCURRENCY, _NEVER, most, 1, now_s))
-                if (most := scope.limits.requests_per_minute) is not None:
-                    counted.append(await self._share(scope, REQUESTS, minute(now_s), most, 1, now_s))
-        except BaseException:
-            self.end([*places, *counted])
-            raise
-        for share in counted:
-            if share.purse is not None:
-                self._ledger.settle(share.purse, 1, 1)
-        return places
+        wants: list[_Want] = []
+        for scope in scopes:
+            limits = scope.limits
+            if limits.concurrency is not None:
+                wants.append(_Want(scope, CONCURRENCY, None, limits.concurrency, 1))
+            if limits.requests_per_minute is not None:
+                wants.append(_Want(scope, REQUESTS, None, limits.requests_per_minute, 1))
+        if not wants:
+            return []
+        shares = self._at_once(wants, now_s)
+        if shares is None:
+            shares = await self._one_by_one(wants, now_s)
+            counted = [share.purse for share in shares if share.kind == REQUESTS and share.purse is not None]
+            self._ledger.settle_all([(purse, 1, 1) for purse in counted])
+        return [share for share in shares if share.kind == CONCURRENCY]
 
     def end(self, shares: Sequence[_Share]) -> None:
         """Nothing of these is used any more."""
@@ -230,11 +242,22 @@ class Limiter:
     # ---- a question to engines
 
     def scopes_of(self, arrival: Arrival) -> tuple[Scope, ...]:
-        """Whose limits hold for a question: of a request under way, or of what its key asked earlier."""
+        """Whose limits hold for a question: of a request under way, or of what its key asked earlier.
+
+        Raises LimitReached where that cannot be told.
+        """
         ticket = self._tickets.get(arrival.id)
         if ticket is not None:
             return ticket.scopes
-        known = self._key_of(arrival.key_id) if arrival.key_id else None
+        if not arrival.key_id:
+            return ()
+        try:
+            known = self._key_of(arrival.key_id)
+        except StoreError:
+            held = self._scopes.get(arrival.key_id)
+            if held is None and self._when_blind == "refuse":
+                raise errors.blind() from None
+            known = held[:2] if held is not None else None
         if known is None:
             return ()
         key, tenant = known
@@ -249,19 +272,19 @@ class Limiter:
         fields: Mapping[str, Any],
         *,
         answers_no_text: bool = False,
+        images: int = 0,
     ) -> Reservation | None:
         """Set aside what a question may take at the dearest of these prices. Raises LimitReached and RequestError.
 
         `size_bytes`: of the largest body that an engine may get; `fields`: what it says. `answers_no_text`: such as
-        embeddings.
+        embeddings; `images`: how many are asked for.
         """
         if not any(scope.spends for scope in scopes):
             return None
         expected = self.expectations.expected(model, size_bytes, fields)
         if answers_no_text:
             expected = replace(expected, output_tokens=0)
-        images = fields.get("n", 1) if "size" in fields and "prompt" in fields else 0
-        usd, input_usd = dearest(prices, expected, images if isinstance(images, int) else 1)
+        usd, input_usd = dearest(prices, expected, images)
         answers = fields.get("n")
         n = answers if isinstance(answers, int) and answers > 1 else 1
         return await self.reserve(scopes, Need(model, expected, usd, input_usd, n))
@@ -270,32 +293,36 @@ class Limiter:
         """Set aside what a question may take; None where nothing of it is limited. Raises LimitReached and RequestError."""
         now_s = time.time()
         tokens = need.expected.input_tokens + need.expected.output_tokens
-        shares: list[_Share] = []
-        try:
-            for scope in scopes:
-                if (most := scope.limits.tokens_per_minute) is not None:
-                    if tokens > most:
-                        raise errors.too_much_for_the_minute(scope.label, most, tokens)
-                    shares.append(await self._share(scope, TOKENS, minute(now_s), most, tokens, now_s))
-                for kind, per, most in budgets_of(scope):
-                    if need.usd is None:
-                        if not scope.limits.allow_unpriced:
-                            raise errors.unpriced(scope.label, need.model)
-                    elif (nano := _nano(need.usd)) > 0:
-                        found = self._span(per, scope.limits.time_zone, now_s)
-                        shares.append(await self._share(scope, kind, found, most, nano, now_s))
-        except BaseException:
-            self.end(shares)
-            raise
-        return Reservation(self, need, shares) if shares else None
+        nano = _nano(need.usd or 0.0)
+        wants: list[_Want] = []
+        for scope in scopes:
+            if (most := scope.limits.tokens_per_minute) is not None:
+                if tokens > most and (need.expected.said or need.expected.input_tokens > most):
+                    raise errors.too_much_for_the_minute(scope.label, most, tokens)
+                # Of an answer whose length is only guessed, no more than a minute has room for.
+                wants.append(_Want(scope, TOKENS, None, most, min(tokens, most)))
+            if need.usd is None and scope.limits.budgets and not scope.limits.allow_unpriced:
+                raise errors.unpriced(scope.label, need.model)
+            if nano > 0:
+                wants += [_Want(scope, kind, per, most, nano) for kind, per, most in scope.budgets]
+        if not wants:
+            return None
+        shares = self._at_once(wants, now_s)
+        if shares is None:
+            shares = await self._one_by_one(wants, now_s)
+        return Reservation(self, need, shares)
 
     def spend(self, shares: Sequence[_Share], usd: float, tokens: int, *, estimated: bool) -> None:
         """Book what a question took. From any thread; never raises."""
         nano = _nano(usd)
-        for share in shares:
-            if share.purse is not None:
-                spent = nano if share.kind.startswith(USD) else tokens
-                self._ledger.settle(share.purse, share.amount, spent, estimated=estimated)
+        self._ledger.settle_all(
+            [
+                (share.purse, share.amount, tokens if share.kind == TOKENS else nano)
+                for share in shares
+                if share.purse is not None
+            ],
+            estimated=estimated,
+        )
 
     def bounded(self, scopes: Sequence[Scope], fields: Mapping[str, Any], own_field: str) -> dict[str, Any]:
         """What to change of a body so that its answer keeps to the most output; nothing where it does already.
@@ -335,7 +362,9 @@ class Limiter:
             for kind, limit in ((REQUESTS, limits.requests_per_minute), (TOKENS, limits.tokens_per_minute)):
                 if limit is None:
                     continue
-                purse = self._ledger.purse(Window(scope.name, kind, *found), limit, MINUTE_S)
+                purse = self._near.get((scope.name, kind))
+                if purse is not None and (purse.ends or purse.window.start_s != found.start_s):
+                    purse = None
                 left = min(limit, purse.left) if purse is not None else limit
                 if kind not in rates or left < rates[kind].remaining:
                     rates[kind] = Rate(limit, left, max(0.0, found.ends_s - now_s))
@@ -343,15 +372,49 @@ class Limiter:
 
     # ---- shares
 
-    async def _share(
-        self, scope: Scope, kind: str, found: Span, limit: int, need: int, now_s: float
-    ) -> _Share:
-        """So much of one window. Raises LimitReached."""
+    def _at_once(self, wants: Sequence[_Want], now_s: float) -> list[_Share] | None:
+        """All of them from purses that are here; None, and nothing is taken, where those do not suffice."""
+        taken: list[tuple[Purse, int, bool]] = []
+        shares = []
+        near = self._near
+        for scope, kind, _, limit, need in wants:
+            purse = near.get((scope.name, kind))
+            if purse is None or purse.limit != limit:
+                return None
+            window = purse.window
+            if not window.start_s <= now_s < window.ends_s:
+                return None
+            taken.append((purse, need, kind == REQUESTS))
+            shares.append(_Share(scope.name, kind, purse, need))
+        return shares if self._ledger.take_all(taken) else None
+
+    async def _one_by_one(self, wants: Sequence[_Want], now_s: float) -> list[_Share]:
+        """The same, where the store has to be asked. Raises LimitReached, and nothing is taken."""
+        shares: list[_Share] = []
+        try:
+            for want in wants:
+                # One after the other: what was taken before one is refused has to go back.
+                shares.append(await self._share(want, now_s))  # noqa: PERF401
+        except BaseException:
+            self.end(shares)
+            raise
+        return shares
+
+    async def _share(self, want: _Want, now_s: float) -> _Share:
+        scope, kind, per, limit, need = want
+        found = _NEVER
+        if per is not None:
+            found = self._span(per, scope.limits.time_zone, now_s)
+        elif kind != CONCURRENCY:
+            found = minute(now_s)
         window = Window(scope.name, kind, *found)
         rolls_s = MINUTE_S if kind in (REQUESTS, TOKENS) else 0
         ledger = self._ledger
         try:
             purse = ledger.purse(window, limit, rolls_s) or await ledger.open(window, limit, rolls_s)
+            if len(self._near) > _KNOWN_PURSES:
+                self._near.clear()
+            self._near[scope.name, kind] = purse
             if not ledger.take(purse, need):
                 await ledger.draw(purse, need)
         except Refused as refused:

@@ -25,6 +25,7 @@ class Purse:
         "leased",
         "limit",
         "lock",
+        "lost",
         "most",
         "refused_at",
         "reserved",
@@ -59,7 +60,9 @@ class Purse:
         """Until then nothing is kept that no request needs now (time.monotonic)."""
         self.used_at = 0.0
         self.ends = False
-        """It was given back; nobody may take from it any more."""
+        """It is given back; nobody may take from it any more."""
+        self.lost = False
+        """Its slot in the journal is another's."""
 
     @property
     def free(self) -> int:
@@ -94,10 +97,6 @@ class Purse:
         """Take note of what the store said."""
         self.granted += lease.granted
         self.spent, self.leased, self.most = lease.spent, lease.leased, lease.most
-
-    def scarce(self, parts: int, need: int) -> bool:
-        """Whether so little is left that nothing may lie idle: a part of it would not suffice for another request."""
-        return self.most - self.spent - self.leased < parts * max(1, need)
 
     def booking(self, *, give_back: bool, ends: bool) -> Booking | None:
         """What the store has to be told; None where that is nothing. What is given back is gone at once."""

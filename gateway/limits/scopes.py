@@ -19,6 +19,14 @@ class Scope:
     label: str
     """As an error calls them."""
     limits: Limits
+    budgets: tuple[tuple[str, Period, int], ...] = ()
+    """(kind, period, nanodollars) of each."""
+
+    @classmethod
+    def of(cls, name: str, label: str, limits: Limits) -> Scope:
+        """Made of its limits."""
+        budgets = tuple((USD + one.per, one.per, round(one.usd * NANO)) for one in limits.budgets)
+        return cls(name, label, limits, budgets)
 
     @property
     def counts(self) -> bool:
@@ -36,18 +44,18 @@ class Scope:
 
 def key_scopes(key: Key, tenant: Tenant | None) -> tuple[Scope, ...]:
     """The key itself and its tenant, where they are limited; known from a request's head."""
-    found = [Scope(f"key:{key.id}", f"the key '{key.name[:60]}'", key.limits)]
+    found = [Scope.of(f"key:{key.id}", f"the key '{key.name[:60]}'", key.limits)]
     if tenant is not None:
-        found.append(Scope(f"tenant:{tenant.id}", f"the tenant '{tenant.name[:60]}'", tenant.limits))
+        found.append(Scope.of(f"tenant:{tenant.id}", f"the tenant '{tenant.name[:60]}'", tenant.limits))
     return tuple(scope for scope in found if _limited(scope))
 
 
 def user_scopes(key: Key, tenant: Tenant | None, user: str) -> tuple[Scope, ...]:
     """The end user of both, by a digest. Requests that name nobody are one end user."""
     label = "this end user" if user else "the end user that is not named"
-    found = [Scope(f"user:{key.id}/{user}", f"{label} of the key", key.each_user)]
+    found = [Scope.of(f"user:{key.id}/{user}", f"{label} of the key", key.each_user)]
     if tenant is not None:
-        found.append(Scope(f"user:{tenant.id}/{user}", f"{label} of the tenant", tenant.each_user))
+        found.append(Scope.of(f"user:{tenant.id}/{user}", f"{label} of the tenant", tenant.each_user))
     return tuple(scope for scope in found if _limited(scope))
 
 
@@ -59,11 +67,6 @@ def most_output_of(scopes: Sequence[Scope]) -> tuple[int, str] | None:
         if scope.limits.max_output_tokens is not None
     ]
     return min(found) if found else None
-
-
-def budgets_of(scope: Scope) -> list[tuple[str, Period, int]]:
-    """(kind, period, nanodollars) of each."""
-    return [(USD + budget.per, budget.per, round(budget.usd * NANO)) for budget in scope.limits.budgets]
 
 
 def _limited(scope: Scope) -> bool:

@@ -19,6 +19,7 @@ import orjson
 from store.examples.vectors import from_blob, to_blob
 from store.records import ChoiceRecord
 from store.sqlite.database import Database
+from store.tenant_scope import ALL, TenantScope
 
 _COLUMNS = (
     "tenant",
@@ -89,17 +90,17 @@ class Choices:
         rows = self._db.read().execute("SELECT DISTINCT tenant, model FROM choices ORDER BY tenant, model")
         return [(tenant, model) for tenant, model in rows.fetchall()]
 
-    def trim(self, before_s: float, limit: int = 5_000) -> Future[int]:
-        """Delete choices older than `before_s` with their outcomes, the oldest first; gives how many choices.
+    def trim(self, before_s: float, limit: int = 5_000, *, tenants: TenantScope = ALL) -> Future[int]:
+        """Delete these tenants' choices older than `before_s` with their outcomes, the oldest first; gives how many choices.
 
         At most `limit` at once, so that the writer stays free for others: call again while it gives `limit`.
         """
 
         def delete(connection: sqlite3.Connection) -> int:
             return connection.execute(
-                "DELETE FROM choices WHERE row_id IN"
-                " (SELECT row_id FROM choices WHERE at_s < ? ORDER BY at_s LIMIT ?)",
-                (before_s, limit),
+                "DELETE FROM choices WHERE row_id IN (SELECT row_id FROM choices WHERE at_s < ?"  # noqa: S608
+                f"{tenants.condition} ORDER BY at_s LIMIT ?)",
+                (before_s, *tenants.values, limit),
             ).rowcount
 
         return self._db.write(delete)

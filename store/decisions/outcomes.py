@@ -18,6 +18,7 @@ from store.answers.wrong_answers import drop_answers
 from store.decisions.choices import rows_where
 from store.records import ChoiceRecord, OutcomeRecord
 from store.sqlite.database import Database
+from store.tenant_scope import ALL, TenantScope
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,13 +178,14 @@ class Outcomes:
         )
         return float(row[0])
 
-    def trim(self, before_s: float, limit: int = 10_000) -> Future[int]:
-        """Delete outcomes older than `before_s`, at most `limit` at once; gives how many."""
+    def trim(self, before_s: float, limit: int = 10_000, *, tenants: TenantScope = ALL) -> Future[int]:
+        """Delete these tenants' outcomes older than `before_s`, at most `limit` at once; gives how many."""
 
         def delete(connection: sqlite3.Connection) -> int:
             return connection.execute(
-                "DELETE FROM outcomes WHERE id IN (SELECT id FROM outcomes WHERE at_s < ? ORDER BY at_s LIMIT ?)",
-                (before_s, limit),
+                "DELETE FROM outcomes WHERE id IN (SELECT id FROM outcomes WHERE at_s < ?"  # noqa: S608
+                f"{tenants.condition} ORDER BY at_s LIMIT ?)",
+                (before_s, *tenants.values, limit),
             ).rowcount
 
         return self._db.write(delete)
@@ -368,11 +370,13 @@ class FeedbackLog:
         )
         return [FeedbackRecord(*row) for row in rows.fetchall()]
 
-    def trim(self, before_s: float, limit: int = 10_000) -> Future[int]:
-        """Delete feedback older than `before_s`, at most `limit` at once; gives how many."""
+    def trim(self, before_s: float, limit: int = 10_000, *, tenants: TenantScope = ALL) -> Future[int]:
+        """Delete feedback of these tenants older than `before_s`, at most `limit` at once; gives how many."""
         return self._delete(
-            "DELETE FROM feedback WHERE id IN (SELECT id FROM feedback WHERE at_s < ? ORDER BY at_s LIMIT ?)",
+            "DELETE FROM feedback WHERE id IN (SELECT id FROM feedback WHERE at_s < ?"  # noqa: S608
+            f"{tenants.condition} ORDER BY at_s LIMIT ?)",
             before_s,
+            *tenants.values,
             limit,
         )
 

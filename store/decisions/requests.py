@@ -12,6 +12,7 @@ from store.decisions.rollups import forget_sums, requests_deleted
 from store.decisions.usage import Bounds, add_usage, forget_usage, forget_usage_of_user, usage_of
 from store.records import RequestRecord
 from store.sqlite.database import Database
+from store.tenant_scope import ALL, TenantScope
 
 HOUR_S = 3600
 _DAY_S = 24 * HOUR_S
@@ -149,17 +150,17 @@ class RequestLog:
         )
         return rows.fetchall()
 
-    def trim(self, before_s: float, limit: int = 10_000) -> Future[int]:
-        """Delete requests that started before `before_s`, the oldest first; gives how many.
+    def trim(self, before_s: float, limit: int = 10_000, *, tenants: TenantScope = ALL) -> Future[int]:
+        """Delete requests of these tenants that started before `before_s`, the oldest first; gives how many.
 
         At most `limit` at once, so that the writer stays free for others: call again while it gives `limit`.
         """
 
         def delete(connection: sqlite3.Connection) -> int:
             gone = connection.execute(
-                "DELETE FROM requests WHERE row_id IN"
-                " (SELECT row_id FROM requests WHERE started_at_s < ? ORDER BY started_at_s LIMIT ?)",
-                (before_s, limit),
+                "DELETE FROM requests WHERE row_id IN (SELECT row_id FROM requests WHERE started_at_s < ?"  # noqa: S608
+                f"{tenants.condition} ORDER BY started_at_s LIMIT ?)",
+                (before_s, *tenants.values, limit),
             ).rowcount
             if gone:
                 requests_deleted(connection)

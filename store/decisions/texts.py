@@ -18,6 +18,7 @@ import orjson
 
 from store.sqlite import words
 from store.sqlite.database import Database
+from store.tenant_scope import ALL, TenantScope
 
 _DEFLATE_LEVEL = 1
 _ROW_BYTES = 256
@@ -132,17 +133,19 @@ class RequestTextLog:
         row: tuple[int] = self._db.read().execute("SELECT total_bytes FROM request_texts_size").fetchone()
         return row[0]
 
-    def trim(self, before_s: float, max_bytes: int, limit: int = _TRIMMED_AT_ONCE) -> Future[int]:
-        """Delete what is older than `before_s`, then the oldest until `max_bytes` are left; at most `limit` rows at once.
+    def trim(
+        self, before_s: float, max_bytes: int, limit: int = _TRIMMED_AT_ONCE, *, tenants: TenantScope = ALL
+    ) -> Future[int]:
+        """Delete what is older than `before_s`, then anybody's oldest until `max_bytes` are left; at most `limit` at once.
 
         Gives how many: call again while it gives `limit`. Their words are purged in the background.
         """
 
         def delete(connection: sqlite3.Connection) -> int:
             count = connection.execute(
-                "DELETE FROM request_texts WHERE row_id IN"
-                " (SELECT row_id FROM request_texts WHERE at_s < ? ORDER BY at_s LIMIT ?)",
-                (before_s, limit),
+                "DELETE FROM request_texts WHERE row_id IN (SELECT row_id FROM request_texts WHERE at_s < ?"  # noqa: S608
+                f"{tenants.condition} ORDER BY at_s LIMIT ?)",
+                (before_s, *tenants.values, limit),
             ).rowcount
             (total,) = connection.execute("SELECT total_bytes FROM request_texts_size").fetchone()
             over: list[tuple[int]] = []

@@ -391,6 +391,28 @@ class ExampleBank:
 
         return self.write_removal(delete)
 
+    def expire(self, tenant: str, before_s: float, *, batch: int = 500) -> int:
+        """Remove the tenant's examples of requests that were answered before `before_s`; gives how many. Blocks.
+
+        Demonstrations, which somebody gave as right, stay. See `remove`.
+        """
+        total = 0
+        while True:
+            ids = [
+                id
+                for (id,) in self._db.read()
+                .execute(
+                    "SELECT examples.id FROM examples JOIN example_accounts ON example_accounts.id = examples.id"
+                    " WHERE examples.tenant = ? AND examples.created_at_s < ? AND example_accounts.kind = 'observed'"
+                    " ORDER BY examples.id LIMIT ?",
+                    (tenant, before_s, batch),
+                )
+                .fetchall()
+            ]
+            if not ids:
+                return total
+            total += self.remove(tenant, ids).result(60)
+
     def remove_contributor(self, tenant: str, contributor: str) -> Future[int]:
         """Remove every example of the tenant's whose texts came from a contributor; gives how many. See `remove`.
 

@@ -64,6 +64,7 @@ async def house(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[House
             },
             "us": {"base_url": us.url, "region": "us", "api_key": "sk-us"},
             "beside": {"base_url": operator.url, "api_key": OPERATOR},
+            "unused": {"base_url": us.url, "api_key": "sk-us"},
         }
         config = {
             "upstream": {"base_url": operator.url, "api_key": OPERATOR, "region": "us"},
@@ -109,6 +110,15 @@ async def test_a_key_asks_only_for_the_models_it_lists(house: House) -> None:
     assert house.asked == before
     listed = (await house.get("/models", key)).json["data"]
     assert {model["id"] for model in listed} == {"both"}
+
+
+async def test_what_is_doubtful_is_told_by_readyz(house: House) -> None:
+    async with house.gate.session.get(house.gate.url.removesuffix("/v1") + "/readyz") as response:
+        told = await response.json()
+    assert (response.status, told["status"]) == (200, "ok")
+    assert told["warnings"] == [
+        "engines.unused is used by nothing: name it under models.*.engines, or take it away"
+    ]
 
 
 async def test_models_of_key_and_tenant_both_hold(house: House) -> None:

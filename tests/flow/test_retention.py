@@ -10,16 +10,17 @@ import pytest
 from store.workflows.records import NewRun, NewStep, NewVariable, RunChange, RunEnd, VariableEnd
 from tests.flow.line import line, upstream
 from understudy.memory import Memory, _chores
+from understudy.settings.config import Config
 
 _DAY_S = 86_400.0
 
 
-def chores(memory: Memory, settings: object, monkeypatch: pytest.MonkeyPatch, *, days: float) -> None:
+def chores(memory: Memory, config: Config, monkeypatch: pytest.MonkeyPatch, *, days: float) -> None:
     """Do all of them once, so many days from now."""
     now_s = time.time()
     with monkeypatch.context() as later:
         later.setattr(time, "time", lambda: now_s + days * _DAY_S)
-        for chore in _chores(memory.store, settings):  # type: ignore[arg-type]
+        for chore in _chores(memory.store, config.memory, config.retention):
             chore.run()
     assert memory.store.drain(30)
 
@@ -31,22 +32,23 @@ async def test_requests_that_a_clock_stamped_ahead_are_not_kept_for_ever(
     async with upstream() as behind:
         memory = {
             "data_dir": str(tmp_path),
-            "requests_kept_days": 30,
             "examples": {"enabled": False},
             "request_texts": {"enabled": True},
         }
-        async with line({"upstream": {"base_url": behind.url}, "memory": memory}) as gate:
+        async with line(
+            {"upstream": {"base_url": behind.url}, "memory": memory, "retention": {"rows_days": 30}}
+        ) as gate:
             with monkeypatch.context() as wrong:
                 wrong.setattr(time, "time", lambda: ahead_s)
                 await gate.chat("Q")
-            opened, settings = gate.gateway.memory, gate.gateway.config.memory
+            opened, config = gate.gateway.memory, gate.gateway.config
             assert opened is not None and opened.requests is not None
             assert len(opened.requests.recent()) == 1
-            chores(opened, settings, monkeypatch, days=0)
+            chores(opened, config, monkeypatch, days=0)
             assert len(opened.requests.recent()) == 1, "it is as old as anything written now"
-            chores(opened, settings, monkeypatch, days=29)
+            chores(opened, config, monkeypatch, days=29)
             assert len(opened.requests.recent()) == 1
-            chores(opened, settings, monkeypatch, days=31)
+            chores(opened, config, monkeypatch, days=31)
             assert opened.requests.recent() == []
             assert opened.store.decisions.texts.total_bytes() == 0
 
@@ -55,9 +57,11 @@ async def test_values_go_after_their_time_and_runs_with_the_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with upstream() as behind:
-        memory = {"data_dir": str(tmp_path), "requests_kept_days": 30, "examples": {"enabled": False}}
-        async with line({"upstream": {"base_url": behind.url}, "memory": memory}) as gate:
-            opened, settings = gate.gateway.memory, gate.gateway.config.memory
+        memory = {"data_dir": str(tmp_path), "examples": {"enabled": False}}
+        async with line(
+            {"upstream": {"base_url": behind.url}, "memory": memory, "retention": {"rows_days": 30}}
+        ) as gate:
+            opened, config = gate.gateway.memory, gate.gateway.config
             assert opened is not None
             runs, now_s = opened.store.runs, time.time()
             # Kept for an hour; one that a clock stamped ahead.
@@ -67,10 +71,10 @@ async def test_values_go_after_their_time_and_runs_with_the_log(
                 ended = [VariableEnd(f"var_{id}", "ready", "said")]
                 runs.save("w", [RunChange(id, at_s, variables=ended, end=RunEnd("done", at_s))]).result(30)
             runs.begin(NewRun("run_3", "a1", now_s, "w", now_s + 9), [], []).result(30)
-            chores(opened, settings, monkeypatch, days=0)
+            chores(opened, config, monkeypatch, days=0)
             assert runs.variable("a1", "var_run_1", now_s=now_s) is not None
-            chores(opened, settings, monkeypatch, days=0.05)
+            chores(opened, config, monkeypatch, days=0.05)
             assert runs.variable("a1", "var_run_1", now_s=now_s) is None
             assert {each.run.id for each in runs.runs()} == {"run_1", "run_2", "run_3"}
-            chores(opened, settings, monkeypatch, days=31)
+            chores(opened, config, monkeypatch, days=31)
             assert {each.run.id for each in runs.runs()} == {"run_3"}, "what goes on stays"

@@ -57,8 +57,9 @@ async def served(handler: Answering, **listen: Any) -> AsyncIterator[int]:
                 stop.set()
 
 
-NO_LIMITS = Access(None, None, priced=lambda model, path: True, max_json_bytes=2**20)
-"""Every request may go on."""
+def open_access() -> Access:
+    """What stands before handlers where no key has limits."""
+    return Access(None, None, priced=lambda model, path: True, max_json_bytes=2**20)
 
 
 @asynccontextmanager
@@ -67,7 +68,11 @@ async def entry(handler: Handler, **listen: Any) -> AsyncIterator[tuple[int, lis
     ended: list[Ended] = []
     began: list[None] = []
     through = EntryHandler(
-        OneHandler(handler), NoAuthentication(), NO_LIMITS, began=lambda: began.append(None), ended=ended.append
+        OneHandler(handler),
+        NoAuthentication(),
+        open_access(),
+        began=lambda: began.append(None),
+        ended=ended.append,
     )
     async with served(through, **listen) as port:
         yield port, ended

@@ -151,7 +151,7 @@ async def _built(
 
     assert config.memory is not None and config.memory.data_dir is not None
     with alone(config.memory.data_dir / _LOCK_FILE):
-        memory = await asyncio.to_thread(Memory.open, config.memory, private=config.private)
+        memory = await asyncio.to_thread(Memory.open, config.memory, config.retention, private=config.private)
         made = engines(config, Tenants(memory.store.secret, memory.store.keys.tenant_named))
         try:
             tenant = tenant_named(memory.store.keys, name)

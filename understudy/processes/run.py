@@ -27,6 +27,7 @@ from understudy.processes.listening import bind, kept_port
 from understudy.processes.orders import Alone, Changes, Orders, Supervised
 from understudy.processes.wanted import ADMIN, LEARNER, REPLAYER, helpers_wanted
 from understudy.settings.config import Config
+from understudy.settings.doubts import doubts
 from understudy.settings.file import ConfigError
 
 log = structlog.get_logger(__name__)
@@ -44,6 +45,8 @@ def run(config: Config, config_file: Path | None = None, reread: Reread | None =
     `config_file`: where the settings came from, for people to see. `reread`: for a reload; None where there is no file.
     """
     configure(config.log.level, for_terminal=sys.stderr.isatty())
+    for told in doubts(config):
+        log.warning("setting_doubtful", told=told)
     supervised = config.listen.workers > 1 or bool(helpers_wanted(config))
     with ExitStack() as held:
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from understudy.settings.engines import EngineSettings
+from understudy.settings.engines import EngineSettings, TenantSettings
 from understudy.settings.learning import JudgingSettings
 from understudy.settings.models import ModelSettings
 from understudy.settings.replay import ReplaySettings
@@ -54,6 +54,16 @@ def unspoken(
             yield (
                 f"replay.enabled is true, but the reference engine of models.{name}, {model.engines[-1]!r}, speaks "
                 f"{_listed(reference)} only: replay asks for chat completions, and leaves that model out"
+            )
+
+
+def unsalted(engines: Mapping[str, EngineSettings]) -> Iterator[str]:
+    """Engines that keep tenants' caches apart, but for one API: a sentence each."""
+    for name, engine in engines.items():
+        if isinstance(engine, TenantSettings) and engine.salted and "messages" in engine.spoken:
+            yield (
+                f"engines.{name}.salted keeps tenants' prefix caches apart, but vLLM takes no cache_salt with messages: leave "
+                f"messages out of engines.{name}.apis where tenants must not find out by its timing what others asked"
             )
 
 

@@ -16,7 +16,7 @@ from pydantic import Field, field_validator, model_validator
 from engines.components.component import ABILITIES
 from router.model_names import ByModelName, is_wildcard
 from understudy.settings.admin import AdminSettings
-from understudy.settings.apis import check_apis, unspoken
+from understudy.settings.apis import check_apis, unsalted, unspoken
 from understudy.settings.client_key import check_client_key, is_loopback
 from understudy.settings.components import AnyComponent
 from understudy.settings.engines import (
@@ -30,6 +30,7 @@ from understudy.settings.engines import (
     VLLMLocalEngine,
 )
 from understudy.settings.group import Settings
+from understudy.settings.guardrails import GuardrailSettings
 from understudy.settings.keys import KeySettings
 from understudy.settings.learning import FeedbackSettings, JudgingSettings, LearningSettings
 from understudy.settings.limits import LimitsSettings
@@ -38,11 +39,13 @@ from understudy.settings.models import ModelSettings
 from understudy.settings.private import PrivateSettings
 from understudy.settings.reach import replay_out_of_reach
 from understudy.settings.replay import ReplaySettings
+from understudy.settings.retention import RetentionSettings
 from understudy.settings.telemetry import TelemetrySettings
 from understudy.settings.tenants import TenantSettings
 from understudy.settings.terms import check_names
 from understudy.settings.upstream import Upstream
 from understudy.settings.users import UsersSettings
+from understudy.settings.webhooks import WebhookSettings
 from understudy.settings.workflows import WorkflowsSettings
 from workflows.declared import DefinitionError, World, read_definition
 from workflows.definition import Definition
@@ -148,6 +151,9 @@ class Config(Settings):
         {}, description="What holds for tenants, by name, beside what `understudy tenants` laid down."
     )
     users: UsersSettings = Field(UsersSettings(), description="End users, behind a client's requests.")
+    retention: RetentionSettings = Field(
+        RetentionSettings(), description="For how many days things are kept; a tenant may have its own."
+    )
     sharing: SharingSettings = Field(
         SharingSettings(), description="Examples that one tenant may read of another; nothing by default."
     )
@@ -168,7 +174,15 @@ class Config(Settings):
     )
     replay: ReplaySettings = Field(ReplaySettings(), description="Improving the bank while traffic sleeps.")
     admin: AdminSettings = Field(AdminSettings(), description="The admin pages, on an address of their own.")
+    webhooks: tuple[WebhookSettings, ...] = Field(
+        (),
+        description="Who is told of budgets nearly spent, engines down, a full disk and keys that end: each {url, secret, "
+        "events}; url and secret are required, events null for all of them.",
+    )
     log: LogSettings = Field(LogSettings(), description="Logging.")
+    guardrails: dict[str, GuardrailSettings] = Field(
+        {}, description="Servers by name that are asked about each request before anything answers it."
+    )
     otel: TelemetrySettings = Field(TelemetrySettings(), description="OpenTelemetry; off by default.")
 
     @field_validator("engines", mode="before")
@@ -221,7 +235,8 @@ class Config(Settings):
                 )
         if self.judging is not None and self.judging.engine not in self.engines:
             raise ValueError(
-                f"judging.engine is {self.judging.engine!r}; known engines: {known}{meant(self.judging.engine, self.engines)}"
+                f"judging.engine is {self.judging.engine!r}; known engines: {known}"
+                f"{meant(self.judging.engine, self.engines)}"
             )
         self._replay_has_what_it_needs(known)
         check_apis(self.engines, self.judging, self.replay)
@@ -229,6 +244,10 @@ class Config(Settings):
         self._workflows_can_work()
         self._keys_can_be_kept()
         self._reaches_what_there_is()
+        if self.webhooks and self.memory is None:
+            raise ValueError(
+                "webhooks names receivers, but nothing keeps what they are to be told: set `memory`"
+            )
         check_workers(self.listen.workers, self.engines)
         check_client_key(self.engines, self.upstream)
         check_ports(self)
@@ -395,7 +414,9 @@ class Config(Settings):
 
     def unspoken(self) -> list[str]:
         """See understudy.settings.apis."""
-        return list(unspoken(self.engines, self.models, self.replay))
+        told = list(unspoken(self.engines, self.models, self.replay))
+        # One tenant has nobody to be kept apart from.
+        return [*told, *(unsalted(self.engines) if len(self.tenants) > 1 or len(self.keys) > 1 else ())]
 
     def replay_out_of_reach(self) -> str | None:
         """See understudy.settings.reach."""

@@ -1,4 +1,4 @@
-"""Tells of settings that can be used and are most likely not what was meant. Pure: nothing is asked and no file is looked at.
+"""Tells of settings that can be used and are most likely not what was meant. Nothing is asked, and no file is looked at.
 
 What cannot be right is refused where the setting is; this is for what may be right now and then.
 """
@@ -23,6 +23,7 @@ def doubts(config: Config) -> list[str]:
         *_unused_engines(config),
         *(told for name, model in config.models.items() for told in _of_model(config, name, model)),
         *_key_ids(config),
+        *config.unspoken(),
     ]
 
 
@@ -37,7 +38,7 @@ def _urls(config: Config) -> Iterator[str]:
         found.append(("upstream.base_url", config.upstream.base_url))
     for setting, url in found:
         if url is not None and not urlsplit(url).path:
-            yield f"{setting} is {url}, without a path: most APIs are below {url}/v1"
+            yield f"{setting} ends with the host: most APIs are below /v1, so that it ends with /v1"
 
 
 def _unused_engines(config: Config) -> Iterator[str]:

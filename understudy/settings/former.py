@@ -174,6 +174,8 @@ FORMER: dict[str, Moved | Fixed | Removed] = {
     "private.planes": Moved("private.advanced.planes"),
     "private.least_words": Fixed(3, "fewer words say too little of a topic to ask about it"),
     "private.questions": Fixed(5, _UNKNOWABLE),
+    "memory.requests_kept_days": Moved("retention.rows_days"),
+    "memory.request_texts.kept_days": Moved("retention.texts_days"),
     "private.kept_days": Fixed(30, "questions of private tenants are to be deleted soon"),
     "replay.window_h": Fixed(6, _BY_OTHERS),
     "replay.off_peak.weeks": Fixed(4, "a usual week is learnt from a month"),

@@ -88,7 +88,6 @@ class RequestTextSettings(Settings):
     enabled: bool = Field(
         True, description="Off: the admin pages show what happened to requests, and no word of them."
     )
-    kept_days: float = Field(14, gt=0, description="How long texts are kept.")
 
 
 class MemoryAdvanced(Settings):
@@ -175,7 +174,6 @@ class MemorySettings(Settings):
     log_requests: bool = Field(
         True, description="Keep a row per request (no content) for reports and evaluation."
     )
-    requests_kept_days: float = Field(90, gt=0, description="How long those rows are kept.")
     request_texts: RequestTextSettings = Field(
         RequestTextSettings(),
         description="Keep the texts, too, for less long: by the rules of examples.admission, for those who may read.",

@@ -105,7 +105,7 @@ async def opened(config: Config, registry: CollectorRegistry | None = None) -> A
     beyond = config.replay_out_of_reach()
     if beyond is not None:
         raise CannotReplay(beyond)
-    memory = Memory.open(config.memory)
+    memory = Memory.open(config.memory, config.retention)
     made = engines(config, Tenants(memory.store.secret, memory.store.keys.tenant_named))
     try:
         yield replay(config, memory, made, registry or CollectorRegistry())

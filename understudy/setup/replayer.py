@@ -40,7 +40,7 @@ async def replayer(config: Config) -> AsyncIterator[list[Coroutine[Any, Any, Non
         "checked by understudy.settings.config"
     )
     folder = config.memory.data_dir
-    memory = await asyncio.to_thread(Memory.open, config.memory)
+    memory = await asyncio.to_thread(Memory.open, config.memory, config.retention)
     made = engines(config, Tenants(memory.store.secret, memory.store.keys.tenant_named))
     registry = CollectorRegistry()
     try:

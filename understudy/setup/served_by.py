@@ -14,7 +14,7 @@ from understudy.settings.upstream import Upstream
 
 _TELLING = {"kind", "api_version", "model", "model_dir", "args", "role", "seed", "facts"}
 """Settings of an engine that can change what it answers, of whatever kind it is."""
-_OPENAI = "api.openai.com"
+_ONLY_KEEP_METADATA = ("api.openai.com", "api.anthropic.com")
 
 Server = AnyEngine | Upstream
 
@@ -44,12 +44,12 @@ def _told(server: Server) -> dict[str, object]:
 
 def ignored_fields(servers: Iterable[Server]) -> frozenset[str]:
     """Fields of a body that change no answer, whichever of them is asked."""
-    return ONLY_KEPT_BY_OPENAI if all(map(_is_openai, servers)) else frozenset()
+    return ONLY_KEPT_BY_OPENAI if all(map(_only_keeps_metadata, servers)) else frozenset()
 
 
-def _is_openai(server: Server) -> bool:
+def _only_keeps_metadata(server: Server) -> bool:
     urls = _base_urls(server)
-    return bool(urls) and all(urlsplit(url).hostname == _OPENAI for url in urls)
+    return bool(urls) and all(urlsplit(url).hostname in _ONLY_KEEP_METADATA for url in urls)
 
 
 def _where(server: Server) -> dict[str, object]:

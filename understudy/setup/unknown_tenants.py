@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import structlog
 
@@ -18,18 +18,40 @@ log = structlog.get_logger(__name__)
 _SHOWN = 20
 
 
+class Unknown(NamedTuple):
+    """A tenant that a setting names and nobody is."""
+
+    setting: str
+    name: str
+    known: list[str]
+    remedy: str
+
+    @property
+    def told(self) -> str:
+        """In one sentence."""
+        return f"{self.setting} names the tenant {self.name!r}, whom nobody is: {self.remedy}"
+
+
 def tell_unknown_tenants(config: Config, keys: KeyStore) -> None:
-    """Logs each, as a warning: a tenant may be named before its first key is made. `id:HEX` is not judged."""
+    """Logs each, as a warning."""
+    for setting, name, known, remedy in unknown_tenants(config, keys):
+        log.warning("tenant_unknown", setting=setting, tenant=name, known=known, remedy=remedy)
+
+
+def unknown_tenants(config: Config, keys: KeyStore) -> list[Unknown]:
+    """Each: a tenant may be named before its first key is made. `id:HEX` is not judged. Blocks for a read."""
     named = [(setting, name) for setting, name in _named(config) if not name.startswith("id:")]
     if not named:
-        return
+        return []
     listed = {*config.tenants, *(key.tenant for key in config.keys.values())}
     known = sorted({key.tenant_name for key in keys.list()} | listed)
+    found = []
     for setting, name in named:
         if name not in known:
             meant = difflib.get_close_matches(name, known, n=1)
             remedy = f"did you mean {meant[0]}?" if meant else "`understudy keys create --tenant` makes one"
-            log.warning("tenant_unknown", setting=setting, tenant=name, known=known[:_SHOWN], remedy=remedy)
+            found.append(Unknown(setting, name, known[:_SHOWN], remedy))
+    return found
 
 
 def _named(config: Config) -> Iterator[tuple[str, str]]:

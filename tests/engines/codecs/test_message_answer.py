@@ -111,6 +111,15 @@ def test_usage_is_what_the_last_event_says_of_all() -> None:
     assert usage is not None and (usage.prompt_tokens, usage.completion_tokens) == (5, 20)
 
 
+def test_what_vllm_adds_is_no_part_of_the_answer() -> None:
+    begun = {"type": "message_start", "message": {"id": "chatcmpl-1", "content": [], "model": "m"}}
+    ended = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": USAGE}
+    body = stream(begun, *_said()[1:-2], ended, {"type": "message_stop"}) + b"data: [DONE]\n\n"
+    told = from_events(body)
+    assert told is not None and told.whole and told.finish_reason() == "stop" and told.own is not None
+    assert told.own == MESSAGE | {"id": "chatcmpl-1", "model": "m", "stop_reason": "end_turn"}
+
+
 def test_pings_say_nothing_and_what_is_not_understood_is_not_whole() -> None:
     said = _said()
     for more, whole in (({"type": "ping"}, True), ({"type": "brand_new"}, False)):

@@ -13,11 +13,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 from prometheus_client import CollectorRegistry
 
 from engines.asking import Bill, NotAnswered, ask, chat_of
 from engines.chat import ChatRequest
+from engines.codecs.responses import RESPONSES
 from engines.engine import Engine, EngineInfo, EngineLoad, EngineReply, EngineRequest, Price
 from engines.errors import ConnectFailed, StreamBroken
 from engines.prediction import Prediction
@@ -27,7 +29,14 @@ from learning.outcomes.judge import Vote, judgement
 from learning.outcomes.judging import Judging
 from learning.outcomes.judging_limits import JudgingLimits
 from learning.outcomes.judging_metrics import JudgingMetrics
-from learning.outcomes.judging_sample import asked_again, sample, served_answer, ways_beside, why_not
+from learning.outcomes.judging_sample import (
+    asked_again,
+    most_tokens,
+    sample,
+    served_answer,
+    ways_beside,
+    why_not,
+)
 from router.asked import Controls
 from router.finished import Finished, Outcome
 from router.plan import Attempt, Candidate, Plan
@@ -440,6 +449,23 @@ def test_the_request_is_asked_again_without_what_is_about_its_delivery_and_withi
     own, ours = asked_again(a_chat("Q?", max_completion_tokens=50), Attempt("large"), 100)
     assert own.fields["max_completion_tokens"] == 50 and "max_tokens" not in own.fields and not ours
     assert asked_again(a_chat("Q?", max_tokens=500), Attempt("large"), 100)[1]
+
+
+def test_a_request_of_the_responses_api_is_asked_again_in_its_own_words_and_stored_nowhere() -> None:
+    fields = {"model": "m", "input": "Q?", "instructions": "Be brief.", "user": "u", "max_output_tokens": 500}
+    chat = RESPONSES.read(b"", fields)
+    shown = [{"role": "user", "content": "P?"}, {"role": "assistant", "content": "A."}]
+    messages = [chat.messages[0], *shown, chat.messages[1]]
+    again, ours = asked_again(chat, Attempt("small", messages), 100)
+    assert orjson.loads(again.body) == {
+        "model": "m",
+        "input": [*shown, {"role": "user", "content": "Q?"}],
+        "instructions": "Be brief.",
+        "stream": False,
+        "store": False,
+        "max_output_tokens": 100,
+    }
+    assert ours and again.api == "responses" and most_tokens(again.fields) == 100
 
 
 async def test_an_answer_that_only_our_bound_cut_is_not_judged(db: Database) -> None:

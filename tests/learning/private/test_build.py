@@ -139,8 +139,9 @@ def test_without_a_private_tenant_nothing_of_it_is_imported(tmp_path: Path) -> N
     code = (
         "import sys; from pathlib import Path; from understudy.memory import Memory; import understudy.build;"
         "from understudy.settings.memory import MemorySettings; from understudy.settings.private import PrivateSettings;"
+        "from understudy.settings.retention import RetentionSettings;"
         f"Memory.open(MemorySettings(data_dir=Path({str(tmp_path)!r}), examples={{'enabled': False}}),"
-        " private=PrivateSettings()).close();"
+        " RetentionSettings(), private=PrivateSettings()).close();"
         "assert not [name for name in sys.modules if name.startswith('learning.private')], 'imported'"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[3])

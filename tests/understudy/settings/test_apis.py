@@ -75,3 +75,14 @@ def test_engines_of_one_model_that_share_no_api_are_told(tmp_path: Path) -> None
     )
     done = CliRunner().invoke(check, [str(file)])
     assert done.exit_code == 0 and "understudy: warning: models.m.engines speak no API" in done.stderr
+
+
+def test_a_salted_engine_is_told_of_where_its_salt_is_not_taken() -> None:
+    vllm = {"kind": "vllm", "base_url": "http://127.0.0.1:8000/v1"}
+    keys = {name: {"secret": f"{name}-0123456789abcdef", "tenant": name} for name in ("a", "b")}
+    more = {"memory": {"data_dir": None}, "keys": keys}
+    (told,) = parsed(engines={"words": vllm}, **more).unspoken()
+    assert told.startswith("engines.words.salted") and "no cache_salt with messages" in told
+    assert parsed(engines={"words": vllm}).unspoken() == []
+    for other in ({"salted": False}, {"apis": ["chat"]}):
+        assert parsed(engines={"words": vllm | other}, **more).unspoken() == []

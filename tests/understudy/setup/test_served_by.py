@@ -25,6 +25,7 @@ def engine(**changes: Any) -> AnyEngine:
         {"model": None},
         {"base_url": "https://api.openai.com/v2"},
         {"kind": "vllm"},
+        {"kind": "azure", "api_version": "2024-10-21"},
         {"advanced": {"headers": {"x-provider": "a"}}},
     ],
 )
@@ -49,7 +50,9 @@ def test_the_order_of_engines_counts() -> None:
     assert digest([small, large]) != digest([large, small])
 
 
-def test_metadata_changes_nothing_only_where_openai_itself_answers() -> None:
+def test_metadata_changes_nothing_only_where_openai_or_anthropic_itself_answers() -> None:
+    claude = engine(kind="anthropic", base_url="https://api.anthropic.com")
+    assert ignored_fields([claude]) == ignored_fields([claude, engine()]) == {"metadata"}
     elsewhere = engine(base_url="https://proxy.example/api.openai.com/v1")
     assert ignored_fields([engine(), engine(model="mini")]) == {"metadata"}
     assert ignored_fields([engine(), elsewhere]) == frozenset()

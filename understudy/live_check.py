@@ -1,0 +1,157 @@
+"""Asks each configured engine whether it is there, takes its key and has its model: `understudy check --live`.
+
+A request costs nothing (`GET /models`); with `ask` one answer of one token is asked for as well. No key is shown.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import orjson
+from multidict import CIMultiDict
+
+from engines.engine import Engine, EngineRequest
+from engines.errors import EngineError
+from engines.guard import Guard
+from engines.replicas import Replicas
+from understudy.background.engine_watch import shown_error
+from understudy.settings.config import Config
+from understudy.settings.engines import HTTPEngine
+from understudy.setup.engines import UPSTREAM, Tenants, engines, keys_of, upstream
+
+_WITHIN_S = 20.0
+_ANSWER_WITHIN_S = 120.0
+_MOST_BYTES = 4 * 2**20
+_SHOWN = 200
+_QUESTION = [{"role": "user", "content": "Say yes."}]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What came of asking one base URL."""
+
+    name: str
+    """As the configuration calls it, with the replica where there are several."""
+    told: str
+    works: bool
+
+
+async def live_check(config: Config, *, ask: bool = False) -> list[Found]:
+    """What each engine and the default upstream say. Engines without a URL of their own are left out."""
+    tenants = Tenants(b"\0" * 32)
+    made, default = engines(config, tenants), upstream(config, tenants)
+    keys = _keys(config)
+    try:
+        asked = [_found(name, engine, model, ask) for name, engine, model in _servers(config, made)]
+        if default is not None:
+            # Which models it has is for clients to know.
+            asked.append(_found(UPSTREAM, default, None, False))
+        found = await asyncio.gather(*asked)
+        # Upstreams quote what they were sent.
+        return [replace(one, told=shown_error(one.told, keys)) for one in found]
+    finally:
+        for engine in (*made.values(), *((default,) if default is not None else ())):
+            await engine.aclose()
+
+
+def _keys(config: Config) -> tuple[str, ...]:
+    default = config.upstream.api_key if config.upstream is not None else None
+    return (*keys_of(config), *((default.get_secret_value(),) if default is not None else ()))
+
+
+def _servers(config: Config, made: Mapping[str, Engine]) -> Iterator[tuple[str, Engine, str | None]]:
+    for name, settings in config.engines.items():
+        if not isinstance(settings, HTTPEngine):
+            continue
+        engine = made[name]
+        guards = engine.guards if isinstance(engine, Replicas) else (engine,)
+        for guard in guards:
+            assert isinstance(guard, Guard)
+            replica = guard.info.replica
+            yield f"engines.{name}" + (f" at {replica}" if replica else ""), guard, settings.model
+
+
+async def _found(name: str, engine: Engine, model: str | None, ask: bool) -> Found:
+    try:
+        async with asyncio.timeout(_WITHIN_S):
+            status, content = await _answer(engine, EngineRequest("GET", "/models", _headers(), b""))
+    except (EngineError, TimeoutError) as error:
+        return Found(name, getattr(error, "message", f"no answer within {_WITHIN_S:g} s"), False)
+    listed = _models(content)
+    if status in (401, 403):
+        return Found(name, f"its key is refused ({status}): {_words(content)}", False)
+    if status == 404:
+        told, works = "it is there, and has no /models: is the base URL right, with its /v1?", ask
+    elif status >= 400:
+        return Found(name, f"GET /models got {status}: {_words(content)}", False)
+    elif listed is None:
+        return Found(name, "what answers is no OpenAI-compatible API: GET /models gave no list", False)
+    elif model is not None and listed and model not in listed:
+        near = ", ".join(listed[:5])
+        told, works = f"it has no model {model!r}; it lists {near}", False
+    else:
+        told, works = "it answers" + (f", and has the model {model!r}" if model in listed else ""), True
+    if not ask or model is None:
+        return Found(name, told, works)
+    return await _asked(name, engine, model, told)
+
+
+async def _asked(name: str, engine: Engine, model: str, told: str) -> Found:
+    messages = not engine.info.speaks("chat")
+    path = "/messages" if messages else "/chat/completions"
+    for limit in ("max_tokens",) if messages else ("max_completion_tokens", "max_tokens"):
+        body = orjson.dumps(
+            {"model": model, "messages": _QUESTION, limit: 16 if limit != "max_tokens" else 1}
+        )
+        try:
+            async with asyncio.timeout(_ANSWER_WITHIN_S):
+                status, content = await _answer(
+                    engine, EngineRequest("POST", path, _headers(), body, plain=True)
+                )
+        except (EngineError, TimeoutError) as error:
+            return Found(name, getattr(error, "message", f"no answer within {_ANSWER_WITHIN_S:g} s"), False)
+        if status < 400:
+            return Found(name, f"{told}; a question was answered", True)
+    return Found(name, f"{told}; a question got {status}: {_words(content)}", False)
+
+
+def _headers() -> CIMultiDict[str]:
+    return CIMultiDict(
+        {"Content-Type": "application/json", "Accept": "application/json", "Accept-Encoding": "identity"}
+    )
+
+
+async def _answer(engine: Engine, request: EngineRequest) -> tuple[int, bytes]:
+    async with engine.stream(request) as reply:
+        found = b""
+        async for chunk in reply.chunks:
+            found += chunk
+            if len(found) > _MOST_BYTES:
+                break
+        return reply.status, found
+
+
+def _models(content: bytes) -> list[str] | None:
+    try:
+        listing: Any = orjson.loads(content)
+    except orjson.JSONDecodeError:
+        return None
+    data = listing.get("data") if isinstance(listing, dict) else None
+    if not isinstance(data, list):
+        return None
+    return [str(one["id"]) for one in data if isinstance(one, dict) and "id" in one]
+
+
+def _words(content: bytes) -> str:
+    """What an error says, without more."""
+    try:
+        said: Any = orjson.loads(content)
+        said = said.get("error", said) if isinstance(said, dict) else said
+        text = said.get("message", "") if isinstance(said, dict) else str(said)
+    except orjson.JSONDecodeError:
+        text = content.decode("utf-8", "replace")
+    text = " ".join(str(text).split())
+    return text[:_SHOWN] if text.isprintable() else ""

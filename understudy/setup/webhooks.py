@@ -1,0 +1,62 @@
+"""From the settings to what tells operators."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, get_args
+
+from understudy.settings.config import Config
+from understudy.settings.webhooks import Event
+
+if TYPE_CHECKING:
+    from store import Store
+    from store.jobs.webhooks import Crossing
+    from understudy.webhooks.events import Budgeted
+    from understudy.webhooks.webhooks import WebhookMetrics, Webhooks
+
+
+def webhooks(
+    config: Config, store: Store, series: Callable[[type[WebhookMetrics]], WebhookMetrics]
+) -> Webhooks:
+    """What watches and delivers, over an open store. `series` is Lasting.series."""
+    from understudy.webhooks.webhooks import Endpoint, WebhookMetrics, Webhooks
+
+    endpoints = [
+        Endpoint(
+            one.url.get_secret_value(),
+            one.secret.get_secret_value(),
+            frozenset(get_args(Event) if one.events is None else one.events),
+        )
+        for one in config.webhooks
+    ]
+    return Webhooks(store.jobs.webhooks, endpoints, _look(store), series(WebhookMetrics))
+
+
+def _look(store: Store) -> Callable[[float], Sequence[Crossing]]:
+    from understudy.webhooks import events
+
+    def look(now_s: float) -> Sequence[Crossing]:
+        keys = store.keys.list()
+        free = shutil.disk_usage(store.folder)
+        found = [
+            *events.engines(store.jobs.engine_states.now(now_s), now_s),
+            *events.disk(free.free, free.total, now_s),
+            *events.expiring(keys, now_s),
+        ]
+        for who in _budgeted(store):
+            found += events.budgets(who, store.allowances.standings(who.scope, now_s), now_s)
+        return found
+
+    return look
+
+
+def _budgeted(store: Store) -> Iterator[Budgeted]:
+    from understudy.webhooks.events import Budgeted
+
+    for key in store.keys.list():
+        if key.revoked_at_s is None and key.limits.budgets:
+            yield Budgeted("key", key.id, key.name, key.limits)
+    for tenant in store.tenant_records.list():
+        if tenant.limits.budgets:
+            yield Budgeted("tenant", tenant.id, tenant.name, tenant.limits)

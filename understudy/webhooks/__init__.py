@@ -1,0 +1,1 @@
+"""Tells operators, over HTTP, what they would otherwise have to look for."""
