@@ -20,8 +20,12 @@ from understudy.processes import supervisor
 CONFIG = """
 listen: {{port: 0, workers: {workers}, grace_s: 2}}
 engines:
-  small: {{kind: simulated, role: understudy, ttft_ms: 0, token_ms: 0, facts: 100, price: {{input_usd_per_mtok: 0, output_usd_per_mtok: 1}}}}
-  sim: {{kind: simulated, role: lead, ttft_ms: 0, token_ms: 0, facts: 100, price: {{input_usd_per_mtok: 0, output_usd_per_mtok: 10}}}}
+  small:
+    {{kind: simulated, role: understudy, ttft_ms: 0, token_ms: 0, facts: 100,
+    price: {{input_usd_per_mtok: 0, output_usd_per_mtok: 1}}}}
+  sim:
+    {{kind: simulated, role: lead, ttft_ms: 0, token_ms: 0, facts: 100,
+    price: {{input_usd_per_mtok: 0, output_usd_per_mtok: 10}}}}
 models: {{sim: {{engines: [small, sim], policy: in_context, advanced: {{outcomes_needed: 1}}}}}}
 memory:
   data_dir: {data}

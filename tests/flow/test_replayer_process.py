@@ -25,8 +25,12 @@ listen: {{port: 0, workers: {workers}, grace_s: 2}}
 admin: {{enabled: false}}
 learning: {{enabled: false}}
 engines:
-  small: {{kind: simulated, role: understudy, ttft_ms: 0, token_ms: 0, facts: 100, price: {{input_usd_per_mtok: 0, output_usd_per_mtok: 1}}}}
-  sim: {{kind: simulated, role: lead, ttft_ms: 0, token_ms: 0, facts: 100, price: {{input_usd_per_mtok: 0, output_usd_per_mtok: 10}}}}
+  small:
+    {{kind: simulated, role: understudy, ttft_ms: 0, token_ms: 0, facts: 100,
+    price: {{input_usd_per_mtok: 0, output_usd_per_mtok: 1}}}}
+  sim:
+    {{kind: simulated, role: lead, ttft_ms: 0, token_ms: 0, facts: 100,
+    price: {{input_usd_per_mtok: 0, output_usd_per_mtok: 10}}}}
   slow: {{kind: simulated, role: lead, ttft_ms: 60000, facts: 100}}
   judge: {{kind: simulated, role: judge, ttft_ms: 0, token_ms: 0, facts: 100}}
 models:
