@@ -15,7 +15,7 @@ LATER = "Q"
 
 
 @cache
-def tests_in(path: Path) -> frozenset[str]:
+def defined_in(path: Path) -> frozenset[str]:
     tree = ast.parse(path.read_text(encoding="utf-8"))
     return frozenset(
         node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
@@ -33,7 +33,7 @@ def rows(page: str) -> list[list[str]]:
 
 
 def named(cell: str) -> list[tuple[Path, str]]:
-    return [(ROOT / "tests" / path, test) for path, test in re.findall(r"`([\w/]+\.py)::(\w+)`", cell)]
+    return [(ROOT / path, test) for path, test in re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", cell)]
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -43,7 +43,7 @@ def test_every_test_that_is_named_exists(page: str) -> None:
     assert not [
         f"{path.relative_to(ROOT)}::{test}"
         for path, test in proofs
-        if not path.is_file() or test not in tests_in(path)
+        if not path.is_file() or test not in defined_in(path)
     ]
 
 

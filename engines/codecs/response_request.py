@@ -133,6 +133,21 @@ def input_items(fields: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [dict(item) for item in given] if isinstance(given, list) else []
 
 
+def said_before(output: Sequence[Any]) -> Iterator[dict[str, Any]]:
+    """What an answer said and called, as input items that every engine can read: without ids, which another engine would
+    look up, and without reasoning."""
+    for item in output:
+        if not isinstance(item, dict):
+            continue
+        kind = item.get("type")
+        if kind == "message":
+            parts = (_part(part) for part in item.get("content") or ())
+            text = "".join(p["text"] for p in parts if isinstance(p, dict) and isinstance(p.get("text"), str))
+            yield {"role": "assistant", "content": text}
+        elif kind in _SAID_IN_FULL:
+            yield {name: value for name, value in item.items() if name not in ("id", "status")}
+
+
 def _lead(instructions: object) -> list[Mapping[str, Any]]:
     return [{"role": "system", "content": instructions}] if isinstance(instructions, str) else []
 

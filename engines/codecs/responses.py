@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import orjson
 
 from engines.answer_check import Begun, wrong_with
 from engines.apis import Api
-from engines.chat import ChatRequest
+from engines.chat import IN_BODY, ChatRequest
 from engines.codecs.response_answer import as_events, from_events, from_object, only_messages
-from engines.codecs.response_request import read_request, with_messages
+from engines.codecs.response_request import input_items, read_request, said_before, with_messages
 from engines.error_body import error_body
 from engines.finished import Assembled, Body
 from engines.large_json import outlined
@@ -76,6 +77,14 @@ class Responses:
         kept = {name: value for name, value in fields.items() if name not in without}
         kept |= {"store": False, "stream": False, "max_output_tokens": max_tokens}
         return read_request(_dumped(kept, large=len(chat.body) > _LARGE_BYTES), kept)
+
+    def continued(self, chat: ChatRequest, before: Sequence[Any], output: Sequence[Any]) -> ChatRequest:
+        """The request with a conversation before its input, instead of the name of it: what was asked `before`, as items,
+        and the `output` that answered it."""
+        fields = {name: value for name, value in chat.own_fields.items() if name != "previous_response_id"}
+        fields["input"] = [*before, *said_before(output), *input_items(fields)]
+        read = read_request(_dumped(fields, large=True), fields)
+        return replace(read, state=read.state or IN_BODY)
 
     def tail(self, headers: Mapping[str, str], choices: int = 1) -> Tail | None:
         """See Codec."""

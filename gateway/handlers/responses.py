@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import orjson
 from aiohttp import web
 from multidict import CIMultiDict
 
 from engines.chat import IN_BODY, ChatRequest
-from engines.codecs.response_request import input_items, stored_ids
+from engines.codecs.response_request import stored_ids
 from engines.codecs.responses import RESPONSES
 from engines.engine import Engine, EngineRequest
 from engines.errors import EngineError, RequestError
@@ -33,6 +33,7 @@ from gateway.response_owners import KEPT, RESPONSE, Asker, ResponseOwners, id_in
 from gateway.send import Send, Write
 from gateway.wire import is_json, read_body, read_json
 from router.asked import Asked
+from store.answers.responses import KeptResponse
 from store.people.owned import Owned
 
 if TYPE_CHECKING:
@@ -143,8 +144,8 @@ class Responses:
             if owned.kind == KEPT and param == "previous_response_id":
                 kept = await self._owners.kept(id, asker.tenant)
                 if kept is not None:
-                    before = orjson.loads(kept.input) + orjson.loads(kept.response).get("output", [])
-                    return _Held(_continued(chat, before))
+                    size = len(kept.input) + len(kept.response) + len(chat.body)
+                    return _Held(await off_loop(size, _continued, chat, kept))
             if not engine:
                 engine, replica = owned.engine, owned.replica
         return _Held(chat, engine, self._not_at(chat, asker.tenant, engine, replica))
@@ -257,12 +258,8 @@ def not_found(id: str, param: str | None = None) -> RequestError:
     )
 
 
-def _continued(chat: ChatRequest, before: list[Any]) -> ChatRequest:
-    """The request with the conversation before its input, instead of the name of it."""
-    fields = {name: value for name, value in chat.own_fields.items() if name != "previous_response_id"}
-    fields["input"] = [*before, *input_items(fields)]
-    read = RESPONSES.read(orjson.dumps(fields), fields)
-    return replace(read, state=read.state or IN_BODY)
+def _continued(chat: ChatRequest, kept: KeptResponse) -> ChatRequest:
+    return RESPONSES.continued(chat, orjson.loads(kept.input), orjson.loads(kept.response)["output"])
 
 
 def _as_asked(target: str) -> str:
