@@ -28,6 +28,7 @@ from admin.access import (
 from admin.api.server import AdminApi
 from admin.flashes import Flashes
 from admin.live import Live, TooManyListeners, events
+from admin.oidc import CALLBACK, START, OidcSignIn
 from admin.page import Action, ActionFailed, Asked, BadParameter, Done, NotThere, Page, Viewer
 from admin.rendering import Rendering, as_json
 from admin.roles import Role, revealed
@@ -67,6 +68,8 @@ class Options:
     """Name of the session cookie. Cookies know no port: two gateways on one machine need two names."""
     secure: bool = False
     """Whether browsers reach these pages by HTTPS."""
+    oidc: OidcSignIn | None = None
+    """Signs people in beside passwords."""
     failed: Callable[[str, BaseException], None] = lambda what, error: None
     """Called with the path of every unexpected exception, for the log."""
 
@@ -92,6 +95,7 @@ class AdminApp:
             self._access,
             self._rendering,
             secure=self._options.secure,
+            oidc=self._options.oidc,
         )
         self.app = web.Application(
             middlewares=[self._answers, self._access.middleware], client_max_size=_MOST_FORM_BYTES
@@ -127,6 +131,9 @@ class AdminApp:
         get("/", needs(Role.VIEWER, self._home))
         get("/sign-in", public(self._sign_in.form))
         post("/sign-in", public(self._sign_in.submit))
+        if self._options.oidc is not None:
+            get(START, public(self._sign_in.begin_oidc))
+            get(CALLBACK, public(self._sign_in.finish_oidc))
         post("/sign-out", needs(Role.VIEWER, self._sign_in.out))
         get("/live", needs(Role.VIEWER, self._events))
         get("/static/{digest}/{name}", public(self._file))

@@ -11,14 +11,17 @@ from limits.storage import MemoryStorage
 from limits.strategies import MovingWindowRateLimiter
 
 from admin.access import TOKEN, VIEWER, Access, Refused, form_of, redirect, wants_json
+from admin.oidc import CALLBACK, START, NotSignedIn, OidcSignIn
 from admin.passwords import PasswordCheck, hashed, wants_rehash
 from admin.rendering import Rendering
-from store.people.operators import AdminUsers
+from store.people.operators import NO_PASSWORD, AdminUsers
 from store.people.sessions import AdminSessions
 
 _PER_NAME = RateLimitItemPerMinute(10)
 """From one address, which behind a proxy is everybody's: who guesses at one account locks nobody out of another."""
 _ALTOGETHER = RateLimitItemPerMinute(60)
+_OIDC = "_oidc"
+"""What the name of the cookie of a sign-in under way ends in."""
 
 
 class SignIn:
@@ -32,13 +35,15 @@ class SignIn:
         rendering: Rendering,
         *,
         secure: bool,
+        oidc: OidcSignIn | None = None,
     ) -> None:
-        """`secure`: browsers reach these pages by HTTPS, so the cookie is never sent otherwise."""
+        """`secure`: browsers reach these pages by HTTPS, so the cookie is never sent otherwise. `oidc`: beside passwords."""
         self._users = users
         self._sessions = sessions
         self._access = access
         self._rendering = rendering
         self._secure = secure
+        self._oidc = oidc
         self._passwords = PasswordCheck()
         self._limiter = MovingWindowRateLimiter(MemoryStorage())
 
@@ -63,6 +68,8 @@ class SignIn:
             response.headers["Retry-After"] = "60"
             return response
         user = await asyncio.to_thread(self._users.get, name)
+        if user is not None and user.password_hash == NO_PASSWORD:
+            user = None
         right = await self._passwords.matches(user.password_hash if user else None, password)
         if user is None or not right:
             await self._access.note(request, "sign-in", outcome="failed", user=name)
@@ -73,6 +80,62 @@ class SignIn:
         token = await asyncio.to_thread(self._sessions.open, user.name, instead_of=request[TOKEN])
         await self._access.note(request, "sign-in", user=user.name)
         response = redirect(_local(str(fields.get("next", ""))))
+        self._set_cookie(response, token, int(self._sessions.longest_s))
+        return response
+
+    async def begin_oidc(self, request: web.Request) -> web.StreamResponse:
+        """GET /sign-in/oidc: sends the browser to the provider."""
+        assert self._oidc is not None
+        if not self._limiter.hit(_ALTOGETHER, "oidc"):
+            await self._access.note_refusal(request, "sign-in", "rate")
+            return await self._form(request, 429, "Too many attempts. Wait a minute, then try again.")
+        try:
+            begun = await self._oidc.begin(_local(request.query.get("next", "")))
+        except NotSignedIn as why:
+            await self._access.note_refusal(request, "sign-in", f"oidc: {why.code}")
+            return await self._form(request, 503, str(why))
+        response = redirect(begun.url)
+        # Lax: the browser comes back from another site.
+        response.set_cookie(
+            self._access.cookie + _OIDC,
+            begun.cookie,
+            max_age=int(begun.longest_s),
+            path=CALLBACK,
+            httponly=True,
+            samesite="Lax",
+            secure=self._secure,
+        )
+        return response
+
+    async def finish_oidc(self, request: web.Request) -> web.StreamResponse:
+        """GET /sign-in/oidc/callback: the browser comes back; opens a session for whom the provider names."""
+        assert self._oidc is not None
+        try:
+            person = await self._oidc.finish(
+                request.query, request.cookies.get(self._access.cookie + _OIDC, "")
+            )
+        except NotSignedIn as why:
+            await self._access.note_refusal(request, "sign-in", f"oidc: {why.code}")
+            return await self._form(request, 403, str(why))
+        await asyncio.to_thread(self._users.put_external, person.name, person.role)
+        token = await asyncio.to_thread(self._sessions.open, person.name, instead_of=request[TOKEN])
+        await self._access.note(
+            request, "sign-in", user=person.name, detail={"by": "oidc", "role": person.role}
+        )
+        # No redirect: it would still come from the provider's site, and the session's cookie would not go along.
+        page = self._rendering.render(
+            "signed_in.html",
+            {
+                "title": "Signed in",
+                "viewer": None,
+                "section": "",
+                "flash": "",
+                "form_token": "",
+                "to": person.to,
+            },
+        )
+        response = web.Response(text=page, content_type="text/html")
+        response.del_cookie(self._access.cookie + _OIDC, path=CALLBACK)
         self._set_cookie(response, token, int(self._sessions.longest_s))
         return response
 
@@ -101,6 +164,7 @@ class SignIn:
                 "form_token": self._access.form_token(token),
                 "next": str(fields.get("next", "")) or request.query.get("next", ""),
                 "name": str(fields.get("name", ""))[:64],
+                "oidc": START if self._oidc is not None else "",
             },
         )
         response = web.Response(text=page, status=status, content_type="text/html")

@@ -16,10 +16,11 @@ from multidict import MultiMapping
 
 from engines.codecs.table import request_id_header
 from engines.errors import EngineError, RequestError
-from engines.tracing import Trace, within
+from engines.tracing import Trace, enter
 from gateway.access.access import Access
 from gateway.cache_control import cache_control
 from gateway.errors import ending
+from gateway.guardrails import Guardrails
 from gateway.journey import Journey, arrival
 from gateway.keys import Authenticator, Sender
 from gateway.limits.errors import LimitReached
@@ -54,6 +55,7 @@ class EntryHandler:
         *,
         began: Callable[[], None],
         ended: Callable[[Ended], None],
+        guardrails: Guardrails | None = None,
         trace_of: Callable[[MultiMapping[str]], Trace] | None = None,
         bills: Bills | None = None,
     ) -> None:
@@ -65,19 +67,16 @@ class EntryHandler:
         self._limiter = limiter
         self._began = began
         self._ended = ended
+        self._guardrails = guardrails
         self._trace_of = trace_of
 
     async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
         target = origin_form(request.raw_path)
         journey = Journey(arrival(request.method, target.partition("?")[0]))
-        if self._trace_of is None:
-            return await self._answer(request, target, journey)
-        trace = self._trace_of(request.headers)
-        journey.arrival = replace(journey.arrival, trace=trace)
-        with within(trace):
-            return await self._answer(request, target, journey)
-
-    async def _answer(self, request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
+        if self._trace_of is not None:
+            trace = self._trace_of(request.headers)
+            journey.arrival = replace(journey.arrival, trace=trace)
+            enter(trace)
         ticket: Ticket | None = None
         self._began()
         try:
@@ -99,6 +98,8 @@ class EntryHandler:
                 journey.arrival = await self._access.admit(request, rest, sender, journey.arrival)
                 if ticket is not None:
                     await ticket.named(journey.arrival.user)
+            if needs_key and self._guardrails is not None:
+                await self._guardrails.check(request, journey.arrival)
             response = await handler(request, rest, journey)
             return response if ticket is None else ticket.told(response)
         except BaseException as error:

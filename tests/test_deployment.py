@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shutil
+import subprocess
 import tomllib
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
+import pytest
 import yaml
+from click import Context
 
-from understudy.settings.file import parse_config
+from tests.flow.process import running
+from understudy.__main__ import main
+from understudy.settings.file import parse_config, resolve
 
 ROOT = Path(__file__).parent.parent
+DEPLOY = ROOT / "deploy"
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "compose.gpu.yaml").read_text(encoding="utf-8"))
 
@@ -80,6 +89,94 @@ def test_the_demo_installs_its_own_lock_beside_the_developers() -> None:
         "$(VENV)/installed-demo": "requirements-demo.lock",
         "$(VENV)/installed": "requirements-dev.lock",
     }
+
+
+def test_the_cpu_image_starts_with_nothing_mounted(tmp_path: Path) -> None:
+    """As its command says, but for the port; the folder stands for the volume that the image declares."""
+    cpu = (ROOT / "Dockerfile").read_text(encoding="utf-8").rpartition("FROM ")[2]
+    (source, target) = re.findall(r"^COPY (deploy/\S+) (\S+)$", cpu, re.MULTILINE)[0]
+    words = json.loads(re.findall(r"^CMD (.*)$", cpu, re.MULTILINE)[0])
+    assert words == ["serve", "--config", target, "--host", "0.0.0.0", "--port", "8080"]
+    assert "VOLUME /data" in cpu and "data_dir: ${UNDERSTUDY_DATA:-/data}" in (ROOT / source).read_text()
+    environment = {"UNDERSTUDY_DATA": str(tmp_path / "data")}
+    with running(
+        "--config", str(ROOT / source), "--host", "0.0.0.0", "--admin", "on", environment=environment
+    ) as gateway:
+        with urlopen(f"{gateway.origin}/readyz", timeout=60) as answer:
+            assert answer.status == 200
+    assert (tmp_path / "data" / "understudy.db").exists()
+
+
+def test_the_cpu_compose_file_runs_that_image_on_this_machine_only() -> None:
+    compose = yaml.safe_load((DEPLOY / "compose.cpu.yaml").read_text(encoding="utf-8"))
+    (gateway,) = compose["services"].values()
+    assert (
+        gateway["build"]["target"] == "cpu" and (DEPLOY / gateway["build"]["context"] / "Dockerfile").exists()
+    )
+    assert all(port.startswith("127.0.0.1:") for port in gateway["ports"])
+    assert set(compose["volumes"]) == {volume.partition(":")[0] for volume in gateway["volumes"]}
+
+
+def test_the_systemd_unit_is_one_that_systemd_reads_and_starts_a_command_of_ours(tmp_path: Path) -> None:
+    text = (DEPLOY / "understudy.service").read_text(encoding="utf-8")
+    (started,) = re.findall(r"^ExecStart=\S+/understudy (.*)$", text, re.MULTILINE)
+    command, *options = started.split()
+    known = {name for each in main.get_command(Context(main), command).params for name in each.opts}  # type: ignore[union-attr]
+    assert {word for word in options if word.startswith("-")} <= known
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip("systemd-analyze is not installed")
+    # The command is not installed where tests run.
+    unit = tmp_path / "understudy.service"
+    unit.write_text(re.sub(r"=\S+/understudy ", "=/bin/true ", text))
+    found = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", str(unit)], capture_output=True, text=True, check=False
+    )
+    assert (found.returncode, found.stderr) == (0, "")
+
+
+def manifests() -> list[dict[str, Any]]:
+    """What `kubectl kustomize` makes of the folder, as far as this project's files use it."""
+    folder = DEPLOY / "kubernetes"
+    kustomization = yaml.safe_load((folder / "kustomization.yaml").read_text(encoding="utf-8"))
+    found = [
+        yaml.safe_load((folder / name).read_text(encoding="utf-8")) for name in kustomization["resources"]
+    ]
+    for made in kustomization["configMapGenerator"]:
+        data = {name: (folder / name).read_text(encoding="utf-8") for name in made["files"]}
+        metadata = {"name": made["name"]}
+        found.append({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
+    return found
+
+
+def test_the_kubernetes_manifests_fit_together() -> None:
+    by_kind = {each["kind"]: each for each in manifests()}
+    workload, service = by_kind["StatefulSet"], by_kind["Service"]
+    pod = workload["spec"]["template"]
+    (container,) = pod["spec"]["containers"]
+    labels = pod["metadata"]["labels"]
+    assert workload["spec"]["selector"]["matchLabels"] == labels == service["spec"]["selector"]
+    assert workload["spec"]["serviceName"] == service["metadata"]["name"]
+    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+    assert {port["targetPort"] for port in service["spec"]["ports"]} <= set(ports)
+    probes = [container[f"{kind}Probe"]["httpGet"]["port"] for kind in ("startup", "liveness", "readiness")]
+    assert set(probes) <= set(ports)
+    mounted = {mount["name"] for mount in container["volumeMounts"]}
+    claims = {claim["metadata"]["name"] for claim in workload["spec"]["volumeClaimTemplates"]}
+    assert mounted == {volume["name"] for volume in pod["spec"]["volumes"]} | claims
+    data = yaml.safe_load(by_kind["ConfigMap"]["data"]["config.yaml"])
+    config = parse_config(resolve(data, {"OPENAI_API_KEY": "sk-1", "UNDERSTUDY_KEY": "us-" + "k" * 30}))
+    assert config.listen.port == ports["http"] and config.memory is not None
+    assert str(config.memory.data_dir) in {mount["mountPath"] for mount in container["volumeMounts"]}
+    assert pod["spec"]["terminationGracePeriodSeconds"] > config.listen.grace_s + 30
+    assert pod["spec"]["securityContext"]["runAsUser"] == 10001, "the image's user"
+
+
+@pytest.mark.parametrize("version", ["1.30", "1.32", "1.36"])
+def test_the_kubernetes_manifests_obey_the_schemas_of_kubernetes(version: str) -> None:
+    """The schemas come with the package; nothing is asked over the network."""
+    validator = pytest.importorskip("kubernetes_validate", reason="kubernetes-validate is not installed")
+    for manifest in manifests():
+        validator.validate(manifest, version, strict=True)
 
 
 def _pins(lock: str) -> dict[str, str]:

@@ -380,13 +380,15 @@ def settings_and_groups() -> set[str]:
 def known(key: str, settings: set[str]) -> bool:
     """Whether a dotted key is a setting, a group, or lies within a setting that holds a mapping."""
     parts = key.split(".")
-    if parts[0] in ("engines", "models", "components", "keys", "tenants") and len(parts) > 1:
+    if parts[0] in ("components", "engines", "guardrails", "keys", "models", "tenants") and len(parts) > 1:
         parts[1] = "*"
     if parts[0] == "workflows" and len(parts) > 1 and f"workflows.{parts[1]}" not in settings:
         # A workflow: whether it can be carried out is another test's.
         return True
     if parts[2:3] == ["tasks"] and len(parts) > 3:
         parts[3] = "*"
+    if parts[:2] == ["upstream", "prices"] and len(parts) > 2:
+        parts[2] = "*"
     name = ".".join(parts)
     return name in settings or any(
         name.startswith(f"{each}.")

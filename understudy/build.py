@@ -19,6 +19,7 @@ from engines.registry import Registry
 from engines.replicas import Replicas
 from engines.standing import Since
 from gateway.entry import EntryHandler
+from gateway.guardrails import GuardrailMetrics, Guardrails
 from gateway.handlers.by_codec import ByCodec
 from gateway.handlers.by_model import PATHS as BY_MODEL
 from gateway.handlers.by_model import ByModel
@@ -63,6 +64,7 @@ from understudy.setup.engines import (
     upstream,
 )
 from understudy.setup.exposure import exposure
+from understudy.setup.guardrails import guardrails
 from understudy.setup.keepers import books, keepers, keepers_at_once
 from understudy.setup.responses import response_handlers, response_owners, still_stands
 from understudy.setup.scraping import reads_people
@@ -181,6 +183,7 @@ class Gateway:
             began=self._began,
             ended=self._ended,
             bills=self._bills,
+            guardrails=self._make_guardrails(),
             trace_of=continued(config.otel.advanced.sampled_share) if self._telemetry is not None else None,
         )
         if lasting is None:
@@ -238,9 +241,10 @@ class Gateway:
         """Whether everything answered so far is committed and findable."""
         # In this order: what a keeper hands over, the recorder follows, and the store then has to write.
         gateways = (self, *self.lasting.draining)
-        return all(one._handed_over() for one in gateways) and (self.memory is None or self.memory.settled())
+        return all(one.handed_over() for one in gateways) and (self.memory is None or self.memory.settled())
 
-    def _handed_over(self) -> bool:
+    def handed_over(self) -> bool:
+        """See understudy.lasting.Serving."""
         kept = self._embeddings_kept is None or self._embeddings_kept.settled()
         return kept and (self._recorder is None or self._recorder.settled())
 
@@ -382,19 +386,19 @@ class Gateway:
         self._too_dear = made.too_dear
         self.parts.add(made, start=made.start, aclose=made.aclose, finished=made.take)
 
-    def _add_load_report(self) -> None:
-        load = self.lasting.load
-        if load is not None:
-            start = load.start if self._config.replay.enabled else None
-            self.parts.add(load, start=start, finished=lambda _: load.ended())
-
     def _add_webhooks(self) -> None:
         if self.memory is None or not self._config.webhooks:
             return
         from understudy.setup.webhooks import webhooks
 
-        made = webhooks(self._config, self.memory.store, self.metrics.registry)
-        self.parts.add(made, start=made.start, aclose=made.aclose)
+        made = webhooks(self._config, self.memory.store, self.lasting.series)
+        self.parts.add(made, start=made.start, aclose=made.aclose, retires=True)
+
+    def _add_load_report(self) -> None:
+        load = self.lasting.load
+        if load is not None:
+            start = load.start if self._config.replay.enabled else None
+            self.parts.add(load, start=start, finished=lambda _: load.ended())
 
     def _began(self) -> None:
         if self.lasting.load is not None:
@@ -421,6 +425,12 @@ class Gateway:
             self._log.write(ended)
         if self._telemetry is not None:
             self._telemetry.take(ended)
+
+    def _make_guardrails(self) -> Guardrails | None:
+        made = guardrails(
+            self._config, self.lasting.series(GuardrailMetrics), max_json_bytes=self._max_json_bytes()
+        )
+        return made and self.parts.add(made, aclose=made.aclose)
 
     def _make_telemetry(self) -> Telemetry | None:
         try:

@@ -7,15 +7,15 @@ open requests of an older one end, several do.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from aiohttp import web
 from prometheus_client import CollectorRegistry
 
 from engines.pool import EnginePool
 from gateway.metrics import Metrics
+from understudy.in_use import InUse
 from understudy.parts import Parts
 from understudy.settings.config import Config
 from understudy.settings.memory import MemorySettings
@@ -26,10 +26,24 @@ if TYPE_CHECKING:
     from gateway.runs.runs import Runs
     from understudy.background.engine_watch import EngineWatch
     from understudy.background.load_report import LoadReporter
-    from understudy.build import Gateway
     from understudy.memory import Memory
 
 T = TypeVar("T")
+
+
+class Serving(Protocol):
+    """A configuration's gateway: understudy.build."""
+
+    in_use: InUse
+
+    @property
+    def handle(self) -> Callable[[Any], Awaitable[Any]]:
+        """Answers a request; see gateway.server.serve."""
+        ...
+
+    def handed_over(self) -> bool:
+        """Whether everything it answered so far was handed over to the store."""
+        ...
 
 
 class CannotStart(Exception):
@@ -64,9 +78,9 @@ class Lasting:
         self.peers: Peers | None = None
         self.reload_problem = ""
         """Why the latest configuration is not the one that serves; empty where it is."""
-        self.serving: Gateway | None = None
+        self.serving: Serving | None = None
         """Who answers what comes now."""
-        self.draining: set[Gateway] = set()
+        self.draining: set[Serving] = set()
         """Earlier ones, whose requests have not ended."""
 
     def once(self, name: str, make: Callable[[], T]) -> T:
@@ -83,7 +97,7 @@ class Lasting:
         make: Callable[[], T] = partial(kind, self.metrics.registry)
         return self.once(name, make)
 
-    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def handle(self, request: Any) -> Any:
         """Answer a request by the configuration in force when it came, to its end."""
         gateway = self.serving
         assert gateway is not None, "begin to serve before requests come"

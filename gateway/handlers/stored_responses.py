@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import orjson
+import structlog
 from aiohttp import web
 
 from engines.as_events import EVENTS
@@ -30,6 +31,8 @@ from store.people.owned import Owned
 
 if TYPE_CHECKING:
     from learning.bank.contributor import EndUsers
+
+log = structlog.get_logger(__name__)
 
 _NO_IDS = frozenset({"input_tokens", "compact"})
 """Endpoints of their own, which name no answer."""
@@ -75,7 +78,11 @@ class StoredResponses:
             return await self._answer_kept(request, id, below, query, kept, asker, owned)
         response = await self._ask_holder(request, target, journey, owned)
         if request.method == "DELETE" and not below and response.status < 300:
-            await stored(self._owners.forget(id, asker, owned))
+            try:
+                await stored(self._owners.forget(id, asker, owned))
+            except RequestError as error:
+                # It is deleted where it was, and the client may have been told so.
+                log.warning("response_not_forgotten", error=error.code)
         return response
 
     async def _elsewhere(self, request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:

@@ -17,7 +17,6 @@ from engines.errors import RequestError
 from gateway.handlers.handler import Handler
 from gateway.handlers.store_access import stored
 from gateway.journey import Journey
-from gateway.keepers.request import row_of
 from gateway.keys import needs_credential
 from gateway.own_response import json_response
 from gateway.paths import canonical
@@ -51,6 +50,9 @@ class Bills:
         """It has ended, and what it cost is known."""
         stored = not ended.asked.controls.no_store if isinstance(ended, Finished) else ended.stored
         if not (stored and self.rows):
+            # Imported here: what it stands on weighs, and a mere pass-through must not carry it.
+            from gateway.keepers.request import row_of
+
             self._ended[ended.arrival.id] = row_of(ended)
         self._open.pop(ended.arrival.id, None)
         while len(self._ended) > self._most:

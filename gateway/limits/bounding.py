@@ -30,4 +30,5 @@ def bounded(asked: Asked, changes: Mapping[str, Any]) -> Asked:
     if chat.raw is None:
         return replace(asked, chat=chat.changed(changes), headers=headers)
     fields = {**chat.own_fields, **changes}
-    return replace(asked, chat=codec_of(chat).read(orjson.dumps(fields), fields), headers=headers)
+    read = codec_of(chat).read(orjson.dumps(fields), fields)
+    return replace(asked, chat=replace(read, state=chat.state), headers=headers)

@@ -380,6 +380,8 @@ def _changeable(connection: sqlite3.Connection, id: str) -> Key:
 
 def _with_tenant(key: Key, tenants: Mapping[str, Tenant], until_s: float | None) -> Found:
     tenant = tenants.get(key.tenant)
+    if tenant is None and until_s is None:
+        return Found(key, None, key.expires_at_s)
     ends = [until_s, key.expires_at_s]
     if tenant is not None:
         ends += [tenant.expires_at_s, tenant.closed_at_s]

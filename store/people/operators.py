@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from store.sqlite.database import Database
 
 ROLES = ("viewer", "viewer-content", "operator")
+NO_PASSWORD = "none"
+"""Stands for the hash of an account that another service signs in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,22 @@ class AdminUsers:
 
         return self._db.write(write).result(self._timeout_s)
 
+    def put_external(self, name: str, role: str) -> None:
+        """An account that another service signs in, and no password does; gives it this role. Its sessions go on.
+
+        Raises ValueError for a role that cannot be one, and for the name of an account with a password.
+        """
+        if role not in ROLES:
+            raise ValueError(f"the role is {role!r}: one of {', '.join(ROLES)} is right")
+        now_s = time.time()
+
+        def write(connection: sqlite3.Connection) -> bool:
+            changed: int = connection.execute(_PUT_EXTERNAL, (name, role, NO_PASSWORD, now_s, now_s)).rowcount
+            return changed == 1
+
+        if not self._db.write(write).result(self._timeout_s):
+            raise ValueError(f"the account {name!r} has a password")
+
     def add_first(self, name: str, password_hash: str) -> bool:
         """Create the first operator; False when there is an account already, also when another process was faster."""
         now_s = time.time()
@@ -101,4 +119,9 @@ _PUT = (
     "INSERT INTO admin_users (name, role, password_hash, created_at_s, changed_at_s) VALUES (?, ?, ?, ?, ?)"
     " ON CONFLICT (name) DO UPDATE SET password_hash = excluded.password_hash, changed_at_s = excluded.changed_at_s,"
     " role = coalesce(?, role)"
+)
+_PUT_EXTERNAL = (
+    "INSERT INTO admin_users (name, role, password_hash, created_at_s, changed_at_s) VALUES (?, ?, ?, ?, ?)"
+    " ON CONFLICT (name) DO UPDATE SET role = excluded.role, changed_at_s = excluded.changed_at_s"
+    " WHERE admin_users.password_hash = excluded.password_hash"
 )

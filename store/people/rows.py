@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from functools import lru_cache
 from typing import Any, Protocol
 
 from store.errors import StoreFailed
 from store.people.limits import UNLIMITED, Limits, as_json, limits_from
 from store.records import Key, Partition, Retention, Tenant
 
+_REMEMBERED = 20_000
+"""Records that are not read anew each time another one changes: the event loop waits for that."""
 _TERMS = "limits, each_user, expires_at_s, memory_partition, users_required, source"
 _KEY = f"id, tenant, name, prefix, created_at_s, revoked_at_s, tenant_name, {_TERMS}"
 _TENANT = f"id, name, created_at_s, {_TERMS}, region, retention, closed_at_s"
@@ -56,6 +59,7 @@ def key_row(key: Key) -> tuple[Any, ...]:
     )
 
 
+@lru_cache(maxsize=_REMEMBERED)
 def key_from(row: tuple[Any, ...], rotated_until_s: float | None = None) -> Key:
     """The key of a row of SELECT_KEYS."""
     limits, each_user, expires_at_s, partition, required, source = _terms_from(row[7:])
@@ -124,6 +128,7 @@ def _terms_from(row: tuple[Any, ...]) -> tuple[Any, ...]:
     return _limits(limits), _limits(each_user), expires_at_s, partition, known, source
 
 
+@lru_cache(maxsize=_REMEMBERED)
 def _limits(text: str) -> Limits:
     """Raises StoreFailed: limits that cannot be read must not become none."""
     try:

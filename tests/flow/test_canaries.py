@@ -1,11 +1,12 @@
-"""A hundred secrets through every way to fail, to correct and to delete: none stays in log, metrics, files, prompts, spans
-or exports.
+"""A hundred secrets through every way to fail, to correct and to delete: none stays in log, metrics, files, prompts, spans,
+webhooks or exports.
 
 Of the gateway everything is real: its process, its sockets, its log and its data folder. The upstream is scripted.
 """
 
 from __future__ import annotations
 
+import base64
 import json
 import random
 import string
@@ -43,6 +44,8 @@ class Canaries:
 
     def __init__(self) -> None:
         self._random = random.Random(4)
+        self.signing = base64.b64encode(self._random.randbytes(32)).decode()
+        """What webhooks are signed with."""
         self.placed: dict[str, str] = {}
 
     def new(self, where: str) -> str:
@@ -250,6 +253,7 @@ def a_gateway(upstream: Upstream, canaries: Canaries, data: Path, collector: Lis
         "memory": {"data_dir": str(data), "exact": {"enabled": True}},
         "listen": {"advanced": {"max_json_mib": 1}},
         "otel": {"endpoint": collector.url, "advanced": {"metrics_every_s": 1}},
+        "webhooks": [{"url": f"{collector.url}/hook", "secret": f"whsec_{canaries.signing}"}],
     }
     path = data.parent / "config.json.yaml"
     path.write_text(json.dumps(config))
@@ -263,6 +267,10 @@ def test_no_secret_is_left_anywhere(upstream: Upstream, tmp_path: Path) -> None:
     status, printed, said = ran("keys", "create", "--data", str(data), "--tenant", "acme")
     assert status == 0, said
     key = next(word for word in printed.split() if word.startswith("us-"))
+    ending = ran(
+        "keys", "create", "--data", str(data), "--tenant", "beta", "--name", "leaving", "--expires", "1d"
+    )
+    assert ending[0] == 0, ending[2]
     made = ran("admin", "token", "create", "--data", str(data), "--name", "prometheus", "--role", "viewer")
     assert made[0] == 0, made[2]
     token = next(word for word in made[1].split() if word.startswith("us-admin-"))
@@ -285,6 +293,8 @@ def test_no_secret_is_left_anywhere(upstream: Upstream, tmp_path: Path) -> None:
     assert canaries.found_in(metrics) == {}
     assert canaries.found_in(prompts) == {}
     spans = bytes(collector.taken)
+    assert b"key.expiring" in spans and b"leaving" in spans, "a webhook came, too"
+    assert canaries.signing.encode() not in spans + log + metrics
     assert b"gen_ai.provider.name" in spans and b"gen_ai.client.token.usage" in spans
     assert canaries.found_in(spans) == {}
     assert b'tenant="acme"' in metrics

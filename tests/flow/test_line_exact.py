@@ -75,6 +75,11 @@ async def test_a_streamed_answer_serves_both_kinds_of_client(gate: Line, behind:
     assert plain.json["object"] == "chat.completion" and plain.json["usage"]["total_tokens"] == 10
 
 
+async def test_no_proxy_in_front_is_to_hold_a_stream_back(gate: Line) -> None:
+    assert (await gate.chat("Q", stream=True)).headers["X-Accel-Buffering"] == "no"
+    assert "X-Accel-Buffering" not in (await gate.chat("Another?")).headers
+
+
 async def test_a_plain_answer_is_replayed_as_a_real_stream(gate: Line, behind: Upstream) -> None:
     behind.says = "One two three four five six seven eight nine ten eleven twelve."
     await gate.chat("Count")

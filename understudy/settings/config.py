@@ -30,6 +30,7 @@ from understudy.settings.engines import (
     VLLMLocalEngine,
 )
 from understudy.settings.group import Settings
+from understudy.settings.guardrails import GuardrailSettings
 from understudy.settings.keys import KeySettings
 from understudy.settings.learning import FeedbackSettings, JudgingSettings, LearningSettings
 from understudy.settings.limits import LimitsSettings
@@ -174,9 +175,14 @@ class Config(Settings):
     replay: ReplaySettings = Field(ReplaySettings(), description="Improving the bank while traffic sleeps.")
     admin: AdminSettings = Field(AdminSettings(), description="The admin pages, on an address of their own.")
     webhooks: tuple[WebhookSettings, ...] = Field(
-        (), description="Who is told of budgets nearly spent, engines down, a full disk and keys that end."
+        (),
+        description="Who is told of budgets nearly spent, engines down, a full disk and keys that end: each {url, secret, "
+        "events}; url and secret are required, events null for all of them.",
     )
     log: LogSettings = Field(LogSettings(), description="Logging.")
+    guardrails: dict[str, GuardrailSettings] = Field(
+        {}, description="Servers by name that are asked about each request before anything answers it."
+    )
     otel: TelemetrySettings = Field(TelemetrySettings(), description="OpenTelemetry; off by default.")
 
     @field_validator("engines", mode="before")
@@ -239,7 +245,9 @@ class Config(Settings):
         self._keys_can_be_kept()
         self._reaches_what_there_is()
         if self.webhooks and self.memory is None:
-            raise ValueError("webhooks names receivers, but nothing keeps what they are to be told: set `memory`")
+            raise ValueError(
+                "webhooks names receivers, but nothing keeps what they are to be told: set `memory`"
+            )
         check_workers(self.listen.workers, self.engines)
         check_client_key(self.engines, self.upstream)
         check_ports(self)

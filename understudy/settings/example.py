@@ -53,6 +53,14 @@ tenants:
 components:
   web: {kind: search, url: "https://search.example/api?q={query}&count={k}", hits: /results, text: [/title, /text]}
 """,
+    "guardrails": """\
+guardrails:
+  pii: {url: "http://127.0.0.1:9000/check", timeout_s: 2, without_verdict: refuse}  # docs/how-to/guardrails.md
+""",
+    "webhooks": """\
+webhooks:  # docs/how-to/money.md
+  - {url: "${WEBHOOK_URL}", secret: "${WEBHOOK_SECRET}", events: [budget.crossed, engine.down, engine.up]}
+""",
     "workflows": """\
 workflows:
   summary:  # docs/how-to/workflows.md

@@ -11,12 +11,14 @@ import structlog
 
 from admin.actions import OperatorActions
 from admin.app import AdminApp, Options
+from admin.oidc import OidcOptions, OidcSignIn
 from admin.pages import PAGES
 from admin.sources import EngineFacts, GatewayInfo, ReplayFacts, ServedFacts, Sources, WorkflowFacts
 from learning.proof.summary import ProofReader
 from learning.replay.nightly import WINDOW_S
 from store import Store
 from understudy.operator_actions import AdminActions
+from understudy.settings.admin import OidcSettings
 from understudy.settings.config import Config
 from understudy.settings.effective import EffectiveSettings
 from understudy.settings.engines import HTTPEngine
@@ -46,6 +48,7 @@ def admin(
             Options(
                 cookie=f"understudy_admin_{port}",
                 secure=config.admin.https,
+                oidc=_oidc(config.admin.oidc),
                 failed=lambda path, error: log.error("admin_failed", path=path, error=error),
             ),
         )
@@ -56,6 +59,30 @@ def admin(
             app.close()
     finally:
         store.close()
+
+
+def _oidc(settings: OidcSettings | None) -> OidcSignIn | None:
+    """Who signs people in beside passwords; None, and an error in the log, where the extra is not installed."""
+    if settings is None:
+        return None
+    secret, advanced = settings.client_secret, settings.advanced
+    try:
+        return OidcSignIn(
+            OidcOptions(
+                settings.issuer,
+                settings.client_id,
+                settings.public_url,
+                settings.roles,
+                client_secret=secret.get_secret_value() if secret is not None else "",
+                role_claim=settings.role_claim,
+                name_claim=advanced.name_claim,
+                default_role=advanced.default_role,
+                scopes=advanced.scopes,
+            )
+        )
+    except ImportError:
+        log.error("oidc_missing", remedy="install the extra: pip install 'understudy-gateway[oidc]'")
+        return None
 
 
 def sources(

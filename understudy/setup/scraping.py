@@ -17,7 +17,7 @@ def reads_people(memory: Memory | None) -> Callable[[MultiMapping[str]], bool]:
     """What says of a request's headers whether its sender may. Without a store there are no tokens, and nobody may."""
     if memory is None:
         return lambda headers: False
-    from store.people.tokens import TOKEN_PREFIX
+    from store.people.secret import TOKEN_PREFIX
 
     tokens = memory.store.admin_tokens
 

@@ -10,17 +10,17 @@ from understudy.settings.config import Config
 from understudy.settings.webhooks import Event
 
 if TYPE_CHECKING:
-    from prometheus_client import CollectorRegistry
-
     from store import Store
     from store.jobs.webhooks import Crossing
     from understudy.webhooks.events import Budgeted
-    from understudy.webhooks.webhooks import Webhooks
+    from understudy.webhooks.webhooks import WebhookMetrics, Webhooks
 
 
-def webhooks(config: Config, store: Store, registry: CollectorRegistry) -> Webhooks:
-    """What watches and delivers, over an open store."""
-    from understudy.webhooks.webhooks import Endpoint, Webhooks
+def webhooks(
+    config: Config, store: Store, series: Callable[[type[WebhookMetrics]], WebhookMetrics]
+) -> Webhooks:
+    """What watches and delivers, over an open store. `series` is Lasting.series."""
+    from understudy.webhooks.webhooks import Endpoint, WebhookMetrics, Webhooks
 
     endpoints = [
         Endpoint(
@@ -30,7 +30,7 @@ def webhooks(config: Config, store: Store, registry: CollectorRegistry) -> Webho
         )
         for one in config.webhooks
     ]
-    return Webhooks(store.jobs.webhooks, endpoints, _look(store), registry)
+    return Webhooks(store.jobs.webhooks, endpoints, _look(store), series(WebhookMetrics))
 
 
 def _look(store: Store) -> Callable[[float], Sequence[Crossing]]:

@@ -54,6 +54,15 @@ class Endpoint:
         return hashlib.sha256(self.url.encode()).hexdigest()[:24]
 
 
+class WebhookMetrics:
+    """Series of one process."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.tries = Series(
+            "understudy_webhooks", "Tries to deliver a message.", ["event", "result"], registry=registry
+        )
+
+
 class Webhooks:
     """`look` says how things stand; it blocks, and is asked on a thread."""
 
@@ -62,7 +71,7 @@ class Webhooks:
         outbox: WebhookOutbox,
         endpoints: Sequence[Endpoint],
         look: Callable[[float], Sequence[Crossing]],
-        registry: CollectorRegistry,
+        metrics: WebhookMetrics,
         *,
         every_s: float = _LOOK_EVERY_S,
         timeout_s: float = _TIMEOUT_S,
@@ -80,9 +89,7 @@ class Webhooks:
         self._task: asyncio.Task[None] | None = None
         self._under_way: set[str] = set()
         self._busy: Counter[str] = Counter()
-        self._tries = Series(
-            "understudy_webhooks", "Tries to deliver a message.", ["event", "result"], registry=registry
-        )
+        self._tries = metrics.tries
 
     def start(self) -> None:
         """Begin. Inside the running loop."""

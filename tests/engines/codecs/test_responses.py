@@ -9,8 +9,9 @@ import orjson
 import pytest
 
 from engines.answer_check import Begun
-from engines.chat import ChatRequest
+from engines.chat import IN_BODY, ChatRequest
 from engines.codecs.response_answer import as_events
+from engines.codecs.response_request import said_before
 from engines.codecs.responses import RESPONSES, InflatedResponseTail, ResponseTail
 from engines.codecs.table import codec_of
 from engines.finished import Body
@@ -35,6 +36,40 @@ def test_it_is_asked_under_another_name_and_by_ourselves() -> None:
         "store": False,
         "max_output_tokens": 5,
     }
+
+
+def test_a_conversation_that_was_kept_is_put_before_the_input() -> None:
+    chat = read(model="m", input="And then?", previous_response_id="resp_1", instructions="Be brief.")
+    call = {
+        "type": "function_call",
+        "id": "fc",
+        "status": "completed",
+        "call_id": "c",
+        "name": "f",
+        "arguments": "{}",
+    }
+    output = [{"type": "reasoning", "id": "rs"}, response()["output"][0], call]
+    before = [{"role": "user", "content": "Hi"}, *said_before(output)]
+    made = RESPONSES.said_here(chat, before, {})
+    assert made.state == IN_BODY and orjson.loads(made.body) == {
+        "model": "m",
+        "instructions": "Be brief.",
+        "input": [
+            {"role": "user", "content": "Hi"},
+            {"role": "assistant", "content": "Forty-two."},
+            {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"},
+            {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "And then?"}]},
+        ],
+    }
+    items: list[Any] = [
+        {"id": "msg_1"},
+        {"type": "item_reference", "id": "msg_2"},
+        {"role": "user", "content": "And?"},
+    ]
+    named = read(input=items, background=True)
+    made = RESPONSES.said_here(named, None, {"msg_1": response()["output"][0]})
+    assert made.own_fields["input"] == [{"role": "assistant", "content": "Forty-two."}, *items[1:]]
+    assert made.state == "background"
 
 
 def test_integers_beyond_64_bits_survive() -> None:

@@ -18,7 +18,7 @@ from store import Store
 from store.jobs.webhooks import Crossing
 from tests.aiohttp_server import aiohttp_server
 from tests.patience import until
-from understudy.webhooks.webhooks import Endpoint, Webhooks
+from understudy.webhooks.webhooks import Endpoint, WebhookMetrics, Webhooks
 
 SECRET = "whsec_" + "c2VjcmV0" * 6
 ALL = frozenset({"engine.down"})
@@ -69,7 +69,7 @@ async def running(
         store.jobs.webhooks,
         endpoints,
         look,
-        CollectorRegistry(),
+        WebhookMetrics(CollectorRegistry()),
         every_s=0.02,
         timeout_s=30.0,
         retry_after_s=retry_after_s,

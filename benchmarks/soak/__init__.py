@@ -1,0 +1,1 @@
+"""Does the gateway stay as it is, hour after hour?"""
