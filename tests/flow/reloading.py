@@ -46,10 +46,12 @@ class Site:
             found: dict[str, Any] = await answer.json()
         return found
 
-    async def chat(self, model: str, question: str, **fields: Any) -> tuple[int, bytes]:
+    async def chat(
+        self, model: str, question: str, *, key: str = "sk-client", **fields: Any
+    ) -> tuple[int, bytes]:
         """Status and body of an answer."""
         body = {"model": model, "messages": [{"role": "user", "content": question}], **fields}
-        headers = {"Authorization": "Bearer sk-client"}
+        headers = {"Authorization": f"Bearer {key}"}
         url = f"{self.process.url}/chat/completions"
         async with self.session.post(url, json=body, headers=headers) as answer:
             return answer.status, await answer.read()

@@ -13,13 +13,13 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.flow.process import Gateway, command, ran, running
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, eventually
 
 CONFIG = """
 listen: {{port: 0, grace_s: 1}}
@@ -152,3 +152,43 @@ from understudy.commands.serve import _with_listen
 from understudy.settings.file import load_config
 print(_with_listen(load_config(Path({path!r})), {{"admin": {option!r}}}).admin.enabled)
 """
+
+
+@pytest.mark.slow
+def test_a_program_makes_a_key_that_every_worker_takes_and_revokes_it(tmp_path: Path) -> None:
+    """The commands, the process of the pages and two workers, over one data folder."""
+
+    def asks(key: str) -> int:
+        body = json.dumps({"model": "sim", "messages": [{"role": "user", "content": "Hello"}]}).encode()
+        headers = {"Content-Type": "application/json", "Authorization": f"Bearer {key}"}
+        try:
+            with urllib.request.urlopen(
+                urllib.request.Request(f"{process.url}/chat/completions", body, headers), timeout=PATIENCE_S
+            ) as answer:
+                return int(answer.status)
+        except urllib.error.HTTPError as error:
+            with error:
+                return int(error.code)
+
+    def api(method: str, path: str, body: object) -> dict[str, str]:
+        headers = {"Authorization": f"Bearer {token}"}
+        request = urllib.request.Request(f"{url}{path}", json.dumps(body).encode(), headers, method=method)
+        with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
+            found: dict[str, str] = json.load(answer)
+        return found
+
+    arguments = ("--config", config(tmp_path), "--admin", "on", "--workers", "2")
+    with running(*arguments, workers=2) as process:
+        url = admin_url(process.wait_for_log("admin_listening"))
+        _, said, _ = ran("admin", "token", "create", "--data", str(tmp_path / "data"), "--role", "operator")
+        token = said.strip()
+        key = api("POST", "/api/keys", {"tenant": "acme", "limits": {"concurrency": 8}})
+        eventually_all(lambda: [asks(key["secret"]) for _ in range(10)], 200)
+        assert asks(token) == asks("us-unknown") == 401
+        assert urllib.request.urlopen(f"{url}/api/openapi.json", timeout=PATIENCE_S).status == 200
+        api("DELETE", f"/api/keys/{key['id']}", {})
+        eventually_all(lambda: [asks(key["secret"]) for _ in range(10)], 401)
+
+
+def eventually_all(statuses: Callable[[], list[int]], wanted: int) -> None:
+    assert eventually(lambda: set(statuses()) == {wanted})

@@ -113,3 +113,20 @@ async def test_a_signal_reloads_and_the_command_says_what_became_of_it(alone: Si
     assert status == 1 and "engines" in said and "refused" in said
     status, _, said = await asyncio.to_thread(ran, "reload", "--data", str(alone.folder / "nowhere"))
     assert status == 2 and "--data" in said
+
+
+async def test_keys_that_are_listed_anew_are_taken_and_those_listed_no_more_refused(alone: Site) -> None:
+    # The last test here: once there was a key, nobody is let in without one.
+    Held(alone.behind).go.set()
+    engine = next(iter(alone.config["engines"].values()))
+    old, new = "listed-at-first-0123", "listed-later-0123456"
+    alone.write(engines={"a": engine}, models={"m": {"engines": ["a"]}}, keys={"web": {"secret": old}})
+    assert (await alone.order()).done
+    assert [(await alone.chat("m", "q", key=key))[0] for key in (old, new)] == [200, 401]
+    alone.write(keys={"web": {"secret": old}, "app": {"secret": old}})
+    refused = await alone.order()
+    assert not refused.done and "keys.web and keys.app have the same secret" in refused.text
+    assert (await alone.chat("m", "q", key=old))[0] == 200, "what was is kept"
+    alone.write(keys={"app": {"secret": new}})
+    assert (await alone.order()).done
+    assert [(await alone.chat("m", "q", key=key))[0] for key in (old, new)] == [401, 200]
