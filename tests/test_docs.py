@@ -387,6 +387,8 @@ def known(key: str, settings: set[str]) -> bool:
         return True
     if parts[2:3] == ["tasks"] and len(parts) > 3:
         parts[3] = "*"
+    if parts[:2] == ["upstream", "prices"] and len(parts) > 2:
+        parts[2] = "*"
     name = ".".join(parts)
     return name in settings or any(
         name.startswith(f"{each}.")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from aiohttp import web
 
@@ -31,9 +31,11 @@ from store.people.limits import Limits
 
 if TYPE_CHECKING:
     from store.people.owned import Owned
+    from store.records import Key, Tenant
 
 _FORM = "multipart/form-data"
 _MOST_QUOTED = 100
+_MOST_TERMS = 10_000
 _SAID_BY_STEPS = frozenset({"/files", "/vector_stores", "/data_sources", "/kv_transfer", "/audio/voices"})
 """What a chat completion may name: other names of a run, a workflow or an example are the client's own."""
 
@@ -42,6 +44,15 @@ class Owners(Protocol):
     """Tells whose ids are: store.people.owned.OwnedIds."""
 
     def find(self, id: str, tenant: str, end_user: str = "") -> Owned | None: ...
+
+
+class _Terms(NamedTuple):
+    """What follows from a key's record and its tenant's."""
+
+    key: Key
+    tenant: Tenant | None
+    scopes: list[tuple[str, Limits]]
+    reach: Reach
 
 
 class Access:
@@ -65,6 +76,8 @@ class Access:
         self._own_accounts = frozenset(own_accounts)
         self._priced = priced
         self._max_json_bytes = max_json_bytes
+        self._terms: dict[str, _Terms] = {}
+        """By key, what follows from its record and its tenant's."""
 
     def arrived(self, arrival: Arrival, sender: Sender | None, target: str) -> Arrival:
         """The arrival with whose it is, and what they may reach. `target`: below the prefix."""
@@ -82,7 +95,7 @@ class Access:
             key_name=key.name,
             tenant_name=key.tenant_name,
             api=api,
-            reach=self._reach(sender),
+            reach=self._terms_of(sender).reach,
             partition=key.partition or own or "",
         )
 
@@ -95,7 +108,7 @@ class Access:
         asked = endpoint(request.method, target)
         if (azure := from_azure(origin_form(request.raw_path))) is not None and azure.deployment:
             asked = asked._replace(model=azure.deployment)
-        scopes = _scopes(sender)
+        scopes = self._terms_of(sender).scopes
         self._check_endpoint(request, asked, scopes, arrival)
         self._check_model(query_of(target.partition("?")[2]).get("model", ""), arrival)
         if asked.state is State.KEPT or request.method != "POST":
@@ -123,9 +136,21 @@ class Access:
 
     # ---- who asks
 
-    def _reach(self, sender: Sender) -> Reach:
+    def _terms_of(self, sender: Sender) -> _Terms:
+        key = sender.key
+        assert key is not None
+        known = self._terms.get(key.id)
+        # A key that was changed is another object, as is its tenant's record.
+        if known is None or known.key is not key or known.tenant is not sender.tenant_record:
+            if len(self._terms) >= _MOST_TERMS:
+                self._terms.clear()
+            scopes = _scopes(sender)
+            known = _Terms(key, sender.tenant_record, scopes, self._reach(sender, [one for _, one in scopes]))
+            self._terms[key.id] = known
+        return known
+
+    def _reach(self, sender: Sender, scopes: list[Limits]) -> Reach:
         tenant = sender.tenant_record
-        scopes = [limits for _, limits in _scopes(sender)]
         models = tuple(limits.models for limits in scopes if limits.models)
         own_account = sender.tenant in self._own_accounts
         region = tenant.region if tenant is not None else ""
@@ -256,7 +281,13 @@ class Access:
             return await off_loop(len(raw), form_fields, raw)
         if asked.state is not State.NONE and not raw.strip():
             return {}
-        fields = await read_json_ahead(request, raw, self._max_json_bytes)
+        try:
+            fields = await read_json_ahead(request, raw, self._max_json_bytes)
+        except RequestError:
+            if asked.state is State.OWN:
+                # Its handler reads it again, and says what is wrong.
+                return {}
+            raise
         if fields is None:
             raise _unreadable(request, "Content-Encoding")
         return fields

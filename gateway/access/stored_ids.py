@@ -9,6 +9,7 @@ whose values are no ids.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 
@@ -82,6 +83,9 @@ _WITHIN = frozenset(
 """What refers to another part of the same request, to a token, or to what is not stored upstream."""
 _NOT_INTERPRETED = frozenset({"metadata", "understudy", "logit_bias"})
 _DATA_OF_CALLS = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
+_DEEPER = (dict, list)
+_LONGEST_KNOWN = 64
+"""A longer name is looked at anew each time: a client must not fill the memory."""
 _INLINE = frozenset(
     {"message", "function_call", "function_call_output", "custom_tool_call", "custom_tool_call_output"}
 )
@@ -103,28 +107,33 @@ def stored_ids(fields: Mapping[str, Any], *, chat: bool = False, items: bool = F
         if isinstance(one, list):
             left += [each for each in one if isinstance(each, dict | list)]
             continue
-        data = "input" if one.get("type") in _DATA_OF_CALLS else ""
+        kind = one.get("type")
+        data = "input" if isinstance(kind, str) and kind in _DATA_OF_CALLS else ""
         for name, value in one.items():
-            if value is None or isinstance(value, bool | int | float):
-                continue
-            family = _family(name)
+            family = _family(name) if len(name) > _LONGEST_KNOWN else _family_known(name)
             if family is not None:
-                yield from (StoredId(name, family, id, _NOTED.get(family, "")) for id in _ids(value))
-            elif name in _ONLY_OBJECTS:
-                if isinstance(value, dict):
-                    yield from (StoredId(name, _ONLY_OBJECTS[name], id) for id in _ids(value))
-            elif name in _ANYTHING and value:
-                yield StoredId(name, _ANYTHING[name], "")
-            if isinstance(value, dict | list) and name not in _NOT_INTERPRETED and name != data:
+                yield from _named(name, family, value)
+            if type(value) in _DEEPER and name not in _NOT_INTERPRETED and name != data:
                 left.append(value)
 
 
+def _named(name: str, family: str, value: Any) -> Iterator[StoredId]:
+    if name in _ANYTHING:
+        if value:
+            yield StoredId(name, family, "")
+    elif name not in _ONLY_OBJECTS or isinstance(value, dict):
+        yield from (StoredId(name, family, id, _NOTED.get(family, "")) for id in _ids(value))
+
+
 def _family(name: str) -> str | None:
-    known = _BY_NAME.get(name)
+    known = _BY_NAME.get(name) or _ONLY_OBJECTS.get(name) or _ANYTHING.get(name)
     if known is not None or not name.endswith(("_id", "_ids")) or name in _WITHIN:
         return known
     # Such as assistant_id and skill_ids: as their endpoints are called.
     return f"/{name.removesuffix('_ids').removesuffix('_id')}s"
+
+
+_family_known = lru_cache(maxsize=1024)(_family)
 
 
 def _ids(value: Any) -> Iterator[str]:
@@ -145,7 +154,7 @@ def _items(given: list[Any]) -> Iterator[StoredId]:
         if not isinstance(item, dict):
             continue
         id, kind = item.get("id"), item.get("type")
-        inline = kind in _INLINE or (kind is None and "role" in item)
+        inline = (isinstance(kind, str) and kind in _INLINE) or (kind is None and "role" in item)
         whole = kind == "reasoning" and item.get("encrypted_content")
         if isinstance(id, str) and id and not inline and not whole:
             yield StoredId("input[].id", "/responses", id, "item")

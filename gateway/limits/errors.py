@@ -59,7 +59,8 @@ def budget_reached(label: str, window: Window, limit: int, need: int, *, spent: 
             retry_after_s=1.0,
         )
     return LimitReached(
-        f"{told}, and less is left of it than this request may cost ({_dollars(need)}).",
+        f"{told}, and less is left of it than this request may cost ({_dollars(need)}; with a "
+        "lower max_tokens less).",
         status=429,
         code="insufficient_quota",
         retry_after_s=None,

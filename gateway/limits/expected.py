@@ -37,6 +37,8 @@ class Expected:
     input_tokens: int
     output_tokens: int
     """Of all the answers that it asks for together."""
+    said: bool
+    """Whether the request itself says the most output."""
     estimate: int
     """What was made of the body's size, without what was learnt."""
 
@@ -56,6 +58,7 @@ class Expectations:
         answers = fields.get("n")
         n = answers if isinstance(answers, int) and answers > 1 else 1
         output = most_output(fields)
+        said = output is not None
         if output is None:
             output = known.output_p99 if known is not None and known.output_p99 is not None else self._unknown
         estimate = estimated_input(size_bytes, fields)
@@ -63,6 +66,7 @@ class Expectations:
         return Expected(
             min(MOST_TOKENS, round(estimate * ratio) + 1),
             min(MOST_TOKENS, output * min(n, MOST_TOKENS)),
+            said,
             estimate,
         )
 

@@ -40,6 +40,8 @@ _PATIENCE_S = 0.6
 """How long others are waited for that hold more than they need."""
 _PAUSE_S = 0.05
 _FAILING_PAUSE_S = 0.5
+_BLIND_S = 1.0
+"""For so long nobody waits for a store that has just failed."""
 _STORE_S = 3.0
 """How long the store may take before it counts as failing."""
 
@@ -78,6 +80,7 @@ class Ledger:
         self._writing: tuple[asyncio.Future[list[tuple[int, int]]], list[tuple[Purse, Booking]]] | None = None
         self._renewed_at = self._looked_at = 0.0
         self._failing = False
+        self._blind_until = 0.0
 
     def start(self) -> None:
         """Start booking, where that has not begun. Inside the running loop."""
@@ -180,8 +183,7 @@ class Ledger:
                     journal.note(purse.slot, purse.settled, purse.estimated, purse.reserved)
         for purse, reserved, _ in settled:
             if purse.most - purse.spent - purse.leased < self._parts * (reserved or 1):
-                if not self._woken.is_set():
-                    self._let_go(purse)
+                self._let_go(purse)
 
     async def draw(self, purse: Purse, need: int) -> None:
         """Reserve of what the store has left. Raises Refused and Blind."""
@@ -226,7 +228,7 @@ class Ledger:
     def _let_go(self, purse: Purse) -> None:
         """Have what is free of it given back at once."""
         purse.wanted_until = time.monotonic() + _IDLE_S
-        if self._loop is not None and not self._loop.is_closed():
+        if self._loop is not None and not self._woken.is_set() and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._woken.set)
 
     def _note_reserved(self, purse: Purse) -> None:
@@ -238,7 +240,7 @@ class Ledger:
 
     async def _leased(self, purse: Purse, need: int) -> Lease:
         worker = self._worker
-        if worker is None:
+        if worker is None or time.monotonic() < self._blind_until:
             raise Blind
         free = max(0, purse.free)
         try:
@@ -262,6 +264,7 @@ class Ledger:
             self._start_anew()
             raise Blind from error
         except (StoreError, TimeoutError) as error:
+            self._blind_until = time.monotonic() + _BLIND_S
             raise Blind from error
 
     def _granted(self, purse: Purse, leasing: asyncio.Future[Lease]) -> None:
@@ -274,6 +277,8 @@ class Ledger:
         async with self._joining:
             if self._journal is not None:
                 return self._journal
+            if time.monotonic() < self._blind_until:
+                raise Blind
             worker = Worker(secrets.token_hex(8), self._boot_id, time.time() + _ALIVE_S)
             try:
                 journal = await asyncio.to_thread(Journal, self._folder, worker.id)
@@ -284,6 +289,7 @@ class Ledger:
                 await _in_time(self._allowances.join(worker))
             except (StoreError, TimeoutError) as error:
                 journal.close(remove=True)
+                self._blind_until = time.monotonic() + _BLIND_S
                 raise Blind from error
             self._worker, self._journal, self._renewed_at = worker, journal, time.monotonic()
             return journal

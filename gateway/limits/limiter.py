@@ -33,6 +33,7 @@ from gateway.limits.ledger import Blind, Ledger, Refused
 from gateway.limits.purse import Purse
 from gateway.limits.scopes import Scope, key_scopes, most_output_of, user_scopes
 from router.asked import Arrival
+from store.errors import StoreError
 from store.people.allowance import CONCURRENCY, NANO, USD, Window
 from store.people.limits import Period
 from store.records import Key, Tenant
@@ -241,11 +242,22 @@ class Limiter:
     # ---- a question to engines
 
     def scopes_of(self, arrival: Arrival) -> tuple[Scope, ...]:
-        """Whose limits hold for a question: of a request under way, or of what its key asked earlier."""
+        """Whose limits hold for a question: of a request under way, or of what its key asked earlier.
+
+        Raises LimitReached where that cannot be told.
+        """
         ticket = self._tickets.get(arrival.id)
         if ticket is not None:
             return ticket.scopes
-        known = self._key_of(arrival.key_id) if arrival.key_id else None
+        if not arrival.key_id:
+            return ()
+        try:
+            known = self._key_of(arrival.key_id)
+        except StoreError:
+            held = self._scopes.get(arrival.key_id)
+            if held is None and self._when_blind == "refuse":
+                raise errors.blind() from None
+            known = held[:2] if held is not None else None
         if known is None:
             return ()
         key, tenant = known
@@ -260,19 +272,19 @@ class Limiter:
         fields: Mapping[str, Any],
         *,
         answers_no_text: bool = False,
+        images: int = 0,
     ) -> Reservation | None:
         """Set aside what a question may take at the dearest of these prices. Raises LimitReached and RequestError.
 
         `size_bytes`: of the largest body that an engine may get; `fields`: what it says. `answers_no_text`: such as
-        embeddings.
+        embeddings; `images`: how many are asked for.
         """
         if not any(scope.spends for scope in scopes):
             return None
         expected = self.expectations.expected(model, size_bytes, fields)
         if answers_no_text:
             expected = replace(expected, output_tokens=0)
-        images = fields.get("n", 1) if "size" in fields and "prompt" in fields else 0
-        usd, input_usd = dearest(prices, expected, images if isinstance(images, int) else 1)
+        usd, input_usd = dearest(prices, expected, images)
         answers = fields.get("n")
         n = answers if isinstance(answers, int) and answers > 1 else 1
         return await self.reserve(scopes, Need(model, expected, usd, input_usd, n))
@@ -285,9 +297,10 @@ class Limiter:
         wants: list[_Want] = []
         for scope in scopes:
             if (most := scope.limits.tokens_per_minute) is not None:
-                if tokens > most:
+                if tokens > most and (need.expected.said or need.expected.input_tokens > most):
                     raise errors.too_much_for_the_minute(scope.label, most, tokens)
-                wants.append(_Want(scope, TOKENS, None, most, tokens))
+                # Of an answer whose length is only guessed, no more than a minute has room for.
+                wants.append(_Want(scope, TOKENS, None, most, min(tokens, most)))
             if need.usd is None and scope.limits.budgets and not scope.limits.allow_unpriced:
                 raise errors.unpriced(scope.label, need.model)
             if nano > 0:
@@ -380,7 +393,8 @@ class Limiter:
         shares: list[_Share] = []
         try:
             for want in wants:
-                shares.append(await self._share(want, now_s))
+                # One after the other: what was taken before one is refused has to go back.
+                shares.append(await self._share(want, now_s))  # noqa: PERF401
         except BaseException:
             self.end(shares)
             raise

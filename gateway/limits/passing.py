@@ -58,7 +58,13 @@ async def reserved(
     prices = [info.price_of(model) for info in infos]
     size_bytes = len(body) if isinstance(body, bytes) and fields is not None else 0
     journey.bill = await limiter.ask(
-        scopes, model, prices, size_bytes, said, answers_no_text=api in _NO_OUTPUT
+        scopes,
+        model,
+        prices,
+        size_bytes,
+        said,
+        answers_no_text=api in _NO_OUTPUT,
+        images=_images(said) if api == "images" else 0,
     )
     return Passing(body, UsageStripper() if "stream_options" in changed else None)
 
@@ -73,6 +79,11 @@ def _changes(
         if options.get("include_usage") is not True:
             changed["stream_options"] = {**options, "include_usage": True}
     return changed
+
+
+def _images(fields: Mapping[str, Any]) -> int:
+    asked = fields.get("n")
+    return asked if isinstance(asked, int) and asked > 1 else 1
 
 
 def _parsed(body: bytes) -> dict[str, Any] | None:

@@ -75,7 +75,8 @@ class Charging:
         sent = 0
         try:
             await response.prepare(request)
-            for sent in range(1, said + 1):
+            while sent < said:
+                sent += 1
                 await response.write(chunk({"content": "word"}))
                 await asyncio.sleep(self.pause_s / 20)
             await response.write(chunk({}, finish="stop"))

@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aiohttp import web
+from aiohttp import FormData, web
 
+from store.people.limits import Limits
+from store.records import Terms
 from tests.flow.line import Asked, Line, Upstream, completion, line, upstream
 
 openai = pytest.importorskip("openai")
@@ -134,7 +136,30 @@ async def test_a_gateway_key_stands_in_api_key_and_says_what_it_may(gate: Line, 
             await stranger.chat.completions.create(model="gpt-4o", messages=ASKED)
         with pytest.raises(openai.PermissionDeniedError):
             await client.files.list()
+        # What the path names counts for what a key may ask, too.
+        url = gate.url.removesuffix("/v1") + "/openai/deployments/{}/chat/completions?api-version=x"
+        _, narrow = memory.store.keys.create("team", "narrow", terms=Terms(limits=Limits(models=("gpt-4*",))))
+        for name, status in (("gpt-4o", 200), ("gpt-v1", 403)):
+            body = {"model": "gpt-4o", "messages": ASKED}
+            async with gate.session.post(
+                url.format(name), json=body, headers={"api-key": narrow}
+            ) as response:
+                assert response.status == status
     assert len(behind.asked) == 1
+
+
+async def test_a_form_is_for_the_deployment_of_its_path(gate: Line, behind: Upstream) -> None:
+    async def script(request: web.Request, asked: Asked) -> web.StreamResponse:
+        return web.json_response({"text": "Hello."})
+
+    behind.script = script
+    url = gate.url.removesuffix("/v1") + "/openai/deployments/gpt-4o/audio/transcriptions?api-version=x"
+    form = FormData(quote_fields=False)
+    form.add_field("file", b"RIFF", filename="a.wav")
+    async with gate.session.post(url, data=form) as response:
+        assert (response.status, await response.json()) == (200, {"text": "Hello."})
+    assert behind.asked[0].path == f"/openai/deployments/deployed/audio/transcriptions?api-version={VERSION}"
+    assert b'name="model"\r\n\r\ndeployed\r\n' in behind.asked[0].body
 
 
 async def test_other_models_go_to_the_upstream_in_its_own_words(behind: Upstream, tmp_path: Path) -> None:

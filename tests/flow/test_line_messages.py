@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from store.records import RequestRecord
+from store.people.limits import Budget, Limits
+from store.records import RequestRecord, Terms
 from tests.flow.line import Asked, Line, Upstream, line, upstream
 from tests.flow.messages_upstream import OVERLOADED, TEXT, TOOL_USE, answers, encoded, events, message
 
@@ -288,3 +289,64 @@ async def test_similar_questions_are_routed_where_engines_speak_it(behind: Upstr
         {"role": "assistant", "content": TEXT},
         {"role": "user", "content": alike},
     ]
+
+
+async def test_limits_hold_and_are_told_as_anthropic_tells_them(behind: Upstream, tmp_path: Path) -> None:
+    async with line(config(behind, tmp_path / "data")) as gate:
+        memory = gate.gateway.memory
+        assert memory is not None
+        keys = memory.store.keys
+        _, few = keys.create("team", "few", terms=Terms(limits=Limits(requests_per_minute=1)))
+        _, poor = keys.create("team", "poor", terms=Terms(limits=Limits(budgets=(Budget(1e-6, "day"),))))
+        _, short = keys.create("team", "short", terms=Terms(limits=Limits(max_output_tokens=20)))
+        _, narrow = keys.create("team", "narrow", terms=Terms(limits=Limits(models=("gpt-*",))))
+        asking = {"model": "claude", "max_tokens": 50, "messages": ASKED}
+        async with sdk(gate, few) as client:
+            await client.messages.create(**asking)
+            with pytest.raises(anthropic.RateLimitError) as limited:
+                await client.messages.create(**asking)
+        assert limited.value.body["type"] == "error"
+        assert limited.value.body["error"]["type"] == "rate_limit_error"
+        assert int(limited.value.response.headers["Retry-After"]) > 0
+        async with sdk(gate, poor) as client:
+            with pytest.raises(anthropic.RateLimitError) as spent:
+                await client.messages.create(**asking | {"max_tokens": 49})
+        assert spent.value.body["error"]["code"] == "insufficient_quota"
+        assert spent.value.response.headers["x-should-retry"] == "false"
+        async with sdk(gate, short) as client:
+            with pytest.raises(anthropic.BadRequestError, match="20"):
+                await client.messages.create(**asking)
+        async with sdk(gate, narrow) as client:
+            with pytest.raises(anthropic.PermissionDeniedError) as refused:
+                await client.messages.create(**asking)
+        assert refused.value.body["error"]["type"] == "permission_error"
+    assert len(behind.asked) == 1
+
+
+async def test_a_vllm_server_speaks_it_too(behind: Upstream, tmp_path: Path) -> None:
+    async def vllm(request: web.Request, asked: Asked) -> web.StreamResponse:
+        if request.method == "GET":
+            return web.Response(status=404)
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await response.prepare(request)
+        start, *rest = events(message(asked.json))
+        begun = {"id": "chatcmpl-1", "content": [], "model": asked.json["model"]}
+        for event in (start | {"message": begun | {"usage": {"input_tokens": 5, "output_tokens": 0}}}, *rest):
+            await response.write(encoded(event))
+        await response.write(b"data: [DONE]\n\n")
+        return response
+
+    behind.script = vllm
+    engines = {"local": {"kind": "vllm", "base_url": behind.url, "model": "tiny"}}
+    memory = {"data_dir": str(tmp_path / "data"), "examples": {"enabled": False}}
+    async with line({"engines": engines, "models": {"m": {"engines": ["local"]}}, "memory": memory}) as gate:
+        async with sdk(gate) as client:
+            for _ in range(2):
+                async with client.messages.stream(model="m", max_tokens=50, messages=ASKED) as stream:
+                    said = await stream.get_final_message()
+                assert said.content[0].text == TEXT and said.stop_reason == "end_turn"
+                await gate.settled()
+            plain = await client.messages.create(model="m", max_tokens=50, messages=ASKED)
+            assert (plain.type, plain.role, plain.content[0].text) == ("message", "assistant", TEXT)
+    (asked,) = [one for one in behind.asked if one.body]
+    assert asked.path == "/v1/messages" and asked.json["model"] == "tiny" and asked.json["cache_salt"]

@@ -14,9 +14,11 @@ import aiohttp
 import pytest
 
 from learning.outcomes.judging import Judging
+from store.people.limits import Budget, Limits
+from store.records import Terms
 from tests.flow.line import Got, Line, Upstream, line, upstream
 from tests.flow.responses_upstream import ResponsesUpstream
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, until
 
 QUESTION = "How do I list all files in a directory on Linux, including hidden ones?"
 ALIKE = "How can I list all files in a Linux directory, including the hidden ones?"
@@ -53,7 +55,7 @@ async def stage(data: Path, *, exact: bool = True, **more: Any) -> AsyncIterator
             "engines": {
                 "small": {"base_url": small.url, "model": "small-model", "advanced": {"attempts": 1}}
                 | more.pop("small", {}),
-                "large": {"base_url": large.url, "advanced": {"attempts": 1}},
+                "large": {"base_url": large.url, "advanced": {"attempts": 1}} | more.pop("large", {}),
             },
             "models": {"gpt-4o": model},
             "memory": {"data_dir": str(data), "exact": {"enabled": exact}} | more.pop("memory", {}),
@@ -151,6 +153,9 @@ async def test_a_similar_request_goes_to_the_small_engine_with_the_example_as_in
         asked, said, then = sent["input"]
         assert said == {"role": "assistant", "content": "From the small one."}
         assert [one["content"][0]["text"] for one in (asked, then)] == [ALIKE, "And in Windows?"]
+        item = {"type": "item_reference", "id": got.json["output"][0]["id"]}
+        await here.ask([{"role": "user", "content": ALIKE}, item, {"role": "user", "content": "And?"}])
+        assert here.asked_of(here.large)[-1]["input"][1] == said
         assert (await here.at("POST", f"/responses/{id}/cancel")).status == 400
         replay = await here.at("GET", f"/responses/{id}?stream=true&starting_after=2")
         assert streamed(replay)[0]["sequence_number"] == 3
@@ -249,3 +254,38 @@ async def test_an_id_of_another_tenant_is_not_there(tmp_path: Path) -> None:
             assert got.status == 404 and got.json["error"]["code"] == "response_not_found"
         assert len(here.large.asked) == before
         assert (await here.at("GET", f"/responses/{id}", ann)).json == first.json
+
+
+async def test_with_keys_ids_are_their_tenants_and_limits_hold_in_this_apis_own_fields(
+    tmp_path: Path,
+) -> None:
+    price = {"input_usd_per_mtok": 10.0, "cached_input_usd_per_mtok": 1.0, "output_usd_per_mtok": 100.0}
+    async with stage(tmp_path / "data", exact=False, small={"price": price}, large={"price": price}) as here:
+        assert here.gate.gateway.memory is not None
+        store = here.gate.gateway.memory.store
+        headers = []
+        for tenant, name in (("acme", "one"), ("acme", "two"), ("beta", "three")):
+            limits = Limits(max_output_tokens=50, budgets=(Budget(1.0, "day"),))
+            _, secret = await asyncio.to_thread(store.keys.create, tenant, name, terms=Terms(limits=limits))
+            await until(lambda secret=secret: store.keys.lookup(secret) is not None, "the key known")
+            headers.append({"Authorization": f"Bearer {secret}"})
+        one, two, three = headers
+        first = await here.ask(QUESTION, one, user="ann")
+        assert first.status == 200 and float(first.headers["x-understudy-cost"]) == pytest.approx(352e-6)
+        assert here.asked_of(here.large)[-1]["max_output_tokens"] == 50
+        assert (await here.ask(QUESTION, one, max_output_tokens=51)).status == 400
+        offloaded = await here.ask(ALIKE, one, user="ann")
+        assert offloaded.headers["x-understudy-engine"] == "small"
+        asked = len(here.large.asked) + len(here.small.asked)
+        for id in (first.json["id"], offloaded.json["id"]):
+            assert (await here.at("GET", f"/responses/{id}", three)).status == 404
+            assert (await here.at("DELETE", f"/responses/{id}", three)).status == 404
+            assert (await here.ask("And?", three, previous_response_id=id)).status == 404
+            assert (await here.ask("And?", one, previous_response_id=id, user="bob")).status == 404
+        assert len(here.large.asked) + len(here.small.asked) == asked
+        for id in (first.json["id"], offloaded.json["id"]):
+            assert (await here.at("GET", f"/responses/{id}", two)).json["id"] == id
+            more = await here.ask("And?", two, previous_response_id=id)
+            assert more.status == 200 and more.headers["x-understudy-engine"] == "large"
+            assert here.asked_of(here.large)[-1]["max_output_tokens"] == 50
+        assert (await here.at("GET", "/responses/resp_that_nobody_noted", one)).status == 404

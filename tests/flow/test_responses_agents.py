@@ -1,4 +1,4 @@
-"""Agents' SDKs that speak `/v1/responses` by default, unchanged: repeats are remembered, similar requests routed, all booked."""
+"""Agents' SDKs that speak `/v1/responses` by default, unchanged: repeats hit, similar ones are routed, all are booked."""
 
 from __future__ import annotations
 

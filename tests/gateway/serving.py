@@ -10,6 +10,7 @@ from typing import Any
 from aiohttp import web
 
 from engines.errors import RequestError
+from gateway.access.access import Access
 from gateway.entry import EntryHandler
 from gateway.handlers.handler import Handler
 from gateway.keys import NoAuthentication
@@ -56,13 +57,22 @@ async def served(handler: Answering, **listen: Any) -> AsyncIterator[int]:
                 stop.set()
 
 
+def open_access() -> Access:
+    """What stands before handlers where no key has limits."""
+    return Access(None, None, priced=lambda model, path: True, max_json_bytes=2**20)
+
+
 @asynccontextmanager
 async def entry(handler: Handler, **listen: Any) -> AsyncIterator[tuple[int, list[Ended]]]:
     """The port of an entry handler before `handler`, and the requests that have ended."""
     ended: list[Ended] = []
     began: list[None] = []
     through = EntryHandler(
-        OneHandler(handler), NoAuthentication(), began=lambda: began.append(None), ended=ended.append
+        OneHandler(handler),
+        NoAuthentication(),
+        open_access(),
+        began=lambda: began.append(None),
+        ended=ended.append,
     )
     async with served(through, **listen) as port:
         yield port, ended

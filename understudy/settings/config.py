@@ -175,7 +175,9 @@ class Config(Settings):
     replay: ReplaySettings = Field(ReplaySettings(), description="Improving the bank while traffic sleeps.")
     admin: AdminSettings = Field(AdminSettings(), description="The admin pages, on an address of their own.")
     webhooks: tuple[WebhookSettings, ...] = Field(
-        (), description="Who is told of budgets nearly spent, engines down, a full disk and keys that end."
+        (),
+        description="Who is told of budgets nearly spent, engines down, a full disk and keys that end: each {url, secret, "
+        "events}; url and secret are required, events null for all of them.",
     )
     log: LogSettings = Field(LogSettings(), description="Logging.")
     guardrails: dict[str, GuardrailSettings] = Field(

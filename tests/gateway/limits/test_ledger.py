@@ -211,6 +211,21 @@ async def test_with_the_store_failing_what_is_here_is_still_handed_out(
     assert standing(store) == (90, 0, 0)
 
 
+async def test_nobody_waits_for_a_store_that_has_just_failed(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    never: Future[Lease] = Future()
+    asked: list[None] = []
+    monkeypatch.setattr(ledgers, "_STORE_S", 0.05)
+    monkeypatch.setattr(ledgers, "_BLIND_S", 1000)
+    async with ledger(store) as one:
+        await take(one, 1)
+        with monkeypatch.context() as slow:
+            slow.setattr(store.allowances, "lease", lambda *_, **__: asked.append(None) or never)
+            got = await asyncio.gather(*(take(one, 500) for _ in range(20)), return_exceptions=True)
+        assert all(isinstance(each, Blind) for each in got) and len(asked) == 1
+
+
 async def test_a_grant_that_comes_too_late_is_not_lost(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ledgers, "_STORE_S", 0.05)
     late: Future[Lease] = Future()

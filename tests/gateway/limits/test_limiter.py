@@ -12,6 +12,7 @@ import pytest
 
 from engines.chat import Usage
 from engines.engine import Price
+from engines.errors import RequestError
 from gateway.limits import ledger as ledgers
 from gateway.limits.errors import LimitReached
 from gateway.limits.expected import Expectations, Expected
@@ -30,7 +31,7 @@ RATES = Scope.of("key:r", "the key 'r'", Limits(requests_per_minute=2, concurren
 
 
 def need(usd: float, tokens: int = 100) -> Need:
-    return Need("m", Expected(tokens // 2, tokens - tokens // 2, tokens // 2), usd, usd / 2)
+    return Need("m", Expected(tokens // 2, tokens - tokens // 2, True, tokens // 2), usd, usd / 2)
 
 
 @pytest.fixture
@@ -82,6 +83,18 @@ async def test_all_limits_hold_and_one_that_refuses_leaves_no_trace_in_the_other
         "tenant:t usd:month": NANO // 2,
         "tenant:t tokens": 950,
     }
+
+
+async def test_a_guess_takes_no_more_than_a_minute_has_room_for(store: Store) -> None:
+    guessed = Need("m", Expected(10, 4096, False, 8), 0.0)
+    async with limiter(store) as made:
+        assert await made.reserve((RATES,), guessed)
+        with pytest.raises(LimitReached):
+            await made.reserve((RATES,), guessed)
+        for expected in (Expected(10, 4096, True, 8), Expected(101, 5, False, 8)):
+            with pytest.raises(RequestError) as refused:
+                await made.reserve((RATES,), Need("m", expected, 0.0))
+            assert refused.value.code == "tokens_per_minute_exceeded"
 
 
 async def test_what_nobody_counted_is_estimated_by_how_far_it_came(store: Store) -> None:
@@ -150,6 +163,6 @@ async def test_rates_are_counted_by_the_worker_alone_while_the_store_fails(
 
 def test_the_dearest_of_those_that_may_be_asked_counts_and_one_without_a_price_makes_it_unknown() -> None:
     cheap, dear = Price(1.0, 2.0), Price(2.0, 1.0)
-    assert dearest([cheap, dear], Expected(100, 10, 100)) == (210e-6, 200e-6)
-    assert dearest([cheap, Price()], Expected(100, 10, 100)) == (None, 0.0)
-    assert dearest([], Expected(100, 10, 100)) == (0.0, 0.0)
+    assert dearest([cheap, dear], Expected(100, 10, True, 100)) == (210e-6, 200e-6)
+    assert dearest([cheap, Price()], Expected(100, 10, True, 100)) == (None, 0.0)
+    assert dearest([], Expected(100, 10, True, 100)) == (0.0, 0.0)

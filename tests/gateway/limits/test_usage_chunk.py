@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -29,7 +31,7 @@ def test_the_last_chunk_goes_and_nulls_with_it() -> None:
 def test_wherever_the_chunks_are_cut(cuts: list[int], line_end: bytes) -> None:
     whole = (SAID + LAST + DONE).replace(b"\n", line_end)
     bounds = [0, *sorted(min(cut, len(whole)) for cut in cuts), len(whole)]
-    pieces = [whole[a:b] for a, b in zip(bounds, bounds[1:], strict=False)]
+    pieces = [whole[a:b] for a, b in itertools.pairwise(bounds)]
     assert through(*pieces) == (PLAIN + DONE).replace(b"\n", line_end)
 
 

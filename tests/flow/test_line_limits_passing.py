@@ -1,0 +1,90 @@
+"""Limits of what no pipeline answers: the default upstream's endpoints, and a run's steps."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from aiohttp import web
+
+from store.people.allowance import NANO
+from store.people.limits import Limits
+from tests.flow.line import Asked, Line, Upstream, line, upstream
+from tests.flow.test_line_limits import COST_USD, PRICE, budget, make
+from tests.flow.test_line_runs import run_of
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def behind() -> AsyncIterator[Upstream]:
+    async with upstream() as made:
+        yield made
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def gate(behind: Upstream, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Line]:
+    folder: Path = tmp_path_factory.mktemp("limits")
+    config: dict[str, Any] = {
+        "upstream": {"base_url": behind.url, "api_key": "sk-up", "prices": {"*": PRICE}},
+        "engines": {"big": {"base_url": behind.url, "api_key": "sk-up", "price": PRICE}},
+        "models": {"m": {"engines": ["big"]}},
+        "memory": {"data_dir": str(folder), "examples": {"enabled": False}, "exact": {"enabled": False}},
+    }
+    async with line(config) as made:
+        yield made
+
+
+async def test_what_the_default_upstream_answers_is_reserved_and_settled(
+    gate: Line, behind: Upstream
+) -> None:
+    async def script(request: web.Request, asked: Asked) -> web.StreamResponse:
+        assert not asked.json.get("stream") or asked.json["stream_options"] == {"include_usage": True}
+        return await behind.stream(request, asked) if asked.json.get("stream") else web.json_response(USED)
+
+    behind.script = script
+    who = await make(gate, budget(1))
+    plain = await who.chat("Hello", model="another")
+    streamed = await who.chat("Hello", model="another", stream=True)
+    assert plain.status == streamed.status == 200 and b"usage" not in streamed.body
+    assert await who.spent("usd:day") == round((COST_USD + COST_USD) * NANO)
+    poor = await make(gate, budget(COST_USD / 10))
+    refused = await poor.chat("Hello", model="another")
+    assert refused.status == 429 and refused.json["error"]["code"] == "insufficient_quota"
+
+
+USED = {
+    "object": "chat.completion",
+    "choices": [{"index": 0, "message": {"role": "assistant", "content": "Hi"}, "finish_reason": "stop"}],
+    "usage": {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10},
+}
+
+
+async def test_the_most_output_is_sent_to_the_default_upstream_too(gate: Line, behind: Upstream) -> None:
+    behind.script = None
+    who = await make(gate, Limits(max_output_tokens=9))
+    behind.asked.clear()
+    assert (await who.chat("Hello", model="another")).status == 200
+    assert behind.asked[-1].json["max_completion_tokens"] == 9
+    assert (await who.chat("Hello", model="another", max_tokens=10)).status == 400
+    untouched = await make(gate, Limits(requests_per_minute=9))
+    raw = json.dumps(
+        {"model": "another", "messages": [{"role": "user", "content": "\u00e9"}]}, indent=3
+    ).encode()
+    assert (await gate.post("/chat/completions", raw, untouched.headers)).status == 200
+    assert behind.asked[-1].body == raw
+
+
+async def test_each_step_of_a_run_is_paid_for_by_the_key_that_sent_it(gate: Line, behind: Upstream) -> None:
+    behind.script = None
+    who = await make(gate, budget(1))
+    got = await gate.post("/runs", run_of(("B {{a}}", "b"), ("A", "a")), who.headers)
+    assert got.status == 200 and got.json["status"] == "done", got.body
+    assert await who.spent("usd:day") == 2 * round(COST_USD * NANO)
+    poor = await make(gate, budget(COST_USD / 10))
+    failed = await gate.post("/runs", run_of(("C", "c")), poor.headers)
+    assert failed.json["status"] == "failed" and b"insufficient_quota" in failed.body
