@@ -33,7 +33,7 @@ BY_KIND: Mapping[str, frozenset[Api]] = {
     "anthropic": frozenset({"messages"}),
     "vllm": frozenset({"chat", "responses", "messages", "completions", "embeddings", "audio", "other"}),
     "vllm-local": frozenset({"chat", "responses", "messages", "completions", "embeddings", "audio", "other"}),
-    "simulated": frozenset({"chat", "embeddings"}),
+    "simulated": frozenset({"chat"}),
 }
 """What an engine of a kind speaks where nobody says otherwise."""
 

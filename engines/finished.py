@@ -83,6 +83,8 @@ class Body:
     content_type: str = ""
     encoded: bool = False
     """Compressed: it has a content encoding."""
+    tail: Sequence[bytes] = ()
+    """The end of it, where it was too large to be kept."""
 
     @property
     def streamed(self) -> bool:

@@ -182,6 +182,10 @@ class Passing:
         if not self.streamed:
             self._held.feed(chunk)
             return
+        if not self._held.size_bytes and chunk.endswith(b"\n") and not self._tells(chunk):
+            # Whole events that tell nothing new, as nearly all do.
+            self.events += chunk.count(b"\ndata:") + chunk.startswith(b"data:") - chunk.count(b"[DONE]")
+            return
         begin = 0
         while (end := chunk.find(b"\n", begin)) >= 0:
             self._held.feed(chunk[begin:end])
@@ -197,15 +201,25 @@ class Passing:
         if line.is_one_of(_EMPTY):
             return
         self.events += 1
-        if line.tells(_TELLING) or not self.told.model:
+        if line.is_long or self._tells(line.whole):
             self.told.hear(line.parsed(skip=len(b"data:")))
+
+    def _tells(self, text: bytes | bytearray) -> bool:
+        """Whether something may stand in it that is not known yet."""
+        told = self.told
+        return (
+            not told.model
+            or (b'"usage"' in text and _MEMBER.search(text) is not None)
+            or (not told.service_tier and _TIER.search(text) is not None)
+            or _IMAGE_KEY in text
+        )
 
 
 _PIECE_BYTES = 256 * 1024
 _WHOLE_BYTES = 2**20
 _END_BYTES = 64 * 1024
 _EMPTY = (b"data:", b"data: ", b"data: [DONE]", b"data:[DONE]")
-_TELLING = (b'"usage"', b'"service_tier"', b'"b64_json"')
+_TIER = re.compile(rb'"service_tier"\s*:\s*"')
 _MEMBER = re.compile(rb'(?<!\\)"usage"\s*:\s*(?=\{)')
 _NAME = re.compile(rb'(?<!\\)"(model|service_tier|type)"\s*:\s*"([^"\\]{1,256})"')
 _IMAGE_KEY = b'"b64_json"'
@@ -248,9 +262,15 @@ class _Ends:
         """Whether it is short, and one of these but for white space at its end."""
         return self.size_bytes < 20 and bytes(self._head).rstrip() in texts
 
-    def tells(self, words: tuple[bytes, ...]) -> bool:
-        """Whether one of these may stand in it."""
-        return self._tail is not None or any(word in self._head for word in words)
+    @property
+    def is_long(self) -> bool:
+        """Whether it is not held as a whole."""
+        return self._tail is not None
+
+    @property
+    def whole(self) -> bytearray:
+        """All of it, if it is not long."""
+        return self._head
 
     def parsed(self, skip: int = 0) -> Any:
         """The whole of it as JSON; of a longer one the members that tell its usage."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import AsyncIterator
 
 from engines.attempts import no_terminal_event
@@ -15,28 +16,37 @@ from gateway.journey import Journey
 from gateway.limits.usage_chunk import UsageStripper
 from gateway.send import SERVER, ClientGone, Send
 
+_TAIL_BYTES = 64 * 1024
 _WHOLE_BYTES = 64 * 1024
 """A body of known length up to this is read whole and leaves in one write together with its head."""
 
 
 class ChunkBuffer:
-    """The chunks of an answer, up to a limit; past it none are kept."""
+    """The chunks of an answer, up to a limit; past it none are kept but the last ones, where its usage is told."""
 
-    __slots__ = ("_limit_bytes", "chunks", "size_bytes")
+    __slots__ = ("_limit_bytes", "_tail_bytes", "chunks", "size_bytes", "tail")
 
     def __init__(self, limit_bytes: int) -> None:
         self._limit_bytes = limit_bytes
         self.size_bytes = 0
         """How much was sent, kept or not."""
         self.chunks: list[bytes] = []
+        self.tail: deque[bytes] = deque()
+        """Of an answer over the limit, the last 64 KiB or more."""
+        self._tail_bytes = 0
 
     def feed(self, chunk: bytes) -> None:
         """Keep a chunk."""
         self.size_bytes += len(chunk)
         if self.size_bytes <= self._limit_bytes:
             self.chunks.append(chunk)
-        elif self.chunks:
+            return
+        if self.chunks:
             self.chunks.clear()
+        self.tail.append(chunk)
+        self._tail_bytes += len(chunk)
+        while self._tail_bytes - len(self.tail[0]) >= _TAIL_BYTES:
+            self._tail_bytes -= len(self.tail.popleft())
 
 
 async def forward(

@@ -646,7 +646,7 @@ class _SoFar:
             broken_off=broken_off,
             # What another engine charged says nothing of what the decision saved.
             reference_price=self._reference_price if failed_over is None else None,
-            body=Body(kept.chunks, kept.size_bytes, self._content_type, self._encoded),
+            body=Body(kept.chunks, kept.size_bytes, self._content_type, self._encoded, tuple(kept.tail)),
             bill=self.bill,
             reuse=self.reuse,
             reused_example=self.reused_example,

@@ -20,10 +20,11 @@ import structlog
 from engines.chat import Usage, estimated_tokens, message_text
 from engines.codecs.table import codec_of
 from engines.finished import Body
+from engines.usage import Passing
 from gateway.booking import billed_usd, without_examples
 from gateway.keepers.keeper import Keeper
 from gateway.metrics import Metrics
-from router.finished import Finished
+from router.finished import Finished, Outcome
 
 log = structlog.get_logger(__name__)
 
@@ -168,8 +169,10 @@ def _read(finished: Finished) -> Finished:
     """
     hit, codec = finished.hit, codec_of(finished.asked.chat)
     assembled = codec.assembled(Body((hit,), len(hit), "application/json") if hit else finished.body)
-    if assembled is None or finished.status >= 400:
+    if finished.status >= 400:
         return _with(finished, assembled=assembled)
+    if assembled is None:
+        return _unread(finished)
     chat, attempt = finished.asked.chat, finished.attempt
     sent = attempt.messages if attempt is not None and attempt.messages else chat.messages
     usage = assembled.usage()
@@ -202,6 +205,24 @@ def _read(finished: Finished) -> Finished:
         # What was saved is only known where both are.
         reference_cost_usd=None if cost_usd is None else reference_usd,
     )
+
+
+def _unread(finished: Finished) -> Finished:
+    """What can be said of an answer that cannot be read: it was too large, or none had come when its reader left."""
+    if finished.hit is not None or not finished.asked_at:
+        return finished
+    body = finished.body
+    if body.tail and not body.encoded:
+        passing = Passing(body.content_type)
+        for chunk in body.tail:
+            passing.feed(chunk)
+        usage = passing.usage()
+        if usage is not None:
+            return _with(
+                finished, usage=usage, cost_usd=billed_usd(finished.price, usage, finished.broken_off)
+            )
+    asked_in_vain = finished.outcome is Outcome.FAILED and not finished.head_at
+    return finished if asked_in_vain else _with(finished, cost_usd=None)
 
 
 _FIELDS = tuple(field.name for field in fields(Finished))

@@ -127,6 +127,7 @@ async def relay_to(
         if meter is not None:
             # Whatever passed is paid for, also where its reader left.
             journey.usage, journey.price, journey.cost_usd = meter.bill()
+            journey.billed = True
             journey.model = journey.model or meter.model
     if broken is not None:
         journey.outcome, journey.error = Outcome.FAILED, broken.message

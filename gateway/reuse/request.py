@@ -16,6 +16,9 @@ KEYLESS = "default"
 _NEVER_WITH = ("tools", "functions", "audio", "web_search_options")
 """Answers to these hang on more than the request's own text, or are more than text."""
 
+_TEXTS = {"messages": ("messages", "system"), "responses": ("input", "instructions")}
+"""Where an API has its texts, which are compared as the messages of a chat completion."""
+
 
 @dataclass(frozen=True, slots=True)
 class SemanticAsk:
@@ -42,7 +45,10 @@ class SemanticAsk:
         messages = [dict(message) for message in self.chat.messages]
         last = max(i for i, message in enumerate(messages) if message.get("role") == "user")
         messages[last]["content"] = ""
-        fields = {**self.chat.fields, "messages": messages}
+        # As it came: what is said of it as a chat completion may leave out what changes its answer.
+        texts = _TEXTS.get(self.chat.api, ())
+        rest = {name: value for name, value in self.chat.own_fields.items() if name not in texts}
+        fields = {**rest, "messages": messages}
         return exact_key(
             self.remembered_for, self.endpoint, f"semantic\n{self.served_by}", fields, self.ignored_fields
         )

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from engines.engine import Price
-from engines.finished import from_json
+from engines.finished import Body, from_json
 from gateway.forward import ChunkBuffer
 from gateway.keepers.exact import ExactKeeper
 from gateway.keepers.keeper import Kept
@@ -143,3 +143,36 @@ def test_a_large_answer_is_left_to_the_thread_and_kept_all_the_same() -> None:
     shelf = Shelf()
     record(shelf, answered(body))
     assert shelf.kept[b"k"].body == body
+
+
+def test_an_answer_too_large_to_be_kept_is_billed_by_what_its_end_says() -> None:
+    kept = ChunkBuffer(1000)
+    event = b'data: {"choices":[{"index":0,"delta":{"content":"' + b"x" * 500 + b'"}}]}\n\n'
+    for _ in range(500):
+        kept.feed(event)
+    kept.feed(
+        b'data: {"choices":[],"usage":{"prompt_tokens":1000000,"completion_tokens":2000000}}\n\ndata: [DONE]\n\n'
+    )
+    assert kept.chunks == [] and sum(map(len, kept.tail)) < 70_000
+    large = Body((), kept.size_bytes, "text/event-stream", tail=tuple(kept.tail))
+    made = finished(body=large, read=False, price=Price(1.0, 10.0), asked_at=1.0, attempt=Attempt("large"))
+    (reported,), _ = record(Shelf(), made)
+    assert reported.cost_usd == pytest.approx(21.0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "cost_usd"),
+    [
+        ({"outcome": Outcome.ANSWERED}, None),
+        ({"outcome": Outcome.ABORTED}, None),
+        ({"outcome": Outcome.FAILED, "head_at": 2.0}, None),
+        ({"outcome": Outcome.FAILED}, 0.0),
+        ({"outcome": Outcome.ABORTED, "asked_at": 0.0}, 0.0),
+        ({"outcome": Outcome.HIT, "hit": b""}, 0.0),
+        ({"outcome": Outcome.UPSTREAM_ERROR, "status": 500}, 0.0),
+    ],
+)
+def test_what_nobody_can_say_is_not_free(changes: dict[str, Any], cost_usd: float | None) -> None:
+    made = finished(body=Body(), read=False, price=Price(1.0, 10.0), **({"asked_at": 1.0} | changes))
+    (reported,), _ = record(Shelf(), made)
+    assert reported.cost_usd == cost_usd

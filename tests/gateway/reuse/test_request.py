@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
+from engines.apis import Api
 from engines.chat import ChatRequest
+from engines.codecs.table import CODECS
 from gateway.controls import NONE
 from gateway.reuse.request import SemanticAsk, semantic_ask
 from router.asked import Controls
@@ -69,6 +71,48 @@ def test_whatever_else_differs_makes_another_request(change: dict[str, Any]) -> 
     first, other = asked(), asked(**change)
     assert first is not None and other is not None
     assert first.same_otherwise() != other.same_otherwise()
+
+
+def own(api: Api, body: dict[str, Any]) -> SemanticAsk:
+    chat = CODECS[api].read(b"{}", body)
+    found = semantic_ask(
+        chat,
+        NONE,
+        {"default": 0.02},
+        tenant="t",
+        key_id=None,
+        endpoint="/",
+        served_by="",
+        max_characters=99,
+    )
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("api", "body", "other", "changes"),
+    [
+        (
+            "messages",
+            {"model": "m", "max_tokens": 9, "system": "Be brief.", "messages": [USER]},
+            {"messages": [USER | {"content": "What is its depth?"}]},
+            [{"top_k": 1}, {"max_tokens": 8}, {"system": "Be long."}, {"output_config": {"effort": "low"}}],
+        ),
+        (
+            "responses",
+            {"model": "m", "instructions": "Be brief.", "input": "How deep is it?"},
+            {"input": "What is its depth?"},
+            [{"reasoning": {"effort": "low"}}, {"instructions": "Be long."}, {"truncation": "auto"}],
+        ),
+    ],
+)
+def test_of_any_api_only_the_last_text_may_differ(
+    api: Api, body: dict[str, Any], other: dict[str, Any], changes: list[dict[str, Any]]
+) -> None:
+    first = own(api, body).same_otherwise()
+    assert own(api, body | other | {"stream": True}).same_otherwise() == first
+    for change in changes:
+        assert own(api, body | change).same_otherwise() != first, change
 
 
 @pytest.mark.parametrize(
