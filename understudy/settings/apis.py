@@ -63,7 +63,8 @@ def unsalted(engines: Mapping[str, EngineSettings]) -> Iterator[str]:
         if isinstance(engine, TenantSettings) and engine.salted and "messages" in engine.spoken:
             yield (
                 f"engines.{name}.salted keeps tenants' prefix caches apart, but vLLM takes no cache_salt with messages: "
-                f"leave messages out of engines.{name}.apis where tenants must not find out by its timing what others asked"
+                f"leave messages out of engines.{name}.apis where tenants must not find out by its timing what others "
+                "asked"
             )
 
 
