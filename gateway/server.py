@@ -171,7 +171,8 @@ async def _left(server: _Server, linger_s: float, grace_s: float) -> float:
             elif now - idle_since.setdefault(connection, now) >= linger_s:
                 connection.force_close()
         await asyncio.sleep(_LOOK_EVERY_S)
-    return max(0.0, end - time.monotonic())
+    # aiohttp takes 0 for no limit at all.
+    return max(0.01, end - time.monotonic())
 
 
 def _request_factory(
