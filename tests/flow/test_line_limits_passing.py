@@ -88,3 +88,67 @@ async def test_each_step_of_a_run_is_paid_for_by_the_key_that_sent_it(gate: Line
     poor = await make(gate, budget(COST_USD / 10))
     failed = await gate.post("/runs", run_of(("C", "c")), poor.headers)
     assert failed.json["status"] == "failed" and b"insufficient_quota" in failed.body
+
+
+async def test_a_stream_of_completions_is_counted_and_bounded_in_its_own_words(
+    gate: Line, behind: Upstream
+) -> None:
+    said = {"id": "c", "object": "text_completion", "created": 1, "model": "m"}
+    choice = {"index": 0, "text": "Hi", "logprobs": None, "finish_reason": "stop"}
+    last = said | {"choices": [], "usage": {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}}
+    shown = b"data: " + json.dumps(said | {"choices": [choice]}).encode() + b"\n\n"
+
+    async def script(request: web.Request, asked: Asked) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await response.prepare(request)
+        await response.write(shown + b"data: " + json.dumps(last).encode() + b"\n\ndata: [DONE]\n\n")
+        return response
+
+    behind.script = script
+    who = await make(gate, Limits(budgets=budget(1).budgets, max_output_tokens=9))
+    got = await gate.post("/completions", {"model": "m", "prompt": "Say hi", "stream": True}, who.headers)
+    assert got.status == 200 and got.body == shown + b"data: [DONE]\n\n"
+    sent = behind.asked[-1].json
+    assert sent["max_tokens"] == 9 and sent["stream_options"] == {"include_usage": True}
+    assert sent["prompt"] == "Say hi" and "messages" not in sent
+    assert await who.spent("usd:day") == round(COST_USD * NANO)
+
+
+async def test_responses_are_counted_and_bounded_in_their_own_words(gate: Line, behind: Upstream) -> None:
+    message = {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "status": "completed",
+        "content": [{"type": "output_text", "text": "Hi", "annotations": []}],
+    }
+    usage = {"input_tokens": 7, "output_tokens": 3, "total_tokens": 10}
+
+    async def script(request: web.Request, asked: Asked) -> web.StreamResponse:
+        return web.json_response(
+            {
+                "id": "resp_1",
+                "object": "response",
+                "status": "completed",
+                "model": "m",
+                "output": [message],
+                "usage": usage,
+            }
+        )
+
+    behind.script = script
+    who = await make(gate, Limits(budgets=budget(1).budgets, max_output_tokens=90))
+    got = await gate.post("/responses", {"model": "m", "input": "Say hi"}, who.headers)
+    assert got.status == 200, got.body
+    assert behind.asked[-1].json["max_output_tokens"] == 90
+    assert await who.spent("usd:day") == round(COST_USD * NANO)
+    more = await gate.post("/responses", {"model": "m", "input": "Hi", "max_output_tokens": 91}, who.headers)
+    assert more.status == 400 and more.json["error"]["param"] == "max_output_tokens"
+
+
+async def test_a_budget_that_is_spent_is_told_in_the_shape_of_the_api(gate: Line) -> None:
+    poor = await make(gate, budget(COST_USD / 10))
+    message = {"model": "another", "max_tokens": 50, "messages": [{"role": "user", "content": "Hi"}]}
+    got = await gate.post("/messages", message, poor.headers)
+    assert got.status == 429 and got.headers["x-should-retry"] == "false"
+    assert got.json["type"] == "error" and got.json["error"]["type"] == "rate_limit_error"
