@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 
@@ -80,14 +78,9 @@ class Trace:
 _current: ContextVar[Trace | None] = ContextVar("trace", default=None)
 
 
-@contextmanager
-def within(trace: Trace | None) -> Iterator[None]:
-    """What is asked of upstreams inside is part of `trace`."""
-    token = _current.set(trace)
-    try:
-        yield
-    finally:
-        _current.reset(token)
+def enter(trace: Trace | None) -> None:
+    """From now on what this task asks of upstreams, and what tasks ask that it starts, is part of `trace`."""
+    _current.set(trace)
 
 
 def call_to(

@@ -16,7 +16,7 @@ from multidict import MultiMapping
 
 from engines.codecs.table import request_id_header
 from engines.errors import EngineError, RequestError
-from engines.tracing import Trace, within
+from engines.tracing import Trace, enter
 from gateway.access.access import Access
 from gateway.cache_control import cache_control
 from gateway.errors import ending
@@ -73,14 +73,10 @@ class EntryHandler:
     async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
         target = origin_form(request.raw_path)
         journey = Journey(arrival(request.method, target.partition("?")[0]))
-        if self._trace_of is None:
-            return await self._answer(request, target, journey)
-        trace = self._trace_of(request.headers)
-        journey.arrival = replace(journey.arrival, trace=trace)
-        with within(trace):
-            return await self._answer(request, target, journey)
-
-    async def _answer(self, request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
+        if self._trace_of is not None:
+            trace = self._trace_of(request.headers)
+            journey.arrival = replace(journey.arrival, trace=trace)
+            enter(trace)
         ticket: Ticket | None = None
         self._began()
         try:

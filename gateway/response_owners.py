@@ -20,7 +20,8 @@ from store.people.owned import Owned, OwnedIds
 
 log = structlog.get_logger(__name__)
 
-RESPONSE, KEPT, ITEM = "response", "response kept here", "item"
+RESPONSE, ITEM = "response", "item"
+KEPT, KEPT_ITEM = "response kept here", "item kept here"
 """Kinds of what is owned."""
 _RECENT = 10_000
 _RECENT_S = 60.0

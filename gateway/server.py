@@ -169,7 +169,7 @@ async def _left(server: _Server, linger_s: float, grace_s: float) -> float:
             if connection._request_in_progress or connection._messages:
                 idle_since.pop(connection, None)
             elif now - idle_since.setdefault(connection, now) >= linger_s:
-                connection.close()
+                connection.force_close()
         await asyncio.sleep(_LOOK_EVERY_S)
     return max(0.0, end - time.monotonic())
 

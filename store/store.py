@@ -354,6 +354,8 @@ class Store:
         choices = self.decisions.choices.forget_contributor(tenant, contributor).result(timeout_s)
         labelled = self.tasks.answers.forget_contributor(tenant, contributor).result(timeout_s)
         self.runs.forget_contributor(tenant, contributor).result(timeout_s)
+        if end_user := contributor.partition("/")[2]:
+            self.owned.forget_end_user(tenant, end_user).result(timeout_s)
         if user := contributor.partition("/")[2]:
             self.decisions.requests.forget_user(tenant, user).result(timeout_s)
         if (choices or labelled) and tenant:

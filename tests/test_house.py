@@ -19,6 +19,10 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 ROOMS = tuple(PROJECT["hatch"]["build"]["targets"]["wheel"]["packages"])
 SOURCES = sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))
 TESTED_BY = {
+    "understudy/live_check.py": "understudy/commands/test_check_live.py",
+    "understudy/settings/secrets.py": "understudy/settings/test_bad_configurations.py",
+    "understudy/settings/users.py": "understudy/settings/test_bad_configurations.py",
+    "understudy/setup/access.py": "flow/test_access.py",
     # Wiring, and what only means something with sockets around it: tested by whole requests.
     "understudy/__main__.py": "flow/process.py",
     "understudy/build.py": "flow/line.py",

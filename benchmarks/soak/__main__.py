@@ -36,6 +36,10 @@ _READ_EVERY_S = 5.0
 _BANK = 500
 _WARM_SHARE = 1 / 3
 _REPEATED = 40
+_DISTINCT = 1500
+"""So many questions there are: what is kept of each in caches that are bounded in bytes is there after the warm-up."""
+_TTL_S = 30
+"""Their answers are asked for anew so soon."""
 _LEAVES_S = 0.02
 
 
@@ -100,7 +104,11 @@ class Traffic:
         kind = self._random.choices(
             ("new", "repeat", "stream", "leave", "wrong", "embedding"), (30, 30, 20, 8, 6, 6)
         )[0]
-        number = self._random.randrange(_REPEATED) if kind == "repeat" else self._random.getrandbits(48)
+        number = (
+            self._random.randrange(_REPEATED)
+            if kind == "repeat"
+            else _REPEATED + self._random.randrange(_DISTINCT)
+        )
         text = f"What is the best way to paint fence number {number} in the spring, and what do I need?"
         path, body = "/chat/completions", self._chat(text, stream=kind in ("stream", "leave"))
         if kind == "embedding":
@@ -132,7 +140,7 @@ def configuration(base: str, data: Path) -> dict[str, Any]:
         "memory": {
             "data_dir": str(data),
             "anonymous": True,
-            "exact": {"disk_mib": 8},
+            "exact": {"disk_mib": 8, "ttl_s": _TTL_S},
             "examples": {"max_stored": _BANK},
         },
     }

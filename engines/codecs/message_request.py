@@ -93,8 +93,9 @@ def state_of(fields: Mapping[str, Any]) -> str:
         not isinstance(tool, dict) or tool.get("type") not in _CLIENT_TOOLS for tool in tools
     ):
         return "tools"
-    if any(_is_held(block) for message in fields.get("messages") or () for block in _blocks(message)):
-        return "messages"
+    for message in fields.get("messages") or ():
+        if not isinstance(message.get("content"), str) and any(map(_is_held, _blocks(message))):
+            return "messages"
     return "system" if any(map(_is_held, _listed(fields.get("system")))) else ""
 
 
@@ -145,6 +146,9 @@ def _tool(tool: Any) -> Any:
 
 def _message(message: Mapping[str, Any]) -> Mapping[str, Any]:
     """One message of this API as one of a chat: with what tools said it is a tool's."""
+    content = message["content"]
+    if isinstance(content, str):
+        return {"role": message["role"], "content": content}
     blocks = list(_blocks(message))
     calls = [
         {
@@ -156,7 +160,7 @@ def _message(message: Mapping[str, Any]) -> Mapping[str, Any]:
         if block.get("type") == "tool_use"
     ]
     role = "tool" if any(block.get("type") == "tool_result" for block in blocks) else message["role"]
-    said = {"role": role, "content": _content(message["content"])}
+    said = {"role": role, "content": _content(content)}
     return said | ({"tool_calls": calls} if calls else {})
 
 

@@ -120,9 +120,19 @@ def stored_ids(fields: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "conversation", named
     given = fields.get("input")
     for i, item in enumerate(given if isinstance(given, list) else ()):
-        id = item.get("id") if isinstance(item, dict) else None
-        if isinstance(id, str) and item.get("type") in ("item_reference", "reasoning", "compaction"):
+        if isinstance(item, dict) and isinstance(id := item.get("id"), str) and _refers(item):
             yield f"input[{i}].id", id
+
+
+def with_items(fields: Mapping[str, Any], items: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The `input` as a list of items, with those that `items` has by id in the place of what refers to them."""
+    found: list[dict[str, Any]] = []
+    for item in input_items(fields):
+        if _refers(item) and item.get("id") in items:
+            found += said_before([items[item["id"]]])
+        else:
+            found.append(item)
+    return found
 
 
 def input_items(fields: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -152,8 +162,18 @@ def _lead(instructions: object) -> list[Mapping[str, Any]]:
     return [{"role": "system", "content": instructions}] if isinstance(instructions, str) else []
 
 
+def _kind(item: Mapping[str, Any]) -> Any:
+    """What is written without a type is a message, or a reference to another item."""
+    return item.get("type") or ("message" if "role" in item else "item_reference")
+
+
+def _refers(item: Mapping[str, Any]) -> bool:
+    """Whether its id says more than it does itself."""
+    return _kind(item) in ("item_reference", "reasoning", "compaction")
+
+
 def _message(item: Mapping[str, Any]) -> Mapping[str, Any]:
-    kind = item.get("type", "message")
+    kind = _kind(item)
     if kind == "message":
         return {"role": str(item.get("role") or "user"), "content": _content(item.get("content"))}
     if kind in ("function_call", "custom_tool_call"):
@@ -197,7 +217,7 @@ def _items(message: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _is_said_in_full(item: Mapping[str, Any]) -> bool:
-    return item.get("type", "message") in _SAID_IN_FULL and not _names_files(item, _MOST_DEPTH)
+    return _kind(item) in _SAID_IN_FULL and not _names_files(item, _MOST_DEPTH)
 
 
 def _names_files(value: Any, depth: int) -> bool:

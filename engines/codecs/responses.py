@@ -14,7 +14,7 @@ from engines.answer_check import Begun, wrong_with
 from engines.apis import Api
 from engines.chat import IN_BODY, ChatRequest
 from engines.codecs.response_answer import as_events, from_events, from_object, only_messages
-from engines.codecs.response_request import input_items, read_request, said_before, with_messages
+from engines.codecs.response_request import read_request, with_items, with_messages
 from engines.error_body import error_body
 from engines.finished import Assembled, Body
 from engines.large_json import outlined
@@ -78,11 +78,16 @@ class Responses:
         kept |= {"store": False, "stream": False, "max_output_tokens": max_tokens}
         return read_request(_dumped(kept, large=len(chat.body) > _LARGE_BYTES), kept)
 
-    def continued(self, chat: ChatRequest, before: Sequence[Any], output: Sequence[Any]) -> ChatRequest:
-        """The request with a conversation before its input, instead of the name of it: what was asked `before`, as items,
-        and the `output` that answered it."""
-        fields = {name: value for name, value in chat.own_fields.items() if name != "previous_response_id"}
-        fields["input"] = [*before, *said_before(output), *input_items(fields)]
+    def said_here(
+        self, chat: ChatRequest, before: Sequence[Any] | None, items: Mapping[str, Any]
+    ) -> ChatRequest:
+        """The request with what it names said in it: a conversation `before` its input, instead of the answer's id, and
+        `items` by their ids."""
+        fields = dict(chat.own_fields)
+        own = with_items(fields, items)
+        if before is not None:
+            del fields["previous_response_id"]
+        fields["input"] = [*(before or ()), *own]
         read = read_request(_dumped(fields, large=True), fields)
         return replace(read, state=read.state or IN_BODY)
 

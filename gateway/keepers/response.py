@@ -10,12 +10,13 @@ import orjson
 from engines.chat import IN_BODY
 from engines.codecs.response_request import input_items
 from gateway.keepers.keeper import Kept
-from gateway.response_owners import ITEM, KEPT, RESPONSE
+from gateway.response_owners import ITEM, KEPT, KEPT_ITEM, RESPONSE
 from router.finished import Finished
 from store.answers.responses import KeptResponse, KeptResponses
 from store.people.owned import Owned, OwnedIds
 
-_MOST_ITEMS = 64
+MOST_ITEMS = 64
+"""Of an answer, whose ids are noted."""
 
 
 class ResponseKeeper:
@@ -27,7 +28,7 @@ class ResponseKeeper:
 
     def keep(self, finished: Finished) -> Iterator[Kept]:
         """See Keeper."""
-        response = _stored(finished)
+        response = stored_response(finished)
         if response is None:
             return
         id, arrival, asked = response["id"], finished.arrival, finished.asked
@@ -36,10 +37,17 @@ class ResponseKeeper:
         at = finished.engine, finished.trail[-1].replica if finished.trail else ""
         owned = Owned(KEPT if here else RESPONSE, *whose, arrival.key_id or "", *at)
         yield "response_id", self._owned.note(id, owned)
-        item = Owned(ITEM, *whose, arrival.key_id or "", *at)
-        for each in response["output"][:_MOST_ITEMS]:
-            if isinstance(each, dict) and isinstance(each.get("id"), str):
-                yield "response_id", self._owned.note(each["id"], item)
+        item = Owned(KEPT_ITEM if here else ITEM, *whose, arrival.key_id or "", *at)
+        for each in response["output"][:MOST_ITEMS]:
+            if not isinstance(each, dict) or not isinstance(each.get("id"), str):
+                continue
+            yield "response_id", self._owned.note(each["id"], item)
+            if here:
+                kept = KeptResponse(orjson.dumps(each), b"[]")
+                yield (
+                    "response",
+                    self._kept.put(each["id"], arrival.tenant, kept, contributor=asked.contributor),
+                )
         if here:
             given = orjson.dumps(input_items(asked.chat.own_fields))
             yield (
@@ -58,7 +66,7 @@ def kept_here(finished: Finished) -> bool:
     return not finished.from_reference and finished.asked.chat.state in ("", IN_BODY)
 
 
-def _stored(finished: Finished) -> dict[str, Any] | None:
+def stored_response(finished: Finished) -> dict[str, Any] | None:
     """The response that the client was told is stored; None for any other answer."""
     asked, assembled = finished.asked, finished.assembled
     if asked.arrival.anonymous:

@@ -1,1 +1,1 @@
-"""OpenTelemetry: spans and metrics of requests by the GenAI conventions. Imported only where it is configured."""
+"""OpenTelemetry: spans and metrics of requests by the GenAI conventions. Only `export` needs the SDK, the extra `otel`."""

@@ -330,3 +330,14 @@ async def _refuses_own(request: web.Request, asked: Asked) -> web.Response:
     if asked.headers["Authorization"] == f"Bearer {OWN}":
         return web.json_response({"error": {"message": "bad key", "code": "invalid_api_key"}}, status=401)
     return web.json_response(completion("Fine."))
+
+
+async def test_a_refusal_has_the_shape_of_the_api_that_was_asked(house: House) -> None:
+    key = await house.key("shapes", limits=Limits(models=("gpt-4*",)))
+    refused = await house.gate.post("/messages", {"model": "claude", "max_tokens": 1, "messages": []}, key)
+    assert (refused.status, refused.json["type"]) == (403, "error")
+    assert refused.json["error"]["type"] == "permission_error"
+    file = {"type": "document", "source": {"type": "file", "file_id": "file_1"}}
+    body = {"model": "gpt-4", "max_tokens": 1, "messages": [{"role": "user", "content": [file]}]}
+    refused = await house.gate.post("/messages", body, key)
+    assert (refused.status, refused.json["error"]["type"]) == (403, "permission_error")

@@ -321,3 +321,32 @@ async def test_limits_hold_and_are_told_as_anthropic_tells_them(behind: Upstream
                 await client.messages.create(**asking)
         assert refused.value.body["error"]["type"] == "permission_error"
     assert len(behind.asked) == 1
+
+
+async def test_a_vllm_server_speaks_it_too(behind: Upstream, tmp_path: Path) -> None:
+    async def vllm(request: web.Request, asked: Asked) -> web.StreamResponse:
+        if request.method == "GET":
+            return web.Response(status=404)
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await response.prepare(request)
+        start, *rest = events(message(asked.json))
+        begun = {"id": "chatcmpl-1", "content": [], "model": asked.json["model"]}
+        for event in (start | {"message": begun | {"usage": {"input_tokens": 5, "output_tokens": 0}}}, *rest):
+            await response.write(encoded(event))
+        await response.write(b"data: [DONE]\n\n")
+        return response
+
+    behind.script = vllm
+    engines = {"local": {"kind": "vllm", "base_url": behind.url, "model": "tiny"}}
+    memory = {"data_dir": str(tmp_path / "data"), "examples": {"enabled": False}}
+    async with line({"engines": engines, "models": {"m": {"engines": ["local"]}}, "memory": memory}) as gate:
+        async with sdk(gate) as client:
+            for _ in range(2):
+                async with client.messages.stream(model="m", max_tokens=50, messages=ASKED) as stream:
+                    said = await stream.get_final_message()
+                assert said.content[0].text == TEXT and said.stop_reason == "end_turn"
+                await gate.settled()
+            plain = await client.messages.create(model="m", max_tokens=50, messages=ASKED)
+            assert (plain.type, plain.role, plain.content[0].text) == ("message", "assistant", TEXT)
+    (asked,) = [one for one in behind.asked if one.body]
+    assert asked.path == "/v1/messages" and asked.json["model"] == "tiny" and asked.json["cache_salt"]

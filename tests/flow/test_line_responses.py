@@ -153,6 +153,9 @@ async def test_a_similar_request_goes_to_the_small_engine_with_the_example_as_in
         asked, said, then = sent["input"]
         assert said == {"role": "assistant", "content": "From the small one."}
         assert [one["content"][0]["text"] for one in (asked, then)] == [ALIKE, "And in Windows?"]
+        item = {"type": "item_reference", "id": got.json["output"][0]["id"]}
+        await here.ask([{"role": "user", "content": ALIKE}, item, {"role": "user", "content": "And?"}])
+        assert here.asked_of(here.large)[-1]["input"][1] == said
         assert (await here.at("POST", f"/responses/{id}/cancel")).status == 400
         replay = await here.at("GET", f"/responses/{id}?stream=true&starting_after=2")
         assert streamed(replay)[0]["sequence_number"] == 3

@@ -97,3 +97,37 @@ async def _paced(request: web.Request, asked: Asked) -> web.StreamResponse:
     last = head | {"object": "chat.completion.chunk", "choices": [choice | {"finish_reason": "stop"}]}
     await response.write(b"data: " + json.dumps(last).encode() + b"\n\ndata: [DONE]\n\n")
     return response
+
+
+@pytest.mark.slow
+async def test_keys_come_and_go_by_reload_and_what_a_limit_has_counted_stays(tmp_path: Path) -> None:
+    one, two = "us-one-" + "k" * 30, "us-two-" + "k" * 30
+    async with site(tmp_path, workers=2) as made:
+        made.behind.script = _paced
+
+        async def status(key: str) -> int:
+            body = {"model": "m", "messages": [{"role": "user", "content": "hello"}], "n": 1}
+            headers = {"Authorization": f"Bearer {key}", "Cache-Control": "no-store"}
+            url = f"{made.process.url}/chat/completions"
+            async with (
+                aiohttp.ClientSession() as session,
+                session.post(url, json=body, headers=headers) as answer,
+            ):
+                return answer.status
+
+        limited = {"secret": one, "tenant": "acme", "limits": {"requests_per_minute": 6}}
+        made.write(keys={"one": limited})
+        assert (await made.order()).done
+        assert [await status(one) for _ in range(4)] == [200] * 4
+        assert await status(two) == 401
+        made.write(keys={"one": limited, "two": {"secret": two, "tenant": "globex"}})
+        assert (await made.order()).done
+        assert await status(two) == 200
+        assert [await status(one) for _ in range(3)] == [200, 200, 429], "four were counted before"
+        made.write(keys={"two": {"secret": two, "tenant": "globex"}})
+        assert (await made.order()).done
+        assert (await status(one), await status(two)) == (401, 200)
+        made.write(keys={"two": {"secret": two, "tenant": "globex"}, "three": {"secret": two}})
+        verdict = await made.order()
+        assert not verdict.done and verdict.text, "one secret is no two keys'"
+        assert await status(two) == 200

@@ -62,8 +62,9 @@ def unsalted(engines: Mapping[str, EngineSettings]) -> Iterator[str]:
     for name, engine in engines.items():
         if isinstance(engine, TenantSettings) and engine.salted and "messages" in engine.spoken:
             yield (
-                f"engines.{name}.salted keeps tenants' prefix caches apart, but vLLM takes no cache_salt with messages: leave "
-                f"messages out of engines.{name}.apis where tenants must not find out by its timing what others asked"
+                f"engines.{name}.salted keeps tenants' prefix caches apart, but vLLM takes no cache_salt with messages: "
+                f"leave messages out of engines.{name}.apis where tenants must not find out by its timing what others "
+                "asked"
             )
 
 

@@ -93,6 +93,7 @@ def test_what_has_the_wrong_type_is_refused(fields: dict[str, Any], param: str) 
         ({"input": "Hi", "tools": [{"type": "web_search"}]}, "tools"),
         ({"input": "Hi", "tools": [{"type": "function", "name": "f"}]}, ""),
         ({"input": [{"type": "reasoning", "id": "rs"}]}, "input"),
+        ({"input": [{"id": "msg"}]}, "input"),
         ({"input": [{"role": "user", "content": [{"type": "input_file", "file_data": "x"}]}]}, "input"),
         ({"input": [{"role": "user", "content": [{"type": "input_image", "file_id": "f"}]}]}, "input"),
         ({"input": [{"role": "user", "content": [{"type": "input_image", "image_url": "u"}]}]}, ""),

@@ -11,6 +11,7 @@ import pytest
 from engines.answer_check import Begun
 from engines.chat import IN_BODY, ChatRequest
 from engines.codecs.response_answer import as_events
+from engines.codecs.response_request import said_before
 from engines.codecs.responses import RESPONSES, InflatedResponseTail, ResponseTail
 from engines.codecs.table import codec_of
 from engines.finished import Body
@@ -48,7 +49,8 @@ def test_a_conversation_that_was_kept_is_put_before_the_input() -> None:
         "arguments": "{}",
     }
     output = [{"type": "reasoning", "id": "rs"}, response()["output"][0], call]
-    made = RESPONSES.continued(chat, [{"role": "user", "content": "Hi"}], output)
+    before = [{"role": "user", "content": "Hi"}, *said_before(output)]
+    made = RESPONSES.said_here(chat, before, {})
     assert made.state == IN_BODY and orjson.loads(made.body) == {
         "model": "m",
         "instructions": "Be brief.",
@@ -59,7 +61,15 @@ def test_a_conversation_that_was_kept_is_put_before_the_input() -> None:
             {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "And then?"}]},
         ],
     }
-    assert RESPONSES.continued(read(input="x", background=True), [], []).state == "background"
+    items: list[Any] = [
+        {"id": "msg_1"},
+        {"type": "item_reference", "id": "msg_2"},
+        {"role": "user", "content": "And?"},
+    ]
+    named = read(input=items, background=True)
+    made = RESPONSES.said_here(named, None, {"msg_1": response()["output"][0]})
+    assert made.own_fields["input"] == [{"role": "assistant", "content": "Forty-two."}, *items[1:]]
+    assert made.state == "background"
 
 
 def test_integers_beyond_64_bits_survive() -> None:

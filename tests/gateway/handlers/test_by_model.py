@@ -58,7 +58,7 @@ async def down(request: web.Request, asked: Asked) -> web.StreamResponse:
         "/embeddings",
         "/completions",
         "/responses/input_tokens",
-        "/messages",
+        "/moderations",
         "/images/generations",
         "/audio/speech",
     ],

@@ -57,6 +57,8 @@ def test_an_answer_of_another_engine_is_kept_with_what_it_answered(store: Store)
     assert owned is not None and owned.kind == KEPT and kept is not None
     assert orjson.loads(kept.response) == response()
     assert orjson.loads(kept.input)[0]["content"][0]["text"] == "Hi"
+    item = store.answers.responses.get("msg_1", "a1")
+    assert item is not None and orjson.loads(item.response) == response()["output"][0]
 
 
 def test_an_answer_that_depends_on_an_engines_state_is_that_engines(store: Store) -> None:
