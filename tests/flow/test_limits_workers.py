@@ -55,7 +55,6 @@ async def test_the_same_with_clients_that_leave(tmp_path: Path) -> None:
         made.upstream.pause_s = 0.5
         await made.ask_all(200, leaving=3)
         books = await made.settled()
-        left = made.upstream.charged_left_nano
         assert books.estimated > 0
         # What was charged for those that left nobody was told: that alone is estimated, by what was received.
         unsure = made.left * 5 * OUTPUT_NANO
