@@ -28,7 +28,12 @@ _COMMANDS = {
         "import_",
         "Read past requests and answers into the bank of examples.",
     ),
-    "export": ("understudy.commands.export", "export", "Write the bank of examples as JSON lines."),
+    "import-config": (
+        "understudy.commands.import_config",
+        "import_config",
+        "Put another gateway's configuration (LiteLLM's) into ours.",
+    ),
+    "export": ("understudy.commands.export", "export", "Write examples, or the log of requests, to a file."),
     "forget": (
         "understudy.commands.forget",
         "forget",
