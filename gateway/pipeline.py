@@ -188,7 +188,7 @@ class Pipeline:
         infos = {one: self._engines[one].info for one in everyone}
         if reach.priced_only and not all(info.price_of(name).known for info in infos.values()):
             raise not_allowed(
-                f"This key's dollars are limited, and not every engine of '{name[:100]}' has a price.",
+                f"What this key may spend is limited, and not every engine of '{name[:100]}' has a price.",
                 "unpriced",
             )
         if all(reach.allows_region(info.region) for info in infos.values()):

@@ -224,7 +224,7 @@ class Access:
     def _check_price(self, model: str, asked: Endpoint) -> None:
         if not self._priced(model, asked.path):
             raise RequestError(
-                f"This key's dollars are limited, and nothing says what '{model[:_MOST_QUOTED]}' costs at"
+                f"What this key may spend is limited, and nothing says what '{model[:_MOST_QUOTED]}' costs at"
                 f" {asked.path}: give it a price, or the key allow_unpriced.",
                 status=403,
                 code="unpriced",

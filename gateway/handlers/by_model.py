@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -323,10 +323,13 @@ def _request(
     )
 
 
-def unknown_model(model: str) -> RequestError:
-    """The error for a model that nobody serves."""
+def unknown_model(model: str, arrival: Arrival | None = None, models: Iterable[str] = ()) -> RequestError:
+    """The error for a model that nobody serves. With `arrival` it names which of `models` that one may use."""
+    known = (name for name in models if arrival is not None and arrival.reach.allows_model(name))
+    listed = ", ".join(sorted(known)[:20])
     return RequestError(
-        f"The model '{model[:100]}' is not served here, and no default upstream is configured.",
+        f"The model '{model[:100]}' is not served here, and no default upstream is configured."
+        + (f" Served: {listed}." if listed else ""),
         status=404,
         code="model_not_found",
         param="model",

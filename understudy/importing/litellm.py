@@ -80,7 +80,9 @@ _WHY_NOT = {
     "general_settings.store_model_in_db": "the configuration is this file; `understudy reload` takes a changed one",
     "general_settings.proxy_batch_write_at": "rows are written as requests end",
     "general_settings.disable_spend_logs": "memory.log_requests",
-    "general_settings.alerting": "`webhooks` tell of budgets, engines, disk and keys: Slack takes them by its own",
+    "general_settings.alerting": (
+        "`webhooks` tell of budgets, engines, disk and keys, in another form than Slack's: a program of yours in between"
+    ),
     "general_settings.alerting_threshold": "`webhooks` tell of engines that are down; Prometheus of slow ones",
     "general_settings.alert_types": "`webhooks.events` names them",
     "general_settings.alert_to_webhook_url": "`webhooks` have a URL each",

@@ -59,7 +59,7 @@ def test_an_engine_that_has_its_model_works(tmp_path: Path, upstream: Upstream) 
         (404, b"{}", "is the base URL right, with its /v1?"),
         (500, b"<html>down</html>", "GET /models got 500: <html>down</html>"),
         (200, b"<html>hello</html>", "no OpenAI-compatible API"),
-        (200, b'{"data": [{"id": "other"}]}', "it has no model 'm'; it lists other"),
+        (200, b'{"data": [{"id": "other"}]}', "its list of models has no 'm', but other"),
     ],
 )
 def test_an_engine_that_does_not_is_told_with_its_reason(
