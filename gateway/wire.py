@@ -36,6 +36,11 @@ async def read_body(request: web.BaseRequest, limit_bytes: int) -> bytes:
     return chunks[0] if len(chunks) == 1 else await off_loop(received, b"".join, chunks)
 
 
+def is_form(request: web.BaseRequest) -> bool:
+    """Whether the body is a form whose fields may be files."""
+    return request.headers.get("Content-Type", "").partition(";")[0].strip().lower() == "multipart/form-data"
+
+
 def is_json(request: web.BaseRequest) -> bool:
     """Whether the body says it is JSON, or says nothing."""
     return (

@@ -24,7 +24,7 @@ from gateway.off_loop import off_loop
 from gateway.paths import origin_form
 from gateway.query import query_of
 from gateway.websocket import wants_upgrade
-from gateway.wire import is_json, read_ahead, read_json_ahead
+from gateway.wire import is_form, is_json, read_ahead, read_json_ahead
 from learning.bank.contributor import EndUsers
 from router.asked import EVERYTHING, Arrival, Reach
 from store.people.limits import Limits
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from store.people.owned import Owned
     from store.records import Key, Tenant
 
-_FORM = "multipart/form-data"
 _MOST_QUOTED = 100
 _MOST_TERMS = 10_000
 _SAID_BY_STEPS = frozenset({"/files", "/vector_stores", "/data_sources", "/kv_transfer", "/audio/voices"})
@@ -273,7 +272,7 @@ class Access:
         if asked.state is State.OWN and not is_json(request):
             # Its handler says what it takes.
             return {}
-        form = request.headers.get("Content-Type", "").partition(";")[0].strip().lower() == _FORM
+        form = is_form(request)
         if not form and not is_json(request):
             raise _unreadable(request, "Content-Type")
         raw = await read_ahead(request, self._max_json_bytes)

@@ -12,6 +12,8 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from engines.codecs.response_request import SAID_IN_FULL
+
 
 class StoredId(NamedTuple):
     """An id of something stored."""
@@ -86,10 +88,6 @@ _DATA_OF_CALLS = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
 _DEEPER = (dict, list)
 _LONGEST_KNOWN = 64
 """A longer name is looked at anew each time: a client must not fill the memory."""
-_INLINE = frozenset(
-    {"message", "function_call", "function_call_output", "custom_tool_call", "custom_tool_call_output"}
-)
-"""Items of a conversation that hold all that they say, with an id or without."""
 
 
 def stored_ids(fields: Mapping[str, Any], *, chat: bool = False, items: bool = False) -> Iterator[StoredId]:
@@ -154,7 +152,7 @@ def _items(given: list[Any]) -> Iterator[StoredId]:
         if not isinstance(item, dict):
             continue
         id, kind = item.get("id"), item.get("type")
-        inline = (isinstance(kind, str) and kind in _INLINE) or (kind is None and "role" in item)
+        inline = (isinstance(kind, str) and kind in SAID_IN_FULL) or (kind is None and "role" in item)
         whole = kind == "reasoning" and item.get("encrypted_content")
         if isinstance(id, str) and id and not inline and not whole:
             yield StoredId("input[].id", "/responses", id, "item")

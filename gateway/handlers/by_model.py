@@ -37,7 +37,7 @@ from gateway.paths import canonical
 from gateway.pipeline import not_spoken
 from gateway.relay import Relay, relay_to
 from gateway.send import Send
-from gateway.wire import is_json, read_body, read_json
+from gateway.wire import is_form, is_json, read_body, read_json
 from router.asked import Arrival
 from router.model_names import ByModelName
 
@@ -68,7 +68,6 @@ _FORM_MODEL = re.compile(
     rb'(?i:content-disposition:[^\r\n]*\bname="?model"?[^\r\n]*\r\n(?:[^\r\n]+\r\n)*)\r\n([^\r\n]*)'
 )
 """The field `model` of a form."""
-_FORM = "multipart/form-data"
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +138,7 @@ class ByModel:
 
     async def __call__(self, request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
         """See gateway.handlers.handler.Handler."""
-        form = request.headers.get("Content-Type", "").partition(";")[0].strip().lower() == _FORM
+        form = is_form(request)
         size = request.content_length
         if self._passthrough is not None and (
             not (form or is_json(request)) or size is None or size > self._max_json_bytes
