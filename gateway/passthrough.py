@@ -20,7 +20,7 @@ from engines.engine import Engine, EngineReply, EngineRequest
 from engines.errors import EngineError, RequestError
 from gateway.access.families import OWN_APIS
 from gateway.booking import Meter, named_model
-from gateway.encodings import accept_only_readable
+from gateway.encodings import accept_only_readable, too_large
 from gateway.forward import ChunkBuffer
 from gateway.journey import Journey
 from gateway.keys import Authenticator, outgoing_headers
@@ -203,12 +203,3 @@ def refuse_elsewhere(arrival: Arrival, engine: Engine) -> None:
             status=403,
             code="region_not_allowed",
         )
-
-
-def too_large(size_bytes: int, limit_bytes: int) -> RequestError:
-    """The error for a body over a limit."""
-    return RequestError(
-        f"The request body of at least {size_bytes} bytes is over this gateway's limit of {limit_bytes} bytes.",
-        status=413,
-        code="request_too_large",
-    )
