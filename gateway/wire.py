@@ -13,7 +13,7 @@ from engines.errors import RequestError
 from gateway.off_loop import off_loop
 from gateway.passthrough import BODY_READ, too_large
 
-_DECODERS = {"gzip": 31, "x-gzip": 31, "deflate": 15}
+DECODERS = {"gzip": 31, "x-gzip": 31, "deflate": 15}
 _FIELDS_READ = web.RequestKey("fields_read", dict[str, Any])
 """Where a request keeps its body's parsed fields that were read before its handler."""
 
@@ -53,9 +53,9 @@ async def read_json(request: web.BaseRequest, body: bytes, limit_bytes: int) -> 
     if fields is not None:
         return fields
     encoding = request.headers.get("Content-Encoding", "").strip().lower()
-    if encoding not in ("", "identity", *_DECODERS):
+    if encoding not in ("", "identity", *DECODERS):
         return None
-    if encoding in _DECODERS:
+    if encoding in DECODERS:
         return await asyncio.to_thread(_decode_and_parse, body, encoding, limit_bytes)
     return await off_loop(len(body), parse_object, body)
 
@@ -81,15 +81,15 @@ def _decode_and_parse(body: bytes, encoding: str, limit_bytes: int) -> dict[str,
 def decoded(body: bytes, encoding: str, limit_bytes: int) -> bytes:
     """A body without its content encoding; as it came where that is none that is known here. Raises RequestError."""
     encoding = encoding.strip().lower()
-    if encoding not in _DECODERS:
+    if encoding not in DECODERS:
         return body
-    decoder = zlib.decompressobj(_DECODERS[encoding])
+    decoder = zlib.decompressobj(DECODERS[encoding])
     try:
         body = decoder.decompress(body, limit_bytes + 1)
     except zlib.error as error:
         raise RequestError(f"The body is not valid {encoding}.", code="invalid_encoding") from error
     if len(body) > limit_bytes:
         raise too_large(len(body), limit_bytes)
-    if not decoder.eof:
-        raise RequestError(f"The {encoding} body ends too early.", code="invalid_encoding")
+    if not decoder.eof or decoder.unused_data:
+        raise RequestError(f"The {encoding} body ends too early or too late.", code="invalid_encoding")
     return body
