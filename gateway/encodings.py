@@ -34,8 +34,8 @@ def decoded(body: bytes, encoding: str, limit_bytes: int) -> bytes:
         raise RequestError(f"The body is not valid {encoding}.", code="invalid_encoding") from error
     if len(body) > limit_bytes:
         raise too_large(len(body), limit_bytes)
-    if not decoder.eof:
-        raise RequestError(f"The {encoding} body ends too early.", code="invalid_encoding")
+    if not decoder.eof or decoder.unused_data:
+        raise RequestError(f"The {encoding} body ends too early or too late.", code="invalid_encoding")
     return body
 
 
