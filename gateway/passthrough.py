@@ -29,6 +29,7 @@ from gateway.send import Send
 from router.asked import Arrival
 
 if TYPE_CHECKING:
+    from gateway.guardrails.passed_on import GuardedPassing
     from gateway.limits.limiter import Limiter
     from gateway.limits.usage_chunk import UsageStripper
 
@@ -48,8 +49,11 @@ class Passthrough:
         max_body_bytes: int,
         booked: bool = False,
         limiter: Limiter | None = None,
+        guarded: GuardedPassing | None = None,
     ) -> None:
-        """`booked`: what answers used is read, so they come in encodings that can be."""
+        """`booked`: what answers used is read, so they come in encodings that can be. `guarded` holds answers back that
+        guardrails judge."""
+        self._guarded = guarded
         self._booked = booked
         self._limiter = limiter
         self._engine = engine
@@ -83,11 +87,18 @@ class Passthrough:
         codec: Codec = CHAT,
     ) -> web.StreamResponse:
         """The same for a request that was read already. See gateway.relay.relay for the options."""
-        send = Relay(request)
+        relay = Relay(request)
+        send: Send = relay
+        held = await self._guarded.hold(outgoing, journey, relay) if self._guarded is not None else None
+        if held is not None:
+            accept_only_readable(outgoing.headers)
+            send = held.answer
         await self.forward_to(
             send, outgoing, journey, kept=kept, cache_status=cache_status, choices=choices, codec=codec
         )
-        return send.response
+        if held is not None:
+            await held.release(journey)
+        return relay.response
 
     async def forward_to(
         self,

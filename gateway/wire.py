@@ -74,6 +74,17 @@ async def read_json_ahead(request: web.BaseRequest, body: bytes, limit_bytes: in
     return fields
 
 
+def replace_body(request: web.BaseRequest, body: bytes, fields: dict[str, Any]) -> web.BaseRequest:
+    """The request with another body, which was made here, in the place of the one that was read ahead."""
+    headers = request.headers.copy()
+    for name in ("Content-Length", "Content-Encoding", "Transfer-Encoding"):
+        headers.popall(name, None)
+    headers["Content-Length"] = str(len(body))
+    changed = request.clone(headers=headers)
+    changed[BODY_READ], changed[_FIELDS_READ] = body, fields
+    return changed
+
+
 def _decode_and_parse(body: bytes, encoding: str, limit_bytes: int) -> dict[str, Any]:
     decoder = zlib.decompressobj(_DECODERS[encoding])
     try:
