@@ -22,10 +22,12 @@ from gateway.access.families import OWN_APIS
 from gateway.booking import Meter, named_model
 from gateway.encodings import accept_only_readable
 from gateway.forward import ChunkBuffer
+from gateway.guardrails.contract import told
 from gateway.journey import Journey
 from gateway.keys import Authenticator, outgoing_headers
 from gateway.relay import Relay, relay_to
 from gateway.send import Send
+from gateway.wire import BODY_READ, too_large
 from router.asked import Arrival
 
 if TYPE_CHECKING:
@@ -34,8 +36,6 @@ if TYPE_CHECKING:
     from gateway.limits.usage_chunk import UsageStripper
 
 _SMALL_BYTES = 256 * 1024
-BODY_READ = web.RequestKey("body_read", bytes)
-"""Where a request keeps the body that was read of it before its handler."""
 
 
 class Passthrough:
@@ -127,6 +127,7 @@ class Passthrough:
             if cache_status is not None:
                 reply.headers.add("Cache-Status", cache_status)
             reply.headers["x-understudy-decision-id"] = journey.arrival.id
+            told(reply.headers, journey.arrival)
             reply.headers["x-understudy-overhead-ms"] = f"{journey.overhead_ms():.2f}"
             if not reply.self_delimiting:
                 # Cut short, it would look whole.
@@ -214,12 +215,3 @@ def refuse_elsewhere(arrival: Arrival, engine: Engine) -> None:
             status=403,
             code="region_not_allowed",
         )
-
-
-def too_large(size_bytes: int, limit_bytes: int) -> RequestError:
-    """The error for a body over a limit."""
-    return RequestError(
-        f"The request body of at least {size_bytes} bytes is over this gateway's limit of {limit_bytes} bytes.",
-        status=413,
-        code="request_too_large",
-    )

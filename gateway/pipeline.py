@@ -32,9 +32,9 @@ from gateway.cache_status import BYPASS, COLLAPSED, MISS, hit_status
 from gateway.controls import session_of
 from gateway.errors import ENDED_IN_ERROR, ending
 from gateway.forward import ChunkBuffer, forward
-from gateway.guardrails.contract import STAGE, Withheld
+from gateway.guardrails.contract import STAGE, Withheld, told
 from gateway.guardrails.held import HeldAnswer
-from gateway.guardrails.stage import Guardrails, told
+from gateway.guardrails.stage import Guardrails
 from gateway.in_flight import FOLLOWED_AT_MOST, Flight, InFlight
 from gateway.journey import Journey
 from gateway.limits.bounding import TELLS_USAGE_IF_ASKED, bounded
@@ -786,6 +786,5 @@ def _explain(headers: CIMultiDict[str], journey: Journey, *, engine: str, exampl
         headers["x-understudy-engine"] = engine
     headers["x-understudy-examples"] = str(examples)
     headers["x-understudy-decision-id"] = journey.arrival.id
-    if journey.arrival.guarded is not None:
-        told(headers, journey.arrival)
+    told(headers, journey.arrival)
     headers["x-understudy-overhead-ms"] = f"{journey.overhead_ms():.2f}"

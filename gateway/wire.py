@@ -11,9 +11,10 @@ from aiohttp import web
 from engines.chat_json import parse_object
 from engines.errors import RequestError
 from gateway.off_loop import off_loop
-from gateway.passthrough import BODY_READ, too_large
 
 _DECODERS = {"gzip": 31, "x-gzip": 31, "deflate": 15}
+BODY_READ = web.RequestKey("body_read", bytes)
+"""Where a request keeps the body that was read of it before its handler."""
 _FIELDS_READ = web.RequestKey("fields_read", dict[str, Any])
 """Where a request keeps its body's parsed fields that were read before its handler."""
 
@@ -104,3 +105,12 @@ def decoded(body: bytes, encoding: str, limit_bytes: int) -> bytes:
     if not decoder.eof:
         raise RequestError(f"The {encoding} body ends too early.", code="invalid_encoding")
     return body
+
+
+def too_large(size_bytes: int, limit_bytes: int) -> RequestError:
+    """The error for a body over a limit."""
+    return RequestError(
+        f"The request body of at least {size_bytes} bytes is over this gateway's limit of {limit_bytes} bytes.",
+        status=413,
+        code="request_too_large",
+    )

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import orjson
+from multidict import CIMultiDict
 
 from engines.codecs.table import CODECS
 from engines.errors import RequestError
@@ -168,6 +169,12 @@ def _response(own: dict[str, Any], text: str) -> dict[str, Any]:
 
 
 _ANSWERS = {"chat": _chat, "responses": _response, "messages": _message, "completions": _completion}
+
+
+def told(headers: CIMultiDict[str], arrival: Arrival) -> None:
+    """Say in an answer's head which guardrail replaced what was asked."""
+    if arrival.guarded is not None and arrival.guarded.by:
+        headers["x-understudy-guardrail"] = arrival.guarded.by
 
 
 def _readable(text: str) -> str:

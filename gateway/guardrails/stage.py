@@ -13,7 +13,6 @@ from typing import Any
 
 import aiohttp
 from aiohttp import web
-from multidict import CIMultiDict
 
 from engines.as_events import EVENTS
 from engines.chat import ChatRequest
@@ -237,12 +236,6 @@ class Guardrails:
                 trust_env=False,
             )
         return self._session
-
-
-def told(headers: CIMultiDict[str], arrival: Arrival) -> None:
-    """Say in an answer's head which guardrail replaced what was asked."""
-    if arrival.guarded is not None and arrival.guarded.by:
-        headers["x-understudy-guardrail"] = arrival.guarded.by
 
 
 def _model(target: str, fields: dict[str, Any] | None) -> str | None:

@@ -313,3 +313,63 @@ async def test_an_answer_in_the_background_is_refused() -> None:
     async with guarded(None, when="after") as (run, behind, _):
         refused = await run.post("/responses", {"model": "m", "input": "Well?", "background": True})
         assert refused.json["error"]["code"] == "unsupported_with_guardrail" and not behind.asked
+
+
+@asynccontextmanager
+async def with_models(
+    tmp_path: Path, model: dict[str, Any] | None = None, **more: Any
+) -> AsyncIterator[tuple[Line, Upstream, Guard]]:
+    """A gateway with a small and a large engine at the same server."""
+    guard = Guard()
+    async with upstream() as behind, aiohttp_server(guard.handle) as origin:
+        behind.script = answered
+        engine = {"base_url": behind.url, "price": {"input_usd_per_mtok": 1, "output_usd_per_mtok": 1}}
+        config: dict[str, Any] = {
+            "engines": {"small": engine | {"model": "s"}, "big": engine},
+            "models": {"m": {"engines": ["small", "big"], **(model or {})}},
+            "memory": {"data_dir": str(tmp_path), "exact": {"enabled": False}},
+            "guardrails": {"words": {"url": f"{origin}/check", **more}},
+        }
+        async with line(config) as run:
+            yield run, behind, guard
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+async def test_each_step_of_a_run_is_judged(tmp_path: Path, when: str) -> None:
+    async with with_models(tmp_path, when=when) as (run, behind, guard):
+
+        def step(text: str, name: str) -> dict[str, Any]:
+            messages = [{"role": "user", "content": text}]
+            return {"model": "m", "messages": messages, "understudy": {"output": {"name": name}}}
+
+        steps = [step("naughty", "a"), step("Go on: {{a}}", "b"), step("Fine?", "c")]
+        got = await run.post("/runs", {"steps": steps}, {"Authorization": "Bearer sk-ann"})
+        variables = got.json["variables"]
+        # Before: the second step's prompt holds what the first one said. After: that itself is blocked.
+        blocked = variables["b" if when == "before" else "a"]
+        assert blocked["error"]["code"] == "content_policy_violation" and blocked["value"] is None
+        assert variables["c"]["value"].replace(" ", "") == "Forty-two."
+        assert variables["b"]["value"] is None
+        assert len(behind.asked) == 2
+        prompts = [
+            asked["request"]["messages"][-1]["content"]
+            for asked in guard.asked
+            if "steps" not in asked["request"]
+        ]
+        assert len(prompts) == (3 if when == "before" else 2)
+
+
+async def test_no_example_is_made_of_a_blocked_or_replaced_answer(tmp_path: Path) -> None:
+    few_shot = {"policy": "few_shot", "few_shot": {"theta": 0.5, "m": 1}}
+    question = "How do I list all naughty files in a directory on Linux?"
+    async with with_models(tmp_path, few_shot, when="after") as (run, behind, guard):
+        assert (await run.chat(question, model="m")).status == 400
+        guard.says = replacing(content="Something else.")
+        assert (await run.chat(question, model="m")).headers["x-understudy-engine"] == "big"
+        guard.says = lambda asked: web.json_response({"action": "allow"})
+        third = await run.chat(question, model="m")
+        assert third.headers["x-understudy-examples"] == "0" and third.headers["x-understudy-engine"] == "big"
+        fourth = await run.chat(question, model="m")
+        assert fourth.headers["x-understudy-examples"] == "1", "what was let pass is an example"
+        judged = [row for row in rows(run) if row.reason == "guardrail:words"]
+        assert len(judged) == 1 and len(behind.asked) == 4
