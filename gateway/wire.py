@@ -10,8 +10,9 @@ from aiohttp import web
 from engines.chat_json import parse_object
 from gateway.encodings import DECODERS, decoded, too_large
 from gateway.off_loop import off_loop
-from gateway.passthrough import BODY_READ
 
+BODY_READ = web.RequestKey("body_read", bytes)
+"""Where a request keeps the body that was read of it before its handler."""
 _FIELDS_READ = web.RequestKey("fields_read", dict[str, Any])
 """Where a request keeps its body's parsed fields that were read before its handler."""
 
@@ -75,6 +76,17 @@ async def read_json_ahead(request: web.BaseRequest, body: bytes, limit_bytes: in
     if fields is not None:
         request[_FIELDS_READ] = fields
     return fields
+
+
+def replace_body(request: web.BaseRequest, body: bytes, fields: dict[str, Any]) -> web.BaseRequest:
+    """The request with another body, which was made here, in the place of the one that was read ahead."""
+    headers = request.headers.copy()
+    for name in ("Content-Length", "Content-Encoding", "Transfer-Encoding"):
+        headers.popall(name, None)
+    headers["Content-Length"] = str(len(body))
+    changed = request.clone(headers=headers)
+    changed[BODY_READ], changed[_FIELDS_READ] = body, fields
+    return changed
 
 
 def _decode_and_parse(body: bytes, encoding: str, limit_bytes: int) -> dict[str, Any]:

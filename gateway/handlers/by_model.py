@@ -29,6 +29,7 @@ from gateway.booking import Meter
 from gateway.controls import named_session, session_of
 from gateway.encodings import accept_only_readable
 from gateway.forward import ChunkBuffer
+from gateway.guardrails.contract import told
 from gateway.journey import Journey
 from gateway.keys import Authenticator, outgoing_headers
 from gateway.off_loop import off_loop
@@ -219,6 +220,7 @@ class ByModel:
                 planned, answering = tries[0].engine.info.name, tries[attempts.index].engine.info.name
                 reply.headers["x-understudy-engine"] = answering
                 reply.headers["x-understudy-decision-id"] = journey.arrival.id
+                told(reply.headers, journey.arrival)
                 if answering != planned:
                     failed = next(one for one in attempts.trail if one.engine == planned)
                     journey.failed_over = failed
