@@ -7,6 +7,7 @@ has it answer what comes from then on. Requests that are open end on the gateway
 from __future__ import annotations
 
 import asyncio
+import gc
 import sys
 from functools import partial
 from typing import Any
@@ -80,7 +81,7 @@ class Reloading:
             self._end(before, gateway), name="earlier configuration"
         )
         self._ending.add(task)
-        task.add_done_callback(self._ending.discard)
+        task.add_done_callback(self._ended)
 
     async def give_up(self, why: str) -> None:
         """Keep what serves. `why` is told to those who look; empty where nothing was wrong."""
@@ -102,6 +103,11 @@ class Reloading:
         prepared, self._prepared = self._prepared, None
         if prepared is not None:
             await prepared.aclose()
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """The earlier configuration's parts refer to each other, and the collector would look only after many requests."""
+        self._ending.discard(task)
+        gc.collect()
 
     async def _end(self, before: Gateway, now: Gateway) -> None:
         try:
