@@ -88,8 +88,8 @@ class Meter:
         asked_bytes: int,
         only_cost: bool = False,
     ) -> None:
-        """`target`: below the base URL. `model`: as the request names it; empty where that is not known. `only_cost`: what was
-        used is read elsewhere, so an answer of an engine without any price need not be read here."""
+        """`target`: below the base URL. `model`: as the request names it; empty where that is not known. `only_cost`: what
+        was used is read elsewhere, so an answer of an engine without any price need not be read here."""
         self._info = info
         self._path = canonical(target.partition("?")[0]).lower()
         self._model = model

@@ -49,9 +49,9 @@ _TTL_S = 30
 _START_S = 180.0
 _MOST_WRONG = 0.001
 """Share of right requests that may be answered with an error: a deadline on a loaded machine."""
-_RIGHT = {
-    kind: ("200",) for kind in ("fill", "new", "repeat", "learned", "stream", "user", "embedding", "models")
-} | {
+_RIGHT = dict.fromkeys(
+    ("fill", "new", "repeat", "learned", "stream", "user", "embedding", "models"), ("200",)
+) | {
     # An id that nobody heard of is refused.
     "responses": ("200", "404", "left"),
     "responses stream": ("200", "404", "left"),

@@ -436,7 +436,7 @@ class Limiter:
         return _Share(scope.name, kind, purse, need)
 
     def _note(self, scope: str, kind: str, purse: Purse) -> None:
-        """Keep it at hand. Now and then those are dropped that were given back: every end user whom a client makes up has some."""
+        """Keep it at hand. Those that were given back are dropped now and then: clients make up end users."""
         self._near[scope, kind] = purse
         if len(self._near) > self._most_near:
             self._near = {name: one for name, one in self._near.items() if not one.lost}

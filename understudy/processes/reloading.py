@@ -7,7 +7,6 @@ has it answer what comes from then on. Requests that are open end on the gateway
 from __future__ import annotations
 
 import asyncio
-import gc
 import sys
 from functools import partial
 from typing import Any
@@ -18,6 +17,7 @@ from gateway.log import configure
 from understudy.build import CannotStart, Gateway
 from understudy.lasting import Lasting
 from understudy.parts import Parts
+from understudy.processes.garbage_collection import collect_now
 from understudy.settings.config import Config
 
 log = structlog.get_logger(__name__)
@@ -107,7 +107,7 @@ class Reloading:
     def _ended(self, task: asyncio.Task[None]) -> None:
         """The earlier configuration's parts refer to each other, and the collector would look only after many requests."""
         self._ending.discard(task)
-        gc.collect()
+        collect_now()
 
     async def _end(self, before: Gateway, now: Gateway) -> None:
         try:
