@@ -11,7 +11,7 @@ STARTED := $(shell date +%s)
 say     = @printf '[%3d s] %s\n' $$(( $$(date +%s) - $(STARTED) )) "$(1)"
 packages = $$(grep -c '^[A-Za-z0-9].*==' $(1)) packages
 
-.PHONY: help demo screenshots test test-slow test-train vllm-env tiny-models test-vllm check format bench soak lock clean
+.PHONY: help demo screenshots test test-slow test-train vllm-env tiny-models test-vllm check format bench soak chaos lock clean
 
 help:            ## List the chores
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -90,6 +90,9 @@ bench: $(VENV)/installed     ## What the gateway costs, beside a bare relay, in 
 
 soak: $(VENV)/installed      ## Does memory, or anything else, grow in half an hour of requests?
 	$(BIN)/python -m benchmarks.soak
+
+chaos: $(VENV)/installed     ## Does it answer, and keep what it acknowledged, while processes are killed, engines stop, the disk fills?
+	$(BIN)/python -m benchmarks.chaos
 
 lock: $(VENV)/installed      ## Resolve the lock files anew
 	$(BIN)/pip-compile --quiet --upgrade $(LOCK_FLAGS) -o requirements.lock pyproject.toml

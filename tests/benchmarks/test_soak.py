@@ -56,7 +56,9 @@ def test_a_journal_that_grows_is_found_out(tmp_path: Path) -> None:
     for n in range(8):
         (tmp_path / "a.journal").write_bytes(b"\0" * n * 2**20)
         size.read()
-    assert size.mib[-1] == 7 and not Size("", tmp_path, "", mib=[float(3 * n) for n in range(8)]).grown()["ok"]
+    assert (
+        size.mib[-1] == 7 and not Size("", tmp_path, "", mib=[float(3 * n) for n in range(8)]).grown()["ok"]
+    )
     assert Size("", tmp_path, "", mib=[5.0] * 8).grown()["ok"]
 
 

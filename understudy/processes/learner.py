@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from collections.abc import Callable
@@ -32,7 +33,7 @@ def learn(config: Config) -> int:
             target=_again_and_again, args=(parts.students.step, every_s, stopping), name="students"
         )
         students.start()
-        log.info("learning")
+        log.info("learning", pid=os.getpid())
         _again_and_again(parts.learner.step, every_s, stopping)
         students.join()
         floors.join()
