@@ -48,7 +48,7 @@ class Bills:
 
     def ended(self, ended: Ended) -> None:
         """It has ended, and what it cost is known."""
-        stored = not ended.asked.controls.no_store if isinstance(ended, Finished) else ended.stored
+        stored = ended.row_allowed if isinstance(ended, Finished) else ended.stored
         if not (stored and self.rows):
             # What came to the pipeline holds bodies. Of all others hardly any is ever asked for: their rows are made then.
             self._ended[ended.arrival.id] = _row(ended) if isinstance(ended, Finished) else ended
