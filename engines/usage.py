@@ -22,7 +22,7 @@ _MOST = 10**12
 """More tokens than this are nonsense."""
 _MOST_OBJECT_BYTES = 64 * 1024
 """A `usage` object larger than this is none."""
-_SAYING = ("prompt_tokens", "input_tokens", "completion_tokens", "output_tokens")
+_SAYING = frozenset({"prompt_tokens", "input_tokens", "completion_tokens", "output_tokens"})
 _HOLDERS = ("response", "message")
 """Where events of streams have the object that tells its usage."""
 
@@ -79,30 +79,24 @@ def usage_of(answer: Mapping[str, Any]) -> Usage | None:
 
 def _tokens(usage: Mapping[str, Any]) -> tuple[int, int, int, int] | None:
     """(prompt, completion, read from a cache, written to one)."""
-    prompt, completion = (
-        _count(next((usage[name] for name in names if name in usage), 0))
-        for names in (("prompt_tokens", "input_tokens"), ("completion_tokens", "output_tokens"))
-    )
-    if prompt is None or completion is None or not any(name in usage for name in _SAYING):
+    prompt = _count(usage.get("prompt_tokens", usage.get("input_tokens", 0)))
+    completion = _count(usage.get("completion_tokens", usage.get("output_tokens", 0)))
+    if prompt is None or completion is None or _SAYING.isdisjoint(usage):
         return None
     if "prompt_tokens" not in usage and "input_tokens" not in usage:
         # Some tell the sum and one part of it.
         prompt = max(0, (_count(usage.get("total_tokens")) or 0) - completion)
-    read, written = (
-        _count(usage.get(name)) for name in ("cache_read_input_tokens", "cache_creation_input_tokens")
-    )
+    read = _count(usage.get("cache_read_input_tokens"))
+    written = _count(usage.get("cache_creation_input_tokens"))
     if "prompt_tokens" not in usage and (read is not None or written is not None):
         # Anthropic's: none of them is in `input_tokens`.
         read, written = read or 0, written or 0
         return prompt + read + written, completion, read, written
-    details: Mapping[str, Any] = next(
-        (
-            usage[name]
-            for name in ("prompt_tokens_details", "input_tokens_details")
-            if isinstance(usage.get(name), dict)
-        ),
-        {},
-    )
+    details: Any = usage.get("prompt_tokens_details")
+    if not isinstance(details, dict):
+        details = usage.get("input_tokens_details")
+    if not isinstance(details, dict):
+        details = {}
     cached = _count(details.get("cached_tokens"))
     if cached is None:
         cached = _count(usage.get("prompt_cache_hit_tokens"))
@@ -113,6 +107,8 @@ def _tokens(usage: Mapping[str, Any]) -> tuple[int, int, int, int] | None:
 
 def _count(value: Any) -> int | None:
     """A number of tokens; None for what is none."""
+    if value is None:
+        return None
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _MOST:

@@ -14,7 +14,7 @@ from gateway.paths import canonical
 
 _TEXTS = frozenset({"/chat/completions", "/completions", "/responses", "/messages"})
 """Whose answers are text: their tokens can be estimated where nobody counts them."""
-_VECTORS = frozenset({"/embeddings"})
+_ESTIMATED = _TEXTS | {"/embeddings"}
 _COUNTING = ("/count_tokens", "/input_tokens", "/tokenize", "/detokenize")
 """Ends of paths whose answers are counts of tokens, and use none."""
 _READ_BYTES = 64 * 1024
@@ -86,44 +86,50 @@ class Meter:
         target: str,
         model: str,
         asked_bytes: int,
+        only_cost: bool = False,
     ) -> None:
-        """`target`: below the base URL. `model`: as the request names it; empty where that is not known."""
+        """`target`: below the base URL. `model`: as the request names it; empty where that is not known. `only_cost`: what
+        was used is read elsewhere, so an answer of an engine without any price need not be read here."""
         self._info = info
         self._path = canonical(target.partition("?")[0]).lower()
         self._model = model
         self._asked_bytes = asked_bytes
-        headers = reply.headers
-        self._passing = Passing(headers.get("Content-Type", ""), headers.get("Content-Encoding", ""))
         self._due = method == "POST" and reply.status < 400 and not self._path.endswith(_COUNTING)
-        self.whole = reply.status < 400 and not self._passing.streamed
+        headers = reply.headers
+        self._passing: Passing | None = None
+        if self._due and not (only_cost and not info.price.known and not info.prices):
+            self._passing = Passing(headers.get("Content-Type", ""), headers.get("Content-Encoding", ""))
+        self.whole = reply.status < 400 and not reply.streams_events
         """Whether its cost may be told in its head: it is no stream, nor an error."""
 
     def feed(self, chunk: bytes) -> None:
         """The next bytes of the answer."""
-        if self._due:
+        if self._passing is not None:
             self._passing.feed(chunk)
 
     @property
     def model(self) -> str:
         """The model, as the request names it, else the answer."""
-        return self._model or self._passing.told.model
+        return self._model or (self._passing.told.model if self._passing is not None else "")
 
     def bill(self) -> tuple[Usage | None, Price, float | None]:
         """(what was used, at which price, dollars): dollars None where nobody knows. For what passed so far."""
         if not self._due:
             return None, UNPRICED, 0.0
-        usage = self._passing.usage()
-        price = self._price()
-        if usage is None and self._path in _TEXTS | _VECTORS:
-            usage = self._passing.estimated(self._asked_bytes, answers_text=self._path in _TEXTS)
+        passing = self._passing
+        if passing is None:
+            return None, UNPRICED, None
+        usage = passing.usage()
+        price = self._price(passing.told.model)
+        if usage is None and self._path in _ESTIMATED:
+            usage = passing.estimated(self._asked_bytes, answers_text=self._path in _TEXTS)
         if usage is not None:
             return usage, price, price.cost_usd(usage)
         return None, price, price.usd_per_request if price.usd_per_request is not None else _nothing(price)
 
-    def _price(self) -> Price:
-        """By what was asked for, as it was reserved; else by what the answer says it is."""
+    def _price(self, told: str) -> Price:
+        """By what was asked for, as it was reserved; else by the model that the answer says it is of."""
         price = self._info.price_of(self._model, self._path)
-        told = self._passing.told.model
         return self._info.price_of(told, self._path) if told and not price.known else price
 
 

@@ -128,6 +128,8 @@ class Metrics:
         self._requests_of = lru_cache(maxsize=4096)(self.requests.labels)
         self._latency_of = lru_cache(maxsize=512)(self.latency.labels)
         self._stage_of = lru_cache(maxsize=64)(self.stage.labels)
+        self._tokens_of = lru_cache(maxsize=4096)(self.tokens.labels)
+        self._cost_of = lru_cache(maxsize=4096)(self.cost.labels)
 
     def engine_stands(self, engine: str, replica: str, state: str | None) -> None:
         """The state of an engine as this worker sees it; None: it is no longer configured."""
@@ -189,14 +191,14 @@ class Metrics:
         if usage is None:
             return
         if usage.prompt_tokens or usage.completion_tokens:
-            self.tokens.labels(engine, "prompt", *asker).inc(usage.prompt_tokens)
-            self.tokens.labels(engine, "completion", *asker).inc(usage.completion_tokens)
+            self._tokens_of(engine, "prompt", *asker).inc(usage.prompt_tokens)
+            self._tokens_of(engine, "completion", *asker).inc(usage.completion_tokens)
         if usage.cached_tokens:
             self.cached_tokens.labels(engine).inc(usage.cached_tokens)
         if ended.cost_usd is None:
             self.unpriced.labels(engine, asker.model).inc()
         elif ended.cost_usd:
-            self.cost.labels(engine, *asker).inc(ended.cost_usd)
+            self._cost_of(engine, *asker).inc(ended.cost_usd)
 
     def _finished(self, finished: Finished) -> None:
         engine = finished.engine

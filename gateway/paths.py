@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from urllib.parse import unquote
 
 from engines.errors import RequestError
@@ -11,6 +12,8 @@ _ROUNDS = 3
 """How often a path is percent-decoded: once per server it may pass through. A limit, since each round reads it all."""
 _PATH_ENDS = re.compile("[?#]")
 _DOTS = frozenset({".", ".."})
+_LONGEST_KNOWN = 128
+"""A longer path is read anew each time: a client must not fill the memory."""
 
 
 def canonical(path: str) -> str:
@@ -19,6 +22,10 @@ def canonical(path: str) -> str:
     For choosing a handler only: what is sent on stays as it came. Raises RequestError (400) for a `.` or `..` segment, in
     any spelling, which an upstream might resolve to a place outside its base URL.
     """
+    return _known(path) if len(path) <= _LONGEST_KNOWN else _canonical(path)
+
+
+def _canonical(path: str) -> str:
     for _ in range(_ROUNDS):
         if "%" not in path:
             break
@@ -34,6 +41,9 @@ def canonical(path: str) -> str:
             code="invalid_path",
         )
     return "/" + "/".join(filter(None, segments))
+
+
+_known = lru_cache(maxsize=1024)(_canonical)
 
 
 def origin_form(target: str) -> str:

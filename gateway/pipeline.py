@@ -504,6 +504,7 @@ class Pipeline:
             target=asked.target,
             model=asked.chat.model,
             asked_bytes=len(asked.chat.body),
+            only_cost=True,
         )
 
     def _counted(self, asked: Asked, ways: Sequence[Attempt], so_far: _SoFar) -> ChatRequest:

@@ -84,6 +84,36 @@ class Arrival:
     guarded: Guarded | None = None
     """None: no guardrail was asked yet. Steps of runs come without, whatever their run's request was."""
 
+    def of(
+        self,
+        api: str,
+        tenant: str,
+        key_id: str | None = None,
+        *,
+        anonymous: bool = False,
+        key_name: str = "",
+        tenant_name: str = "",
+        reach: Reach = EVERYTHING,
+        partition: str = "",
+    ) -> Arrival:
+        """The same, of which so far only its head was known, with whose it is. dataclasses.replace takes thrice as long."""
+        return Arrival(
+            self.id,
+            self.began,
+            self.started_at_s,
+            self.method,
+            self.path,
+            tenant,
+            key_id,
+            anonymous,
+            key_name,
+            tenant_name,
+            api,
+            reach,
+            self.trace,
+            partition,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Controls:

@@ -29,14 +29,15 @@ class ByModelName(Mapping[str, T]):
 
     def __init__(self, configured: Mapping[str, T]) -> None:
         self._named = dict(configured)
+        self._plain = {name: self._named[name] for name in plain_names(configured)}
         order = sorted(
             filter(is_wildcard, configured), key=lambda glob: -len(glob.replace("*", "").replace("?", ""))
         )
         self._globs = [(glob, configured[glob]) for glob in order]
 
     def __getitem__(self, name: str) -> T:
-        found = self._named.get(name)
-        if found is not None and not is_wildcard(name):
+        found = self._plain.get(name)
+        if found is not None:
             return found
         if self._globs and isinstance(name, str) and len(name) <= _LONGEST:
             for glob, value in self._globs:

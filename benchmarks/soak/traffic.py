@@ -1,7 +1,7 @@
 """The traffic of benchmarks.soak: everything that clients do, right or wrong, at a steady rate.
 
-Much of what a client sends it may make up: end users, sessions, model names, keys, ids. Here each of them is new nearly
-every time, so that whatever is kept by one of these without a bound grows with the requests.
+Much of what a client sends it may make up: end users, sessions, model names, keys, ids. Here each of them is new every time,
+so that whatever is kept by one of these without a bound grows with the requests.
 """
 
 from __future__ import annotations

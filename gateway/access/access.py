@@ -86,18 +86,17 @@ class Access:
         """The arrival with whose it is, and what they may reach. `target`: below the prefix."""
         api = api_of(target)
         if sender is None:
-            return replace(arrival, api=api)
+            return arrival.of(api, arrival.tenant)
         key, tenant = sender.key, sender.tenant_record
         if key is None:
-            return replace(arrival, tenant=sender.tenant, anonymous=sender.anonymous, api=api)
+            return arrival.of(api, sender.tenant, anonymous=sender.anonymous)
         own = tenant.partition if tenant is not None else None
-        return replace(
-            arrival,
-            tenant=sender.tenant,
-            key_id=sender.key_id,
+        return arrival.of(
+            api,
+            sender.tenant,
+            sender.key_id,
             key_name=key.name,
             tenant_name=key.tenant_name,
-            api=api,
             reach=self._terms_of(sender).reach,
             partition=key.partition or own or "",
         )

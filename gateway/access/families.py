@@ -6,6 +6,7 @@ What is not in the table is taken to keep something. Paths are canonical (gatewa
 from __future__ import annotations
 
 from enum import Enum
+from functools import lru_cache
 from typing import NamedTuple
 
 from gateway.paths import canonical
@@ -84,19 +85,31 @@ _APIS = {
     "videos": "videos",
     "usage": "usage",
 }
+_LONGEST_KNOWN = 128
+"""What is longer is looked at anew each time: a client must not fill the memory."""
 OWN_APIS = frozenset({*_OWN, "usage"})
 """Of this gateway: never the upstream's."""
 
 
 def endpoint(method: str, target: str) -> Endpoint:
     """Which endpoint a request's target below the prefix means. Raises RequestError (400) for a path with dot segments."""
-    path = canonical(target.partition("?")[0])
-    return _endpoint(method, path)
+    return _of_target(method, target.partition("?")[0])
 
 
 def api_of(target: str) -> str:
     """Which API a request's target below the prefix belongs to."""
-    return _endpoint("POST", canonical(target.partition("?")[0])).api
+    return _of_target("POST", target.partition("?")[0]).api
+
+
+def _of_target(method: str, path: str) -> Endpoint:
+    if len(method) + len(path) > _LONGEST_KNOWN:
+        return _endpoint(method, canonical(path))
+    return _known(method, path)
+
+
+@lru_cache(maxsize=1024)
+def _known(method: str, path: str) -> Endpoint:
+    return _endpoint(method, canonical(path))
 
 
 def _endpoint(method: str, spelled: str) -> Endpoint:

@@ -40,7 +40,7 @@ class Bills:
         self.rows = rows
         self._most = most
         self._open: dict[str, Arrival] = {}
-        self._ended: OrderedDict[str, RequestRecord] = OrderedDict()
+        self._ended: OrderedDict[str, Ended | RequestRecord] = OrderedDict()
 
     def opened(self, arrival: Arrival) -> None:
         """A request is under way."""
@@ -50,10 +50,8 @@ class Bills:
         """It has ended, and what it cost is known."""
         stored = ended.row_allowed if isinstance(ended, Finished) else ended.stored
         if not (stored and self.rows):
-            # Imported here: what it stands on weighs, and a mere pass-through must not carry it.
-            from gateway.keepers.request import row_of
-
-            self._ended[ended.arrival.id] = row_of(ended)
+            # What came to the pipeline holds bodies. Of all others hardly any is ever asked for: their rows are made then.
+            self._ended[ended.arrival.id] = _row(ended) if isinstance(ended, Finished) else ended
         self._open.pop(ended.arrival.id, None)
         while len(self._ended) > self._most:
             self._ended.popitem(last=False)
@@ -64,7 +62,8 @@ class Bills:
 
     def of(self, id: str) -> RequestRecord | None:
         """What it cost, if it ended lately, and here, and has no row."""
-        return self._ended.get(id)
+        found = self._ended.get(id)
+        return _row(found) if isinstance(found, Ended) else found
 
 
 class UsageOfOne:
@@ -113,6 +112,13 @@ class UsageOfOne:
                 return row if _same(asks, row.tenant, row.key_id) else None
             await asyncio.sleep(wait_s)
         return None
+
+
+def _row(ended: Ended) -> RequestRecord:
+    # Imported here: what it stands on weighs, and a mere pass-through must not carry it.
+    from gateway.keepers.request import row_of
+
+    return row_of(ended)
 
 
 def _same(asks: Arrival, tenant: str, key_id: str) -> bool:

@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from aiohttp import web
-from cachetools import LRUCache
 from limits import RateLimitItemPerMinute
 from limits.storage import MemoryStorage
 from limits.strategies import SlidingWindowCounterRateLimiter
@@ -49,7 +48,7 @@ from store.records import Key, Tenant
 R = TypeVar("R", bound=web.StreamResponse)
 
 _KNOWN_KEYS = 10_000
-_KNOWN_PURSES = 20_000
+_KNOWN_PURSES = 1_000
 _NEVER = Span(0, ENDLESS_S)
 
 
@@ -87,6 +86,16 @@ class _Want(NamedTuple):
     """None: of a minute, or of what has no window."""
     limit: int
     need: int
+
+
+class _OfKey(NamedTuple):
+    """Whose limits hold for a key's requests."""
+
+    key: Key
+    tenant: Tenant | None
+    scopes: tuple[Scope, ...]
+    each_user: bool
+    """Whether single end users are limited, too."""
 
 
 class Ticket:
@@ -196,9 +205,11 @@ class Limiter:
         self._key_of = key_of
         self._when_blind = when_blind
         self._tickets: dict[str, Ticket] = {}
-        self._scopes: LRUCache[str, tuple[Key, Tenant | None, tuple[Scope, ...]]] = LRUCache(_KNOWN_KEYS)
+        self._scopes: dict[str, _OfKey] = {}
+        """By key, what follows from its record and its tenant's."""
         self._near: dict[tuple[str, str], Purse] = {}
         """The purse that served a scope's kind of limit last."""
+        self._most_near = _KNOWN_PURSES
         self._spans: dict[tuple[Period, str], Span] = {}
         self._alone = SlidingWindowCounterRateLimiter(MemoryStorage())
         """Counts rates for this worker while the store fails."""
@@ -211,9 +222,9 @@ class Limiter:
         key, tenant = sender.key, sender.tenant_record
         if key is None:
             return None
-        scopes = self._of_key(key, tenant)
-        each = key.each_user, tenant.each_user if tenant is not None else key.each_user
-        if not scopes and not any(map(_is_limited, each)):
+        known = self._of_key(key, tenant)
+        scopes = known.scopes
+        if not scopes and not known.each_user:
             return None
         ticket = Ticket(self, request_id, key, tenant, scopes)
         self._tickets[request_id] = request[TICKET] = ticket
@@ -275,7 +286,10 @@ class Limiter:
         if known is None:
             return ()
         key, tenant = known
-        return (*self._of_key(key, tenant), *user_scopes(key, tenant, arrival.user))
+        of_key = self._of_key(key, tenant)
+        return (
+            (*of_key.scopes, *user_scopes(key, tenant, arrival.user)) if of_key.each_user else of_key.scopes
+        )
 
     async def ask(
         self,
@@ -430,9 +444,7 @@ class Limiter:
         ledger = self._ledger
         try:
             purse = ledger.purse(window, limit, rolls_s) or await ledger.open(window, limit, rolls_s)
-            if len(self._near) > _KNOWN_PURSES:
-                self._near.clear()
-            self._near[scope.name, kind] = purse
+            self._note(scope.name, kind, purse)
             if not ledger.take(purse, need):
                 await ledger.draw(purse, need)
         except Refused as refused:
@@ -440,6 +452,13 @@ class Limiter:
         except Blind:
             return self._share_alone(scope, window, limit, need)
         return _Share(scope.name, kind, purse, need)
+
+    def _note(self, scope: str, kind: str, purse: Purse) -> None:
+        """Keep it at hand. Those that were given back are dropped now and then: clients make up end users."""
+        self._near[scope, kind] = purse
+        if len(self._near) > self._most_near:
+            self._near = {name: one for name, one in self._near.items() if not one.lost}
+            self._most_near = max(_KNOWN_PURSES, 2 * len(self._near))
 
     def _share_alone(self, scope: Scope, window: Window, limit: int, need: int) -> _Share:
         """The same by this worker's own count. Raises LimitReached."""
@@ -455,13 +474,15 @@ class Limiter:
             raise errors.rate_limited(scope.label, kind, limit, need, MINUTE_S / 2)
         return _Share(scope.name, kind, None, need)
 
-    def _of_key(self, key: Key, tenant: Tenant | None) -> tuple[Scope, ...]:
+    def _of_key(self, key: Key, tenant: Tenant | None) -> _OfKey:
         known = self._scopes.get(key.id)
-        if known is not None and known[0] is key and known[1] is tenant:
-            return known[2]
-        scopes = key_scopes(key, tenant)
-        self._scopes[key.id] = key, tenant, scopes
-        return scopes
+        if known is not None and known.key is key and known.tenant is tenant:
+            return known
+        if len(self._scopes) >= _KNOWN_KEYS:
+            self._scopes.clear()
+        each_user = bool(user_scopes(key, tenant, ""))
+        known = self._scopes[key.id] = _OfKey(key, tenant, key_scopes(key, tenant), each_user)
+        return known
 
     def _span(self, per: Period, zone: str, now_s: float) -> Span:
         found = self._spans.get((per, zone))
@@ -506,7 +527,3 @@ def _until_room_s(purse: Purse, need: int, now_s: float) -> float:
 def _nano(usd: float) -> int:
     """Nanodollars, rounded up; what no budget can hold becomes more than any."""
     return math.ceil(min(usd, MOST_TOKENS) * NANO - 1e-3)
-
-
-def _is_limited(limits: Any) -> bool:
-    return Scope("", "", limits).counts or limits.max_output_tokens is not None

@@ -20,6 +20,8 @@ from store.sqlite.database import Database
 _HOUR_S, _DAY_S = 3600, 86_400
 _KEPT_S = 400 * _DAY_S
 _MOST_NAMES = 10_000
+_MOST_REMEMBERED = 50_000
+"""Names of all tenants together. One that was forgotten counts once more."""
 OTHERS = "(others)"
 """Stands for the end users, or the models, of a day beyond the first 10,000."""
 
@@ -157,11 +159,12 @@ class UsageBooks:
 class Bounds:
     """Keeps few names apart: clients make up end users and models, and every name has rows of its own."""
 
-    def __init__(self, most: int = _MOST_NAMES) -> None:
+    def __init__(self, most: int = _MOST_NAMES, remembered: int = _MOST_REMEMBERED) -> None:
         self._most = most
+        self._remembered = remembered
         self._day = 0
         self._seen: OrderedDict[tuple[str, str, str], None] = OrderedDict()
-        self._counts: dict[tuple[str, str], int] = {}
+        self._counts: OrderedDict[tuple[str, str], int] = OrderedDict()
 
     def kept(self, used: Used) -> Used:
         """The same, with `OTHERS` in the place of names that are too many in one day and tenant."""
@@ -188,6 +191,10 @@ class Bounds:
             return OTHERS
         self._seen[known] = None
         self._counts[tenant, kind] = count + 1
+        # Without gateway keys a client makes up its tenant, too.
+        for kept in (self._seen, self._counts):
+            if len(kept) > self._remembered:
+                kept.popitem(last=False)
         return name
 
 

@@ -173,8 +173,9 @@ def _check_worker(connection: sqlite3.Connection, worker: Worker) -> None:
 
 
 def _state(connection: sqlite3.Connection, window: Window) -> tuple[int, int]:
-    row: tuple[int, int] = connection.execute(_STATE, window[:3]).fetchone()
-    return row
+    """What is spent and leased of a window; nothing where it was over for so long that it was dropped."""
+    row: tuple[int, int] | None = connection.execute(_STATE, window[:3]).fetchone()
+    return row or (0, 0)
 
 
 def _before(connection: sqlite3.Connection, window: Window, rolls_s: int, now_s: float) -> int:

@@ -51,6 +51,8 @@ class _Known:
     """All that requests are let in by, as it was read at one generation."""
 
     by_hmac: Mapping[str, Found]
+    by_id: Mapping[str, Key]
+    """Those that are not revoked."""
     tenants: Mapping[str, Tenant]
     any: bool
 
@@ -207,6 +209,12 @@ class KeyStore:
             raise NoSuchKey(f"no key has the id {id[:60]!r}")
         return key_from(row, self._rotated().get(id))
 
+    def in_force(self, id: str) -> tuple[Key, Tenant | None] | None:
+        """A key that is not revoked, by its id, and its tenant's record; from memory, at most a second old."""
+        known = self._current()
+        key = known.by_id.get(id)
+        return None if key is None else (key, known.tenants.get(key.tenant))
+
     def lookup(self, secret_text: str) -> Key | None:
         """The key behind a secret, or None for one that is unknown, revoked or expired. One HMAC, one look-up."""
         found = self.found(secret_text)
@@ -278,7 +286,7 @@ class KeyStore:
                 for digest, id, until_s in [*older, *((row[0], row[1], None) for row in rows)]
                 if id in in_force
             }
-            self._known = known = _Known(by_hmac, tenants, bool(rows))
+            self._known = known = _Known(by_hmac, in_force, tenants, bool(rows))
             self._read_at = generation
         return known
 

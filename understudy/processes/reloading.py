@@ -17,6 +17,7 @@ from gateway.log import configure
 from understudy.build import CannotStart, Gateway
 from understudy.lasting import Lasting
 from understudy.parts import Parts
+from understudy.processes.garbage_collection import collect_now
 from understudy.settings.config import Config
 
 log = structlog.get_logger(__name__)
@@ -80,7 +81,7 @@ class Reloading:
             self._end(before, gateway), name="earlier configuration"
         )
         self._ending.add(task)
-        task.add_done_callback(self._ending.discard)
+        task.add_done_callback(self._ended)
 
     async def give_up(self, why: str) -> None:
         """Keep what serves. `why` is told to those who look; empty where nothing was wrong."""
@@ -102,6 +103,11 @@ class Reloading:
         prepared, self._prepared = self._prepared, None
         if prepared is not None:
             await prepared.aclose()
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """The earlier configuration's parts refer to each other, and the collector would look only after many requests."""
+        self._ending.discard(task)
+        collect_now()
 
     async def _end(self, before: Gateway, now: Gateway) -> None:
         try:

@@ -34,6 +34,9 @@ def limiter(
 
 
 def _key_of(store: Store, key_id: str) -> tuple[Key, Tenant | None] | None:
+    # Nearly always it is: what a request asks, and most of what is carried out later.
+    if (found := store.keys.in_force(key_id)) is not None:
+        return found
     try:
         key = store.keys.get(key_id)
     except NoSuchKey:

@@ -14,6 +14,7 @@ from engines.chat import Usage
 from engines.engine import Price
 from engines.errors import RequestError
 from gateway.limits import ledger as ledgers
+from gateway.limits import limiter as limiters
 from gateway.limits.errors import LimitReached
 from gateway.limits.expected import Expectations, Expected
 from gateway.limits.ledger import Ledger
@@ -166,3 +167,17 @@ def test_the_dearest_of_those_that_may_be_asked_counts_and_one_without_a_price_m
     assert dearest([cheap, dear], Expected(100, 10, True, 100)) == (210e-6, 200e-6)
     assert dearest([cheap, Price()], Expected(100, 10, True, 100)) == (None, 0.0)
     assert dearest([], Expected(100, 10, True, 100)) == (0.0, 0.0)
+
+
+async def test_of_end_users_that_are_made_up_only_those_of_late_are_kept_at_hand(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limiters, "_KNOWN_PURSES", 10)
+    async with limiter(store) as made:
+        made._most_near = 10
+        for n in range(200):
+            scope = Scope.of(f"user:k/{n}", "this end user", Limits(requests_per_minute=5))
+            made.end(await made.begin([scope]))
+            made._near[scope.name, "requests"].lost = n % 50 != 0
+        assert len(made._near) <= 20
+        assert {("user:k/0", "requests"), ("user:k/50", "requests")} <= set(made._near)

@@ -147,3 +147,11 @@ def test_stores_of_several_workers_never_grant_more_than_the_limit(open_store: O
         granted = sum(threads.map(take, range(3)))
     assert 500 - 7 < granted <= 500
     assert state(stores[0]) == (0, 0, granted)
+
+
+def test_a_window_that_was_dropped_meanwhile_is_booked_all_the_same(joined: Store) -> None:
+    gone = Window("user:u", "requests", 1_600_000_000, 1_600_000_060.0)
+    assert joined.allowances.book(ANN, [Booking(gone, 1, 0, 0), Booking(DAY, 0, 0, 0)]).result(30)[0] == (
+        0,
+        0,
+    )

@@ -155,3 +155,11 @@ def test_a_table_for_a_spreadsheet_has_no_formulas(store: Store) -> None:
 def test_an_unknown_dimension_is_refused(store: Store) -> None:
     with pytest.raises(ValueError, match="planet"):
         store.decisions.usage.sums(["planet"])  # type: ignore[list-item]
+
+
+def test_of_tenants_that_are_made_up_few_names_are_remembered() -> None:
+    bounds = Bounds(remembered=100)
+    for n in range(1000):
+        used = Used(1.0, f"t{n}", Amounts(requests=1), end_user="u", model="m")
+        assert bounds.kept(used) is used
+    assert len(bounds._seen) == 100 and len(bounds._counts) == 100

@@ -24,6 +24,19 @@ def test_a_key_is_recognised_and_its_secret_is_nowhere_on_disk(db: Database) -> 
         assert secret_text[len(key.prefix) :].encode() not in file.read_bytes()
 
 
+def test_a_key_in_force_is_found_by_its_id_without_reading(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys = KeyStore(db, SECRET)
+    key, secret_text = keys.create("acme", "laptop")
+    assert keys.lookup(secret_text) == key and keys.in_force("key_none") is None
+    with monkeypatch.context() as broken:
+        broken.setattr(db, "read", None)
+        assert keys.in_force(key.id) == (key, None)
+    keys.revoke(key.id).result(30)
+    assert keys.in_force(key.id) is None
+
+
 def test_a_key_of_another_installation_opens_nothing(db: Database) -> None:
     _, secret_text = KeyStore(db, SECRET).create("acme", "laptop")
     assert KeyStore(db, b"another installation's secret...").lookup(secret_text) is None
