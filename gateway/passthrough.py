@@ -142,7 +142,10 @@ class Passthrough:
         from gateway.limits.passing import reserved
 
         path = outgoing.target.partition("?")[0]
-        body, strip = await reserved(limiter, journey, outgoing.body, [self._engine.info], path=path)
+        encoding = outgoing.headers.get("Content-Encoding", "")
+        body, strip = await reserved(
+            limiter, journey, outgoing.body, [self._engine.info], path=path, encoding=encoding
+        )
         if body is not outgoing.body:
             headers = outgoing.headers.copy()
             headers.popall("Content-Length", None)

@@ -34,7 +34,7 @@ from gateway.errors import ENDED_IN_ERROR, ending
 from gateway.forward import ChunkBuffer, forward
 from gateway.in_flight import FOLLOWED_AT_MOST, Flight, InFlight
 from gateway.journey import Journey
-from gateway.limits.bounding import OUTPUT_FIELD, TELLS_USAGE_IF_ASKED, bounded
+from gateway.limits.bounding import TELLS_USAGE_IF_ASKED, bounded
 from gateway.limits.usage_chunk import UsageStripper
 from gateway.off_loop import LARGE_BYTES, off_loop
 from gateway.same_request import endpoint, tells_enough, wants_variety
@@ -493,12 +493,16 @@ class Pipeline:
     async def _reserved(self, tries: Sequence[Try], asked: Asked, scopes: Sequence[Scope]) -> Bill | None:
         """What any of these may cost is set aside. Raises LimitReached."""
         assert self._limiter is not None
+        chat = asked.chat
         size_bytes = max(len(one.request.body) for one in tries if isinstance(one.request.body, bytes))
+        if "Content-Encoding" in asked.headers:
+            # What was packed is paid for unpacked.
+            size_bytes = max(
+                size_bytes, await off_loop(LARGE_BYTES, lambda: len(dumped(chat.own_fields, like=chat.body)))
+            )
         # A student's answer is no engine's, and costs nothing.
-        prices = [
-            one.engine.info.price_of(asked.chat.model) for one in tries if one.request.prediction is None
-        ]
-        return await self._limiter.ask(scopes, asked.chat.model, prices, size_bytes, asked.chat.own_fields)
+        prices = [one.engine.info.price_of(chat.model) for one in tries if one.request.prediction is None]
+        return await self._limiter.ask(scopes, chat.model, prices, size_bytes, chat.own_fields, chat.api)
 
     def _try(self, way: Attempt, asked: Asked, wanted: ChatRequest) -> Try:
         engine = self._engines[way.engine]
@@ -562,7 +566,7 @@ class _SoFar:
         chat = self.asked.chat
         self.scopes = limiter.scopes_of(self.asked.arrival)
         if self.scopes:
-            changes = limiter.bounded(self.scopes, chat.own_fields, OUTPUT_FIELD.get(chat.api, ""))
+            changes = limiter.bounded(self.scopes, chat.own_fields, chat.api)
             if changes:
                 self.asked = bounded(self.asked, changes)
         return self.asked

@@ -75,6 +75,14 @@ async def read_json_ahead(request: web.BaseRequest, body: bytes, limit_bytes: in
 
 
 def _decode_and_parse(body: bytes, encoding: str, limit_bytes: int) -> dict[str, Any]:
+    return parse_object(decoded(body, encoding, limit_bytes))
+
+
+def decoded(body: bytes, encoding: str, limit_bytes: int) -> bytes:
+    """A body without its content encoding; as it came where that is none that is known here. Raises RequestError."""
+    encoding = encoding.strip().lower()
+    if encoding not in _DECODERS:
+        return body
     decoder = zlib.decompressobj(_DECODERS[encoding])
     try:
         body = decoder.decompress(body, limit_bytes + 1)
@@ -84,4 +92,4 @@ def _decode_and_parse(body: bytes, encoding: str, limit_bytes: int) -> dict[str,
         raise too_large(len(body), limit_bytes)
     if not decoder.eof:
         raise RequestError(f"The {encoding} body ends too early.", code="invalid_encoding")
-    return parse_object(body)
+    return body

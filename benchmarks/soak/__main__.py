@@ -1,10 +1,14 @@
 """Does anything grow that should not? `make soak`, or `python -m benchmarks.soak [--minutes 30] [--rate 60]`.
 
-Two workers with a bank of examples at its cap are asked without a pause: new questions, repeats, streams, clients that
-leave, refused requests, embeddings. Memory, open files and threads of every process are read as the requests go by. The
-first third of the time fills caches and the bank, and counts for nothing. After it a worker's memory may grow by at most
-1 MiB per 10,000 requests (the slope of a straight line through all readings), and open files and threads by nothing but
-those of requests under way. Exit status 1: something grew.
+Two workers with a bank of examples at its cap are asked without a pause, under keys with limits and budgets: new questions,
+repeats, streams, Responses, embeddings, clients that leave, end users and ids that nobody heard of before, refused and
+failing requests. Metrics are scraped, and SIGHUP has the configuration read anew. Memory, open files and threads of every
+process are read as the requests go by, and the sizes of the journals of limits and of the database's log of writes.
+
+The first half of the time fills caches, and counts for nothing. In the second a process's memory may grow by at most 1 MiB
+per 10,000 requests, which for a worker are its own: the slope of a straight line through the readings, shown with its 95 %
+interval. Open files, threads and journals may grow by nothing but those of requests under way. Exit status 1: something
+grew, or a right request was answered wrong.
 """
 
 from __future__ import annotations
@@ -12,191 +16,251 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import random
+import signal
 import sys
 import tempfile
 import time
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import aiohttp
-import numpy as np
 
+from benchmarks import processes
 from benchmarks.options import options, write
-from benchmarks.overhead.servers import gateway, upstream
+from benchmarks.overhead.servers import answers
+from benchmarks.processes import free_port
+from benchmarks.soak.readings import Process, Size, listening
+from benchmarks.soak.traffic import Calls, Traffic
+from benchmarks.tables import markdown
 
-MOST_MIB = 1.0
-"""By how much a worker's memory may grow in 10,000 requests."""
-MOST_FILES = 24
-MOST_THREADS = 4
-"""By how much the largest number of the last third may pass that of the second: what is under way differs."""
-_READ_EVERY_S = 5.0
-_BANK = 500
-_WARM_SHARE = 1 / 3
-_REPEATED = 40
-_DISTINCT = 1500
-"""So many questions there are: what is kept of each in caches that are bounded in bytes is there after the warm-up."""
+WORKERS = 2
+BANK = 300
+_READINGS = 240
+_READ_AT_MOST_EVERY_S = 5.0
+_RELOADS_AT = tuple(begin + n / 100 for begin in (0.2, 0.6) for n in range(5))
+"""Shares of the time. In between, the helpers, which start anew with each, live long enough to be measured."""
+_LIVED = 1 / 5
+"""Of the time, at least: of others too little is known."""
 _TTL_S = 30
-"""Their answers are asked for anew so soon."""
-_LEAVES_S = 0.02
+"""Exact answers are asked for anew so soon."""
+_START_S = 180.0
+_MOST_WRONG = 0.001
+"""Share of right requests that may be answered with an error: a deadline on a loaded machine."""
+_RIGHT = {
+    kind: ("200",)
+    for kind in ("fill", "new", "repeat", "learned", "stream", "user", "embedding", "models")
+} | {
+    # An id that nobody heard of is refused.
+    "responses": ("200", "404", "left"),
+    "responses stream": ("200", "404", "left"),
+    "no such key": ("401",),
+    "no such model": ("403", "404"),
+    "wrong": ("400",),
+}
+SECRETS = ("us-soak-without-limits-0123456789", "us-soak-with-limits-0123456789ab", "us-soak-limits-of-users-0123")
+_PRICE = {"input_usd_per_mtok": 1.0, "output_usd_per_mtok": 4.0}
 
 
-@dataclass
-class Process:
-    """Readings of one process, by how many requests had been answered."""
-
-    name: str
-    requests: list[int] = field(default_factory=list)
-    rss_mib: list[float] = field(default_factory=list)
-    files: list[int] = field(default_factory=list)
-    threads: list[int] = field(default_factory=list)
-
-    def read(self, pid: int, requests: int) -> None:
-        proc = Path(f"/proc/{pid}")
-        pages = int((proc / "statm").read_text().split()[1])
-        threads = len(list((proc / "task").iterdir()))
-        files = len(list((proc / "fd").iterdir()))
-        self.requests.append(requests)
-        self.rss_mib.append(pages * os.sysconf("SC_PAGE_SIZE") / 2**20)
-        self.files.append(files)
-        self.threads.append(threads)
-
-    def grown(self) -> dict[str, Any]:
-        """What changed after the warm-up; `ok` where nothing grew."""
-        warm = int(len(self.requests) * _WARM_SHARE)
-        half = warm + (len(self.requests) - warm) // 2
-        x, y = np.asarray(self.requests[warm:], float), np.asarray(self.rss_mib[warm:])
-        slope = float(np.polyfit(x, y, 1)[0]) * 10_000 if len(x) > 2 and x[-1] > x[0] else 0.0
-        files = max(self.files[half:]) - max(self.files[warm:half], default=0)
-        threads = max(self.threads[half:]) - max(self.threads[warm:half], default=0)
-        return {
-            "process": self.name,
-            "rss_mib": [round(self.rss_mib[warm], 1), round(self.rss_mib[-1], 1)],
-            "mib_per_10000": round(slope, 3),
-            "files": [self.files[warm], self.files[-1]],
-            "threads": [self.threads[warm], self.threads[-1]],
-            "ok": slope <= MOST_MIB and files <= MOST_FILES and threads <= MOST_THREADS,
-        }
-
-
-class Traffic:
-    """Asks at a rate until it is told to stop, and counts what came of it."""
-
-    def __init__(self, url: str, rate: float) -> None:
-        self._url = url
-        self._rate = rate
-        self._random = random.Random(5)
-        self.done = 0
-        self.statuses: dict[str, int] = {}
-
-    async def run(self, until_s: float) -> None:
-        connector = aiohttp.TCPConnector(limit=200)
-        async with aiohttp.ClientSession(connector=connector) as session, asyncio.TaskGroup() as tasks:
-            places = asyncio.Semaphore(150)
-            while time.monotonic() < until_s:
-                await places.acquire()
-                tasks.create_task(self._one(session)).add_done_callback(lambda _: places.release())
-                await asyncio.sleep(self._random.expovariate(self._rate))
-
-    async def _one(self, session: aiohttp.ClientSession) -> None:
-        kind = self._random.choices(
-            ("new", "repeat", "stream", "leave", "wrong", "embedding"), (30, 30, 20, 8, 6, 6)
-        )[0]
-        number = (
-            self._random.randrange(_REPEATED)
-            if kind == "repeat"
-            else _REPEATED + self._random.randrange(_DISTINCT)
-        )
-        text = f"What is the best way to paint fence number {number} in the spring, and what do I need?"
-        path, body = "/chat/completions", self._chat(text, stream=kind in ("stream", "leave"))
-        if kind == "embedding":
-            path, body = "/embeddings", {"model": "bench", "input": text}
-        if kind == "wrong":
-            body = {"model": "bench", "messages": "none"}
-        came = "left"
-        with suppress(TimeoutError, aiohttp.ClientError):
-            async with asyncio.timeout(_LEAVES_S if kind == "leave" else 30):
-                async with session.post(self._url + path, json=body) as answer:
-                    await answer.read()
-                    came = str(answer.status)
-        self.done += 1
-        self.statuses[f"{kind} {came}"] = self.statuses.get(f"{kind} {came}", 0) + 1
-
-    def _chat(self, text: str, *, stream: bool) -> dict[str, Any]:
-        messages = [{"role": "user", "content": text}]
-        return {"model": "bench", "messages": messages, "temperature": 0, "stream": stream}
-
-
-def configuration(base: str, data: Path) -> dict[str, Any]:
-    """Everything on: exact answers, a bank at its cap, a log of requests with texts."""
-    engine = {"base_url": base, "api_key": "none"}
+def configuration(base: str, data: Path, port: int, admin_port: int = 0) -> dict[str, Any]:
+    """Everything on: exact answers, a bank at its cap, learning, a log of requests with texts, limits that never refuse."""
+    engine = {"base_url": base, "api_key": "none", "price": _PRICE}
+    served = {"engines": ["small", "large"], "proof": "off"}
+    wide: dict[str, Any] = {"requests_per_minute": 10**7, "tokens_per_minute": 10**10, "concurrency": 5000}
+    wide["budgets"] = [{"usd": 1e6, "per": "day"}, {"usd": 1e6, "per": "month"}]
     return {
-        "listen": {"workers": 2},
-        "upstream": {"base_url": base},
+        "listen": {"workers": WORKERS, "port": port, "grace_s": 5},
+        "admin": {"port": admin_port},
         "engines": {"small": engine, "large": engine},
-        "models": {"bench": {"engines": ["small", "large"], "policy": "few_shot", "proof": "off"}},
+        "models": {
+            "bench": served | {"policy": "few_shot"},
+            "learned": served | {"policy": "in_context"},
+            "vectors": {"engines": ["large"]},
+        },
+        "keys": {
+            "free": {"secret": SECRETS[0]},
+            "limited": {"secret": SECRETS[1], "limits": wide},
+            "users": {"secret": SECRETS[2], "each_user": wide},
+        },
         "memory": {
             "data_dir": str(data),
-            "anonymous": True,
             "exact": {"disk_mib": 8, "ttl_s": _TTL_S},
-            "examples": {"max_stored": _BANK},
+            "examples": {"max_stored": BANK},
         },
     }
 
 
-async def soaked(server_pid: int, url: str, minutes: float, rate: float) -> tuple[list[Process], Traffic]:
-    """The readings of the server's processes, and the traffic that they stood."""
-    traffic = Traffic(url, rate)
-    until_s = time.monotonic() + minutes * 60
-    readings: dict[int, Process] = {}
+@dataclass
+class Soak:
+    """A running gateway and what is read of it."""
 
-    async def read() -> None:
-        while time.monotonic() < until_s:
-            await asyncio.sleep(min(_READ_EVERY_S, minutes * 60 / 12))
-            for pid in (server_pid, *_children(server_pid)):
-                with suppress(OSError):
-                    readings.setdefault(pid, Process(_named(pid, server_pid))).read(pid, traffic.done)
+    config: Path
+    pid: int
+    port: int
+    traffic: Traffic
+    readings: dict[int, Process] = field(default_factory=dict)
+    sizes: list[Size] = field(default_factory=list)
+    reloads: int = 0
+    scraped: int = 0
 
-    async with asyncio.TaskGroup() as both:
-        both.create_task(traffic.run(until_s))
-        both.create_task(read())
-    return list(readings.values()), traffic
+    async def run(self, minutes: float) -> None:
+        """Fill the bank, then ask for so long."""
+        await self.traffic.fill(BANK + BANK // 10)
+        length_s = minutes * 60
+        until_s = time.monotonic() + length_s
+        async with asyncio.TaskGroup() as all_of_it:
+            all_of_it.create_task(self.traffic.run(until_s))
+            all_of_it.create_task(self._read(until_s, min(_READ_AT_MOST_EVERY_S, length_s / _READINGS)))
+            all_of_it.create_task(self._reload(time.monotonic(), length_s))
+
+    async def _read(self, until_s: float, every_s: float) -> None:
+        """Scraping is what a Prometheus does; reading the files of /proc costs the gateway nothing."""
+        async with aiohttp.ClientSession() as session:
+            while time.monotonic() < until_s:
+                await asyncio.sleep(every_s)
+                with suppress(aiohttp.ClientError, TimeoutError):
+                    async with session.get(f"http://127.0.0.1:{self.port}/metrics") as answer:
+                        self.scraped += bool(await answer.read())
+                for pid in (self.pid, *_children(self.pid)):
+                    with suppress(OSError):
+                        process = self.readings.setdefault(pid, Process(self._named(pid), pid))
+                        process.name = self._named(pid)
+                        share = WORKERS if process.name.startswith("worker") else 1
+                        process.read(self.traffic.done / share)
+                for size in self.sizes:
+                    size.read()
+
+    async def _reload(self, began: float, length_s: float) -> None:
+        """Another configuration each time."""
+        config = json.loads(self.config.read_text())
+        for share in _RELOADS_AT:
+            await asyncio.sleep(max(0.0, began + share * length_s - time.monotonic()))
+            self.reloads += 1
+            config["models"]["bench"]["max_loss"] = 0.05 + 0.01 * (self.reloads % 2)
+            new = self.config.with_suffix(".new")
+            new.write_text(json.dumps(config))
+            new.replace(self.config)
+            os.kill(self.pid, signal.SIGHUP)
+
+    def _named(self, pid: int) -> str:
+        if pid == self.pid:
+            return f"supervisor {pid}"
+        ports = listening(pid)
+        kind = "worker" if self.port in ports else "admin" if ports else "learner"
+        return f"{kind} {pid}"
+
+    def wrong(self) -> dict[str, int]:
+        """Answers to right requests that were not theirs, by kind and status."""
+        found = {}
+        for told, number in self.traffic.statuses.items():
+            kind, _, status = told.partition(": ")
+            if kind in _RIGHT and status not in _RIGHT[kind]:
+                found[told] = number
+        return found
 
 
 def _children(pid: int) -> list[int]:
-    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    with suppress(OSError):
+        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    return []
 
 
-def _named(pid: int, server_pid: int) -> str:
-    return f"supervisor {pid}" if pid == server_pid else f"child {pid}"
+@contextmanager
+def running(folder: Path, rate: float) -> Iterator[Soak]:
+    """An upstream and a gateway, until the block ends. Raises processes.NotReady."""
+    with ExitStack() as started:
+
+        def start(name: str, command: list[str], ready: tuple[int, str]) -> int:
+            log = folder / f"{name}.log"
+            process = started.enter_context(processes.started(command, log))
+            processes.wait_until(
+                lambda: answers(*ready), name, process, log, within_s=_START_S, pause_s=0.05
+            )
+            return process.pid
+
+        behind, port, admin_port = free_port(), free_port(), free_port()
+        start("upstream", [sys.executable, "-m", "benchmarks.soak.upstream", str(behind)], (behind, "/"))
+        config, data = folder / "config.json", folder / "data"
+        made = configuration(f"http://127.0.0.1:{behind}/v1", data, port, admin_port)
+        config.write_text(json.dumps(made))
+        serve = [sys.executable, "-m", "understudy", "serve", "--config", str(config)]
+        pid = start("gateway", serve, (port, "/readyz"))
+        traffic = Traffic(f"http://127.0.0.1:{port}/v1", Calls(SECRETS), rate)
+        yield Soak(config, pid, port, traffic, sizes=_sizes(data))
+
+
+def _sizes(data: Path) -> list[Size]:
+    return [
+        Size("journals of limits", data, "*.journal"),
+        Size("log of writes", data, "*-wal"),
+        # Rows of requests are kept for months.
+        Size("data folder", data, "*", bounded=False),
+    ]
+
+
+def report(soak: Soak, minutes: float) -> tuple[str, dict[str, Any]]:
+    """As text and as figures; `ok` of the figures says whether nothing grew and nothing was answered wrong."""
+    most = max((len(process.requests) for process in soak.readings.values()), default=0)
+    lasting = [one for one in soak.readings.values() if len(one.requests) >= most * _LIVED]
+    rows = [process.grown() for process in lasting]
+    sizes = [size.grown() for size in soak.sizes]
+    wrong = soak.wrong()
+    most_wrong = _MOST_WRONG * soak.traffic.done
+    shown = [
+        (
+            row["name"],
+            row["requests"],
+            " -> ".join(map(str, row["rss_mib"])),
+            "{1} ({0} to {2})".format(*row["mib_per_10000"]),
+            " -> ".join(map(str, row["files"])),
+            " -> ".join(map(str, row["threads"])),
+            row["told"],
+        )
+        for row in rows
+    ]
+    head = ("process", "requests", "RSS, MiB", "MiB per 10,000", "files: most -> last", "threads", "")
+    files = [(row["name"], " -> ".join(map(str, row["mib"])), row["told"]) for row in sizes]
+    text = "\n\n".join(
+        (
+            f"{soak.traffic.done} requests in {minutes:g} minutes, {soak.reloads} reloads, {soak.scraped} scrapes.",
+            markdown(head, shown),
+            markdown(("files", "MiB: half-way -> most -> last", ""), files),
+            markdown(("requests", "number"), sorted(soak.traffic.statuses.items())),
+            f"Answered wrong: {wrong or 'none'}.",
+        )
+    )
+    ok = bool(rows) and all(row["ok"] for row in (*rows, *sizes)) and sum(wrong.values()) <= most_wrong
+    figures = {
+        "minutes": minutes,
+        "requests": soak.traffic.done,
+        "reloads": soak.reloads,
+        "statuses": soak.traffic.statuses,
+        "wrong": wrong,
+        "processes": rows,
+        "files": sizes,
+        "ok": ok,
+    }
+    return text, figures
 
 
 def main() -> None:
+    """Runs it, prints the tables, and ends with 1 where something grew."""
     parser = options(__doc__)
     parser.add_argument("--minutes", type=float, default=30.0, help="how long [%(default)s]")
     parser.add_argument("--rate", type=float, default=60.0, help="requests per second [%(default)s]")
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="keep logs and data in this folder, which is new")
     chosen = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="understudy-soak-") as folder, ExitStack() as running:
-        there = Path(folder)
-        mock = running.enter_context(upstream(there))
-        config = there / "config.json"
-        config.write_text(json.dumps(configuration(f"http://127.0.0.1:{mock.port}/v1", there / "data")))
-        server = running.enter_context(gateway("soaked", ["--config", str(config)], there, pinned=False))
-        url = f"http://127.0.0.1:{server.port}/v1"
-        processes, traffic = asyncio.run(soaked(server.pid, url, chosen.minutes, chosen.rate))
-    rows = [process.grown() for process in processes if len(process.requests) > 5]
-    print(f"{traffic.done} requests in {chosen.minutes:g} minutes: {dict(sorted(traffic.statuses.items()))}")
-    print(f"{'process':20} {'RSS MiB':>18} {'MiB/10,000':>11} {'files':>12} {'threads':>10}")
-    for row in rows:
-        pairs = [f"{a} -> {b}" for a, b in (row["rss_mib"], row["files"], row["threads"])]
-        print(
-            f"{row['process']:20} {pairs[0]:>18} {row['mib_per_10000']:>11} {pairs[1]:>12} {pairs[2]:>10}"
-            f"  {'flat' if row['ok'] else 'GREW'}"
-        )
-    write({"requests": traffic.done, "statuses": traffic.statuses, "processes": rows}, chosen.json)
-    sys.exit(0 if rows and all(row["ok"] for row in rows) else 1)
+    with ExitStack() as held:
+        there = chosen.keep or Path(held.enter_context(tempfile.TemporaryDirectory(prefix="understudy-soak-")))
+        there.mkdir(parents=True, exist_ok=True)
+        soak = held.enter_context(running(there, chosen.rate))
+        asyncio.run(soak.run(chosen.minutes))
+        text, figures = report(soak, chosen.minutes)
+    print(text)
+    write(figures, chosen.json)
+    sys.exit(0 if figures["ok"] else 1)
 
 
 if __name__ == "__main__":

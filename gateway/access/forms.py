@@ -12,7 +12,7 @@ from engines.errors import RequestError
 _FIELD = re.compile(rb"(?i)content-disposition[ \t]*:([^\r\n]*)\r?\n((?:[^\r\n]+\r?\n)*)\r?\n")
 _NAME = re.compile(rb"""(?i);[ \t]*name=(?:"([^"\\]*)"|([^\s;"]+))""")
 _ODD = re.compile(rb"(?i)name[ \t]*\*|name[ \t]+=|name=[ \t]|\bname=\"[^\"]*\\")
-_READ = frozenset({"model", "user", "safety_identifier"})
+_READ = frozenset({"model", "user", "safety_identifier", "n"})
 _GIVEN = "a field of a form"
 _LONGEST_VALUE = 2**16
 

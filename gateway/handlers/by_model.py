@@ -208,7 +208,10 @@ class ByModel:
             from gateway.limits.passing import reserved
 
             infos = [one.engine.info for one in tries]
-            await reserved(self._limiter, journey, body.raw, infos, fields=body.fields, path=_path(target))
+            encoding = headers.get("Content-Encoding", "")
+            await reserved(
+                self._limiter, journey, body.raw, infos, fields=body.fields, path=target, encoding=encoding
+            )
         attempts = Attempts(tries)
         journey.asked_at = time.perf_counter()
         try:

@@ -11,13 +11,6 @@ import orjson
 from engines.codecs.table import codec_of
 from router.asked import Asked
 
-OUTPUT_FIELD: Mapping[str, str] = {
-    "chat": "max_completion_tokens",
-    "responses": "max_output_tokens",
-    "messages": "max_tokens",
-    "completions": "max_tokens",
-}
-"""What each API calls the most tokens of an answer; others have no such field."""
 TELLS_USAGE_IF_ASKED = frozenset({"chat", "completions"})
 """APIs whose streams tell their usage only where `stream_options.include_usage` asks for it."""
 

@@ -6,6 +6,7 @@ lately. The output is what the request allows; else what only one in a hundred o
 
 from __future__ import annotations
 
+import re
 import threading
 from collections import deque
 from collections.abc import Mapping
@@ -15,9 +16,17 @@ from typing import Any
 from cachetools import LRUCache
 
 from engines.chat import CHARACTERS_PER_TOKEN, Usage
+from engines.errors import RequestError
 
-OUTPUT_FIELDS = ("max_completion_tokens", "max_output_tokens", "max_tokens")
-"""What a request may call the most that it wants to be answered; the first that is given counts."""
+OUTPUT_FIELDS: Mapping[str, tuple[str, ...]] = {
+    "chat": ("max_completion_tokens", "max_tokens"),
+    "responses": ("max_output_tokens",),
+    "messages": ("max_tokens",),
+    "completions": ("max_tokens",),
+}
+"""What each API calls the most that a request wants to be answered. Another API's name says nothing: no engine reads it."""
+_HOW_MANY = ("n", "best_of")
+"""How many answers a request may ask for."""
 MOST_TOKENS = 10**9
 """Whatever a request says, more than this no engine answers."""
 _MODELS = 1000
@@ -27,7 +36,11 @@ _ENOUGH = 20
 _FIRST_RATIO = 1.25
 _PER_IMAGE = 1500
 """Tokens of a picture, unless more recent ones show more."""
-_INLINE = ";base64,"
+_INLINE = re.compile(r"data:(?:image|audio|video|application/pdf)[^,]{0,100};base64,")
+_OF_FILES = frozenset({"url", "image_url", "audio_url", "video_url", "file_url", "file_data", "data"})
+"""Names whose value may be a file. Anywhere else a text that looks like one is text."""
+_MOST_PER_ESTIMATE = float(CHARACTERS_PER_TOKEN)
+"""No token is shorter than a byte. What took more was not in the body, and says nothing of the next one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +65,11 @@ class Expectations:
         self._lock = threading.Lock()
         self._of: LRUCache[str, _Model] = LRUCache(_MODELS)
 
-    def expected(self, model: str, size_bytes: int, fields: Mapping[str, Any]) -> Expected:
-        """What a request for `model` may take, whose body is `size_bytes` long and says `fields`."""
+    def expected(self, model: str, size_bytes: int, fields: Mapping[str, Any], api: str) -> Expected:
+        """What a request of an API for `model` may take, whose body is `size_bytes` long and says `fields`."""
         known = self._of.get(model)
-        answers = fields.get("n")
-        n = answers if isinstance(answers, int) and answers > 1 else 1
-        output = most_output(fields)
+        n = answers_asked(fields, api)
+        output = most_output(fields, api)
         said = output is not None
         if output is None:
             output = known.output_p99 if known is not None and known.output_p99 is not None else self._unknown
@@ -78,7 +90,8 @@ class Expectations:
             known = self._of.get(model)
             if known is None:
                 known = self._of[model] = _Model()
-            known.learn(usage.prompt_tokens / max(1, estimate), usage.completion_tokens // max(1, answers))
+            ratio = min(_MOST_PER_ESTIMATE, usage.prompt_tokens / max(1, estimate))
+            known.learn(ratio, usage.completion_tokens // max(1, answers))
 
 
 class _Model:
@@ -103,13 +116,41 @@ class _Model:
             self.output_p99 = max(1, ranked[min(len(ranked) - 1, int(len(ranked) * 0.99))])
 
 
-def most_output(fields: Mapping[str, Any]) -> int | None:
-    """The most tokens of one answer that a request wants; None where it does not say, or says no such number."""
-    for name in OUTPUT_FIELDS:
+def most_output(fields: Mapping[str, Any], api: str) -> int | None:
+    """The most tokens of one answer that a request wants; None where it does not say, or says no such number.
+
+    Of two names that its API has, the larger number: which one an engine heeds is not known.
+    """
+    given = [fields.get(name) for name in OUTPUT_FIELDS.get(api, ())]
+    found = [one for one in given if isinstance(one, int) and not isinstance(one, bool) and one > 0]
+    return min(max(found), MOST_TOKENS) if found else None
+
+
+def answers_asked(fields: Mapping[str, Any], api: str) -> int:
+    """How many answers a request makes an engine write: also those never shown, and those to each of its prompts."""
+    asked = [fields.get(name) for name in _HOW_MANY]
+    n = max([1, *(one for one in asked if isinstance(one, int))])
+    prompts = fields.get("prompt") if api == "completions" else None
+    if isinstance(prompts, list) and prompts and not isinstance(prompts[0], int):
+        n *= len(prompts)
+    return min(n, MOST_TOKENS)
+
+
+def check_numbers(fields: Mapping[str, Any], api: str) -> None:
+    """Refuse what one engine may take for a number and another not, where it decides what a request may take.
+
+    Raises RequestError.
+    """
+    if api not in OUTPUT_FIELDS:
+        return
+    for name in (*OUTPUT_FIELDS[api], *_HOW_MANY):
         given = fields.get(name)
-        if isinstance(given, int) and not isinstance(given, bool) and given > 0:
-            return min(given, MOST_TOKENS)
-    return None
+        if given is not None and (not isinstance(given, int) or isinstance(given, bool) or given < 0):
+            raise RequestError(
+                f"{name} must be a whole number that is not negative: this key's output is limited.",
+                code="invalid_value",
+                param=name,
+            )
 
 
 def estimated_input(size_bytes: int, fields: Mapping[str, Any]) -> int:
@@ -126,11 +167,12 @@ def _inline_files(value: Any) -> tuple[int, int]:
     left = [value]
     while left:
         one = left.pop()
-        if isinstance(one, str):
-            if one.startswith("data:") and _INLINE in one[:200]:
-                count, size = count + 1, size + len(one)
-        elif isinstance(one, Mapping):
-            left.extend(one.values())
+        if isinstance(one, Mapping):
+            for name, value in one.items():
+                if not isinstance(value, str):
+                    left.append(value)
+                elif name in _OF_FILES and _INLINE.match(value):
+                    count, size = count + 1, size + len(value)
         elif isinstance(one, list):
             left.extend(one)
     return count, size

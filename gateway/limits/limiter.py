@@ -27,7 +27,15 @@ from gateway.keys import Sender
 from gateway.limits import errors
 from gateway.limits.calendar import ENDLESS_S, MINUTE_S, Span, minute, span
 from gateway.limits.errors import REQUESTS, TOKENS
-from gateway.limits.expected import MOST_TOKENS, Expectations, Expected, most_output
+from gateway.limits.expected import (
+    MOST_TOKENS,
+    OUTPUT_FIELDS,
+    Expectations,
+    Expected,
+    answers_asked,
+    check_numbers,
+    most_output,
+)
 from gateway.limits.headers import TICKET, Rate, rate_headers
 from gateway.limits.ledger import Blind, Ledger, Refused
 from gateway.limits.purse import Purse
@@ -57,6 +65,8 @@ class Need:
     input_usd: float = 0.0
     """Of it, for the input alone."""
     answers: int = 1
+    later: bool = False
+    """It is answered in the background: what that takes is not told with what comes back at once."""
 
 
 class _Share(NamedTuple):
@@ -146,6 +156,10 @@ class Reservation:
         if shares is None:
             return
         estimated = usage is not None and usage.estimated
+        if estimated and self._need.later:
+            self._shares = shares
+            self.settle_unknown(began=True)
+            return
         tokens = usage.tokens if usage is not None else 0
         if usd is None and usage is not None and self._need.usd:
             # It has a price, and its answer could be counted, but not what that costs.
@@ -270,6 +284,7 @@ class Limiter:
         prices: Sequence[Price],
         size_bytes: int,
         fields: Mapping[str, Any],
+        api: str,
         *,
         answers_no_text: bool = False,
         images: int = 0,
@@ -281,13 +296,13 @@ class Limiter:
         """
         if not any(scope.spends for scope in scopes):
             return None
-        expected = self.expectations.expected(model, size_bytes, fields)
+        expected = self.expectations.expected(model, size_bytes, fields, api)
         if answers_no_text:
             expected = replace(expected, output_tokens=0)
         usd, input_usd = dearest(prices, expected, images)
-        answers = fields.get("n")
-        n = answers if isinstance(answers, int) and answers > 1 else 1
-        return await self.reserve(scopes, Need(model, expected, usd, input_usd, n))
+        later = fields.get("background") is True
+        need = Need(model, expected, usd, input_usd, answers_asked(fields, api), later)
+        return await self.reserve(scopes, need)
 
     async def reserve(self, scopes: Sequence[Scope], need: Need) -> Reservation | None:
         """Set aside what a question may take; None where nothing of it is limited. Raises LimitReached and RequestError."""
@@ -324,18 +339,20 @@ class Limiter:
             estimated=estimated,
         )
 
-    def bounded(self, scopes: Sequence[Scope], fields: Mapping[str, Any], own_field: str) -> dict[str, Any]:
+    def bounded(self, scopes: Sequence[Scope], fields: Mapping[str, Any], api: str) -> dict[str, Any]:
         """What to change of a body so that its answer keeps to the most output; nothing where it does already.
 
-        `own_field`: what the API calls the most output. Raises RequestError where more is asked for.
+        Raises RequestError where more is asked for, and for what is no number of tokens or answers.
         """
         found = most_output_of(scopes)
+        if found is not None or any(scope.spends for scope in scopes):
+            check_numbers(fields, api)
         if found is None:
             return {}
         most, label = found
-        n = fields.get("n")
-        answers = n if isinstance(n, int) and n > 1 else 1
-        asked = most_output(fields)
+        own_field = OUTPUT_FIELDS.get(api, ("",))[0]
+        answers = answers_asked(fields, api)
+        asked = most_output(fields, api)
         if asked is not None and asked * answers > most:
             raise RequestError(
                 f"This request asks for up to {asked * answers} tokens of output, and {label} may have {most}.",

@@ -8,17 +8,23 @@ from typing import Any, NamedTuple
 import orjson
 
 from engines.engine import EngineInfo
+from gateway.access.forms import form_fields
 from gateway.journey import Journey
-from gateway.limits.bounding import OUTPUT_FIELD, TELLS_USAGE_IF_ASKED
+from gateway.limits.bounding import TELLS_USAGE_IF_ASKED
 from gateway.limits.limiter import Limiter
 from gateway.limits.scopes import Scope
 from gateway.limits.usage_chunk import UsageStripper
+from gateway.off_loop import off_loop
+from gateway.paths import canonical
+from gateway.wire import decoded
 
 _USED = frozenset(
     {"chat", "responses", "messages", "completions", "embeddings", "images", "audio", "moderations"}
 )
 """APIs that are paid for by what a request uses. What others cost nobody knows: gateway.access closes them to budgets."""
-_NO_OUTPUT = frozenset({"embeddings", "moderations"})
+_USED_PATHS = frozenset({"/rerank", "/score", "/classify", "/pooling"})
+"""The same of vLLM's own endpoints."""
+_MOST_BYTES = 2**28
 
 
 class Passing(NamedTuple):
@@ -37,33 +43,43 @@ async def reserved(
     *,
     fields: Mapping[str, Any] | None = None,
     path: str = "",
+    encoding: str = "",
 ) -> Passing:
     """Set aside what the request may take at any of these engines: `journey.bill`. `fields`: its body, where it is parsed.
+    `encoding`: of the body, as its header tells.
 
     Raises LimitReached and RequestError.
     """
+    path = canonical(path).lower()
     arrival = journey.arrival
     api = arrival.api
     scopes = limiter.scopes_of(arrival)
-    if not scopes or api not in _USED or path.endswith("/count_tokens"):
+    if not scopes or not (api in _USED or path in _USED_PATHS) or path.endswith("/count_tokens"):
         return Passing(body)
-    if fields is None and isinstance(body, bytes):
-        fields = _parsed(body)
+    plain = body
+    if isinstance(body, bytes) and encoding:
+        # What was packed is paid for unpacked.
+        plain = await off_loop(_MOST_BYTES, decoded, body, encoding, _MOST_BYTES)
+    if fields is None and isinstance(plain, bytes):
+        fields = _parsed(plain)
     changed = _changes(limiter, scopes, api, fields) if fields is not None else {}
     if changed:
         fields = {**(fields or {}), **changed}
-        body = orjson.dumps(fields)
+        plain = body = orjson.dumps(fields)
     said = fields or {}
+    if fields is None and api == "images" and isinstance(plain, bytes):
+        said = _said_in_form(plain)
     model = journey.model or str(said.get("model") or "")
     prices = [info.price_of(model) for info in infos]
-    size_bytes = len(body) if isinstance(body, bytes) and fields is not None else 0
+    size_bytes = len(plain) if isinstance(plain, bytes) and fields is not None else 0
     journey.bill = await limiter.ask(
         scopes,
         model,
         prices,
         size_bytes,
         said,
-        answers_no_text=api in _NO_OUTPUT,
+        api,
+        answers_no_text=api in ("embeddings", "moderations") or path in _USED_PATHS,
         images=_images(said) if api == "images" else 0,
     )
     return Passing(body, UsageStripper() if "stream_options" in changed else None)
@@ -72,7 +88,7 @@ async def reserved(
 def _changes(
     limiter: Limiter, scopes: Sequence[Scope], api: str, fields: Mapping[str, Any]
 ) -> dict[str, Any]:
-    changed = limiter.bounded(scopes, fields, OUTPUT_FIELD.get(api, ""))
+    changed = limiter.bounded(scopes, fields, api)
     if api in TELLS_USAGE_IF_ASKED and fields.get("stream") is True and any(one.spends for one in scopes):
         options = fields.get("stream_options")
         options = options if isinstance(options, dict) else {}
@@ -84,6 +100,15 @@ def _changes(
 def _images(fields: Mapping[str, Any]) -> int:
     asked = fields.get("n")
     return asked if isinstance(asked, int) and asked > 1 else 1
+
+
+def _said_in_form(body: bytes) -> dict[str, Any]:
+    """How many images a form asks for, and of which model."""
+    said: dict[str, Any] = {
+        name: value for name, value in form_fields(body).items() if name in ("model", "n")
+    }
+    n = said.pop("n", "")
+    return said | {"n": int(n)} if n.isdecimal() and len(n) < 10 else said
 
 
 def _parsed(body: bytes) -> dict[str, Any] | None:

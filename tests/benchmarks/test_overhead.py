@@ -34,6 +34,21 @@ def test_a_quick_run_measures_every_way_for_a_request_to_go(tmp_path: Path) -> N
 
 
 @pytest.mark.slow
+def test_a_key_with_limits_is_measured_beside_one_without(tmp_path: Path) -> None:
+    figures_file = tmp_path / "figures.json"
+    command = [sys.executable, "-m", "benchmarks.overhead", "--quick", "--json", str(figures_file)]
+    command += ["--only", "limits"]
+    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=280, check=False)
+    assert ran.returncode == 0, ran.stderr
+    assert set(json.loads(figures_file.read_text())["limits"]) == {
+        "no_limits",
+        "limits",
+        "limits_two_workers",
+    }
+    assert "a key and a tenant with limits of every kind" in ran.stdout
+
+
+@pytest.mark.slow
 def test_a_student_is_taught_and_answers_what_is_measured(tmp_path: Path) -> None:
     figures_file = tmp_path / "figures.json"
     command = [sys.executable, "-m", "benchmarks.overhead", "--quick", "--json", str(figures_file)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -152,3 +153,48 @@ async def test_a_budget_that_is_spent_is_told_in_the_shape_of_the_api(gate: Line
     got = await gate.post("/messages", message, poor.headers)
     assert got.status == 429 and got.headers["x-should-retry"] == "false"
     assert got.json["type"] == "error" and got.json["error"]["type"] == "rate_limit_error"
+
+
+@pytest.mark.parametrize("model", ["m", "another"])
+async def test_what_is_packed_is_reserved_unpacked(gate: Line, behind: Upstream, model: str) -> None:
+    behind.script = None
+    behind.asked.clear()
+    # 50,000 tokens of input; the most output is read in spite of the packing, too.
+    body = {"model": model, "messages": [{"role": "user", "content": "many words " * 20_000}]}
+    packed = gzip.compress(json.dumps(body).encode())
+    headers = {"Content-Encoding": "gzip"}
+    poor = await make(gate, budget(0.04))
+    got = await gate.post("/chat/completions", packed, poor.headers | headers)
+    assert got.status == 429 and got.json["error"]["code"] == "insufficient_quota" and not behind.asked
+    short = await make(gate, Limits(max_output_tokens=9))
+    more = gzip.compress(json.dumps(body | {"max_tokens": 10}).encode())
+    assert (await gate.post("/chat/completions", more, short.headers | headers)).status == 400
+
+
+@pytest.mark.parametrize("model", ["m", "another"])
+async def test_what_is_answered_in_the_background_costs_what_it_may_take(
+    gate: Line, behind: Upstream, model: str
+) -> None:
+    queued = {"id": "resp_1", "object": "response", "status": "queued", "output": [], "usage": None}
+
+    async def script(request: web.Request, asked: Asked) -> web.StreamResponse:
+        return web.json_response(queued | {"model": model, "background": True})
+
+    behind.script = script
+    who = await make(gate, budget(1))
+    body = {"model": model, "input": "Think", "background": True, "max_output_tokens": 1000}
+    assert (await gate.post("/responses", body, who.headers)).status == 200
+    assert await who.spent("usd:day") >= 1000 * 10_000
+
+
+async def test_endpoints_of_vllm_are_counted_too(gate: Line, behind: Upstream) -> None:
+    async def script(request: web.Request, asked: Asked) -> web.StreamResponse:
+        return web.json_response({"results": [], "usage": {"total_tokens": 100}})
+
+    behind.script = script
+    who = await make(gate, budget(1))
+    body = {"model": "another", "query": "x", "documents": ["y"] * 100}
+    assert (await gate.post("/rerank", body, who.headers)).status == 200
+    assert await who.spent("usd:day") > 0
+    slow = await make(gate, Limits(tokens_per_minute=50))
+    assert (await gate.post("/rerank", body, slow.headers)).status == 400
