@@ -225,8 +225,9 @@ def _replayed(
             found = asyncio.run(replay.run(pairs, answered=answered))
     except (CannotStart, EmbeddingModelMissing, StoreError, Stuck, OSError) as error:
         give_up(str(error))
-    references = {config.engines[model.engines[-1]].price for model in config.models.values()}
-    priced = any(price.both_usd_per_mtok for price in references)
+    priced = any(
+        config.engines[model.engines[-1]].price.both_usd_per_mtok for model in config.models.values()
+    )
     result = report(found, priced=priced)
     result |= {
         "budget_usd": budget_usd,
