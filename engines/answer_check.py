@@ -12,11 +12,10 @@ from typing import Any
 
 import orjson
 
-from engines.sse import events, whole_events
+from engines.sse import INFLATABLE, events, whole_events
 
 _MAX_UNPACKED_BYTES = 2**20
 _GZIP_OR_ZLIB = 47
-_UNPACKABLE = frozenset({"gzip", "x-gzip", "deflate"})
 _SAYS = ("content", "refusal", "tool_calls", "function_call", "audio")
 """Members of a message that answer something."""
 
@@ -118,7 +117,7 @@ def unpacked(body: bytes, encoding: str) -> bytes | None:
     """A body without its content encoding; None where that cannot be done, or is more than is looked at."""
     if encoding == "identity":
         return body
-    if encoding not in _UNPACKABLE:
+    if encoding not in INFLATABLE:
         return None
     decoder = zlib.decompressobj(_GZIP_OR_ZLIB)
     try:

@@ -24,7 +24,7 @@ DEPLOYED = frozenset(
     }
 )
 """What is asked of a deployment, which the path names."""
-_NAME = re.compile(r"[\w.:@-]*[\w:@-][\w.:@-]*")
+DEPLOYMENT_NAME = re.compile(r"[\w.:@-]*[\w:@-][\w.:@-]*")
 """What a deployment may be called: a client's word must not lead to another path."""
 API_VERSION = "api-version"
 """The parameter of a query that names the version."""
@@ -77,7 +77,7 @@ class AzureHTTP(OpenAIHTTP):
         if self.info.model is not None:
             return self.info.model
         named = request.chat.model if request.chat is not None else request.model or _model_in(request.body)
-        return named if _NAME.fullmatch(named) else ""
+        return named if DEPLOYMENT_NAME.fullmatch(named) else ""
 
 
 def _with_query(path: str, parameters: Sequence[str]) -> str:

@@ -27,12 +27,17 @@ _TAIL_BYTES = 8192
 _OPENING_BYTES = 128
 _INFLATED_BYTES = 2**20
 _GZIP_OR_ZLIB = 47
-_INFLATABLE = frozenset({"gzip", "x-gzip", "deflate"})
+INFLATABLE = frozenset({"gzip", "x-gzip", "deflate"})
 
 
 def encode(data: bytes) -> bytes:
     """One event with that data, which must hold no newline."""
     return b"data: " + data + b"\n\n"
+
+
+def encode_typed(event: Mapping[str, Any]) -> bytes:
+    """One event that is named after its `type`, as of Responses and Messages."""
+    return b"event: %b\ndata: %b\n\n" % (str(event["type"]).encode(), orjson.dumps(event))
 
 
 def begins_with_error(chunk: bytes | bytearray) -> bool:
@@ -255,7 +260,7 @@ def tail_of(headers: Mapping[str, str], choices: int = 1) -> Tail | None:
     encoding = headers.get("Content-Encoding", "identity").strip().lower()
     if encoding == "identity":
         return Tail(choices)
-    return InflatedTail(choices) if encoding in _INFLATABLE else None
+    return InflatedTail(choices) if encoding in INFLATABLE else None
 
 
 def _ends_with_done(tail: bytes) -> bool:

@@ -14,12 +14,12 @@ from urllib.parse import unquote
 import orjson
 from multidict import CIMultiDict
 
+from engines.azure_http import DEPLOYMENT_NAME
 from engines.errors import RequestError
 
 _ROOT = "/openai/"
 _V1 = "/openai/v1/"
 _DEPLOYMENT = re.compile(r"/openai/deployments/([^/]+)(?=/)")
-_NAME = re.compile(r"[\w.:@-]*[\w:@-][\w.:@-]*")
 """What a deployment may be called: nothing that could be read as another path."""
 _VERSION = "api-version"
 _FORM_MODEL = b'Content-Disposition: form-data; name="model"\r\n\r\n'
@@ -44,7 +44,7 @@ def from_azure(target: str) -> FromAzure | None:
     found = _DEPLOYMENT.match(path)
     if found is not None:
         deployment = unquote(found[1])
-        if _NAME.fullmatch(deployment) is None:
+        if DEPLOYMENT_NAME.fullmatch(deployment) is None:
             raise RequestError("The path names no deployment that there could be.", code="invalid_path")
         return FromAzure(path[found.end() :] + asks, deployment)
     rest = path[len(_V1) :] if path.startswith(_V1) else path[len(_ROOT) :]

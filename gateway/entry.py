@@ -20,7 +20,8 @@ from engines.tracing import Trace, enter
 from gateway.access.access import Access
 from gateway.cache_control import cache_control
 from gateway.errors import ending
-from gateway.guardrails import Guardrails
+from gateway.guardrails.contract import Withheld
+from gateway.guardrails.stage import Guardrails
 from gateway.journey import Journey, arrival
 from gateway.keys import Authenticator, Sender
 from gateway.limits.errors import LimitReached
@@ -99,7 +100,7 @@ class EntryHandler:
                 if ticket is not None:
                     await ticket.named(journey.arrival.user)
             if needs_key and self._guardrails is not None:
-                await self._guardrails.check(request, journey.arrival)
+                request = await self._guardrails.arrived(request, rest, journey)
             response = await handler(request, rest, journey)
             return response if ticket is None else ticket.told(response)
         except BaseException as error:
@@ -137,6 +138,8 @@ def _answer_to(error: BaseException, request: web.BaseRequest, journey: Journey)
             retry_after_s=error.retry_after_s,
             api=api,
         )
+        if isinstance(error, Withheld):
+            journey.guardrail = response.headers["x-understudy-guardrail"] = error.guardrail
         if isinstance(error, LimitReached):
             response.headers.update(error.headers)
         if isinstance(error, _Unreadable) or error.status == 408:

@@ -72,6 +72,8 @@ class Journey:
     failed_over: Tried | None = None
     """See router.finished.Ended."""
     trail: tuple[Tried, ...] = ()
+    guardrail: str = ""
+    """See router.finished.Ended."""
     stored: bool = True
     price: Price = UNPRICED
     usage: Usage | None = None
@@ -134,6 +136,7 @@ class Journey:
             head_at=self.head_at,
             first_chunk_at=self.first_chunk_at,
             ended_at=time.perf_counter(),
+            guardrail=self.guardrail,
             stored=self.stored,
             price=self.price,
             usage=self.usage,

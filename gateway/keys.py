@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 DEFAULT_TENANT = "default"
 _KEY_HEADERS = ("Authorization", "api-key", "x-api-key")
 """Where one of the gateway's own keys may stand."""
+_OF_THE_ACCOUNT = ("OpenAI-Organization", "OpenAI-Project", "anthropic-workspace-id", "x-goog-user-project")
 _NO_CREDENTIALS = ("__cf_bm", "_cfuvid", "__cflb", "AWSALB", "AWSELB", "ARRAffinity")
 """How cookies begin that load balancers and bot filters set anew with any answer: they say nothing of who asks."""
 
@@ -163,10 +164,11 @@ def _token(value: str) -> str:
 
 
 def outgoing_headers(headers: MultiMapping[str], keys: Authenticator) -> CIMultiDict[str]:
-    """The client's end-to-end headers, without its credential where that is a key of ours."""
+    """The client's end-to-end headers, without its credential where that is a key of ours; nor may it choose then which part
+    of the operator's account is used."""
     outgoing = request_headers(headers)
     if keys.strips_credentials:
-        for name in _KEY_HEADERS:
+        for name in (*_KEY_HEADERS, *_OF_THE_ACCOUNT):
             outgoing.popall(name, None)
     return outgoing
 

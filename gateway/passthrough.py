@@ -20,21 +20,22 @@ from engines.engine import Engine, EngineReply, EngineRequest
 from engines.errors import EngineError, RequestError
 from gateway.access.families import OWN_APIS
 from gateway.booking import Meter, named_model
-from gateway.encodings import accept_only_readable
+from gateway.encodings import accept_only_readable, too_large
 from gateway.forward import ChunkBuffer
+from gateway.guardrails.contract import told
 from gateway.journey import Journey
 from gateway.keys import Authenticator, outgoing_headers
 from gateway.relay import Relay, relay_to
 from gateway.send import Send
+from gateway.wire import BODY_READ
 from router.asked import Arrival
 
 if TYPE_CHECKING:
+    from gateway.guardrails.passed_on import GuardedPassing
     from gateway.limits.limiter import Limiter
     from gateway.limits.usage_chunk import UsageStripper
 
 _SMALL_BYTES = 256 * 1024
-BODY_READ = web.RequestKey("body_read", bytes)
-"""Where a request keeps the body that was read of it before its handler."""
 
 
 class Passthrough:
@@ -48,8 +49,11 @@ class Passthrough:
         max_body_bytes: int,
         booked: bool = False,
         limiter: Limiter | None = None,
+        guarded: GuardedPassing | None = None,
     ) -> None:
-        """`booked`: what answers used is read, so they come in encodings that can be."""
+        """`booked`: what answers used is read, so they come in encodings that can be. `guarded` holds answers back that
+        guardrails judge."""
+        self._guarded = guarded
         self._booked = booked
         self._limiter = limiter
         self._engine = engine
@@ -83,11 +87,18 @@ class Passthrough:
         codec: Codec = CHAT,
     ) -> web.StreamResponse:
         """The same for a request that was read already. See gateway.relay.relay for the options."""
-        send = Relay(request)
+        relay = Relay(request)
+        send: Send = relay
+        held = await self._guarded.hold(outgoing, journey, relay) if self._guarded is not None else None
+        if held is not None:
+            accept_only_readable(outgoing.headers)
+            send = held.answer
         await self.forward_to(
             send, outgoing, journey, kept=kept, cache_status=cache_status, choices=choices, codec=codec
         )
-        return send.response
+        if held is not None:
+            await held.release(journey)
+        return relay.response
 
     async def forward_to(
         self,
@@ -116,6 +127,7 @@ class Passthrough:
             if cache_status is not None:
                 reply.headers.add("Cache-Status", cache_status)
             reply.headers["x-understudy-decision-id"] = journey.arrival.id
+            told(reply.headers, journey.arrival)
             reply.headers["x-understudy-overhead-ms"] = f"{journey.overhead_ms():.2f}"
             if not reply.self_delimiting:
                 # Cut short, it would look whole.
@@ -203,12 +215,3 @@ def refuse_elsewhere(arrival: Arrival, engine: Engine) -> None:
             status=403,
             code="region_not_allowed",
         )
-
-
-def too_large(size_bytes: int, limit_bytes: int) -> RequestError:
-    """The error for a body over a limit."""
-    return RequestError(
-        f"The request body of at least {size_bytes} bytes is over this gateway's limit of {limit_bytes} bytes.",
-        status=413,
-        code="request_too_large",
-    )

@@ -23,9 +23,12 @@ def canonical(path: str) -> str:
         if "%" not in path:
             break
         path = unquote(path, "latin-1")
-    path = _PATH_ENDS.split(path, maxsplit=1)[0].replace("\\", "/")
+    whole = path.replace("\\", "/")
+    path = _PATH_ENDS.split(whole, maxsplit=1)[0]
     segments = [segment.partition(";")[0] for segment in path.split("/")]
-    if not _DOTS.isdisjoint(segments):
+    # Behind a '?' that was encoded the path goes on for whoever decodes it later.
+    behind = _PATH_ENDS.sub("/", whole[len(path) :]).split("/")
+    if not _DOTS.isdisjoint(segments) or not _DOTS.isdisjoint(each.partition(";")[0] for each in behind):
         raise RequestError(
             "The path has a '.' or '..' segment, which is not passed on. Send the path that is meant.",
             code="invalid_path",

@@ -32,6 +32,9 @@ from gateway.cache_status import BYPASS, COLLAPSED, MISS, hit_status
 from gateway.controls import session_of
 from gateway.errors import ENDED_IN_ERROR, ending
 from gateway.forward import ChunkBuffer, forward
+from gateway.guardrails.contract import STAGE, Withheld, told
+from gateway.guardrails.held import HeldAnswer
+from gateway.guardrails.stage import Guardrails
 from gateway.in_flight import FOLLOWED_AT_MOST, Flight, InFlight
 from gateway.journey import Journey
 from gateway.limits.bounding import TELLS_USAGE_IF_ASKED, bounded
@@ -108,6 +111,7 @@ class Pipeline:
         single_flight: bool = False,
         too_dear: Callable[[str, str, Proof | None], bool] = lambda model, tenant, proof: False,
         limiter: Limiter | None = None,
+        guardrails: Guardrails | None = None,
         stands: Callable[[Asked, ExactAnswer], bool] = lambda asked, answer: True,
         ended: Callable[[Finished], None],
     ) -> None:
@@ -122,6 +126,7 @@ class Pipeline:
         self._in_flight = InFlight() if single_flight else None
         self._too_dear = too_dear
         self._limiter = limiter
+        self._guardrails = guardrails
         self._ended = ended
 
     @property
@@ -151,7 +156,10 @@ class Pipeline:
             raise LookupError("the model is not served here")
         so_far = _SoFar(asked, model, self._engines[model.reference].info.price_of(asked.chat.model))
         flight: Flight | None = None
+        held: HeldAnswer | None = None
         try:
+            if self._guardrails is not None:
+                asked, send, held = await self._guarded(self._guardrails, asked, send, so_far)
             if asked.arrival.reach is not EVERYTHING:
                 model = self._allowed(model, asked)
             model = self._speaking(model, asked)
@@ -162,10 +170,16 @@ class Pipeline:
             varied = not self._sampled and wants_variety(asked.chat.own_fields)
             so_far.replayable = not (varied or asked.chat.state)
             if not await self._from_memory(asked, model, send, so_far):
-                flight = self._in_flight.lead(asked, so_far.exact_key) if self._in_flight else None
+                flight = (
+                    self._in_flight.lead(asked, so_far.exact_key)
+                    if self._in_flight and held is None
+                    else None
+                )
                 plan = await self._plan(asked, model, send, so_far) if flight is None else None
                 if plan is not None:
                     await self._stream(asked, model, plan, send, so_far)
+            if held is not None and self._guardrails is not None:
+                await self._judged(self._guardrails, held, asked, so_far)
         except BaseException as error:
             so_far.failed(error, gone=send.gone)
             raise
@@ -176,6 +190,23 @@ class Pipeline:
         if flight is not None:
             finished = await flight.led(send, partial(self._led, asked, model, send, so_far))
         return finished
+
+    async def _guarded(
+        self, guardrails: Guardrails, asked: Asked, send: Send, so_far: _SoFar
+    ) -> tuple[Asked, Send, HeldAnswer | None]:
+        """The request as it is to be answered, and what holds its answer back until it is judged. Raises Withheld."""
+        if asked.arrival.guarded is None:
+            # A step of a run, which came through no door.
+            asked = so_far.asked = await guardrails.step(asked, so_far.journey)
+        held = guardrails.hold(asked.arrival, asked.chat, send, asked.max_kept_bytes)
+        return asked, held or send, held
+
+    async def _judged(self, guardrails: Guardrails, held: HeldAnswer, asked: Asked, so_far: _SoFar) -> None:
+        """Send the answer on, as guardrails have it; what they replaced is not remembered. Raises Withheld."""
+        chat, codec = asked.chat, codec_of(asked.chat)
+        by = await guardrails.release(held, codec, asked.arrival, chat.own_fields, chat, so_far.journey)
+        if by:
+            so_far.withheld(by)
 
     def _allowed(self, model: ServedModel, asked: Asked) -> ServedModel:
         """The model as this asker may use it: with engines of their region only. Raises RequestError (403)."""
@@ -188,7 +219,7 @@ class Pipeline:
         infos = {one: self._engines[one].info for one in everyone}
         if reach.priced_only and not all(info.price_of(name).known for info in infos.values()):
             raise not_allowed(
-                f"This key's dollars are limited, and not every engine of '{name[:100]}' has a price.",
+                f"What this key may spend is limited, and not every engine of '{name[:100]}' has a price.",
                 "unpriced",
             )
         if all(reach.allows_region(info.region) for info in infos.values()):
@@ -542,6 +573,10 @@ class _SoFar:
         self.asked = asked
         self.model = model
         self.journey = Journey(asked.arrival)
+        self._stored, self._guardrail = not asked.controls.no_store, ""
+        if (guarded := asked.arrival.guarded) is not None and guarded.spent_s:
+            self.journey.stages_s[STAGE] = guarded.spent_s
+            self.journey.bypassed.extend(guarded.bypassed)
         self.kept = ChunkBuffer(asked.max_kept_bytes)
         self.outcome, self.status, self.engine, self.error = Outcome.FAILED, 0, "", ""
         self.exact_key: bytes | None = None
@@ -594,6 +629,8 @@ class _SoFar:
 
     def failed(self, error: BaseException, *, gone: bool) -> None:
         """No answer began, or its reader left."""
+        if isinstance(error, Withheld):
+            self.withheld(error.guardrail)
         end = ending(error, gone=gone, sent_all=self.journey.sent_all)
         follows = self.hit is not None and end.outcome is Outcome.ANSWERED
         self.outcome = Outcome.HIT if follows else end.outcome
@@ -601,6 +638,12 @@ class _SoFar:
             self.status, self.error = end.status, end.error
         if end.engine is not None:
             self.engine = end.engine
+
+    def withheld(self, guardrail: str) -> None:
+        """A guardrail keeps what was asked or said from its client: nothing of it is remembered, judged or compared."""
+        self._guardrail = guardrail
+        self.asked = replace(self.asked, controls=replace(self.asked.controls, no_store=True))
+        self.exact_key = self.reuse = None
 
     def finished(self) -> Finished:
         """What came of it, now."""
@@ -651,6 +694,8 @@ class _SoFar:
             # What another engine charged says nothing of what the decision saved.
             reference_price=self._reference_price if failed_over is None else None,
             body=Body(kept.chunks, kept.size_bytes, self._content_type, self._encoded, tuple(kept.tail)),
+            stored=self._stored,
+            guardrail=self._guardrail,
             bill=self.bill,
             reuse=self.reuse,
             reused_example=self.reused_example,
@@ -741,4 +786,5 @@ def _explain(headers: CIMultiDict[str], journey: Journey, *, engine: str, exampl
         headers["x-understudy-engine"] = engine
     headers["x-understudy-examples"] = str(examples)
     headers["x-understudy-decision-id"] = journey.arrival.id
+    told(headers, journey.arrival)
     headers["x-understudy-overhead-ms"] = f"{journey.overhead_ms():.2f}"

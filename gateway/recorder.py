@@ -191,7 +191,7 @@ def _read(finished: Finished) -> Finished:
     """
     hit, codec = finished.hit, codec_of(finished.asked.chat)
     assembled = codec.assembled(Body((hit,), len(hit), "application/json") if hit else finished.body)
-    if finished.status >= 400:
+    if finished.status >= 400 and not finished.guardrail:
         return _with(finished, assembled=assembled)
     if assembled is None:
         return _unread(finished)

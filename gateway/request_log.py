@@ -60,6 +60,8 @@ def _request_line(ended: Ended) -> bytes:
         line["failed_over"] = str(ended.failed_over)
     if any(one.kind for one in ended.trail):
         line["tried"] = [str(one) for one in ended.trail]
+    if ended.guardrail:
+        line["guardrail"] = ended.guardrail
     if ended.bypassed:
         line["bypassed"] = ended.bypassed
     if ended.error:

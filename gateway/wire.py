@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import zlib
 from typing import Any
 
 from aiohttp import web
 
 from engines.chat_json import parse_object
-from engines.errors import RequestError
+from gateway.encodings import DECODERS, decoded, too_large
 from gateway.off_loop import off_loop
-from gateway.passthrough import BODY_READ, too_large
 
-_DECODERS = {"gzip": 31, "x-gzip": 31, "deflate": 15}
+BODY_READ = web.RequestKey("body_read", bytes)
+"""Where a request keeps the body that was read of it before its handler."""
 _FIELDS_READ = web.RequestKey("fields_read", dict[str, Any])
 """Where a request keeps its body's parsed fields that were read before its handler."""
 
@@ -36,6 +35,11 @@ async def read_body(request: web.BaseRequest, limit_bytes: int) -> bytes:
     return chunks[0] if len(chunks) == 1 else await off_loop(received, b"".join, chunks)
 
 
+def is_form(request: web.BaseRequest) -> bool:
+    """Whether the body is a form whose fields may be files."""
+    return request.headers.get("Content-Type", "").partition(";")[0].strip().lower() == "multipart/form-data"
+
+
 def is_json(request: web.BaseRequest) -> bool:
     """Whether the body says it is JSON, or says nothing."""
     return (
@@ -53,9 +57,9 @@ async def read_json(request: web.BaseRequest, body: bytes, limit_bytes: int) -> 
     if fields is not None:
         return fields
     encoding = request.headers.get("Content-Encoding", "").strip().lower()
-    if encoding not in ("", "identity", *_DECODERS):
+    if encoding not in ("", "identity", *DECODERS):
         return None
-    if encoding in _DECODERS:
+    if encoding in DECODERS:
         return await asyncio.to_thread(_decode_and_parse, body, encoding, limit_bytes)
     return await off_loop(len(body), parse_object, body)
 
@@ -74,22 +78,16 @@ async def read_json_ahead(request: web.BaseRequest, body: bytes, limit_bytes: in
     return fields
 
 
+def replace_body(request: web.BaseRequest, body: bytes, fields: dict[str, Any]) -> web.BaseRequest:
+    """The request with another body, which was made here, in the place of the one that was read ahead."""
+    headers = request.headers.copy()
+    for name in ("Content-Length", "Content-Encoding", "Transfer-Encoding"):
+        headers.popall(name, None)
+    headers["Content-Length"] = str(len(body))
+    changed = request.clone(headers=headers)
+    changed[BODY_READ], changed[_FIELDS_READ] = body, fields
+    return changed
+
+
 def _decode_and_parse(body: bytes, encoding: str, limit_bytes: int) -> dict[str, Any]:
     return parse_object(decoded(body, encoding, limit_bytes))
-
-
-def decoded(body: bytes, encoding: str, limit_bytes: int) -> bytes:
-    """A body without its content encoding; as it came where that is none that is known here. Raises RequestError."""
-    encoding = encoding.strip().lower()
-    if encoding not in _DECODERS:
-        return body
-    decoder = zlib.decompressobj(_DECODERS[encoding])
-    try:
-        body = decoder.decompress(body, limit_bytes + 1)
-    except zlib.error as error:
-        raise RequestError(f"The body is not valid {encoding}.", code="invalid_encoding") from error
-    if len(body) > limit_bytes:
-        raise too_large(len(body), limit_bytes)
-    if not decoder.eof:
-        raise RequestError(f"The {encoding} body ends too early.", code="invalid_encoding")
-    return body

@@ -34,6 +34,17 @@ class Reach:
         return not self.region or region == self.region
 
 
+@dataclass(frozen=True, slots=True)
+class Guarded:
+    """What came of asking guardrails about a request."""
+
+    spent_s: float = 0.0
+    bypassed: tuple[str, ...] = ()
+    """Those that gave no verdict, and let pass what they do not judge."""
+    by: str = ""
+    """Who replaced what it says; empty: nobody."""
+
+
 EVERYTHING = Reach()
 """Nothing is limited: there are no keys, or the key says nothing."""
 
@@ -70,6 +81,8 @@ class Arrival:
     user: str = ""
     """The digest of the end user whom it names, whether they have a memory of their own or not. Known of requests with a
     gateway key, once their body was read."""
+    guarded: Guarded | None = None
+    """None: no guardrail was asked yet. Steps of runs come without, whatever their run's request was."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,6 +73,8 @@ class Ended:
     cost_usd: float | None = 0.0
     """What all engines that had a part in it are paid; 0 for a hit and a refusal; None: unpriced, or nobody can say."""
 
+    guardrail: str = ""
+    """Which guardrail blocked it or its answer, replaced its answer, or gave no verdict that it needed."""
     bill: Bill | None = None
     """What it had reserved of the limits of who sent it."""
 
@@ -136,6 +138,12 @@ class Finished(Ended):
     """The part of `cost_usd`, likewise."""
     reference_cost_usd: float | None = None
     """What the model's reference engine would have charged; None where nobody can say."""
+
+    @property
+    def row_allowed(self) -> bool:
+        """Whether there may be a row of it. What a guardrail withheld is as if its client had forbidden to keep it, but has
+        a row."""
+        return self.stored if self.guardrail else not self.asked.controls.no_store
 
     @property
     def complete(self) -> bool:

@@ -19,7 +19,9 @@ from engines.registry import Registry
 from engines.replicas import Replicas
 from engines.standing import Since
 from gateway.entry import EntryHandler
-from gateway.guardrails import GuardrailMetrics, Guardrails
+from gateway.guardrails.guardrail import GuardrailMetrics
+from gateway.guardrails.passed_on import GuardedPassing
+from gateway.guardrails.stage import Guardrails
 from gateway.handlers.by_codec import ByCodec
 from gateway.handlers.by_model import PATHS as BY_MODEL
 from gateway.handlers.by_model import ByModel
@@ -159,6 +161,7 @@ class Gateway:
         self._bills = self.lasting.once("bills", Bills)
         self._add_webhooks()
         self.parts.add(self._engines, start=self._engines.start, aclose=self._engines.aclose)
+        self._guardrails = self._make_guardrails()
         self._too_dear: Callable[[str, str, Proof | None], bool] = lambda model, tenant, proof: False
         prober = Prober(self._engines.guards, knobs_of(Pace, config.health), self._stands)
         self.parts.add(prober, start=prober.start, aclose=prober.aclose, retires=True)
@@ -183,7 +186,7 @@ class Gateway:
             began=self._began,
             ended=self._ended,
             bills=self._bills,
-            guardrails=self._make_guardrails(),
+            guardrails=self._guardrails,
             trace_of=continued(config.otel.advanced.sampled_share) if self._telemetry is not None else None,
         )
         if lasting is None:
@@ -472,6 +475,7 @@ class Gateway:
                 max_body_bytes=int(listen.advanced.max_body_mib * 2**20),
                 booked=self.memory is not None or bool(self._upstream.info.prices),
                 limiter=self._limiter,
+                guarded=GuardedPassing(self._guardrails, self._kept_bytes()) if self._guardrails else None,
             )
         endpoints: dict[tuple[str, str], Handler] = {("POST", CHAT): self._chat(passthrough)}
         endpoints |= {
@@ -612,6 +616,7 @@ class Gateway:
             and settings.advanced.exact_single_flight,
             too_dear=self._too_dear,
             limiter=self._limiter,
+            guardrails=self._guardrails,
             stands=partial(still_stands, self._owners),
             ended=self.parts.finished,
         )

@@ -13,6 +13,7 @@ from typing import Any
 import orjson
 from multidict import CIMultiDict
 
+from engines.apis import Api
 from engines.engine import Engine, EngineRequest
 from engines.errors import EngineError
 from engines.guard import Guard
@@ -26,7 +27,17 @@ _WITHIN_S = 20.0
 _ANSWER_WITHIN_S = 120.0
 _MOST_BYTES = 4 * 2**20
 _SHOWN = 200
-_QUESTION = [{"role": "user", "content": "Say yes."}]
+_ASKED = "Say yes."
+_CHAT: dict[str, Any] = {"messages": [{"role": "user", "content": _ASKED}]}
+_QUESTIONS: Mapping[Api, tuple[str, tuple[dict[str, Any], ...]]] = {
+    # Newer models of OpenAI's take the one, older servers the other.
+    "chat": ("/chat/completions", (_CHAT | {"max_completion_tokens": 16}, _CHAT | {"max_tokens": 1})),
+    "messages": ("/messages", (_CHAT | {"max_tokens": 1},)),
+    "responses": ("/responses", ({"input": _ASKED, "max_output_tokens": 16, "store": False},)),
+    "completions": ("/completions", ({"prompt": _ASKED, "max_tokens": 1},)),
+    "embeddings": ("/embeddings", ({"input": _ASKED},)),
+}
+"""By API, in the order in which they are tried: its path, and bodies of which one is understood."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,21 +102,23 @@ async def _found(name: str, engine: Engine, model: str | None, ask: bool) -> Fou
         return Found(name, "what answers is no OpenAI-compatible API: GET /models gave no list", False)
     elif model is not None and listed and model not in listed:
         near = ", ".join(listed[:5])
-        told, works = f"it has no model {model!r}; it lists {near}", False
+        told, works = f"its list of models has no {model!r}, but {near}", False
     else:
         told, works = "it answers" + (f", and has the model {model!r}" if model in listed else ""), True
     if not ask or model is None:
         return Found(name, told, works)
-    return await _asked(name, engine, model, told)
+    return await _asked(name, engine, model, told, works)
 
 
-async def _asked(name: str, engine: Engine, model: str, told: str) -> Found:
-    messages = not engine.info.speaks("chat")
-    path = "/messages" if messages else "/chat/completions"
-    for limit in ("max_tokens",) if messages else ("max_completion_tokens", "max_tokens"):
-        body = orjson.dumps(
-            {"model": model, "messages": _QUESTION, limit: 16 if limit != "max_tokens" else 1}
+async def _asked(name: str, engine: Engine, model: str, told: str, works: bool) -> Found:
+    api = next((one for one in _QUESTIONS if engine.info.speaks(one)), None)
+    if api is None:
+        return Found(
+            name, f"{told}; no question was asked: it speaks no API of texts (engines.*.apis)", works
         )
+    path, bodies = _QUESTIONS[api]
+    for fields in bodies:
+        body = orjson.dumps({"model": model} | fields)
         try:
             async with asyncio.timeout(_ANSWER_WITHIN_S):
                 status, content = await _answer(
@@ -114,8 +127,8 @@ async def _asked(name: str, engine: Engine, model: str, told: str) -> Found:
         except (EngineError, TimeoutError) as error:
             return Found(name, getattr(error, "message", f"no answer within {_ANSWER_WITHIN_S:g} s"), False)
         if status < 400:
-            return Found(name, f"{told}; a question was answered", True)
-    return Found(name, f"{told}; a question got {status}: {_words(content)}", False)
+            return Found(name, f"{told}; a question at {path} was answered", True)
+    return Found(name, f"{told}; a question at {path} got {status}: {_words(content)}", False)
 
 
 def _headers() -> CIMultiDict[str]:

@@ -49,10 +49,9 @@ _TTL_S = 30
 _START_S = 180.0
 _MOST_WRONG = 0.001
 """Share of right requests that may be answered with an error: a deadline on a loaded machine."""
-_RIGHT = {
-    kind: ("200",)
-    for kind in ("fill", "new", "repeat", "learned", "stream", "user", "embedding", "models")
-} | {
+_RIGHT = dict.fromkeys(
+    ("fill", "new", "repeat", "learned", "stream", "user", "embedding", "models"), ("200",)
+) | {
     # An id that nobody heard of is refused.
     "responses": ("200", "404", "left"),
     "responses stream": ("200", "404", "left"),
@@ -60,7 +59,11 @@ _RIGHT = {
     "no such model": ("403", "404"),
     "wrong": ("400",),
 }
-SECRETS = ("us-soak-without-limits-0123456789", "us-soak-with-limits-0123456789ab", "us-soak-limits-of-users-0123")
+SECRETS = (
+    "us-soak-without-limits-0123456789",
+    "us-soak-with-limits-0123456789ab",
+    "us-soak-limits-of-users-0123",
+)
 _PRICE = {"input_usd_per_mtok": 1.0, "output_usd_per_mtok": 4.0}
 
 
@@ -175,9 +178,7 @@ def running(folder: Path, rate: float) -> Iterator[Soak]:
         def start(name: str, command: list[str], ready: tuple[int, str]) -> int:
             log = folder / f"{name}.log"
             process = started.enter_context(processes.started(command, log))
-            processes.wait_until(
-                lambda: answers(*ready), name, process, log, within_s=_START_S, pause_s=0.05
-            )
+            processes.wait_until(lambda: answers(*ready), name, process, log, within_s=_START_S, pause_s=0.05)
             return process.pid
 
         behind, port, admin_port = free_port(), free_port(), free_port()
@@ -250,10 +251,14 @@ def main() -> None:
     parser = options(__doc__)
     parser.add_argument("--minutes", type=float, default=30.0, help="how long [%(default)s]")
     parser.add_argument("--rate", type=float, default=60.0, help="requests per second [%(default)s]")
-    parser.add_argument("--keep", type=Path, metavar="DIR", help="keep logs and data in this folder, which is new")
+    parser.add_argument(
+        "--keep", type=Path, metavar="DIR", help="keep logs and data in this folder, which is new"
+    )
     chosen = parser.parse_args()
     with ExitStack() as held:
-        there = chosen.keep or Path(held.enter_context(tempfile.TemporaryDirectory(prefix="understudy-soak-")))
+        there = chosen.keep or Path(
+            held.enter_context(tempfile.TemporaryDirectory(prefix="understudy-soak-"))
+        )
         there.mkdir(parents=True, exist_ok=True)
         soak = held.enter_context(running(there, chosen.rate))
         asyncio.run(soak.run(chosen.minutes))

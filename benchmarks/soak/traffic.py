@@ -1,7 +1,7 @@
 """The traffic of benchmarks.soak: everything that clients do, right or wrong, at a steady rate.
 
-Much of what a client sends it may make up: end users, sessions, model names, keys, ids. Here each of them is new nearly every
-time, so that whatever is kept by one of these without a bound grows with the requests.
+Much of what a client sends it may make up: end users, sessions, model names, keys, ids. Here each of them is new nearly
+every time, so that whatever is kept by one of these without a bound grows with the requests.
 """
 
 from __future__ import annotations
@@ -115,7 +115,9 @@ class Calls:
         return Call("POST", "/embeddings", {"model": "vectors", "input": self._question()}, self._key())
 
     def _question(self) -> str:
-        return question(REPEATED + self._random.randrange(DISTINCT), self._random.choice(("now", "now", "slow")))
+        return question(
+            REPEATED + self._random.randrange(DISTINCT), self._random.choice(("now", "now", "slow"))
+        )
 
     def _key(self) -> str:
         return self._random.choice(self._keys)
@@ -167,7 +169,9 @@ class Traffic:
         with suppress(TimeoutError, aiohttp.ClientError):
             async with (
                 asyncio.timeout(waits_s),
-                session.request(call.method, self._url + call.path, json=call.body, headers=headers) as answer,
+                session.request(
+                    call.method, self._url + call.path, json=call.body, headers=headers
+                ) as answer,
             ):
                 await answer.read()
                 came = str(answer.status)

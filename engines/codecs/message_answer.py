@@ -13,7 +13,7 @@ import orjson
 
 from engines.as_events import pieces
 from engines.finished import Assembled
-from engines.sse import events
+from engines.sse import encode_typed, events
 
 _ENDED: dict[str, str] = {
     "end_turn": "stop",
@@ -204,10 +204,7 @@ def _usage(usage: dict[str, Any]) -> dict[str, Any]:
 
 def as_events(message: dict[str, Any]) -> bytes:
     """A remembered answer as the events that an engine would have sent."""
-    return b"".join(
-        b"event: %b\ndata: %b\n\n" % (event["type"].encode(), orjson.dumps(event))
-        for event in _events(message)
-    )
+    return b"".join(encode_typed(event) for event in _events(message))
 
 
 def _events(message: dict[str, Any]) -> Iterator[dict[str, Any]]:

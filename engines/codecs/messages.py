@@ -15,7 +15,7 @@ from engines.codecs.message_answer import as_events, from_events, from_object
 from engines.codecs.message_request import read_request, with_messages
 from engines.finished import Assembled, Body
 from engines.large_json import dumped
-from engines.sse import InflatedTail, Tail, events, tail_of
+from engines.sse import InflatedTail, Tail, encode_typed, events, tail_of
 
 _SAYS_NOTHING = frozenset({"ping", "message_start", "content_block_start", "content_block_stop"})
 _REPLAYED = frozenset({"text", "thinking", "redacted_thinking", "tool_use"})
@@ -167,7 +167,7 @@ class _Ends:
     def error_event(self, message: str, code: str) -> bytes:
         """What tells a client that the stream broke off here."""
         event = {"type": "error", "error": _error(502, message, code)}
-        return b"\n\nevent: error\ndata: " + orjson.dumps(event) + b"\n\n"
+        return b"\n\n" + encode_typed(event)
 
 
 class MessageTail(_Ends, Tail):

@@ -9,7 +9,7 @@ import orjson
 
 from engines.as_events import pieces
 from engines.finished import Assembled
-from engines.sse import events
+from engines.sse import encode_typed, events
 
 _LAST = frozenset({"response.completed", "response.incomplete", "response.failed"})
 _ENDED = frozenset({"completed", "incomplete"})
@@ -162,11 +162,7 @@ def as_events(response: Mapping[str, Any], *, after: int = -1) -> bytes:
         {"type": event.pop("type"), "sequence_number": number} | event
         for number, event in enumerate(_events(response))
     )
-    return b"".join(_encoded(event) for event in numbered if event["sequence_number"] > after)
-
-
-def _encoded(event: Mapping[str, Any]) -> bytes:
-    return b"event: %s\ndata: %s\n\n" % (str(event["type"]).encode(), orjson.dumps(event))
+    return b"".join(encode_typed(event) for event in numbered if event["sequence_number"] > after)
 
 
 def _events(response: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

@@ -22,7 +22,7 @@ _OWN_TOOLS = frozenset({"function", "custom"})
 """Tools that the client itself runs. All others are hosted: the engine's own account runs them."""
 _STATEFUL = ("previous_response_id", "conversation", "background", "prompt", "context_management")
 """Fields that name what the engine has stored, or have it store or do more than answer."""
-_SAID_IN_FULL = frozenset(
+SAID_IN_FULL = frozenset(
     {"message", "function_call", "function_call_output", "custom_tool_call", "custom_tool_call_output"}
 )
 """Types of input items that a chat completion can say, too."""
@@ -154,7 +154,7 @@ def said_before(output: Sequence[Any]) -> Iterator[dict[str, Any]]:
             parts = (_part(part) for part in item.get("content") or ())
             text = "".join(p["text"] for p in parts if isinstance(p, dict) and isinstance(p.get("text"), str))
             yield {"role": "assistant", "content": text}
-        elif kind in _SAID_IN_FULL:
+        elif kind in SAID_IN_FULL:
             yield {name: value for name, value in item.items() if name not in ("id", "status")}
 
 
@@ -217,7 +217,7 @@ def _items(message: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _is_said_in_full(item: Mapping[str, Any]) -> bool:
-    return _kind(item) in _SAID_IN_FULL and not _names_files(item, _MOST_DEPTH)
+    return _kind(item) in SAID_IN_FULL and not _names_files(item, _MOST_DEPTH)
 
 
 def _names_files(value: Any, depth: int) -> bool:

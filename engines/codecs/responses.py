@@ -18,7 +18,7 @@ from engines.codecs.response_request import read_request, with_items, with_messa
 from engines.error_body import error_body
 from engines.finished import Assembled, Body
 from engines.large_json import outlined
-from engines.sse import InflatedTail, Tail, events, tail_of
+from engines.sse import InflatedTail, Tail, encode_typed, events, tail_of
 
 _LARGE_BYTES = 2**20
 _SAYS_NOTHING = frozenset(
@@ -165,7 +165,7 @@ class _Ends:
         numbers = _NUMBER.findall(self._trimmed())  # type: ignore[attr-defined]
         number = int(numbers[-1]) + 1 if numbers else 0
         event = {"type": "error", "sequence_number": number, "code": code, "message": message, "param": None}
-        return b"\n\nevent: error\ndata: " + orjson.dumps(event) + b"\n\n"
+        return b"\n\n" + encode_typed(event)
 
 
 class ResponseTail(_Ends, Tail):

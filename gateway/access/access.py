@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from urllib.parse import parse_qs
 
 from aiohttp import web
 
@@ -19,12 +20,13 @@ from gateway.access.families import Endpoint, State, api_of, endpoint
 from gateway.access.forms import form_fields
 from gateway.access.stored_ids import StoredId, stored_ids
 from gateway.azure import from_azure
+from gateway.encodings import DECODERS, decoded
 from gateway.keys import Sender
 from gateway.off_loop import off_loop
 from gateway.paths import origin_form
 from gateway.query import query_of
 from gateway.websocket import wants_upgrade
-from gateway.wire import is_json, read_ahead, read_json_ahead
+from gateway.wire import is_form, is_json, read_ahead, read_json_ahead
 from learning.bank.contributor import EndUsers
 from router.asked import EVERYTHING, Arrival, Reach
 from store.people.limits import Limits
@@ -33,7 +35,8 @@ if TYPE_CHECKING:
     from store.people.owned import Owned
     from store.records import Key, Tenant
 
-_FORM = "multipart/form-data"
+_LARGE = 2**20
+"""What is packed may be large."""
 _MOST_QUOTED = 100
 _MOST_TERMS = 10_000
 _SAID_BY_STEPS = frozenset({"/files", "/vector_stores", "/data_sources", "/kv_transfer", "/audio/voices"})
@@ -123,15 +126,26 @@ class Access:
         if not arrival.user and asked.state is State.NONE and self._requires_user(sender):
             raise self._nobody_named()
         self._check_owner(asked, arrival)
-        for name in filter(None, (asked.model, fields.get("model"))):
+        named = [one for one in (asked.model, fields.get("model"), *_others(fields)) if one]
+        if not named and arrival.reach.models and asked.state is State.NONE:
+            raise RequestError(
+                f"The models that this key may use are limited, so a request to {asked.path} has to name one.",
+                status=403,
+                code="model_not_allowed",
+                param="model",
+            )
+        for name in named:
             if not isinstance(name, str):
                 raise RequestError("model must be a string.", code="invalid_type", param="model")
             self._check_model(name, arrival)
         if arrival.reach.priced_only and asked.state is State.NONE:
-            self._check_price(str(fields.get("model") or asked.model), asked)
+            for name in named or [""]:
+                self._check_price(str(name), asked)
         size = request.content_length or 0
         found = await off_loop(size, _stored, fields, asked)
         self._check_all_stored(found, scopes, arrival)
+        if asked.state is State.NONE and (query := target.partition("?")[2]):
+            self._check_all_stored(stored_ids(parse_qs(query)), scopes, arrival)
         return arrival
 
     # ---- who asks
@@ -224,7 +238,7 @@ class Access:
     def _check_price(self, model: str, asked: Endpoint) -> None:
         if not self._priced(model, asked.path):
             raise RequestError(
-                f"This key's dollars are limited, and nothing says what '{model[:_MOST_QUOTED]}' costs at"
+                f"What this key may spend is limited, and nothing says what '{model[:_MOST_QUOTED]}' costs at"
                 f" {asked.path}: give it a price, or the key allow_unpriced.",
                 status=403,
                 code="unpriced",
@@ -273,11 +287,16 @@ class Access:
         if asked.state is State.OWN and not is_json(request):
             # Its handler says what it takes.
             return {}
-        form = request.headers.get("Content-Type", "").partition(";")[0].strip().lower() == _FORM
+        form = is_form(request)
         if not form and not is_json(request):
             raise _unreadable(request, "Content-Type")
         raw = await read_ahead(request, self._max_json_bytes)
         if form:
+            encoding = request.headers.get("Content-Encoding", "")
+            if encoding.strip().lower() not in ("", "identity", *DECODERS):
+                raise _unreadable(request, "Content-Encoding")
+            if encoding:
+                raw = await off_loop(_LARGE, decoded, raw, encoding, self._max_json_bytes)
             return await off_loop(len(raw), form_fields, raw)
         if asked.state is not State.NONE and not raw.strip():
             return {}
@@ -291,6 +310,12 @@ class Access:
         if fields is None:
             raise _unreadable(request, "Content-Encoding")
         return fields
+
+
+def _others(fields: Mapping[str, Any]) -> list[Any]:
+    """Further models that some upstreams turn to where the first fails."""
+    others = fields.get("models")
+    return others if isinstance(others, list) else []
 
 
 def _stored(fields: Mapping[str, Any], asked: Endpoint) -> list[StoredId]:

@@ -6,6 +6,7 @@ The form itself is passed on as it came. What two readers could take for differe
 from __future__ import annotations
 
 import re
+from urllib.parse import unquote
 
 from engines.errors import RequestError
 
@@ -23,6 +24,8 @@ def form_fields(raw: bytes) -> dict[str, str]:
     Raises RequestError (400) for a field whose name cannot be read for certain, and for a model given twice.
     """
     found: dict[str, str] = {}
+    if raw and not raw.lstrip(b"\r\n").startswith(b"--"):
+        raise RequestError("The body says that it is a form, and is none.", code="invalid_form")
     for part in _FIELD.finditer(raw):
         name = _name(part[1])
         value = _GIVEN
@@ -34,7 +37,13 @@ def form_fields(raw: bytes) -> dict[str, str]:
                 "utf-8", "replace"
             )
         found[name] = value
+        found |= dict.fromkeys(set(_plain(name).replace("]", "[").split("[")) - _READ - {""}, value)
     return found
+
+
+def _plain(name: str) -> str:
+    """A name as the most forgiving server reads it; in brackets are the names of what is within (`image[file_id]`)."""
+    return unquote(name).lower()
 
 
 def _name(disposition: bytes) -> str:

@@ -8,9 +8,12 @@ whose values are no ids.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
+
+from engines.codecs.response_request import SAID_IN_FULL
 
 
 class StoredId(NamedTuple):
@@ -83,18 +86,15 @@ _WITHIN = frozenset(
 """What refers to another part of the same request, to a token, or to what is not stored upstream."""
 _NOT_INTERPRETED = frozenset({"metadata", "understudy", "logit_bias"})
 _DATA_OF_CALLS = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _DEEPER = (dict, list)
 _LONGEST_KNOWN = 64
 """A longer name is looked at anew each time: a client must not fill the memory."""
-_INLINE = frozenset(
-    {"message", "function_call", "function_call_output", "custom_tool_call", "custom_tool_call_output"}
-)
-"""Items of a conversation that hold all that they say, with an id or without."""
 
 
 def stored_ids(fields: Mapping[str, Any], *, chat: bool = False, items: bool = False) -> Iterator[StoredId]:
     """What a body names, in no order. `chat`: it is a chat completion; `items`: its input has items, as of Responses."""
-    if chat and fields.get("store") is True:
+    if chat and fields.get("store") is not None and fields["store"] is not False:
         yield StoredId("store", "/chat/completions/stored", "")
     model = fields.get("model")
     if isinstance(model, str) and model.startswith("ft:"):
@@ -108,7 +108,8 @@ def stored_ids(fields: Mapping[str, Any], *, chat: bool = False, items: bool = F
             left += [each for each in one if isinstance(each, dict | list)]
             continue
         kind = one.get("type")
-        data = "input" if isinstance(kind, str) and kind in _DATA_OF_CALLS else ""
+        # The body itself is no call, whatever it says.
+        data = "input" if isinstance(kind, str) and kind in _DATA_OF_CALLS and one is not fields else ""
         for name, value in one.items():
             family = _family(name) if len(name) > _LONGEST_KNOWN else _family_known(name)
             if family is not None:
@@ -125,7 +126,11 @@ def _named(name: str, family: str, value: Any) -> Iterator[StoredId]:
         yield from (StoredId(name, family, id, _NOTED.get(family, "")) for id in _ids(value))
 
 
-def _family(name: str) -> str | None:
+def _family(spelled: str) -> str | None:
+    if spelled in _ANYTHING:
+        return _ANYTHING[spelled]
+    # Some servers take any case, or the names of another language.
+    name = _HUMP.sub("_", spelled).lower()
     known = _BY_NAME.get(name) or _ONLY_OBJECTS.get(name) or _ANYTHING.get(name)
     if known is not None or not name.endswith(("_id", "_ids")) or name in _WITHIN:
         return known
@@ -154,7 +159,7 @@ def _items(given: list[Any]) -> Iterator[StoredId]:
         if not isinstance(item, dict):
             continue
         id, kind = item.get("id"), item.get("type")
-        inline = (isinstance(kind, str) and kind in _INLINE) or (kind is None and "role" in item)
+        inline = (isinstance(kind, str) and kind in SAID_IN_FULL) or (kind is None and "role" in item)
         whole = kind == "reasoning" and item.get("encrypted_content")
         if isinstance(id, str) and id and not inline and not whole:
             yield StoredId("input[].id", "/responses", id, "item")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -29,6 +29,7 @@ from gateway.booking import Meter
 from gateway.controls import named_session, session_of
 from gateway.encodings import accept_only_readable
 from gateway.forward import ChunkBuffer
+from gateway.guardrails.contract import told
 from gateway.journey import Journey
 from gateway.keys import Authenticator, outgoing_headers
 from gateway.off_loop import off_loop
@@ -37,7 +38,7 @@ from gateway.paths import canonical
 from gateway.pipeline import not_spoken
 from gateway.relay import Relay, relay_to
 from gateway.send import Send
-from gateway.wire import is_json, read_body, read_json
+from gateway.wire import is_form, is_json, read_body, read_json
 from router.asked import Arrival
 from router.model_names import ByModelName
 
@@ -68,7 +69,6 @@ _FORM_MODEL = re.compile(
     rb'(?i:content-disposition:[^\r\n]*\bname="?model"?[^\r\n]*\r\n(?:[^\r\n]+\r\n)*)\r\n([^\r\n]*)'
 )
 """The field `model` of a form."""
-_FORM = "multipart/form-data"
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,7 @@ class ByModel:
 
     async def __call__(self, request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
         """See gateway.handlers.handler.Handler."""
-        form = request.headers.get("Content-Type", "").partition(";")[0].strip().lower() == _FORM
+        form = is_form(request)
         size = request.content_length
         if self._passthrough is not None and (
             not (form or is_json(request)) or size is None or size > self._max_json_bytes
@@ -220,6 +220,7 @@ class ByModel:
                 planned, answering = tries[0].engine.info.name, tries[attempts.index].engine.info.name
                 reply.headers["x-understudy-engine"] = answering
                 reply.headers["x-understudy-decision-id"] = journey.arrival.id
+                told(reply.headers, journey.arrival)
                 if answering != planned:
                     failed = next(one for one in attempts.trail if one.engine == planned)
                     journey.failed_over = failed
@@ -326,10 +327,13 @@ def _request(
     )
 
 
-def unknown_model(model: str) -> RequestError:
-    """The error for a model that nobody serves."""
+def unknown_model(model: str, arrival: Arrival | None = None, models: Iterable[str] = ()) -> RequestError:
+    """The error for a model that nobody serves. With `arrival` it names which of `models` that one may use."""
+    known = (name for name in models if arrival is not None and arrival.reach.allows_model(name))
+    listed = ", ".join(sorted(known)[:20])
     return RequestError(
-        f"The model '{model[:100]}' is not served here, and no default upstream is configured.",
+        f"The model '{model[:100]}' is not served here, and no default upstream is configured."
+        + (f" Served: {listed}." if listed else ""),
         status=404,
         code="model_not_found",
         param="model",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -16,6 +15,7 @@ from engines.placement import PLAIN, Placement, Rank
 from gateway.azure import for_deployment
 from gateway.controls import read_controls, refuse_unsuited
 from gateway.encodings import accept_only_readable
+from gateway.handlers.by_model import unknown_model
 from gateway.journey import Journey
 from gateway.keys import Authenticator, outgoing_headers
 from gateway.off_loop import off_loop
@@ -96,7 +96,8 @@ class ChatCompletions:
                     workflow = workflows.find_anew(journey.arrival.tenant, chat.model)
                     if workflow is not None:
                         return await workflows.answer(request, target, body, fields, workflow, journey)
-                raise unknown_model(chat.model, pipeline.model_names if pipeline is not None else ())
+                names = pipeline.model_names if pipeline is not None else ()
+                raise unknown_model(chat.model, journey.arrival, names)
             return await self._forward(request, target, headers, body, journey, choices=chat.choices)
         controls = read_controls(request.headers, fields)
         refuse_unsuited(controls, chat)
@@ -175,15 +176,4 @@ def _no_memory() -> RequestError:
         "Variables are kept in memory.data_dir, and this gateway has no `memory`.",
         code="no_memory",
         param="understudy",
-    )
-
-
-def unknown_model(name: str, models: Iterable[str]) -> RequestError:
-    """The refusal of a model that nobody serves."""
-    known = ", ".join(sorted(models)[:20]) or "none"
-    return RequestError(
-        f"The model '{name[:100]}' is not served here, and no default upstream is configured. Served: {known}.",
-        status=404,
-        code="model_not_found",
-        param="model",
     )

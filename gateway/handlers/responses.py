@@ -22,7 +22,8 @@ from engines.errors import EngineError, RequestError
 from engines.replicas import Replicas
 from gateway.controls import read_controls, refuse_unsuited
 from gateway.encodings import accept_only_readable
-from gateway.handlers.chat import Limits, placement, unknown_model, unsupported
+from gateway.handlers.by_model import unknown_model
+from gateway.handlers.chat import Limits, placement, unsupported
 from gateway.journey import Journey
 from gateway.keepers.response import MOST_ITEMS, kept_here
 from gateway.keys import Authenticator, outgoing_headers
@@ -95,7 +96,7 @@ class Responses:
         journey.model = chat.model
         if pipeline.model(chat.model) is None:
             if self._passthrough is None:
-                raise unknown_model(chat.model, pipeline.model_names)
+                raise unknown_model(chat.model, journey.arrival, pipeline.model_names)
             return await self._forward(request, target, headers, body, journey)
         controls = read_controls(request.headers, fields)
         refuse_unsuited(controls, chat)

@@ -48,7 +48,7 @@ class Bills:
 
     def ended(self, ended: Ended) -> None:
         """It has ended, and what it cost is known."""
-        stored = not ended.asked.controls.no_store if isinstance(ended, Finished) else ended.stored
+        stored = ended.row_allowed if isinstance(ended, Finished) else ended.stored
         if not (stored and self.rows):
             # Imported here: what it stands on weighs, and a mere pass-through must not carry it.
             from gateway.keepers.request import row_of

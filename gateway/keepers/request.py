@@ -36,14 +36,15 @@ class RequestKeeper:
 
     def keep(self, finished: Finished) -> Iterator[Kept]:
         """See Keeper."""
-        yield "request", self._kept(row_of(finished), stored=not finished.asked.controls.no_store)
+        yield "request", self._kept(row_of(finished), stored=finished.row_allowed)
 
     def take(self, ended: Ended, follow: Callable[[str, Future[None]], None]) -> None:
-        """The same of a request that never reached the pipeline, if an engine was asked or memory answered. Never raises.
+        """The same of a request that never reached the pipeline, if an engine was asked, memory answered, or a guardrail
+        withheld it. Never raises.
 
         `follow` is given the write under way.
         """
-        if not ended.asked_at and ended.outcome is not Outcome.HIT:
+        if not ended.asked_at and ended.outcome is not Outcome.HIT and not ended.guardrail:
             return
         try:
             follow("request", self._kept(row_of(ended), stored=ended.stored))
@@ -91,7 +92,7 @@ def _row_of(ended: Ended) -> RequestRecord:
         policy=ended.policy,
         policy_version="",
         probability=1.0,
-        reason=ended.reason,
+        reason=_reason(ended),
         example_ids=(),
         prompt_tokens=usage.prompt_tokens,
         completion_tokens=usage.completion_tokens,
@@ -111,6 +112,12 @@ def _row_of(ended: Ended) -> RequestRecord:
         images=usage.images,
         service_tier=usage.service_tier[:40],
     )
+
+
+def _reason(ended: Ended) -> str:
+    """Why it ended as it did: of what a guardrail withheld, which one."""
+    withheld = ended.guardrail and ended.outcome is Outcome.REFUSED
+    return f"guardrail:{ended.guardrail}" if withheld else ended.reason
 
 
 def _trail(ended: Ended, last_failure: bytes = b"") -> str:

@@ -28,9 +28,11 @@ def rate_limited(label: str, kind: str, limit: int, need: int, retry_after_s: fl
     if kind == CONCURRENCY:
         what = f"has {limit} requests under way, which is its limit at once"
     else:
-        what = f"has reached its limit of {limit} {kind} per minute; this request needs {need}"
+        what = f"has reached its limit of {limit} {kind} per minute"
+        if kind == TOKENS:
+            what += f", and this request may take {need}"
     return LimitReached(
-        f"{label} {what}. Try again in {max(1, round(retry_after_s))} s.".capitalize(),
+        _sentence(f"{label} {what}. Please try again in {max(1, round(retry_after_s))}s."),
         status=429,
         code="rate_limit_exceeded",
         retry_after_s=max(1.0, retry_after_s),
@@ -40,8 +42,10 @@ def rate_limited(label: str, kind: str, limit: int, need: int, retry_after_s: fl
 def too_much_for_the_minute(label: str, limit: int, need: int) -> RequestError:
     """A request that no minute has room for: trying again changes nothing."""
     return RequestError(
-        f"{label} may use {limit} tokens per minute, and this request may take {need}: send less, or lower its "
-        "max_tokens.".capitalize(),
+        _sentence(
+            f"{label} may use {limit} tokens per minute, and this request may take {need}: send less, or lower its "
+            "max_tokens."
+        ),
         code="tokens_per_minute_exceeded",
     )
 
@@ -49,18 +53,17 @@ def too_much_for_the_minute(label: str, limit: int, need: int) -> RequestError:
 def budget_reached(label: str, window: Window, limit: int, need: int, *, spent: bool) -> LimitReached:
     """Too few dollars are left. `spent`: they are spent; else requests under way have reserved them."""
     when = _PER[window.kind.removeprefix(USD)]
-    told = f"{label} may spend {_dollars(limit)} {when}"
-    told = told[0].upper() + told[1:]
+    told = _sentence(f"{label} may spend {_dollars(limit)} {when}")
     if not spent:
         return LimitReached(
-            f"{told}, and requests under way have reserved what is left of it. Try again in a second.",
+            f"{told}, and requests under way have reserved what is left of it. Please try again in 1s.",
             status=429,
             code="rate_limit_exceeded",
             retry_after_s=1.0,
         )
     return LimitReached(
-        f"{told}, and less is left of it than this request may cost ({_dollars(need)}; with a "
-        "lower max_tokens less).",
+        f"{told}, and less is left of it than the {_dollars(need)} that this request may cost. A lower max_tokens lowers "
+        "what it may cost.",
         status=429,
         code="insufficient_quota",
         retry_after_s=None,
@@ -83,9 +86,14 @@ def unpriced(label: str, model: str) -> RequestError:
     return RequestError(
         f"The dollars that {label} may spend are limited, and '{model[:100]}' has no price here.",
         status=403,
-        code="model_not_priced",
+        code="unpriced",
         param="model",
     )
+
+
+def _sentence(text: str) -> str:
+    """It with a capital at its start; names in it stay as they are."""
+    return text[:1].upper() + text[1:]
 
 
 def _dollars(nano: int) -> str:

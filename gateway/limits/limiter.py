@@ -355,7 +355,8 @@ class Limiter:
         asked = most_output(fields, api)
         if asked is not None and asked * answers > most:
             raise RequestError(
-                f"This request asks for up to {asked * answers} tokens of output, and {label} may have {most}.",
+                f"This request asks for up to {_at_most_shown(asked * answers)} tokens of output, and {label} may have"
+                f" {most}.",
                 code="max_output_tokens_exceeded",
                 param=next((name for name in fields if name.startswith("max_")), own_field),
             )
@@ -487,6 +488,11 @@ def _told(scope: Scope, window: Window, limit: int, refused: Refused, now_s: flo
     if window.kind != CONCURRENCY:
         wait_s = _until_room_s(refused.purse, refused.need, now_s)
     return errors.rate_limited(scope.label, window.kind, limit, refused.need, wait_s)
+
+
+def _at_most_shown(tokens: int) -> str:
+    """A number that a client may have made as large as it likes."""
+    return str(tokens) if tokens < MOST_TOKENS else f"{MOST_TOKENS} or more"
 
 
 def _until_room_s(purse: Purse, need: int, now_s: float) -> float:

@@ -9,6 +9,7 @@ import orjson
 
 from engines.engine import EngineInfo
 from gateway.access.forms import form_fields
+from gateway.encodings import decoded
 from gateway.journey import Journey
 from gateway.limits.bounding import TELLS_USAGE_IF_ASKED
 from gateway.limits.limiter import Limiter
@@ -16,7 +17,6 @@ from gateway.limits.scopes import Scope
 from gateway.limits.usage_chunk import UsageStripper
 from gateway.off_loop import off_loop
 from gateway.paths import canonical
-from gateway.wire import decoded
 
 _USED = frozenset(
     {"chat", "responses", "messages", "completions", "embeddings", "images", "audio", "moderations"}

@@ -11,9 +11,9 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
-import orjson
 from aiohttp import web
 
+from engines.sse import DONE, encode_typed
 from gateway.runs.cell import Cell
 from gateway.runs.shown import no_value_told, variable
 from gateway.send import SERVER
@@ -43,12 +43,11 @@ class Events:
         if event is None:
             await self._response.write(_IDLE)
         else:
-            head = f"event: {event['type']}\ndata: ".encode()
-            await self._response.write(head + orjson.dumps(event) + b"\n\n")
+            await self._response.write(encode_typed(event))
 
     async def end(self) -> web.StreamResponse:
         """That was all."""
-        await self._response.write(b"data: [DONE]\n\n")
+        await self._response.write(DONE)
         await self._response.write_eof()
         return self._response
 

@@ -7,6 +7,7 @@ those of their parameter types. Both grow with the clients, and what is new has 
 from __future__ import annotations
 
 import asyncio
+import gzip
 import inspect
 import json
 import re
@@ -149,6 +150,12 @@ BY_HAND: list[tuple[str, dict[str, Any]]] = [
         {"messages": [{"role": "user", "content": [{"type": "document", "source": {"file_id": FOREIGN}}]}]},
     ),
     ("/images/edits", {"images": [{"file_id": FOREIGN}], "mask": {"file_id": FOREIGN}}),
+    ("/chat/completions", {"store": 1, "metadata": {"of": FOREIGN}}),
+    ("/chat/completions", {"store": "true", "metadata": {"of": FOREIGN}}),
+    ("/chat/completions?file_id=" + FOREIGN + "&file_id=", {}),
+    ("/responses", {"Previous_Response_Id": FOREIGN}),
+    ("/responses", {"previousResponseId": FOREIGN}),
+    ("/responses", {"type": "tool_use", "input": [{"role": "user", "content": [{"file_id": FOREIGN}]}]}),
     (
         "/runs",
         {
@@ -390,3 +397,36 @@ async def test_what_a_client_calls_its_own_is_no_id(two: Two) -> None:
         {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "abc"},
     ]
     assert (await two.send("POST", "/responses", two.acme, {"model": "m", "input": items})).status == 200
+
+
+async def test_a_packed_form_is_read_unpacked(two: Two) -> None:
+    raw = (
+        b'--B\r\nContent-Disposition: form-data; name="file_id"\r\n\r\n' + FOREIGN.encode() + b"\r\n--B--\r\n"
+    )
+    form = {"Content-Type": "multipart/form-data; boundary=B", "Content-Encoding": "gzip"}
+    # Whoever unpacks all of it reads the second part, too.
+    for packed in (gzip.compress(raw), gzip.compress(b"--B--\r\n") + gzip.compress(raw)):
+        two.behind.asked.clear()
+        got = await two.gate.post("/images/edits", packed, two.acme | form)
+        assert got.status in (400, 403) and not two.behind.asked, got.body
+
+
+async def test_the_operators_other_projects_are_out_of_reach(two: Two) -> None:
+    two.behind.asked.clear()
+    headers = two.acme | {"OpenAI-Organization": FOREIGN, "OpenAI-Project": FOREIGN}
+    body = {"model": "m", "messages": [{"role": "user", "content": "Which project?"}]}
+    assert (await two.gate.post("/chat/completions", body, headers)).status == 200
+    assert two.behind.asked and not two.leaked()
+
+
+async def test_a_key_of_some_models_names_one(two: Two) -> None:
+    key = await two.key("narrow", limits=Limits(models=("served",)))
+    for path, body in [
+        ("/images/generations", {"prompt": "x"}),
+        ("/moderations", {"input": "x", "model": None}),
+        ("/chat/completions", {"model": "served", "models": ["dear"], "messages": []}),
+    ]:
+        two.behind.asked.clear()
+        got = await two.send("POST", path, key, body)
+        assert got.status == 403 and got.json["error"]["code"] == "model_not_allowed"
+        assert not two.behind.asked

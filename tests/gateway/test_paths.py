@@ -33,7 +33,33 @@ def test_one_reading_of_many_spellings(path: str, read: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["/.", "/a/..", "/%2e", "/%252E%2e/a", "/a%2f..", "/..;x", "/..\\a", "/.#a", "/..%3f"]
+    "path",
+    [
+        "/.",
+        "/a/..",
+        "/%2e",
+        "/%252E%2e/a",
+        "/a%2f..",
+        "/..;x",
+        "/..\\a",
+        "/.#a",
+        "/..%3f",
+        "/a%3F/../b",
+        "/a%23/%2e%2e/b",
+    ],
+    [
+        "/.",
+        "/a/..",
+        "/%2e",
+        "/%252E%2e/a",
+        "/a%2f..",
+        "/..;x",
+        "/..\\a",
+        "/.#a",
+        "/..%3f",
+        "/a%3F/../b",
+        "/a%23/%2e%2e/b",
+    ],
 )
 def test_dot_segments_are_refused_in_any_spelling(path: str) -> None:
     with pytest.raises(RequestError) as refused:

@@ -33,8 +33,11 @@ def store_in(data: Path, *, create: bool = False) -> Iterator[Store]:
     try:
         if not create and not Store.is_in(data):
             raise FileNotFoundError(f"{data} holds no understudy.db: it is no gateway's data folder")
+        new = not Store.is_in(data)
         data.mkdir(parents=True, exist_ok=True, mode=0o700)
         store = Store.open(data)
+        if new:
+            click.echo(f"{data} is a new data folder: set memory.data_dir to it", err=True)
     except (OSError, StoreError) as error:
         give_up(f"cannot use the data folder: {error}")
     try:

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-import orjson
 
 from admin.summaries.engine_load import replicas
 from store import Store
 from store.people.audit import AuditOutcome, AuditRecord
+from understudy.commands.as_json import JSON, print_json
 from understudy.commands.auditing import user
 from understudy.commands.data_folder import data_option, store_in
 from understudy.commands.giving_up import give_up
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from engines.guard import Guard
     from understudy.settings.config import Config
 
-_JSON = click.option("--json", "as_json", is_flag=True, help="For machines.")
 _NAME = click.argument("name", metavar="NAME[@HOST:PORT]")
 _WRITE_S = 30.0
 _TOKENS = 16
@@ -38,13 +37,13 @@ def engines() -> None:
 
 @engines.command("list")
 @data_option()
-@_JSON
+@JSON
 def list_(data: Path, as_json: bool) -> None:
     """List the engines that running workers tell of, and drained ones: state, since when, latest error."""
     with store_in(data) as store:
         found = _listed(store)
     if as_json:
-        _print(found)
+        print_json(found)
         return
     for one in found:
         since_s = one["since_s"]
@@ -59,7 +58,7 @@ def list_(data: Path, as_json: bool) -> None:
 @data_option()
 @_NAME
 @click.option("--reason", default="", help="A note for people.")
-@_JSON
+@JSON
 def drain(data: Path, name: str, reason: str, as_json: bool) -> None:
     """Have nothing new asked of an engine: within a second, by every worker, also after a restart, until it is resumed."""
     engine, _, replica = name.partition("@")
@@ -76,7 +75,7 @@ def drain(data: Path, name: str, reason: str, as_json: bool) -> None:
 @engines.command()
 @data_option()
 @_NAME
-@_JSON
+@JSON
 def resume(data: Path, name: str, as_json: bool) -> None:
     """Let a drained engine be asked again; NAME alone resumes every replica of it."""
     engine, _, replica = name.partition("@")
@@ -89,7 +88,7 @@ def resume(data: Path, name: str, as_json: bool) -> None:
 @engines.command()
 @click.option("--config", required=True, type=click.Path(path_type=Path), help="The gateway's YAML file.")
 @_NAME
-@_JSON
+@JSON
 def test(config: Path, name: str, as_json: bool) -> None:
     """Ask an engine now, past any gateway: its health check, then one answer of at most 16 tokens."""
     from understudy.settings.file import ConfigError, load_config
@@ -110,7 +109,7 @@ def test(config: Path, name: str, as_json: bool) -> None:
     if not told:
         give_up(f"the engine {engine!r} has no replica {replica!r}")
     if as_json:
-        _print(told)
+        print_json(told)
     for one in () if as_json else told:
         click.echo(f"{_label(one['engine'], one['replica'])}  {one['said']}")
     if not all(one["good"] for one in told):
@@ -191,7 +190,7 @@ def _note(store: Store, action: str, name: str, changed: bool, detail: Mapping[s
 
 def _said(name: str, done: str, changed: bool, otherwise: str, as_json: bool) -> None:
     if as_json:
-        _print({"engine": name, "changed": changed})
+        print_json({"engine": name, "changed": changed})
     else:
         click.echo(f"{name} is {done}: workers follow within a second" if changed else f"{name} {otherwise}")
     if not changed:
@@ -200,7 +199,3 @@ def _said(name: str, done: str, changed: bool, otherwise: str, as_json: bool) ->
 
 def _label(engine: str, replica: str) -> str:
     return f"{engine}@{replica}" if replica else engine
-
-
-def _print(told: object) -> None:
-    click.echo(orjson.dumps(told, option=orjson.OPT_INDENT_2).decode())

@@ -10,17 +10,17 @@ from pathlib import Path
 from typing import Any
 
 import click
-import orjson
 
 from learning.bank.left_behind import left_behind
 from store import Store
 from store.people.described import changes, described, patched, state_of, terms_of, told
 from store.people.keys import KeptInConfiguration, NoSuchKey
 from store.records import Key
+from understudy.commands.as_json import JSON, print_json
 from understudy.commands.auditing import note
 from understudy.commands.data_folder import store_in
 from understudy.commands.giving_up import give_up
-from understudy.commands.terms_options import fields, said, seconds, terms_options
+from understudy.commands.terms_options import fields, not_past, said, seconds, terms_options
 
 _DATA = click.option(
     "--data",
@@ -28,7 +28,6 @@ _DATA = click.option(
     type=click.Path(path_type=Path),
     help="The gateway's data folder (memory.data_dir).",
 )
-_JSON = click.option("--json", "as_json", is_flag=True, help="For machines.")
 _FROM_STDIN = click.option(
     "--secret-stdin",
     is_flag=True,
@@ -49,10 +48,11 @@ def keys() -> None:
 @click.option("--name", default="unnamed", show_default=True, help="A note for people.")
 @_FROM_STDIN
 @terms_options
-@_JSON
+@JSON
 def create(data: Path, tenant: str, name: str, secret_stdin: bool, as_json: bool, **given: Any) -> None:
     """Create a key and print it, this once."""
-    with _changing(data) as store:
+    not_past(given["expires"])
+    with _changing(data, create=True) as store:
         first = not store.keys.any_configured()
         terms = terms_of(fields(given))
         key, secret = store.keys.create(tenant, name, secret_text=_secret(secret_stdin), terms=terms)
@@ -68,7 +68,7 @@ def create(data: Path, tenant: str, name: str, secret_stdin: bool, as_json: bool
 @click.argument("key_id")
 @click.option("--name", help="Another note for people.")
 @terms_options
-@_JSON
+@JSON
 def edit(data: Path, key_id: str, name: str | None, as_json: bool, **given: Any) -> None:
     """Change what a key may use; what is not named stays, and `none` takes a limit back."""
     patch = fields(given) | ({"name": name} if name is not None else {})
@@ -78,7 +78,7 @@ def edit(data: Path, key_id: str, name: str | None, as_json: bool, **given: Any)
         if detail:
             note(store, "keys/edit", key_id, detail)
     if as_json:
-        _print(described(after))
+        print_json(described(after))
     else:
         click.echo(f"{key_id} is changed: {', '.join(detail)}" if detail else f"{key_id} was so already")
 
@@ -94,7 +94,7 @@ def edit(data: Path, key_id: str, name: str | None, as_json: bool, **given: Any)
     help="How long the old secret is still taken: 24h.",
 )
 @_FROM_STDIN
-@_JSON
+@JSON
 def rotate(data: Path, key_id: str, grace: str, secret_stdin: bool, as_json: bool) -> None:
     """Give a key another secret and print it, this once. Without --grace the old one, and any before it, end at once."""
     grace_s = seconds(grace, "--grace")
@@ -106,13 +106,13 @@ def rotate(data: Path, key_id: str, grace: str, secret_stdin: bool, as_json: boo
 
 @keys.command("list")
 @_DATA
-@_JSON
+@JSON
 def list_(data: Path, as_json: bool) -> None:
     """List keys with their tenants, without their secrets."""
     with _changing(data) as store:
         found = store.keys.list()
     if as_json:
-        _print([described(key) for key in found])
+        print_json([described(key) for key in found])
         return
     for key in found:
         since = (told(key.created_at_s) or "")[:10]
@@ -127,13 +127,13 @@ def list_(data: Path, as_json: bool) -> None:
 @keys.command()
 @_DATA
 @click.argument("key_id")
-@_JSON
+@JSON
 def show(data: Path, key_id: str, as_json: bool) -> None:
     """Show what a key may use."""
     with _changing(data) as store:
         key = store.keys.get(key_id)
     if as_json:
-        _print(described(key))
+        print_json(described(key))
         return
     click.echo("\n".join([*said(described(key)), f"state: {state_of(key, time.time())}"]))
 
@@ -150,8 +150,8 @@ def revoke(data: Path, key_id: str) -> None:
 
 
 @contextmanager
-def _changing(data: Path) -> Iterator[Store]:
-    with store_in(data, create=True) as store:
+def _changing(data: Path, *, create: bool = False) -> Iterator[Store]:
+    with store_in(data, create=create) as store:
         try:
             yield store
         except NoSuchKey as error:
@@ -166,7 +166,7 @@ def _secret(from_stdin: bool) -> str | None:
 
 def _shown_once(key: Key, secret: str, given: bool, as_json: bool) -> None:
     if as_json:
-        _print(described(key) | ({} if given else {"secret": secret}))
+        print_json(described(key) | ({} if given else {"secret": secret}))
         return
     if not given:
         click.echo(secret)
@@ -176,7 +176,3 @@ def _shown_once(key: Key, secret: str, given: bool, as_json: bool) -> None:
         + " a keyed hash of it is stored.",
         err=True,
     )
-
-
-def _print(found: object) -> None:
-    click.echo(orjson.dumps(found, option=orjson.OPT_INDENT_2).decode())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 from collections.abc import Mapping
 
@@ -25,6 +26,16 @@ def lazy_group(commands: Mapping[str, Command]) -> type[click.Group]:
             command = getattr(importlib.import_module(module), attribute)
             assert isinstance(command, click.Command)
             return command
+
+        def resolve_command(
+            self, ctx: click.Context, args: list[str]
+        ) -> tuple[str | None, click.Command | None, list[str]]:
+            # click looks for names alike among the commands that it has imported, which are none.
+            name = args[0]
+            if name not in commands and not name.startswith("-") and not ctx.resilient_parsing:
+                near = difflib.get_close_matches(name, commands, n=1)
+                ctx.fail(f"No such command {name!r}." + (f" Did you mean {near[0]!r}?" if near else ""))
+            return super().resolve_command(ctx, args)
 
         def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
             with formatter.section("Commands"):

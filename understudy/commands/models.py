@@ -14,6 +14,7 @@ import orjson
 from store import Store
 from store.learned.artifacts import KINDS, ArtifactBroken
 from store.records import ArtifactRecord
+from understudy.commands.as_json import JSON, print_json
 from understudy.commands.data_folder import data_option, store_in
 from understudy.commands.giving_up import give_up
 from understudy.commands.tenant_option import tenant_named
@@ -47,15 +48,12 @@ def _slot(command: F) -> F:
     return command
 
 
-_JSON = click.option("--json", "as_json", is_flag=True, help="For machines.")
-
-
 @models.command("list")
 @data_option()
 @click.option("--kind", type=click.Choice(KINDS), help="Only this kind.")
 @_tenant(required=False)
 @click.option("--model", help="Only for this served model.")
-@_JSON
+@JSON
 def list_(data: Path, kind: str | None, tenant: str | None, model: str | None, as_json: bool) -> None:
     """List versions, newest first; `frozen` marks where no new version is taken into use."""
     with store_in(data) as store:
@@ -68,7 +66,7 @@ def list_(data: Path, kind: str | None, tenant: str | None, model: str | None, a
             _as_json(record) | {"frozen": (record.kind, record.tenant, record.model) in frozen}
             for record in found
         ]
-        click.echo(orjson.dumps(shown, option=orjson.OPT_INDENT_2))
+        print_json(shown)
         return
     rows = [("ID", "KIND", "TENANT", "MODEL", "STATE", "CREATED", "SIZE", "METRICS")]
     for record in found:
@@ -96,7 +94,7 @@ def list_(data: Path, kind: str | None, tenant: str | None, model: str | None, a
 @models.command()
 @data_option()
 @click.argument("version", type=int)
-@_JSON
+@JSON
 def show(data: Path, version: int, as_json: bool) -> None:
     """Show one version: all of its metrics, what it was trained from, and whether its bytes are whole."""
     with store_in(data) as store:
@@ -108,7 +106,7 @@ def show(data: Path, version: int, as_json: bool) -> None:
             whole = str(broken)
         names = _tenant_names(store)
     if as_json:
-        click.echo(orjson.dumps(_as_json(record) | {"whole": whole == "yes"}, option=orjson.OPT_INDENT_2))
+        print_json(_as_json(record) | {"whole": whole == "yes"})
     else:
         for name, value in (
             ("version", record.id),

@@ -10,15 +10,14 @@ from pathlib import Path
 from typing import Any, Literal, NoReturn, get_args
 
 import click
-import orjson
 
 from store.workflows.records import Failure, Resolution, RunState, RunSummary, Step, Variable, WholeRun
+from understudy.commands.as_json import JSON, print_json
 from understudy.commands.data_folder import data_option, store_in
 from understudy.commands.giving_up import give_up
 from understudy.commands.tenant_option import tenant_named, tenant_option
 
 _WAIT_S = 30.0
-_JSON = click.option("--json", "as_json", is_flag=True, help="For machines.")
 _STATES: tuple[RunState, ...] = get_args(RunState)
 _HOW = ("retry", "skip", "value")
 
@@ -35,7 +34,7 @@ def runs() -> None:
 @click.option("--workflow", help="Of this workflow only.")
 @click.option("--state", type=click.Choice(_STATES), help="In this state only.")
 @click.option("--limit", default=20, show_default=True, type=click.IntRange(1, 1000), help="How many.")
-@_JSON
+@JSON
 def list_(
     data: Path,
     tenant: str | None,
@@ -53,7 +52,7 @@ def list_(
         )
         names = {key.tenant: key.tenant_name for key in store.keys.list()}
     if as_json:
-        _print_json([_summary(each, names) for each in found])
+        print_json([_summary(each, names) for each in found])
         return
     for each in found:
         click.echo(_line(_summary(each, names)))
@@ -64,7 +63,7 @@ def list_(
 @runs.command()
 @click.argument("run_id", metavar="RUN")
 @data_option()
-@_JSON
+@JSON
 def show(run_id: str, data: Path, as_json: bool) -> None:
     """Show one run: its steps with state, class, engine, times, tokens and cost, and what failed."""
     with store_in(data) as store:
@@ -73,7 +72,7 @@ def show(run_id: str, data: Path, as_json: bool) -> None:
     if whole is None:
         _no_such(run_id)
     if as_json:
-        _print_json(_told(whole, names))
+        print_json(_told(whole, names))
         return
     click.echo("\n".join(_lines(whole, names)))
 
@@ -123,10 +122,6 @@ def resolve(
 
 def _no_such(run_id: str) -> NoReturn:
     give_up(f"there is no run {run_id!r}; `understudy runs list` shows the latest", 1)
-
-
-def _print_json(told: Any) -> None:
-    click.echo(orjson.dumps(told, option=orjson.OPT_INDENT_2).decode())
 
 
 def _summary(each: RunSummary, names: dict[str, str]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import click
 
-_AGO = re.compile(r"(\d+(?:\.\d+)?)([dh])")
+_AGO = re.compile(r"(\d{1,6}(?:\.\d{1,6})?)([dh])")
 
 
 def moment(option: str, text: str | None, now_s: float) -> float | None:
@@ -21,8 +21,8 @@ def moment(option: str, text: str | None, now_s: float) -> float | None:
         return now_s - float(ago[1]) * {"d": 86_400.0, "h": 3_600.0}[ago[2]]
     try:
         at = datetime.fromisoformat(text)
-    except ValueError:
+        return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError, OSError):
         raise click.BadParameter(
-            f"{text!r}: write 7d, 24h, or a date such as 2025-01-31", param_hint=option
+            f"{text[:40]!r}: write 7d, 24h, or a date such as 2026-01-31", param_hint=option
         ) from None
-    return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()

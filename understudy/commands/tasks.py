@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-import orjson
 
 from learning.tasks.proposals import COVERED, LEAST_ANSWERS, MOST_LABELS, proposals
 from router.tasks.form import normalised
@@ -19,13 +18,13 @@ from router.tasks.matching import MOST_TASKS
 from store import Store
 from store.tasks.answers import TaskCount
 from store.tasks.tasks import State, TaskRow
+from understudy.commands.as_json import JSON, print_json
 from understudy.commands.data_folder import data_option, store_in
 from understudy.commands.giving_up import give_up
 from understudy.commands.tenant_option import tenant_named, tenant_option
 
 _WAIT_S = 30.0
 _LABELS_SHOWN = 20
-_JSON = click.option("--json", "as_json", is_flag=True, help="For machines.")
 
 
 @click.group()
@@ -36,7 +35,7 @@ def tasks() -> None:
 @tasks.command("list")
 @data_option()
 @tenant_option("Whose; without it everybody's.")
-@_JSON
+@JSON
 def list_(data: Path, tenant: str | None, as_json: bool) -> None:
     """List tasks: where each comes from, whether its student may answer, and how much it does."""
     with store_in(data) as store:
@@ -47,7 +46,7 @@ def list_(data: Path, tenant: str | None, as_json: bool) -> None:
 @tasks.command()
 @data_option()
 @tenant_option("Whose; without it everybody's.")
-@_JSON
+@JSON
 def propose(data: Path, tenant: str | None, as_json: bool) -> None:
     """Find tasks in what is remembered, and list them as proposed. Nothing is answered by a student until you enable one."""
     with store_in(data) as store:
@@ -85,13 +84,13 @@ def pause(name: str, data: Path, tenant: str | None) -> None:
 @click.argument("name")
 @data_option()
 @tenant_option("Whose; without it the task of that name of every tenant.")
-@_JSON
+@JSON
 def show(name: str, data: Path, tenant: str | None, as_json: bool) -> None:
     """Show the task NAME: labels, who answered, agreement, answers that were no label, and versions of the student."""
     with store_in(data) as store:
         found = [_figures(store, row) for row in _named(store, name, tenant)]
     if as_json:
-        click.echo(orjson.dumps(found, option=orjson.OPT_INDENT_2).decode())
+        print_json(found)
         return
     for told in found:
         click.echo("\n".join(_lines(told)))
@@ -128,7 +127,7 @@ def _show_all(store: Store, rows: Iterable[TaskRow], *, as_json: bool) -> None:
     names = {key.tenant: key.tenant_name for key in store.keys.list()}
     told = [_figures(store, row) for row in rows]
     if as_json:
-        click.echo(orjson.dumps(told, option=orjson.OPT_INDENT_2).decode())
+        print_json(told)
         return
     for each in told:
         tenant = names.get(each["tenant"], each["tenant"])

@@ -9,20 +9,19 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
-import orjson
 
 from store import Store
 from store.people.described import changes, described, patched, retention_of, terms_of
 from store.people.keys import KeptInConfiguration
 from store.people.tenants import NoSuchTenantRecord, TenantExists
 from store.records import Tenant
+from understudy.commands.as_json import JSON, print_json
 from understudy.commands.auditing import note
 from understudy.commands.data_folder import data_option, store_in
 from understudy.commands.giving_up import give_up
-from understudy.commands.terms_options import fields, said, terms_options
+from understudy.commands.terms_options import fields, not_past, said, terms_options
 
 F = TypeVar("F", bound=Callable[..., Any])
-_JSON = click.option("--json", "as_json", is_flag=True, help="For machines.")
 _KEPT = ("texts", "rows", "examples")
 
 
@@ -43,11 +42,12 @@ def tenants() -> None:
 @data_option()
 @click.argument("name")
 @_options
-@_JSON
+@JSON
 def create(data: Path, name: str, as_json: bool, **given: Any) -> None:
     """Lay something down for a tenant. Keys name it: `keys create --tenant NAME`."""
+    not_past(given["expires"])
     found = _fields(given)
-    with _changing(data) as store:
+    with _changing(data, create=True) as store:
         made = store.tenant_records.create(
             name,
             terms_of(found),
@@ -67,7 +67,7 @@ def create(data: Path, name: str, as_json: bool, **given: Any) -> None:
     default=None,
     help="Refuse its keys from now on; take them again. They are not revoked.",
 )
-@_JSON
+@JSON
 def edit(data: Path, name: str, closed: bool | None, as_json: bool, **given: Any) -> None:
     """Change what a tenant may use; what is not named stays, and `none` takes a limit back."""
     patch = _fields(given) | ({"closed": closed} if closed is not None else {})
@@ -81,7 +81,7 @@ def edit(data: Path, name: str, closed: bool | None, as_json: bool, **given: Any
 
 @tenants.command("list")
 @data_option()
-@_JSON
+@JSON
 def list_(data: Path, as_json: bool) -> None:
     """List tenants by name: those that something was laid down for, and those that only keys name."""
     with _changing(data) as store:
@@ -93,18 +93,19 @@ def list_(data: Path, as_json: bool) -> None:
         for name, id in ids.items()
     ]
     if as_json:
-        _print(rows)
+        print_json(rows)
         return
     for row in rows:
         state = "closed" if row.get("closed") else "open"
         limits = "limits" if row.get("limits") or row.get("each_user") else "no limits"
-        click.echo(f"{row['id']}  {state:6}  {row['keys']} keys  {limits:9}  {row['name']}")
+        keys = f"{row['keys']} key{'s' if row['keys'] != 1 else ''}"
+        click.echo(f"{row['id']}  {state:6}  {keys:7}  {limits:9}  {row['name']}")
 
 
 @tenants.command()
 @data_option()
 @click.argument("name")
-@_JSON
+@JSON
 def show(data: Path, name: str, as_json: bool) -> None:
     """Show what is laid down for a tenant."""
     with _changing(data) as store:
@@ -113,8 +114,8 @@ def show(data: Path, name: str, as_json: bool) -> None:
 
 
 @contextmanager
-def _changing(data: Path) -> Iterator[Store]:
-    with store_in(data, create=True) as store:
+def _changing(data: Path, *, create: bool = False) -> Iterator[Store]:
+    with store_in(data, create=create) as store:
         try:
             yield store
         except NoSuchTenantRecord as error:
@@ -143,10 +144,6 @@ def _days(text: str, name: str) -> float | None:
 
 def _tell(tenant: Tenant, sentence: str, as_json: bool) -> None:
     if as_json:
-        _print(described(tenant))
+        print_json(described(tenant))
     else:
         click.echo(sentence)
-
-
-def _print(found: object) -> None:
-    click.echo(orjson.dumps(found, option=orjson.OPT_INDENT_2).decode())

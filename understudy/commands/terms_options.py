@@ -85,6 +85,14 @@ def moment(text: str, option: str) -> float:
         ) from None
 
 
+def not_past(expires: str | None) -> None:
+    """Raises click.BadParameter for an end of something new that has passed already."""
+    if expires is not None and expires != _NONE and moment(expires, "--expires") <= time.time():
+        raise click.BadParameter(
+            f"{expires[:40]!r} has passed: write 90d, or a date to come", param_hint="--expires"
+        )
+
+
 def said(record: Mapping[str, Any]) -> Iterable[str]:
     """A described record as lines, without what is empty."""
     for name, value in record.items():
@@ -183,4 +191,6 @@ def _plain(value: Any) -> str:
             if value["per"] != "total"
             else f"{value['usd']:g} USD in all"
         )
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     return str(value)

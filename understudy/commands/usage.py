@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import re
 import time
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast, get_args
 
@@ -14,28 +12,19 @@ import click
 
 from understudy.commands.data_folder import data_option, store_in
 from understudy.commands.giving_up import give_up
+from understudy.commands.since import moment
 from understudy.commands.tenant_option import tenant_named, tenant_option
 
 if TYPE_CHECKING:
     from store import Store
     from store.decisions.usage import Dimension, UsageSum
 
-_AGO = re.compile(r"(\d{1,6})([hd])")
 _DIGEST = 12
 """Characters of a digest that are shown in a table."""
 
 
-def _when(_: click.Context, __: click.Parameter, text: str | None) -> float | None:
-    """7d, 24h, or a date or time of ISO 8601, in UTC where it names no zone; as seconds since 1970."""
-    if text is None:
-        return None
-    if ago := _AGO.fullmatch(text):
-        return time.time() - int(ago[1]) * {"d": 86_400, "h": 3_600}[ago[2]]
-    try:
-        at = datetime.fromisoformat(text)
-        return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
-    except (ValueError, OverflowError, OSError):
-        raise click.BadParameter(f"{text[:40]!r}: write 7d, 24h, or a date such as 2026-01-31") from None
+def _when(_: click.Context, option: click.Parameter, text: str | None) -> float | None:
+    return moment(f"--{option.name}", text, time.time())
 
 
 def _dimensions(_: click.Context, __: click.Parameter, text: str) -> tuple[Dimension, ...]:
@@ -86,6 +75,7 @@ def usage(
     Times are rounded down to whole hours; to whole days (UTC) by end user. Sums are kept for 400 days.
     """
     from store.decisions.usage_report import as_csv, usage_rows, usage_total
+    from store.people.described import told
 
     if user and not tenant:
         give_up("--user needs --tenant: the same name is somebody else in another tenant")
@@ -108,7 +98,9 @@ def usage(
     elif form == "json":
         shown = [{name: row[name] for name in row if name not in _without(by)} for row in rows]
         click.echo(
-            json.dumps({"by": list(by), "since": since, "until": until, "rows": shown, "total": total})
+            json.dumps(
+                {"by": list(by), "since": told(since), "until": told(until), "rows": shown, "total": total}
+            )
         )
     else:
         click.echo(_table(rows, by, total))

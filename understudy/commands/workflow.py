@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import click
-import orjson
 import yaml
 
+from understudy.commands.as_json import JSON, print_json
 from understudy.commands.giving_up import give_up
 from understudy.commands.workflow_drawing import LEGEND, side_by_side
 from understudy.settings.config import Config
@@ -32,7 +32,6 @@ _CONFIG = click.option(
     type=click.Path(path_type=Path),
     help="Where FILE is one workflow: the configuration with its models and components.",
 )
-_JSON = click.option("--json", "as_json", is_flag=True, help="For machines.")
 
 
 @click.group()
@@ -43,13 +42,13 @@ def workflow() -> None:
 @workflow.command()
 @_FILE
 @_CONFIG
-@_JSON
+@JSON
 def check(path: Path, config_path: Path | None, as_json: bool) -> None:
     """Name everything that is wrong with the workflows of FILE: a configuration, or one workflow as YAML or JSON."""
     definitions, _ = _read(path, config_path)
     told = [_summary(each) for each in definitions]
     if as_json:
-        _print_json(told)
+        print_json(told)
         return
     for each in told:
         inputs = ", ".join(f"{name} ({kind})" for name, kind in each["inputs"].items()) or "no inputs"
@@ -66,7 +65,7 @@ def check(path: Path, config_path: Path | None, as_json: bool) -> None:
 @click.option(
     "--tokens", multiple=True, metavar="NAME=N", help="How many tokens the value NAME has, for the advice."
 )
-@_JSON
+@JSON
 def explain(
     path: Path,
     config_path: Path | None,
@@ -90,7 +89,7 @@ def explain(
             )
     explained = [_explained(each, profile(config), counts, lengths) for each in chosen]
     if as_json:
-        _print_json([_told(*each) for each in explained])
+        print_json([_told(*each) for each in explained])
         return
     click.echo("\n\n".join("\n".join(_lines(*each)) for each in explained))
 
@@ -212,7 +211,3 @@ def _lines(
         yield "Advice"
     for each in advice:
         yield f"- {each.step}: {each.text}" if each.step else f"- {each.text}"
-
-
-def _print_json(told: Any) -> None:
-    click.echo(orjson.dumps(told, option=orjson.OPT_INDENT_2).decode())

@@ -37,7 +37,7 @@ _SECTIONS = ("model_list", "credential_list", "router_settings", "litellm_settin
 _WHY_NOT = {
     "environment_variables": "its values are not copied: export them where the gateway runs",
     "include": "import the files that it names one by one, or put them into one file",
-    "guardrails": "a server that allows or blocks requests is a guardrail here, too: `guardrails`",
+    "guardrails": "a server that allows, blocks or replaces is a guardrail here, too: `guardrails`",
     "mcp_servers": "tools of workflows are `components`; MCP servers are not run here",
     "vector_store_registry": "collections of texts belong to workflows here",
     "search_tools": "a search is a component here",
@@ -71,7 +71,7 @@ _WHY_NOT = {
     "litellm_settings.json_logs": "the log is lines of JSON by itself",
     "litellm_settings.force_ipv4": "names are resolved by the system",
     "litellm_settings.ssl_verify": "certificates are always checked",
-    "litellm_settings.guardrails": "a server that allows or blocks requests is a guardrail here, too: `guardrails`",
+    "litellm_settings.guardrails": "a server that allows, blocks or replaces is a guardrail here, too: `guardrails`",
     "general_settings.database_url": "there is no database server: everything is in memory.data_dir. Keys of LiteLLM's "
     "database: `understudy keys create --secret-stdin` keeps what clients send",
     "general_settings.database_connection_pool_limit": "there is no database server",
@@ -80,7 +80,9 @@ _WHY_NOT = {
     "general_settings.store_model_in_db": "the configuration is this file; `understudy reload` takes a changed one",
     "general_settings.proxy_batch_write_at": "rows are written as requests end",
     "general_settings.disable_spend_logs": "memory.log_requests",
-    "general_settings.alerting": "`webhooks` tell of budgets, engines, disk and keys: Slack takes them by its own",
+    "general_settings.alerting": (
+        "`webhooks` tell of budgets, engines, disk and keys, in another form than Slack's: a program of yours in between"
+    ),
     "general_settings.alerting_threshold": "`webhooks` tell of engines that are down; Prometheus of slow ones",
     "general_settings.alert_types": "`webhooks.events` names them",
     "general_settings.alert_to_webhook_url": "`webhooks` have a URL each",

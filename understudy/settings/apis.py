@@ -38,7 +38,8 @@ def unspoken(
     for name, model in models.items():
         known = [engines[one] for one in model.engines if one in engines]
         apis = frozenset[str]().union(*(one.spoken for one in known)) - {*_ASKED_ALONE}
-        if len(known) > 1 and not any(sum(api in one.spoken for one in known) > 1 for api in apis):
+        alone = not any(sum(api in one.spoken for one in known) > 1 for api in apis)
+        if len(known) > 1 and alone and not _one_server(known):
             told = ", ".join(f"{one} ({_listed(engines[one])})" for one in model.engines if one in engines)
             yield (
                 f"models.{name}.engines speak no API in common, so no request has a choice or a stand-in among them: {told}"
@@ -66,6 +67,12 @@ def unsalted(engines: Mapping[str, EngineSettings]) -> Iterator[str]:
                 f"leave messages out of engines.{name}.apis where tenants must not find out by its timing what others "
                 "asked"
             )
+
+
+def _one_server(engines: list[EngineSettings]) -> bool:
+    """Whether all are one model of one server, each for APIs of its own: nothing else was meant."""
+    urls = {(getattr(one, "base_url", None), one.model) for one in engines}
+    return len(urls) == 1 and None not in next(iter(urls))
 
 
 def _listed(engine: EngineSettings) -> str:

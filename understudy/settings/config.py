@@ -181,7 +181,8 @@ class Config(Settings):
     )
     log: LogSettings = Field(LogSettings(), description="Logging.")
     guardrails: dict[str, GuardrailSettings] = Field(
-        {}, description="Servers by name that are asked about each request before anything answers it."
+        {},
+        description="Servers by name that are asked about requests before anything answers them, or about answers.",
     )
     otel: TelemetrySettings = Field(TelemetrySettings(), description="OpenTelemetry; off by default.")
 

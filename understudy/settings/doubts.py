@@ -64,12 +64,14 @@ def _of_model(config: Config, name: str, model: ModelSettings) -> Iterator[str]:
             f"models.{name}.larger_context is {model.larger_context!r}, which models.{name}.engines names, too: it changes"
             " nothing there"
         )
-    seen: dict[tuple[str, str | None], str] = {}
+    seen: dict[tuple[str, str | None], list[str]] = {}
     for each, settings in engines.items():
         if isinstance(settings, HTTPEngine) and settings.base_url is not None:
-            first = seen.setdefault((settings.base_url, settings.model), each)
-            if first != each:
+            others = seen.setdefault((settings.base_url, settings.model), [])
+            # One server may be two engines, each for APIs of its own.
+            if first := next((one for one in others if engines[one].spoken & settings.spoken), None):
                 yield f"engines.{first} and engines.{each} ask the same model at the same base_url"
+            others.append(each)
     if model.policy == "fixed":
         return
     if config.memory is None or not config.memory.examples.enabled:

@@ -55,7 +55,7 @@ components:
 """,
     "guardrails": """\
 guardrails:
-  pii: {url: "http://127.0.0.1:9000/check", timeout_s: 2, without_verdict: refuse}  # docs/how-to/guardrails.md
+  pii: {url: "http://127.0.0.1:9000/check", api_key: "${GUARD_KEY}", on_failure: refuse}  # docs/how-to/guardrails.md
 """,
     "webhooks": """\
 webhooks:  # docs/how-to/money.md

@@ -70,8 +70,7 @@ def parse_config(data: Mapping[str, Any]) -> Config:
     current, told = without_former(data)
     if not _LITELLM.isdisjoint(current):
         raise ConfigError(
-            "this looks like a configuration of LiteLLM: what its model_list says in one place is `engines` (where requests "
-            "go) and `models` (the names clients ask for) here; config.example.yaml shows both"
+            "this looks like a configuration of LiteLLM: `understudy import-config FILE -o config.yaml` writes one of ours"
         )
     try:
         config = Config.model_validate(current)
@@ -84,11 +83,21 @@ def parse_config(data: Mapping[str, Any]) -> Config:
 
 
 def resolve(value: Any, environment: Mapping[str, str], where: str = "") -> Any:
-    """Replace `${NAME}` and `${NAME:-default}` in every string. Raises ConfigError for an unset one."""
+    """Replace `${NAME}` and `${NAME:-default}` in every string. Raises ConfigError naming every unset one."""
+    unset: list[str] = []
+    resolved = _resolved(value, environment, where, unset)
+    if unset:
+        raise ConfigError("\n".join(unset))
+    return resolved
+
+
+def _resolved(value: Any, environment: Mapping[str, str], where: str, unset: list[str]) -> Any:
     if isinstance(value, dict):
-        return {k: resolve(v, environment, f"{where}.{k}" if where else str(k)) for k, v in value.items()}
+        return {
+            k: _resolved(v, environment, f"{where}.{k}" if where else str(k), unset) for k, v in value.items()
+        }
     if isinstance(value, list):
-        return [resolve(v, environment, f"{where}.{i}") for i, v in enumerate(value)]
+        return [_resolved(v, environment, f"{where}.{i}", unset) for i, v in enumerate(value)]
     if not isinstance(value, str):
         return value
 
@@ -96,9 +105,10 @@ def resolve(value: Any, environment: Mapping[str, str], where: str = "") -> Any:
         name, default = match.groups()
         found = environment.get(name, default)
         if found is None:
-            raise ConfigError(
+            unset.append(
                 f"{where}: ${{{name}}} is not set in the environment; export {name}, or write ${{{name}:-default}}"
             )
+            return ""
         return found
 
     return _REFERENCE.sub(substitute, value)

@@ -51,7 +51,8 @@ def _priced(config: Config, engines: Mapping[str, Engine]) -> Callable[[str, str
         settings = served.get(model)
         if settings is None:
             upstream = engines.get(UPSTREAM)
-            return upstream is not None and upstream.info.price_of(model, path).known
+            # Without one nobody is asked, which its handler says.
+            return upstream is None or upstream.info.price_of(model, path).known
         larger = (settings.larger_context,) if settings.larger_context else ()
         return all(engines[name].info.price.known for name in (*settings.engines, *larger))
 

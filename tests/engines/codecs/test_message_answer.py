@@ -46,6 +46,7 @@ def test_what_it_says_as_events_is_what_it_was() -> None:
     assert told is not None and told.whole and told.own == MESSAGE
 
 
+@pytest.mark.slow
 def test_anthropics_own_sdk_reads_the_events() -> None:
     anthropic = pytest.importorskip("anthropic")
     httpx = pytest.importorskip("httpx2", reason="the transport of the SDK")

@@ -38,3 +38,14 @@ def test_the_model_and_the_names_are_read() -> None:
 def test_what_two_readers_could_take_for_different_fields_is_refused(raw: bytes) -> None:
     with pytest.raises(RequestError):
         form_fields(raw)
+
+
+@pytest.mark.parametrize("name", ["image[file_id]", "images[0][File_Id]", "file%5Fid", "FILE_ID"])
+def test_a_name_within_another_counts(name: str) -> None:
+    found = form_fields(part('name="model"', b"a") + part(f'name="{name}"', b"file-1") + b"--x--\r\n")
+    assert found["model"] == "a" and "file_id" in found
+
+
+def test_a_body_that_is_no_form_is_refused() -> None:
+    with pytest.raises(RequestError):
+        form_fields(b'{"file_id": "file-1"}')

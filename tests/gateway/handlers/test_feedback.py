@@ -28,6 +28,7 @@ from tests.gateway.serving import OneHandler, open_access, served
 from tests.store.rows import choice_record, new_example, request_record
 from understudy.memory import Memory
 from understudy.settings.memory import MemorySettings
+from understudy.settings.retention import RetentionSettings
 from understudy.setup.outcomes import feedback_intake
 
 QUESTION = "How do I list all files in a directory on Linux, including hidden ones?"
@@ -95,7 +96,7 @@ async def place(folder: Path, *, with_examples: bool = True, **changes: Any) -> 
             "advanced": {"embedding_cache_dir": str(MODELS), "embedding_deadline_ms": 10_000},
         }
     )
-    memory = await asyncio.to_thread(Memory.open, settings)
+    memory = await asyncio.to_thread(Memory.open, settings, RetentionSettings())
     try:
         created = {
             who: memory.store.keys.create(tenant, who)

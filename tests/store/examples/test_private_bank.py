@@ -38,14 +38,14 @@ def test_no_answer_is_kept_at_all(db: Database) -> None:
 
 def test_one_function_inserts_into_the_bank_and_one_file_reads_what_was_put_aside() -> None:
     """If this fails, somebody inserts elsewhere: let that ask store.examples.private_bank.put_aside first."""
-    sources = {path.name: path.read_text("utf-8") for path in STORE.rglob("*.py")}
+    sources = {path.relative_to(STORE).as_posix(): path.read_text("utf-8") for path in STORE.rglob("*.py")}
     inserting = {
         name for name, text in sources.items() if re.search(r"INSERT (OR \w+ )?INTO examples\b", text)
     }
-    assert inserting == {"rows.py"}
+    assert inserting == {"examples/rows.py"}
     calling = {name for name, text in sources.items() if re.search(r"example_rows\.insert\(", text)}
     # versions.py adds variations of what is in the bank, which in a private one is synthetic itself.
-    assert calling == {"admitting.py", "versions.py"}
+    assert calling == {"examples/admitting.py", "examples/versions.py"}
     root = STORE.parent
     reading = {
         path.relative_to(root).as_posix()

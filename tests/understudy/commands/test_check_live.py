@@ -59,7 +59,7 @@ def test_an_engine_that_has_its_model_works(tmp_path: Path, upstream: Upstream) 
         (404, b"{}", "is the base URL right, with its /v1?"),
         (500, b"<html>down</html>", "GET /models got 500: <html>down</html>"),
         (200, b"<html>hello</html>", "no OpenAI-compatible API"),
-        (200, b'{"data": [{"id": "other"}]}', "it has no model 'm'; it lists other"),
+        (200, b'{"data": [{"id": "other"}]}', "its list of models has no 'm', but other"),
     ],
 )
 def test_an_engine_that_does_not_is_told_with_its_reason(
@@ -82,6 +82,14 @@ def test_a_question_is_asked_only_where_that_is_wanted(tmp_path: Path, upstream:
 
     upstream.plays(plays)
     found = checked(tmp_path, upstream.port, "--ask")
-    assert found.exit_code == 0 and "a question was answered" in found.stdout
+    assert found.exit_code == 0 and "a question at /chat/completions was answered" in found.stdout
     assert [call.line.split()[1] for call in upstream.calls] == [b"/v1/models", b"/v1/chat/completions"]
     assert json.loads(upstream.calls[1].body)["model"] == "m"
+
+
+def test_a_question_is_asked_in_an_api_that_the_engine_speaks(tmp_path: Path, upstream: Upstream) -> None:
+    upstream.plays(lambda call: call.answer(MODELS, 200, JSON))
+    found = checked(tmp_path, upstream.port, "--ask", apis=["embeddings"])
+    assert found.exit_code == 0
+    assert [call.line.split()[1] for call in upstream.calls] == [b"/v1/models", b"/v1/embeddings"]
+    assert json.loads(upstream.calls[1].body) == {"model": "m", "input": "Say yes."}

@@ -32,6 +32,9 @@ def test_a_created_key_is_listed_without_its_secret_and_can_be_revoked(tmp_path:
 
 
 def test_revoking_an_unknown_key_says_how_to_find_the_right_one(tmp_path: Path) -> None:
+    assert "no gateway's data folder" in run("list", data=tmp_path / "slip").stderr
+    assert not (tmp_path / "slip").exists()
+    assert "is a new data folder" in run("create", data=tmp_path).stderr
     result = run("revoke", "key_nope", data=tmp_path)
     assert result.exit_code == 2 and "key_nope" in result.stderr and "keys list" in result.stderr
 
@@ -134,6 +137,7 @@ def test_clients_keep_their_secret_and_a_rotated_one_lasts_for_its_grace(tmp_pat
         ("--time-zone Mars/Olympus", "time_zone is 'Mars/Olympus'"),
         ("--endpoint chat", "endpoints has 'chat'"),
         ("--expires soon", "--expires"),
+        ("--expires 2020-01-01", "'2020-01-01' has passed"),
         ("--name " + "x" * 100_000, "1 to 200 printable characters"),
     ],
     ids=lambda text: text[:40],

@@ -33,4 +33,6 @@ def test_a_command_that_is_called_is_imported_and_runs() -> None:
 
 def test_a_name_that_is_none_is_refused() -> None:
     refused = CliRunner().invoke(group, ["two"])
-    assert refused.exit_code == 2 and "No such command" in refused.output
+    assert refused.exit_code == 2 and "No such command 'two'.\n" in refused.output
+    slip = CliRunner().invoke(group, ["onee"])
+    assert slip.exit_code == 2 and "Did you mean 'one'?" in slip.output

@@ -42,7 +42,7 @@ def test_a_tenant_is_made_changed_closed_and_listed_beside_those_that_only_keys_
     assert actions == [("tenants/edit", made["id"]), ("tenants/create", made["id"])]
     listed = run("list", data=tmp_path).stdout.splitlines()
     assert [line.split()[-1] for line in listed] == ["acme", "umbrella"]
-    assert "closed" in listed[0] and "1 keys" in listed[1]
+    assert "closed" in listed[0] and "1 key " in listed[1]
     assert [one["name"] for one in json.loads(run("list", "--json", data=tmp_path).stdout)] == [
         "acme",
         "umbrella",

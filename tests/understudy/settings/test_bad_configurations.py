@@ -123,7 +123,7 @@ REFUSED = {
         UP + "engines: {a: {base_url: 'https://other.com/v1'}}\nmodels: {m: {engines: [a]}}\n",
         ["engines.a has no api_key", "forwards_client_key"],
     ),
-    "LiteLLM's file": ("model_list: []\n", ["looks like a configuration of LiteLLM"]),
+    "LiteLLM's file": ("model_list: []\n", ["looks like a configuration of LiteLLM", "import-config"]),
     "a path without a slash": (
         UP + "listen: {advanced: {prefixes: [v1]}}\n",
         ["a path such as /v1 is right"],

@@ -1,0 +1,1 @@
+"""Guardrails: servers of the operator's that are asked about requests and about answers."""
