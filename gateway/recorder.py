@@ -29,6 +29,7 @@ from router.finished import Finished, Outcome
 log = structlog.get_logger(__name__)
 
 _QUEUED = 10_000
+_TOLD_EVERY_S = 10.0
 _GATHER_S = 0.01
 _AT_ONCE_BYTES = 16 * 1024
 """Up to here assembling an answer costs the event loop less than a tenth of a millisecond."""
@@ -39,6 +40,15 @@ class _Taken:
     finished: Finished
     kept_at_once: bool = False
     """It was read, and the keepers that must not wait have had it."""
+
+
+@dataclass(slots=True)
+class _Failing:
+    """A kind of write that fails."""
+
+    untold: int = 0
+    silent_until_s: float = 0.0
+    """Until then (time.monotonic) failures are counted only."""
 
 
 class Recorder:
@@ -61,6 +71,7 @@ class Recorder:
         self._report = report
         self._queue: queue.Queue[_Taken | None] = queue.Queue(_QUEUED)
         self._unfinished: set[Future[Any]] = set()
+        self._failing: dict[str, _Failing] = {}
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="recorder", daemon=True)
         self._thread.start()
@@ -155,11 +166,22 @@ class Recorder:
             result = "failed" if error is not None else getattr(finished.result(), "outcome", "stored")
             self._metrics.remembered.labels(kind, result).inc()
             if error is not None:
-                log.error("store_failed", kind=kind, error=error)
+                self._tell(kind, error)
             with self._lock:
                 self._unfinished.discard(finished)
 
         future.add_done_callback(done)
+
+    def _tell(self, kind: str, error: BaseException) -> None:
+        """Log a failure, and those that follow within seconds as a number: a full disk fails for every request."""
+        with self._lock:
+            failing = self._failing.setdefault(kind, _Failing())
+            failing.untold += 1
+            now_s = time.monotonic()
+            if now_s < failing.silent_until_s:
+                return
+            count, failing.untold, failing.silent_until_s = failing.untold, 0, now_s + _TOLD_EVERY_S
+        log.error("store_failed", kind=kind, count=count, error=error)
 
 
 def _read(finished: Finished) -> Finished:

@@ -69,6 +69,9 @@ async def chaos(
     warm = [a for a in traffic.asked if a.began_s >= zero_s + _WARM_S]
     usual_s = quiet_p90(warm, before_s)
     violations = unanswered(traffic.asked, schedule.faults, zero_s)
+    # What a rate would refuse is asked for as well.
+    made.config["keys"]["rated"]["limits"] = {}
+    await asyncio.to_thread(made.hang_up)
     violations += await lost(traffic)
     sums = await _money(made, traffic, schedule.faults, violations)
     status = await asyncio.to_thread(made.stop)

@@ -83,11 +83,9 @@ class Schedule:
         return f"one of {len(pids)}"
 
     async def _learner(self) -> str:
-        pid = self._site.learner()
-        if pid is None:
-            return "was not running"
+        pid = await asyncio.to_thread(self._site.learner)
         os.kill(pid, signal.SIGKILL)
-        return ""
+        return f"process {pid}"
 
     async def _supervisor(self) -> str:
         began = time.monotonic()

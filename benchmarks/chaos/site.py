@@ -155,10 +155,15 @@ class Site:
         """Process ids of the workers that live."""
         return [pid for pid in (int(line["pid"]) for line in self.events("listening")) if _lives(pid)]
 
-    def learner(self) -> int | None:
-        """The learner's process id, if it lives."""
-        pids = [int(line["pid"]) for line in self.events("learning")]
-        return pids[-1] if pids and _lives(pids[-1]) else None
+    def learner(self) -> int:
+        """The learner's process id, once it lives: each reload starts it anew. Raises RuntimeError."""
+        end = time.monotonic() + _READY_WITHIN_S
+        while time.monotonic() < end:
+            for line in reversed(self.events("learning")):
+                if _lives(int(line["pid"])):
+                    return int(line["pid"])
+            time.sleep(0.2)
+        raise RuntimeError("the learner does not come back")
 
     def kill_server(self) -> None:
         assert self.server is not None

@@ -60,8 +60,8 @@ def excused(asked: Asked, faults: Sequence[Fault]) -> bool:
         case "limited":
             return asked.key in ("tight", "rated")
         case "refused":
-            kinds = (*STORE_FAULTS, "supervisor killed")
-            return needs_store and during(faults, kinds, began, ended, RECOVERS_WITHIN_S)
+            blind = (*STORE_FAULTS, "supervisor killed")
+            return needs_store and during(faults, blind, began, ended, RECOVERS_WITHIN_S)
         case "cut":
             kinds = (*KILLS, "engine killed", "engine stopped") if asked.kind == "response stream" else KILLS
             return during(faults, kinds, began, ended, _DIES_WITHIN_S)

@@ -8,6 +8,7 @@ from concurrent.futures import Future
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from engines.engine import Price
 from engines.finished import Body, from_json
@@ -98,6 +99,19 @@ def test_a_stores_failure_is_counted_and_the_next_answer_is_kept() -> None:
     reported, metrics = record(shelf, answered(), answered())
     assert len(reported) == 2
     assert 'understudy_remembered_total{kind="exact",result="failed"} 2.0' in metrics.exposition().decode()
+
+
+def test_what_fails_for_every_request_is_logged_now_and_then_with_how_often() -> None:
+    recorder = Recorder([], Metrics(), lambda _: None)
+    failed: Future[None] = Future()
+    failed.set_exception(OSError(28, "disk full"))
+    with capture_logs() as logs:
+        for kind in ("text", "text", "example", "text"):
+            recorder.follow(kind, failed)
+        recorder._failing["text"].silent_until_s = 0.0
+        recorder.follow("text", failed)
+    recorder.close(10)
+    assert [(line["kind"], line["count"]) for line in logs] == [("text", 1), ("example", 1), ("text", 3)]
 
 
 def test_not_settled_while_something_is_being_kept() -> None:
