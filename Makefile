@@ -97,7 +97,8 @@ chaos: $(VENV)/installed     ## Does it answer, and keep what it acknowledged, w
 lock: $(VENV)/installed      ## Resolve the lock files anew
 	$(BIN)/pip-compile --quiet --upgrade $(LOCK_FLAGS) -o requirements.lock pyproject.toml
 	$(BIN)/pip-compile --quiet --upgrade $(LOCK_FLAGS) --extra demo --build-deps-for editable -o requirements-demo.lock pyproject.toml
-	$(BIN)/pip-compile --quiet --upgrade $(LOCK_FLAGS) --extra demo --extra dev --extra load --extra privacy -o requirements-dev.lock pyproject.toml
+	$(BIN)/pip-compile --quiet --upgrade $(LOCK_FLAGS) --extra demo --extra dev --extra load --extra oidc --extra otel --extra parquet --extra privacy \
+		-o requirements-dev.lock pyproject.toml
 LOCK_FLAGS := --generate-hashes --allow-unsafe --strip-extras --no-header \
 	--no-emit-index-url --no-emit-find-links --no-emit-trusted-host
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import structlog
 
@@ -11,7 +12,7 @@ from understudy.__main__ import main
 from understudy.settings.config import Config
 
 
-def _build(self: build.Gateway, config: Config) -> None:
+def _build(self: build.Gateway, config: Config, **_: Any) -> None:
     structlog.get_logger(__name__).info("building")
     for _ in range(600 * 100):
         time.sleep(0.01)
