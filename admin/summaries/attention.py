@@ -68,7 +68,10 @@ def attention(
                 f"/engines#engine-{quote(engine['name'])}",
             )
     if saved_usd < 0:
-        waits("Judging, replay, prompts computed early and asking by hand cost more than was saved", "/settings?q=share")
+        waits(
+            "Judging, replay, prompts computed early and asking by hand cost more than was saved",
+            "/settings?q=share",
+        )
     if sources.gateway.settings_news():
         waits("The configuration file was changed since the gateway started", "/settings")
     return found
