@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from engines.chat import ChatRequest
+from engines.chat import ChatRequest, Usage
 from engines.engine import Engine, EngineInfo, EngineRequest, Price
 from learning.outcomes import account
 from learning.outcomes.account import Purse
@@ -235,7 +235,8 @@ def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("no_pause")
 async def test_junk_spends_the_allowance_and_nothing_beyond(db: Database) -> None:
     spend = replace(PLENTY, starting_requests=200)
-    price = LARGE.cost_usd(20, 8)
+    price = LARGE.cost_usd(Usage(20, 8))
+    assert price is not None
     engines = with_engines("junk " * 30)
     async with judging(db, engines, NOTHING_CONFIGURED, spend, judge=None) as stage:
         with capture_logs() as logs:
@@ -283,7 +284,8 @@ async def test_where_no_judge_can_be_paid_answers_that_mostly_are_equal_count_an
     plan = replace(plan, proof=replace(plan.proof, scope="scope") if plan.proof else None)
     engines = with_engines(command)
     small = engines["small"]._engine
-    price = LARGE.cost_usd(20, 8)
+    price = LARGE.cost_usd(Usage(20, 8))
+    assert price is not None
     dear = replace(PLENTY, starting_requests=100)
     async with judging(db, engines, replace(NOTHING_CONFIGURED, max_in_flight=1), dear, judge=None) as stage:
 

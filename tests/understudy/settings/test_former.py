@@ -48,6 +48,9 @@ def test_each_is_taken_or_answered_with_its_successor(name: str) -> None:
     put(data, name, WAS[name])
     became = FORMER.get(starred(name))
     if became is None:
+        if name.endswith("price.output_usd_per_mtok"):
+            # Since prices may be unknown, one alone is refused.
+            put(data, name.replace("output", "input"), 0)
         parse_config(data)
         assert starred(name) in NAMES
         return
