@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from pydantic import Field
 
-from store.records import Retention
 from understudy.settings.group import Settings
 from understudy.settings.secrets import ApiKey
 from understudy.settings.terms import TermsSettings
+
+if TYPE_CHECKING:
+    from store.records import Retention
 
 
 class TenantRetention(Settings):
@@ -35,4 +39,6 @@ class TenantSettings(TermsSettings):
 
     def kept(self) -> Retention:
         """As the store keeps it."""
+        from store.records import Retention
+
         return Retention(self.retention.texts_days, self.retention.rows_days, self.retention.examples_days)

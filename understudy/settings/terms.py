@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
 from store.people.limits import limits_from
-from store.records import Terms
 from understudy.settings.group import Settings
+
+if TYPE_CHECKING:
+    from store.records import Terms
 
 
 def _readable(value: dict[str, Any]) -> dict[str, Any]:
@@ -45,6 +47,9 @@ class TermsSettings(Settings):
 
     def terms(self) -> Terms:
         """As the store keeps them. Raises ValueError."""
+        # Brings numpy, which what only reads settings does not need.
+        from store.records import Terms
+
         return Terms(
             limits_from(self.limits),
             limits_from(self.each_user),
