@@ -82,7 +82,14 @@ async def forward(
         send.whole(reply.status, headers, None, reply.reason)
         return None
     small = length is not None and len(length) < 6 and int(length) <= _WHOLE_BYTES
-    if not small and length is None and meter is not None and meter.whole and reply.self_delimiting:
+    streams = headers.get("Content-Type", "").lower().startswith("text/event-stream")
+    if (
+        not (small or streams)
+        and length is None
+        and meter is not None
+        and meter.whole
+        and reply.self_delimiting
+    ):
         # Its cost goes into its head.
         small, chunks = await _gathered(chunks)
     if small:

@@ -135,7 +135,8 @@ def fill(folder: Path) -> Path:
 
 async def test_a_full_disk_is_told_in_words_and_stops_no_request(small_disk: Path) -> None:
     async with place(small_disk / "data") as here:
-        assert (await here.ready())[1] == {"status": "ok", "problems": []}
+        said = (await here.ready())[1]
+        assert (said["status"], said["problems"]) == ("ok", [])
         filler = fill(small_disk)
         with capture_logs() as logs:
             await here.answers()
@@ -145,7 +146,8 @@ async def test_a_full_disk_is_told_in_words_and_stops_no_request(small_disk: Pat
         filler.unlink()
         assert (await here.say()).status == 201
         await here.answers()
-        assert (await here.ready())[1] == {"status": "ok", "problems": []}
+        said = (await here.ready())[1]
+        assert (said["status"], said["problems"]) == ("ok", [])
 
 
 async def test_a_database_that_another_process_has_locked_is_waited_for_five_seconds_at_most(

@@ -78,10 +78,11 @@ END_USERS = Dimension(
         Choice(fields={"user": "cem"}),
     )
 )
-ORGANISATIONS = Dimension((Choice(), Choice({"OpenAI-Organization": "org-1"})), apart="answers")
+# Not OpenAI-Organization: whoever has a gateway key does not choose the account.
+FEATURES = Dimension((Choice(), Choice({"OpenAI-Beta": "x=1"})), apart="answers")
 DIMENSIONS: dict[str, tuple[Dimension, ...]] = {
     "without keys": (CREDENTIALS, END_USERS),
-    "with keys": (GATEWAY_KEYS, END_USERS, ORGANISATIONS),
+    "with keys": (GATEWAY_KEYS, END_USERS, FEATURES),
 }
 
 _Step = tuple[str, int, int, int]

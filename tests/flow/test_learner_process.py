@@ -102,15 +102,15 @@ def test_a_learner_in_the_midst_of_training_is_not_waited_for(tmp_path: Path) ->
     script = f"""
 import signal, sys, time
 sys.path.insert(0, {str(Path(supervisor.__file__).parents[2])!r})
-from understudy.processes.supervisor import Supervisor
-def work():
+from understudy.processes.supervisor import Crew, Supervisor
+def work(*_):
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     time.sleep(600)
 def learn():
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     print("training", flush=True)
     time.sleep(600)
-raise SystemExit(Supervisor(work, 1, grace_s=300, helpers={{"learner": learn}}).run())
+raise SystemExit(Supervisor(Crew(work, {{"learner": learn}}), 1, grace_s=300).run())
 """
     run = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE)
     try:

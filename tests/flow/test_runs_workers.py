@@ -236,7 +236,8 @@ async def test_a_secret_in_a_value_is_in_no_log_metric_or_other_tenants_row(tmp_
         tables = [
             row[0]
             for row in behind.rows(
-                "SELECT name FROM sqlite_master WHERE sql LIKE '%tenant%' AND type = 'table'"
+                "SELECT m.name FROM sqlite_master m, pragma_table_info(m.name) c"
+                " WHERE m.type = 'table' AND c.name = 'tenant'"
             )
         ]
         for table in tables:
