@@ -151,6 +151,7 @@ def right(body: dict[str, Any]) -> str:
     return next(f"{kind}_problem" for kind in KINDS if kind in asked)
 
 
+@pytest.mark.slow
 def test_a_good_small_engine_is_proven_and_then_offloaded_to(tmp_path: Path) -> None:
     with chat_server(right) as (url, _):
         told, said = replayed(tmp_path, labels(300), "--small", f"{url}=s", "--budget-usd", "5", *PRICES)
