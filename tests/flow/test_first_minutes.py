@@ -9,14 +9,16 @@ from aiohttp import web
 from click.testing import CliRunner
 
 from tests.flow.line import Asked, completion, line, upstream
+from tests.flow.process import ran
 from understudy.__main__ import main
 from understudy.commands.serve import config_of_options
 
 
 @pytest.mark.parametrize("arguments", [["-h"], ["check", "-h"], ["keys", "create", "-h"], ["serve", "-h"]])
 def test_h_is_help(arguments: list[str]) -> None:
-    told = CliRunner().invoke(main, arguments)
-    assert told.exit_code == 0 and told.stdout.startswith("Usage: ")
+    # In a process of its own: click keeps the help option of a command that was first asked without its group.
+    status, said, _ = ran(*arguments)
+    assert status == 0 and said.startswith("Usage: ")
 
 
 def test_the_version_is_told() -> None:
