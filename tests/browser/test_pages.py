@@ -126,6 +126,7 @@ def test_a_form_from_another_site_changes_nothing(staged: Stage, as_role: OpenPa
 _ELSEWHERE = "<form method=post><input name=engine value=large></form>"
 
 
+@pytest.mark.slow
 def test_nothing_stored_comes_alive_on_any_page(staged: Stage, as_role: OpenPage) -> None:
     page = as_role("operator")
     problems = watch(page)

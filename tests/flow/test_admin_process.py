@@ -100,6 +100,7 @@ def test_a_gateway_without_a_data_folder_has_no_pages(tmp_path: Path) -> None:
         assert "admin" not in gateway.log()
 
 
+@pytest.mark.slow
 def test_the_first_password_is_shown_once_on_the_terminal(tmp_path_factory: pytest.TempPathFactory) -> None:
     # The terminal shows the folder's name, too: pytest would name it after this test.
     folder = tmp_path_factory.mktemp("terminal")

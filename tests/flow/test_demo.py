@@ -161,6 +161,7 @@ async def signed_in(url, name, password):
         return re.search(r"<dt>(?:<a[^>]*>)?(\w+)", page)[1]
 
 
+@pytest.mark.slow
 async def test_it_says_what_it_does_from_the_first_line_on_and_serves_no_admin_pages_where_none_are_wanted(
     tmp_path,
 ):
@@ -276,6 +277,7 @@ def test_a_summary_of_nothing_is_zero_and_of_something_its_means():
     assert (two.quality, two.total_ms_mean, two.first_token_ms) == (0.5, 200, 40)
 
 
+@pytest.mark.slow
 async def test_scored_answers_are_learnt_from(tmp_path):
     settings = DemoSettings(
         requests=80, rate_per_s=None, pace=0, baseline=10, feedback_share=1.0, policy="in_context"

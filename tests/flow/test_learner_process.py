@@ -80,6 +80,7 @@ def test_a_killed_learner_is_started_again_while_requests_go_on(tmp_path: Path) 
         assert len(run.events("stopped")) == 2
 
 
+@pytest.mark.slow
 def test_a_learner_that_cannot_start_stops_nobody(tmp_path: Path) -> None:
     with started(tmp_path) as run:
         run.wait_for_event("learning")

@@ -151,6 +151,7 @@ def users(small: float) -> Scores:
     return lambda engine: small if engine == "small" else 1.0
 
 
+@pytest.mark.slow
 async def test_the_share_of_offloaded_traffic_moves_with_what_users_say_and_back_after_drift(
     tmp_path: Path,
 ) -> None:

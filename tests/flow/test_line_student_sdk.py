@@ -115,6 +115,7 @@ async def until_both(made: Flow, client: Any, ask: Ask) -> dict[str, list[tuple[
     raise AssertionError(f"{ask.__name__}: the student answered {len(found['student'])} of {made.asked}")
 
 
+@pytest.mark.slow
 async def test_labels_and_formats_are_the_same_before_and_after_the_student_takes_over(
     tmp_path: Path,
 ) -> None:

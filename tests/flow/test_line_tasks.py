@@ -78,6 +78,7 @@ async def test_nothing_of_a_task_crosses_to_another_tenant(tmp_path: Path) -> No
         assert student in by_tenant
 
 
+@pytest.mark.slow
 async def test_a_label_that_one_end_user_alone_was_given_is_said_to_nobody_else(tmp_path: Path) -> None:
     """Extraction of a name, say: the teacher's answer to one user may hold that user's own words."""
     async with flow(tmp_path, {"labels": [], "system": "^Classify", "retrain_every": 30}) as made:
@@ -109,6 +110,7 @@ async def test_a_label_that_one_end_user_alone_was_given_is_said_to_nobody_else(
         assert "Rumpelstiltskin" in labels
 
 
+@pytest.mark.slow
 async def test_who_is_forgotten_is_forgotten_by_the_student(tmp_path: Path) -> None:
     ann = {"Authorization": "Bearer sk-ann"}
     async with flow(tmp_path) as made:

@@ -46,6 +46,7 @@ def test_workers_that_remember_nothing_share_their_port_with_nobody(upstream: Up
         assert status == 2 and "same memory.data_dir" in said
 
 
+@pytest.mark.slow
 def test_a_rolling_restart_of_the_same_data_folder_refuses_and_breaks_nothing(
     upstream: Upstream, tmp_path: Path
 ) -> None:
@@ -65,6 +66,7 @@ def test_a_rolling_restart_of_the_same_data_folder_refuses_and_breaks_nothing(
                 assert once(old.port, "GET", "/v1/models").status == 200
 
 
+@pytest.mark.slow
 def test_a_gateway_that_was_killed_is_started_again_at_once(upstream: Upstream, tmp_path: Path) -> None:
     """Its workers finish what they answer, and listen until then."""
     data = ("--data", str(tmp_path / "data"), "--workers", "2", "--admin", "off")

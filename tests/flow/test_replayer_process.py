@@ -81,6 +81,7 @@ def state_of(found: ReplayJobs, run_id: int) -> str:
     return str(run.state)
 
 
+@pytest.mark.slow
 def test_traffic_goes_first_and_what_was_asked_for_is_done_once_it_has_gone(tmp_path: Path) -> None:
     with started(tmp_path, workers=2) as run, jobs(tmp_path) as found:
         for number in range(4):

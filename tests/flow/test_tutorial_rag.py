@@ -36,6 +36,7 @@ def config(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("components", ["", SIMULATED], ids=["local", "simulated"])
+@pytest.mark.slow
 def test_the_tutorial_prints_what_it_says(config: Path, tmp_path: Path, components: str) -> None:
     config.write_text(config.read_text(encoding="utf-8") + components, encoding="utf-8")
     with running("--config", str(config)) as gateway:

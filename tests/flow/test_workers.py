@@ -92,6 +92,7 @@ def folders(temporary: Path) -> list[Path]:
     return [path for path in temporary.iterdir() if not path.name.startswith("understudy-control-")]
 
 
+@pytest.mark.slow
 def test_what_a_killed_supervisor_left_is_removed_by_the_next_one(tmp_path: Path) -> None:
     options = ("--upstream", "http://127.0.0.1:9/v1", "--workers", "2", "--grace", "1")
     environment = {"TMPDIR": str(tmp_path)}

@@ -36,6 +36,7 @@ def asked(documents: list[str]) -> dict[str, object]:
     }
 
 
+@pytest.mark.slow
 def test_documents_are_bounded_by_their_own_cap_and_by_no_smaller_one(tmp_path: Path) -> None:
     config = tmp_path / "config.yaml"
     config.write_text(CONFIG, encoding="utf-8")

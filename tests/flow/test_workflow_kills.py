@@ -163,6 +163,7 @@ async def site(tmp_path: Path, pause_s: float) -> AsyncIterator[Site]:
 
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("kills", [3, pytest.param(20, marks=pytest.mark.slow)])
+@pytest.mark.slow
 async def test_no_effect_happens_twice_and_no_finished_step_repeats(kills: int, tmp_path: Path) -> None:
     random_ = random.Random(25)
     for life in range(0, kills, 4):

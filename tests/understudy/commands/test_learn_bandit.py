@@ -34,6 +34,7 @@ def labels(folder: Path, count: int) -> Path:
 
 
 @pytest.mark.skipif(not WEIGHTS, reason="the embedding weights are not installed")
+@pytest.mark.slow
 def test_labels_become_the_version_in_use_and_a_second_time_it_must_not_be_worse(tmp_path: Path) -> None:
     file = labels(tmp_path, 160)
     result = asked("--from", str(file), "--data", str(tmp_path / "data"))
