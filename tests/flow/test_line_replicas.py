@@ -22,6 +22,8 @@ from tests.flow.process import running
 from tests.flow.replica_server import TEXT, WORD_S, replica_servers
 from tests.patience import PATIENCE_S, until
 
+pytestmark = pytest.mark.slow
+
 
 @dataclass
 class Several:

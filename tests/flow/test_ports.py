@@ -12,6 +12,8 @@ from tests.flow.client import once
 from tests.flow.process import Gateway, ran, running, started
 from tests.flow.upstream import Upstream
 
+pytestmark = pytest.mark.slow
+
 
 def again(gateway: Gateway, upstream: Upstream, *options: str) -> tuple[str, ...]:
     """The arguments of another gateway on the same port."""

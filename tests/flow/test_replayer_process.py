@@ -20,6 +20,8 @@ from store.sqlite.database import Database
 from tests.flow.line import MODELS
 from tests.flow.process import Gateway, running
 
+pytestmark = pytest.mark.slow
+
 CONFIG = """
 listen: {{port: 0, workers: {workers}, grace_s: 2}}
 admin: {{enabled: false}}

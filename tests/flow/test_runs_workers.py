@@ -25,6 +25,8 @@ from tests.flow.process import Gateway, running
 from tests.flow.test_line_runs import KEY, body, event, run_of
 from tests.patience import PATIENCE_S
 
+pytestmark = pytest.mark.slow
+
 CONFIG = """
 listen: {{port: 0, workers: {workers}, grace_s: 2}}
 log: {{requests: {log}}}
