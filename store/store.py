@@ -33,6 +33,7 @@ from store.answers.exact_cache import ExactCache
 from store.answers.responses import KeptResponses
 from store.answers.semantic_entries import SemanticEntries
 from store.answers.semantic_observations import SemanticObservations
+from store.database import Database
 from store.decisions.choices import Choices
 from store.decisions.exported import RequestPages
 from store.decisions.outcomes import Outcomes
@@ -67,9 +68,7 @@ from store.people.secret import load_or_create_secret
 from store.people.sessions import AdminSessions
 from store.people.tenants import TenantStore
 from store.people.tokens import AdminTokens
-from store.sqlite import words
-from store.sqlite.database import Database
-from store.sqlite.power_cut import sync_log
+from store.sqlite.database import Database as SqliteDatabase
 from store.tasks.answers import TaskAnswers
 from store.tasks.tasks import KnownTasks
 from store.workflows.run_store import RunStore
@@ -208,6 +207,8 @@ class Store:
         cls,
         data_folder: Path,
         *,
+        database_url: str = "",
+        listen_url: str = "",
         durable: bool = False,
         max_pending: int = 10_000,
         exact_ttl_s: float = 24 * 3600.0,
@@ -223,12 +224,20 @@ class Store:
     ) -> Store:
         """Open `understudy.db`, `secret`, `index/` and `artifacts/` in a folder, made as needed.
 
-        Without `dimensions` there is no embedder, hence no index and no follower. Raises SchemaError (DatabaseTooNew
-        among them), StoreFailed where the file is no database, BadSecretFile, and OSError.
+        With `database_url` all rows are in that PostgreSQL database (`listen_url`: how to reach it past a pooler), whose
+        schema `understudy store migrate` has made. Without `dimensions` there is no embedder, hence no index and no
+        follower. Raises SchemaError (DatabaseTooNew among them), StoreFailed where the file is no database or there is no
+        connection, BadSecretFile, and OSError.
         """
-        # Whoever makes a folder writes the secret first: where there is a database, there was one.
-        secret = None if Store.is_in(data_folder) else load_or_create_secret(data_folder)
-        db = Database.open(data_folder / _DATABASE, durable=durable, max_pending=max_pending)
+        db: Database
+        secret: bytes | None
+        if database_url:
+            secret = load_or_create_secret(data_folder)
+            db = _postgres(database_url, listen_url, max_pending)
+        else:
+            # Whoever makes a folder writes the secret first: where there is a database, there was one.
+            secret = None if Store.is_in(data_folder) else load_or_create_secret(data_folder)
+            db = SqliteDatabase.open(data_folder / _DATABASE, durable=durable, max_pending=max_pending)
         with contextlib.ExitStack() as undo:
             undo.callback(db.close)
             if secret is None:
@@ -246,6 +255,7 @@ class Store:
                 indexes = TenantIndexes(data_folder / _INDEX, dimensions, embedding_version)
                 follower = IndexFollower(examples, indexes, poll_s=poll_s, save_every_s=save_every_s)
                 examples.on_change(follower.notify)
+                db.on_news(follower.notify)
                 follower.start()
                 index = indexes, follower
             undo.pop_all()
@@ -275,10 +285,8 @@ class Store:
     def problem(self) -> str | None:
         """What keeps the store from being used; None when nothing is known to. Microseconds."""
         try:
-            if not self._db.path.exists():
-                return (
-                    f"the store's file {self._db.path.name} is gone: restore the data folder and start again"
-                )
+            if gone := self._db.missing():
+                return f"{gone} and start again"
             self._db.data_version()
             self.artifacts.generation()
         except (StoreError, OSError) as error:
@@ -302,7 +310,7 @@ class Store:
 
     def sync(self) -> None:
         """Make everything committed survive a power cut. Blocks for as long as the disk takes. Raises OSError."""
-        sync_log(self._db)
+        self._db.sync()
 
     # ---- away
 
@@ -379,8 +387,7 @@ class Store:
         False when a reader in some process still looked at the old state: see `scrub`. Takes seconds per gigabyte,
         during which every process's writes wait. Raises what writing raises.
         """
-        for table in words.TABLES:
-            self._db.write(partial(words.purge, table=table)).result(timeout_s)
+        self._db.words.purge(timeout_s)
         return self._db.erase().result(timeout_s)
 
     def scrub(self, timeout_s: float = 60.0) -> bool:
@@ -397,3 +404,10 @@ class Store:
                 self.answers.exact.flush_uses()
         stopped = self.follower.stop(timeout_s) if self.follower is not None else True
         return self._db.close(timeout_s) and drained and stopped
+
+
+def _postgres(url: str, listen_url: str, max_pending: int) -> Database:
+    # psycopg is an extra, and takes 60 ms to import.
+    from store.postgres.database import PostgresDatabase
+
+    return PostgresDatabase.open(url, listen_url=listen_url, max_pending=max_pending)

@@ -14,3 +14,5 @@ unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow]
 settings.register_profile("searching", unhurried)
 settings.register_profile("steady", unhurried, derandomize=True, database=None)
 settings.load_profile("steady")
+
+pytest_plugins = ["tests.postgres_fixtures"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 import threading
 import time
 from collections.abc import Sequence
@@ -13,10 +12,10 @@ from dataclasses import replace
 from cachetools import LRUCache
 
 from store.answers.wrong_answers import EXACT_GENERATION, drop_answers
+from store.database import Connection, Database
 from store.errors import StoreBusy, StoreClosed
+from store.generation import Generation
 from store.records import HELD_BACK_S, ExactAnswer, Example
-from store.sqlite.database import Database
-from store.sqlite.generation import Generation
 
 _ENTRY_OVERHEAD_BYTES = 512
 """What a row or a memory entry costs beside its body, roughly."""
@@ -90,7 +89,7 @@ class ExactCache:
             return refused
         self._keep(key, answer)
 
-        def insert(connection: sqlite3.Connection) -> bool:
+        def insert(connection: Connection) -> bool:
             if not _all_stand(connection, examples):
                 # Taken back a moment ago: out of memory, too.
                 self._generation.bump(connection)
@@ -138,7 +137,7 @@ class ExactCache:
         """
         named = None if contributors is None else json.dumps(list(contributors))
 
-        def delete(connection: sqlite3.Connection) -> int:
+        def delete(connection: Connection) -> int:
             if request_id is not None:
                 return _drop_of_request(connection, request_id)
             self._generation.bump(connection)
@@ -184,7 +183,7 @@ class ExactCache:
             return None
         rows = [(last_used_at_s, key) for key, last_used_at_s in used.items()]
 
-        def update(connection: sqlite3.Connection) -> None:
+        def update(connection: Connection) -> None:
             connection.executemany(
                 "UPDATE exact_answers SET last_used_at_s = max(last_used_at_s, ?) WHERE key = ?", rows
             )
@@ -238,7 +237,7 @@ class ExactCache:
             except (StoreBusy, StoreClosed):
                 return
 
-    def _make_room(self, connection: sqlite3.Connection, now_s: float) -> None:
+    def _make_room(self, connection: Connection, now_s: float) -> None:
         (total_bytes,) = connection.execute("SELECT total_bytes FROM exact_size").fetchone()
         if total_bytes <= self._disk_bytes:
             return
@@ -275,7 +274,7 @@ _UPSERT = (
 )
 
 
-def _all_stand(connection: sqlite3.Connection, examples: Sequence[Example]) -> bool:
+def _all_stand(connection: Connection, examples: Sequence[Example]) -> bool:
     """Whether these examples are as they were: neither removed, nor corrected, nor quarantined by hand."""
     return all(
         connection.execute(
@@ -287,7 +286,7 @@ def _all_stand(connection: sqlite3.Connection, examples: Sequence[Example]) -> b
     )
 
 
-def _drop_of_request(connection: sqlite3.Connection, request_id: str) -> int:
+def _drop_of_request(connection: Connection, request_id: str) -> int:
     row = connection.execute(
         "SELECT tenant FROM exact_answers WHERE request_id = ?1 AND request_id <> ''"
         " UNION SELECT tenant FROM requests WHERE id = ?1",

@@ -13,9 +13,7 @@ from typing import TYPE_CHECKING
 from store.people.secret import derive
 
 if TYPE_CHECKING:
-    import sqlite3
-
-    from store.sqlite.database import Database
+    from store.database import Connection, Database
 
 KEPT_S = 30 * 86_400.0
 """As long as OpenAI keeps what it stores."""
@@ -54,7 +52,7 @@ class KeptResponses:
         size_bytes = len(kept.response) + len(kept.input) + _ROW_BYTES
         row = (self._digest(id), tenant, contributor, at_s, size_bytes, kept.response, kept.input)
 
-        def insert(connection: sqlite3.Connection) -> None:
+        def insert(connection: Connection) -> None:
             connection.execute(_PUT, row)
             self._puts += 1
             if self._puts % _ROOM_EVERY == 1:
@@ -85,13 +83,13 @@ class KeptResponses:
         return self._delete("kept_at_s < ?", before_s)
 
     def _delete(self, where: str, *values: object) -> Future[int]:
-        def delete(connection: sqlite3.Connection) -> int:
+        def delete(connection: Connection) -> int:
             # The conditions are those above, and hold no value.
             return connection.execute(f"DELETE FROM kept_responses WHERE {where}", values).rowcount  # noqa: S608
 
         return self._db.write(delete, after=lambda _: self._db.scrub_soon())
 
-    def _make_room(self, connection: sqlite3.Connection, now_s: float) -> None:
+    def _make_room(self, connection: Connection, now_s: float) -> None:
         connection.execute("DELETE FROM kept_responses WHERE kept_at_s < ?", (now_s - self._kept_s,))
         while True:
             (total_bytes,) = connection.execute(

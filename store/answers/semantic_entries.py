@@ -7,14 +7,13 @@ elsewhere.
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 
 from store.answers.exact_cache import CLOCKS_APART_S
+from store.database import Connection, Database
 from store.records import ExactAnswer
-from store.sqlite.database import Database
 
 _TRIMMED_AT_ONCE = 64
 
@@ -60,7 +59,7 @@ class SemanticEntries:
         """
         before_s = answer.stored_at_s - self._ttl_s
 
-        def insert(connection: sqlite3.Connection) -> bool:
+        def insert(connection: Connection) -> bool:
             connection.execute(_TRIM, (tenant, before_s, _TRIMMED_AT_ONCE))
             row = connection.execute(_EXAMPLE, (tenant, request_id, question, text)).fetchone()
             if row is None:

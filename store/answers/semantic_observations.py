@@ -8,13 +8,12 @@ means nothing under another one.
 from __future__ import annotations
 
 import math
-import sqlite3
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 
-from store.sqlite.database import Database
+from store.database import Connection, Database
 
 Counts = Mapping[tuple[str, int], int]
 """(kind, slot) to how many."""
@@ -69,7 +68,7 @@ class SemanticObservations:
         at_s = time.time()
         key = (scope.tenant, scope.embedding_version, entry_id)
 
-        def write(connection: sqlite3.Connection) -> None:
+        def write(connection: Connection) -> None:
             connection.execute(
                 "INSERT INTO semantic_observations (tenant, embedding_version, entry_id, at_s, similarity, is_right)"
                 " VALUES (?, ?, ?, ?, ?, ?)",
@@ -120,7 +119,7 @@ class SemanticObservations:
     def forget_tenant(self, tenant: str) -> Future[int]:
         """Delete everything of a tenant; gives how many rows. Reuse then has to be earned from nothing."""
 
-        def delete(connection: sqlite3.Connection) -> int:
+        def delete(connection: Connection) -> int:
             observations = connection.execute("DELETE FROM semantic_observations WHERE tenant = ?", (tenant,))
             counts = connection.execute("DELETE FROM semantic_counts WHERE tenant = ?", (tenant,))
             return observations.rowcount + counts.rowcount
@@ -128,7 +127,7 @@ class SemanticObservations:
         return self._db.write(delete)
 
 
-def _add_counts(connection: sqlite3.Connection, scope: SemanticScope, phase: int, counts: Counts) -> None:
+def _add_counts(connection: Connection, scope: SemanticScope, phase: int, counts: Counts) -> None:
     connection.executemany(
         "INSERT INTO semantic_counts (tenant, embedding_version, policy, phase, kind, slot, total)"
         " VALUES (?, ?, ?, ?, ?, ?, ?)"

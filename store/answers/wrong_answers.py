@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Sequence
+
+from store.database import Connection
 
 EXACT_GENERATION = "exact_answers"
 """The counter that tells every process to look on disk again."""
 
 
 def drop_answers(
-    connection: sqlite3.Connection, tenant: str, *, requests: Sequence[str] = (), examples: Sequence[int] = ()
+    connection: Connection, tenant: str, *, requests: Sequence[str] = (), examples: Sequence[int] = ()
 ) -> int:
     """Delete what would be given again of these requests' answers; gives how many exact ones there were.
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import sqlite3
 import zlib
 from collections.abc import Sequence
 from concurrent.futures import Future
@@ -16,9 +15,9 @@ from typing import Any
 import numpy as np
 import orjson
 
+from store.database import Connection, Database
 from store.examples.vectors import from_blob, to_blob
 from store.records import ChoiceRecord
-from store.sqlite.database import Database
 from store.tenant_scope import ALL, TenantScope
 
 _COLUMNS = (
@@ -49,7 +48,7 @@ class Choices:
         """
         row = _as_row(record)
 
-        def insert(connection: sqlite3.Connection) -> None:
+        def insert(connection: Connection) -> None:
             connection.execute(_INSERT, row)
 
         return self._db.write(insert)
@@ -96,7 +95,7 @@ class Choices:
         At most `limit` at once, so that the writer stays free for others: call again while it gives `limit`.
         """
 
-        def delete(connection: sqlite3.Connection) -> int:
+        def delete(connection: Connection) -> int:
             return connection.execute(
                 "DELETE FROM choices WHERE row_id IN (SELECT row_id FROM choices WHERE at_s < ?"  # noqa: S608
                 f"{tenants.condition} ORDER BY at_s LIMIT ?)",

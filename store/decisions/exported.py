@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from store.database import Database
 from store.decisions.requests import COLUMNS, as_record
 from store.records import RequestRecord
-from store.sqlite.database import Database
 
 _PAGE = 1000
 _NEVER_S = 1e15

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import json
 import math
-import sqlite3
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from store.answers.wrong_answers import drop_answers
+from store.database import Connection, Database
 from store.decisions.choices import rows_where
 from store.records import ChoiceRecord, OutcomeRecord
-from store.sqlite.database import Database
 from store.tenant_scope import ALL, TenantScope
 
 
@@ -181,7 +180,7 @@ class Outcomes:
     def trim(self, before_s: float, limit: int = 10_000, *, tenants: TenantScope = ALL) -> Future[int]:
         """Delete these tenants' outcomes older than `before_s`, at most `limit` at once; gives how many."""
 
-        def delete(connection: sqlite3.Connection) -> int:
+        def delete(connection: Connection) -> int:
             return connection.execute(
                 "DELETE FROM outcomes WHERE id IN (SELECT id FROM outcomes WHERE at_s < ?"  # noqa: S608
                 f"{tenants.condition} ORDER BY at_s LIMIT ?)",
@@ -204,7 +203,7 @@ class Outcomes:
         if not contributor:
             raise ValueError("an empty contributor is nobody: name one, or forget the tenant")
 
-        def delete(connection: sqlite3.Connection) -> int:
+        def delete(connection: Connection) -> int:
             return connection.execute(
                 "DELETE FROM outcomes WHERE tenant = ? AND request_id IN"
                 " (SELECT request_id FROM choices WHERE tenant = ? AND contributor = ? AND contributor <> '')",
@@ -214,7 +213,7 @@ class Outcomes:
         return self._db.write(delete)
 
 
-def insert(connection: sqlite3.Connection, outcome: OutcomeRecord) -> OutcomeRecord:
+def insert(connection: Connection, outcome: OutcomeRecord) -> OutcomeRecord:
     """Write one inside a job; gives what stands for it, which may be an earlier one with its key."""
     connection.execute(
         _INSERT,
@@ -332,7 +331,7 @@ class FeedbackLog:
         for outcome in follows:
             check(outcome)
 
-        def give(connection: sqlite3.Connection) -> tuple[FeedbackRecord, bool]:
+        def give(connection: Connection) -> tuple[FeedbackRecord, bool]:
             added = (
                 connection.execute(
                     _INSERT_FEEDBACK, [getattr(feedback, name) for name in _FEEDBACK_NAMES]

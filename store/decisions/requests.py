@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 
+from store.database import Connection, Database
 from store.decisions.rollups import forget_sums, requests_deleted
 from store.decisions.usage import Bounds, add_usage, forget_usage, forget_usage_of_user, usage_of
 from store.records import RequestRecord
-from store.sqlite.database import Database
 from store.tenant_scope import ALL, TenantScope
 
 HOUR_S = 3600
@@ -79,7 +78,7 @@ class RequestLog:
             record.example_tokens,
         )
 
-        def insert(connection: sqlite3.Connection) -> None:
+        def insert(connection: Connection) -> None:
             if connection.execute(_INSERT, row).rowcount:
                 add_usage(connection, used)
 
@@ -156,7 +155,7 @@ class RequestLog:
         At most `limit` at once, so that the writer stays free for others: call again while it gives `limit`.
         """
 
-        def delete(connection: sqlite3.Connection) -> int:
+        def delete(connection: Connection) -> int:
             gone = connection.execute(
                 "DELETE FROM requests WHERE row_id IN (SELECT row_id FROM requests WHERE started_at_s < ?"  # noqa: S608
                 f"{tenants.condition} ORDER BY started_at_s LIMIT ?)",
@@ -171,7 +170,7 @@ class RequestLog:
     def forget_key(self, tenant: str, key_id: str) -> Future[int]:
         """Take a key's id off the rows of the requests that came by it; gives how many. They stay, as nobody's."""
 
-        def blank(connection: sqlite3.Connection) -> int:
+        def blank(connection: Connection) -> int:
             requests_deleted(connection)
             forget_sums(connection, tenant, key_id)
             forget_usage(connection, tenant, key_id)
@@ -185,7 +184,7 @@ class RequestLog:
     def forget_user(self, tenant: str, end_user: str) -> Future[int]:
         """Take an end user's digest off the rows, and delete their own sums; gives how many rows. They stay, as nobody's."""
 
-        def blank(connection: sqlite3.Connection) -> int:
+        def blank(connection: Connection) -> int:
             forget_usage_of_user(connection, tenant, end_user)
             return connection.execute(
                 "UPDATE requests SET end_user = '' WHERE tenant = ? AND end_user = ? AND end_user <> ''",
@@ -197,7 +196,7 @@ class RequestLog:
     def forget_tenant(self, tenant: str) -> Future[int]:
         """Delete everything logged about a tenant, the sums too; gives how many requests that was."""
 
-        def delete(connection: sqlite3.Connection) -> int:
+        def delete(connection: Connection) -> int:
             gone = connection.execute("DELETE FROM requests WHERE tenant = ?", (tenant,)).rowcount
             requests_deleted(connection)
             forget_sums(connection, tenant)

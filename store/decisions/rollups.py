@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import math
-import sqlite3
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
@@ -15,7 +14,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from store.sqlite.database import Database
+from store.database import Connection, Database
 
 MINUTE_S, HOUR_S, DAY_S = 60, 3600, 86_400
 _KEPT_S = {MINUTE_S: 3 * HOUR_S, HOUR_S: 40 * DAY_S, DAY_S: 400 * DAY_S}
@@ -47,7 +46,7 @@ class RequestRollups:
         for row in rows:
             sums.add(row)
 
-        def write(connection: sqlite3.Connection) -> int:
+        def write(connection: Connection) -> int:
             moved = connection.execute(
                 "UPDATE rollup_progress SET last_row_id = ? WHERE last_row_id = ? AND deletions = ?",
                 (rows[-1][0], last, deletions),
@@ -72,7 +71,7 @@ class RequestRollups:
     def trim(self, now_s: float) -> Future[int]:
         """Drop minutes after some hours, hours after some weeks, days after a year; gives how many rows."""
 
-        def delete(connection: sqlite3.Connection) -> int:
+        def delete(connection: Connection) -> int:
             gone = 0
             for span_s, kept_s in _KEPT_S.items():
                 for table in _TABLES:
@@ -159,7 +158,7 @@ def percentile(counts: Sequence[tuple[int, int]], share: float) -> float | None:
     return None
 
 
-def requests_deleted(connection: sqlite3.Connection) -> None:
+def requests_deleted(connection: Connection) -> None:
     """To be called inside the job that deletes requests: SQLite gives the ids of deleted last rows out again."""
     connection.execute(
         "UPDATE rollup_progress SET deletions = deletions + 1,"
@@ -167,7 +166,7 @@ def requests_deleted(connection: sqlite3.Connection) -> None:
     )
 
 
-def forget_sums(connection: sqlite3.Connection, tenant: str, key_id: str | None = None) -> None:
+def forget_sums(connection: Connection, tenant: str, key_id: str | None = None) -> None:
     """Delete a tenant's sums, or what is known of one key of it, inside the job that forgets the requests."""
     if key_id is not None:
         connection.execute("DELETE FROM key_rollups WHERE tenant = ? AND key_id = ?", (tenant, key_id))
@@ -215,7 +214,7 @@ class _Sums:
             hour = int(at_s) // HOUR_S * HOUR_S
             _into(self._keys[hour, tenant, key_id], (1, cost, prompt + completion))
 
-    def write(self, connection: sqlite3.Connection) -> None:
+    def write(self, connection: Connection) -> None:
         """Add everything to the tables."""
         connection.executemany(_ADD_REQUESTS, [(*key, *sums) for key, sums in self._requests.items()])
         connection.executemany(_ADD_STAGES, [(*key, *sums) for key, sums in self._stages.items()])

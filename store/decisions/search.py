@@ -6,10 +6,10 @@ import json
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from store.database import Database
 from store.decisions.requests import COLUMNS, as_record
 from store.decisions.texts import RequestTextLog
 from store.records import RequestRecord
-from store.sqlite.database import Database
 
 Way = Literal["", "exact", "semantic", "offloaded", "alone", "failed_over", "failed"]
 """exact, semantic: answered from memory. offloaded: by an engine with examples. alone: by one without. failed_over: by

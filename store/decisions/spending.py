@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 
+from store.database import Connection, Database
 from store.decisions.rollups import DAY_S
-from store.sqlite.database import Database
 
 _MOMENT_S = 600
 _KEPT_S = {_MOMENT_S: 3 * DAY_S, DAY_S: 400 * DAY_S}
@@ -35,7 +34,7 @@ class Spending:
     ) -> Future[bool]:
         """Set an amount aside; False, and nothing is, where a cap would not hold. Exact among processes."""
 
-        def write(connection: sqlite3.Connection) -> bool:
+        def write(connection: Connection) -> bool:
             for cap in caps:
                 spent = _spent(connection, unit, cap.since_s, cap.tenant, at_s)
                 # A hair of tolerance: sums of floats must not forbid what adds up to exactly the cap.
@@ -55,9 +54,7 @@ class Spending:
         return _spent(self._db.read(), unit, since_s, tenant, now_s)
 
 
-def _spent(
-    connection: sqlite3.Connection, unit: str, since_s: float, tenant: str | None, now_s: float
-) -> float:
+def _spent(connection: Connection, unit: str, since_s: float, tenant: str | None, now_s: float) -> float:
     span_s = _MOMENT_S if since_s > now_s - _KEPT_S[_MOMENT_S] else DAY_S
     of_tenant = "" if tenant is None else " AND tenant = :tenant"
     found = connection.execute(
@@ -68,7 +65,7 @@ def _spent(
     return max(0.0, float(found[0]))
 
 
-def _add(connection: sqlite3.Connection, tenant: str, unit: str, amount: float, at_s: float) -> None:
+def _add(connection: Connection, tenant: str, unit: str, amount: float, at_s: float) -> None:
     for span_s, kept_s in _KEPT_S.items():
         start_s = int(at_s) // span_s * span_s
         connection.execute(

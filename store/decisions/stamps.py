@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import sqlite3
-
 from store.answers.exact_cache import CLOCKS_APART_S
+from store.database import Connection
 
 _STAMPED = (
     ("requests", "started_at_s"),
@@ -20,7 +19,7 @@ _STAMPED = (
 _AT_ONCE = 5_000
 
 
-def clamp_stamps(connection: sqlite3.Connection, now_s: float) -> int:
+def clamp_stamps(connection: Connection, now_s: float) -> int:
     """Stamp what is stamped ahead of `now_s` with it; gives how many rows. Call again while it gives any."""
     return sum(
         connection.execute(

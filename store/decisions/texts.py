@@ -7,7 +7,6 @@ ids are here: their texts are in the bank, and are deleted there.
 from __future__ import annotations
 
 import hashlib
-import sqlite3
 import zlib
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
@@ -16,8 +15,7 @@ from typing import Any
 
 import orjson
 
-from store.sqlite import words
-from store.sqlite.database import Database
+from store.database import Connection, Database
 from store.tenant_scope import ALL, TenantScope
 
 _DEFLATE_LEVEL = 1
@@ -80,7 +78,7 @@ class RequestTextLog:
         """Keep one; a second one of the same request is ignored. Raises StoreBusy."""
         row = _as_row(texts)
 
-        def insert(connection: sqlite3.Connection) -> None:
+        def insert(connection: Connection) -> None:
             connection.execute(_INSERT, row)
 
         return self._db.write(insert)
@@ -118,15 +116,7 @@ class RequestTextLog:
 
     def search(self, text: str, *, before: int | None = None, limit: int = 500) -> list[tuple[int, str]]:
         """(place, request id) of requests whose question or answer has these words, the latest first, of any tenant."""
-        match = words.as_match(text)
-        if not match:
-            return []
-        rows = self._db.read().execute(
-            "SELECT w.rowid, t.request_id FROM request_words w JOIN request_texts t ON t.row_id = w.rowid"
-            " WHERE request_words MATCH ? AND w.rowid < ? ORDER BY w.rowid DESC LIMIT ?",
-            (match, before if before is not None else 2**62, limit),
-        )
-        return [(place, id) for place, id in rows.fetchall()]
+        return self._db.words.requests(text, before if before is not None else 2**62, limit)
 
     def total_bytes(self) -> int:
         """How much is kept. Costs no scan."""
@@ -141,7 +131,7 @@ class RequestTextLog:
         Gives how many: call again while it gives `limit`. Their words are purged in the background.
         """
 
-        def delete(connection: sqlite3.Connection) -> int:
+        def delete(connection: Connection) -> int:
             count = connection.execute(
                 "DELETE FROM request_texts WHERE row_id IN (SELECT row_id FROM request_texts WHERE at_s < ?"  # noqa: S608
                 f"{tenants.condition} ORDER BY at_s LIMIT ?)",
@@ -182,7 +172,7 @@ class RequestTextLog:
 
     def _purge_after(self, deleted: int) -> None:
         if deleted:
-            words.purge_soon(self._db, "request_words")
+            self._db.words.purge_soon("request_words")
 
 
 _COLUMNS = "tenant, request_id, contributor, at_s, same, size_bytes, question, answer, conversation"

@@ -7,15 +7,14 @@ its own.
 
 from __future__ import annotations
 
-import sqlite3
 from collections import OrderedDict
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, fields
 from typing import Any, Literal, NamedTuple, get_args
 
+from store.database import Connection, Database
 from store.records import RequestRecord
-from store.sqlite.database import Database
 
 _HOUR_S, _DAY_S = 3600, 86_400
 _KEPT_S = 400 * _DAY_S
@@ -144,7 +143,7 @@ class UsageBooks:
     def trim(self, now_s: float) -> Future[int]:
         """Drop what is older than 400 days; gives how many rows."""
 
-        def delete(connection: sqlite3.Connection) -> int:
+        def delete(connection: Connection) -> int:
             return sum(
                 connection.execute(
                     f"DELETE FROM {table} WHERE start_s < ?",  # noqa: S608 - constants
@@ -229,7 +228,7 @@ def usage_of(record: RequestRecord) -> Used:
     )
 
 
-def add_usage(connection: sqlite3.Connection, used: Used) -> None:
+def add_usage(connection: Connection, used: Used) -> None:
     """Add to the sums, inside a job of the writer."""
     at_s, amounts = int(used.at_s), used.amounts
     where = used.key_id, used.model, used.engine, used.api
@@ -241,7 +240,7 @@ def add_usage(connection: sqlite3.Connection, used: Used) -> None:
         connection.execute(_ADD["usage_users"], (day, used.tenant, used.end_user, *where, *amounts))
 
 
-def forget_usage(connection: sqlite3.Connection, tenant: str, key_id: str | None = None) -> None:
+def forget_usage(connection: Connection, tenant: str, key_id: str | None = None) -> None:
     """Delete a tenant's sums; or take a key's id off them, inside the job that forgets the requests."""
     if key_id is not None:
         for table in _TABLES:
@@ -251,12 +250,12 @@ def forget_usage(connection: sqlite3.Connection, tenant: str, key_id: str | None
         connection.execute(f"DELETE FROM {table} WHERE tenant = ?", (tenant,))  # noqa: S608 - constants
 
 
-def forget_usage_of_user(connection: sqlite3.Connection, tenant: str, end_user: str) -> None:
+def forget_usage_of_user(connection: Connection, tenant: str, end_user: str) -> None:
     """Take one end user's digest off the sums, likewise."""
     _take_off(connection, "usage_users", "end_user", tenant, end_user)
 
 
-def _take_off(connection: sqlite3.Connection, table: str, column: str, tenant: str, name: str) -> None:
+def _take_off(connection: Connection, table: str, column: str, tenant: str, name: str) -> None:
     """Add what stands under a name to what stands under none."""
     if not name:
         return

@@ -8,14 +8,13 @@ from __future__ import annotations
 import heapq
 import json
 import math
-import sqlite3
 import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 
-from store.sqlite.database import Database
+from store.database import Connection, Database
 
 DECAY_PER_HOUR = 0.9
 DECAY_RATE_PER_S = -math.log(DECAY_PER_HOUR) / 3600.0
@@ -226,7 +225,7 @@ class Ledger:
                 new.quality_count += old.quality_count
 
 
-def _write(connection: sqlite3.Connection, batch: Sequence[tuple[int, _Noted]]) -> None:
+def _write(connection: Connection, batch: Sequence[tuple[int, _Noted]]) -> None:
     increments = dict(batch)
     rows = connection.execute(
         "SELECT id, used, used_at_s, gain, gain_at_s, quality_sum, quality_count, seen_at_s, size_bytes, corrected_at_s"

@@ -5,9 +5,8 @@ Runs inside a write job. Finds no neighbours: whoever embeds the pair asks the i
 
 from __future__ import annotations
 
-import sqlite3
-
 from store.answers.wrong_answers import drop_answers
+from store.database import Connection
 from store.examples import rows as example_rows
 from store.examples.private_bank import put_aside
 from store.examples.twins import TwinRule, agrees, same_question
@@ -22,7 +21,7 @@ _HELD_READ = 1_000
 
 
 def admit(
-    connection: sqlite3.Connection, new: NewExample, blob: bytes | None, now_s: float, rule: TwinRule
+    connection: Connection, new: NewExample, blob: bytes | None, now_s: float, rule: TwinRule
 ) -> Admitted:
     """Keep a pair once. Twins are looked for among `new.neighbours` of the same tenant and scope only."""
     aside = put_aside(connection, new, now_s)
@@ -52,7 +51,7 @@ def admit(
     return Admitted(_now(connection, added), "disagrees")
 
 
-def _twins(connection: sqlite3.Connection, new: NewExample, rule: TwinRule) -> list[Example]:
+def _twins(connection: Connection, new: NewExample, rule: TwinRule) -> list[Example]:
     near = [id for id, similarity in new.neighbours if similarity >= rule.min_similarity][:_TWINS_READ]
     return [
         example
@@ -65,7 +64,7 @@ def _twins(connection: sqlite3.Connection, new: NewExample, rule: TwinRule) -> l
 
 
 def _merge(
-    connection: sqlite3.Connection, twin: Example, new: NewExample, blob: bytes | None, now_s: float
+    connection: Connection, twin: Example, new: NewExample, blob: bytes | None, now_s: float
 ) -> Admitted:
     replaces = _takes_the_place(twin, new, now_s)
     gone_id = twin.request_id if replaces else new.request_id
@@ -107,12 +106,12 @@ def _takes_the_place(twin: Example, new: NewExample, now_s: float) -> bool:
     return (0.5 if new.quality is None else new.quality) >= old_quality
 
 
-def _now(connection: sqlite3.Connection, example: Example) -> Example:
+def _now(connection: Connection, example: Example) -> Example:
     (current,) = example_rows.these(connection, example.tenant, [example.id])
     return current
 
 
-def _repeated(connection: sqlite3.Connection, new: NewExample, rule: TwinRule) -> Example | None:
+def _repeated(connection: Connection, new: NewExample, rule: TwinRule) -> Example | None:
     """The quarantined example of the same tenant and scope that says what the newcomer says; None if there is none.
 
     Asks no index: none may be in memory yet. A newcomer without a vector is compared by its words alone.

@@ -7,17 +7,16 @@ who writes examples needs to know of this. Knows rows; embeds nothing.
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 
 import numpy as np
 
+from store.database import Connection, Database
 from store.examples import rows as example_rows
 from store.examples.vectors import from_blob, to_blob
 from store.records import Vector
-from store.sqlite.database import Database
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +41,7 @@ class AnswerVectors:
         if not version:
             raise ValueError("an answer's vector needs the version of what made it")
 
-        def update(connection: sqlite3.Connection) -> bool:
+        def update(connection: Connection) -> bool:
             kept = connection.execute(_PUT, (version, blob, id, answer)).rowcount > 0
             if kept:
                 example_rows.refresh_worth(connection, id)

@@ -6,7 +6,6 @@ Knows rows. Which pair deserves to become an example, and which example helps, i
 from __future__ import annotations
 
 import json
-import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
@@ -14,6 +13,7 @@ from dataclasses import astuple
 from typing import Any
 
 from store.answers.wrong_answers import drop_answers
+from store.database import Connection, Database
 from store.examples import rows as example_rows
 from store.examples.accounting import Ledger
 from store.examples.admitting import admit
@@ -42,8 +42,6 @@ from store.records import (
     Unembedded,
     Vector,
 )
-from store.sqlite import words
-from store.sqlite.database import Database
 
 _SCOPE_READ = 1000
 """Examples of a scope that are compared one by one, the latest first: some milliseconds."""
@@ -98,7 +96,7 @@ class ExampleBank:
         blobs = [None if row.new.vector is None else to_blob(row.new.vector) for row in rows]
         now_s = time.time()
 
-        def job(connection: sqlite3.Connection) -> list[Admitted]:
+        def job(connection: Connection) -> list[Admitted]:
             done = []
             for row, blob in zip(rows, blobs, strict=True):
                 admitted = admit(connection, row.new, blob, now_s, self._twin_rule)
@@ -119,7 +117,7 @@ class ExampleBank:
         """
         blob = to_blob(vector)
 
-        def update(connection: sqlite3.Connection) -> bool:
+        def update(connection: Connection) -> bool:
             row = connection.execute(
                 "SELECT length(vector), embedded_text FROM examples WHERE id = ?", (id,)
             ).fetchone()
@@ -165,7 +163,7 @@ class ExampleBank:
             "served_from_s": served_from_s,
         }
 
-        def change(connection: sqlite3.Connection) -> Example | None:
+        def change(connection: Connection) -> Example | None:
             found = example_rows.these(connection, tenant, [id])
             # Somebody's own words must not get into a private tenant's bank this way either.
             if not found or (answer is not None and is_private(connection, tenant)):
@@ -207,7 +205,7 @@ class ExampleBank:
         """
         blob = None if vector is None else to_blob(vector)
 
-        def change(connection: sqlite3.Connection) -> Example | None:
+        def change(connection: Connection) -> Example | None:
             found = example_rows.these(connection, tenant, [id])
             if not found:
                 return None
@@ -385,7 +383,7 @@ class ExampleBank:
         """
         wanted = sorted(set(ids))
 
-        def delete(connection: sqlite3.Connection) -> int:
+        def delete(connection: Connection) -> int:
             found = example_rows.with_variations(connection, tenant, wanted)
             return example_rows.remove(connection, tenant, found, erase=True)
 
@@ -438,7 +436,7 @@ class ExampleBank:
         return self._remove_where("tenant = ?", tenant)
 
     def _remove_where(self, condition: str, tenant: str, *values: str) -> Future[int]:
-        def delete(connection: sqlite3.Connection) -> int:
+        def delete(connection: Connection) -> int:
             found = connection.execute(
                 f"SELECT id FROM example_accounts WHERE {condition} ORDER BY id",  # noqa: S608 - our own constants
                 (tenant, *values),
@@ -447,7 +445,7 @@ class ExampleBank:
 
         return self.write_removal(delete)
 
-    def write_removal(self, job: Callable[[sqlite3.Connection], int], *, scrub: bool = True) -> Future[int]:
+    def write_removal(self, job: Callable[[Connection], int], *, scrub: bool = True) -> Future[int]:
         """Write a job that removes examples and gives how many; followers hear of it.
 
         `scrub` empties the write-ahead log afterwards, so that the text is in no file any more.
@@ -542,7 +540,7 @@ class ExampleBank:
 
     # ---- inside
 
-    def _admission(self, new: NewExample) -> Callable[[sqlite3.Connection], Admitted]:
+    def _admission(self, new: NewExample) -> Callable[[Connection], Admitted]:
         blob = None if new.vector is None else to_blob(new.vector)
         if new.quality is not None and not 0.0 <= new.quality <= 1.0:
             raise ValueError(f"a quality of {new.quality}: between 0 and 1 is right")
@@ -556,15 +554,15 @@ class ExampleBank:
     def _purge_words(self, changed: Example | None) -> None:
         if changed is not None:
             # What was taken out of a text must not stay among the words.
-            words.purge_soon(self._db, "example_words")
+            self._db.words.purge_soon("example_words")
 
     def _scrub_and_tell(self, removed: int) -> None:
         self._tell(removed)
         if removed:
-            words.purge_soon(self._db, "example_words")
+            self._db.words.purge_soon("example_words")
 
 
-def _give_back(connection: sqlite3.Connection, id: int, row: Restored) -> None:
+def _give_back(connection: Connection, id: int, row: Restored) -> None:
     if row.created_at_s is not None:
         connection.execute("UPDATE examples SET created_at_s = ? WHERE id = ?", (row.created_at_s, id))
         connection.execute("UPDATE example_accounts SET seen_at_s = ? WHERE id = ?", (row.created_at_s, id))

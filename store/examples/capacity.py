@@ -9,16 +9,15 @@ their number every example weighs the same, and dropping the least useful is the
 
 from __future__ import annotations
 
-import sqlite3
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from store.database import Connection, Database
 from store.examples import rows as example_rows
 from store.records import Totals
-from store.sqlite.database import Database
 
 _BATCH = 500
 
@@ -67,9 +66,7 @@ class Removable(Protocol):
 
     def totals(self, tenant: str) -> Totals: ...
 
-    def write_removal(
-        self, job: Callable[[sqlite3.Connection], Any], *, scrub: bool = ...
-    ) -> Future[Any]: ...
+    def write_removal(self, job: Callable[[Connection], Any], *, scrub: bool = ...) -> Future[Any]: ...
 
 
 def make_room(
@@ -113,7 +110,7 @@ def _over(totals: Totals, max_examples: int | None, max_bytes: int | None) -> bo
 
 
 def _evict_some(
-    connection: sqlite3.Connection,
+    connection: Connection,
     tenant: str,
     max_examples: int | None,
     max_bytes: int | None,
@@ -132,7 +129,7 @@ def _evict_some(
     return example_rows.remove(connection, tenant, [item.id for item in chosen], erase=False)
 
 
-def _least(connection: sqlite3.Connection, query: str, tenant: str, count: int) -> list[Item]:
+def _least(connection: Connection, query: str, tenant: str, count: int) -> list[Item]:
     return [Item(*row) for row in connection.execute(query, (tenant, count)).fetchall()]
 
 
@@ -146,7 +143,7 @@ _BY_WORTH = (
 )
 
 
-_Job = Callable[[sqlite3.Connection], int]
+_Job = Callable[[Connection], int]
 _DAY_S = 86_400.0
 _COMPACTED_AT_ONCE = 2000
 
@@ -186,7 +183,7 @@ def _until_done(db: Database, job: _Job) -> int:
     return total
 
 
-def _drop_removals(connection: sqlite3.Connection, before_s: float, batch: int) -> int:
+def _drop_removals(connection: Connection, before_s: float, batch: int) -> int:
     rows = connection.execute(
         "SELECT seq, tenant FROM removed_examples WHERE removed_at_s < ? ORDER BY seq LIMIT ?",
         (before_s, batch),
@@ -201,7 +198,7 @@ def _drop_removals(connection: sqlite3.Connection, before_s: float, batch: int) 
     return len(rows)
 
 
-def _drop_requests(connection: sqlite3.Connection, before_s: float, batch: int) -> int:
+def _drop_requests(connection: Connection, before_s: float, batch: int) -> int:
     return connection.execute(
         "DELETE FROM merged_requests WHERE (tenant, request_id) IN"
         " (SELECT tenant, request_id FROM merged_requests WHERE merged_at_s < ? LIMIT ?)",

@@ -8,8 +8,8 @@ from typing import Any
 
 from cachetools import TTLCache
 
+from store.database import Database
 from store.records import GOOD_QUALITY
-from store.sqlite.database import Database
 
 
 @dataclass(frozen=True, slots=True)

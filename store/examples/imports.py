@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sqlite3
 import time
 from concurrent.futures import Future
 
-from store.sqlite.database import Database
+from store.database import Connection, Database
 
 
 class ImportCursors:
@@ -30,7 +29,7 @@ class ImportCursors:
         """Note that so many lines are done; never fewer than before. Call it after their pairs are committed."""
         now_s = time.time()
 
-        def upsert(connection: sqlite3.Connection) -> None:
+        def upsert(connection: Connection) -> None:
             connection.execute(
                 "INSERT INTO imports (file_sha256, tenant, lines_done, changed_at_s) VALUES (?, ?, ?, ?)"
                 " ON CONFLICT DO UPDATE SET lines_done = max(lines_done, excluded.lines_done),"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from store.sqlite.database import Database
+from store.database import Connection, Database
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +59,7 @@ class ExamplePlaces:
             (id, tenant, float(x), float(y), at_s) for id, (x, y) in zip(ids, places.tolist(), strict=True)
         ]
 
-        def write(connection: sqlite3.Connection) -> int:
+        def write(connection: Connection) -> int:
             connection.execute("DELETE FROM example_places WHERE tenant = ?", (tenant,))
             # What was deleted while the map was drawn is not on it.
             return connection.executemany(

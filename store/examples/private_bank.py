@@ -7,15 +7,14 @@ the mechanism of learning.private; nothing that serves, indexes, exports or show
 from __future__ import annotations
 
 import json
-import sqlite3
 import time
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
+from store.database import Connection, Database
 from store.records import Admitted, Example, NewExample
-from store.sqlite.database import Database
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +46,14 @@ class BudgetMoved(Exception):
     """Another release was booked meanwhile: what was reckoned no longer holds."""
 
 
-def is_private(connection: sqlite3.Connection, tenant: str) -> bool:
+def is_private(connection: Connection, tenant: str) -> bool:
     """Whether the tenant's own pairs must not become examples. Some microseconds."""
     return (
         connection.execute("SELECT 1 FROM private_tenants WHERE tenant = ?", (tenant,)).fetchone() is not None
     )
 
 
-def put_aside(connection: sqlite3.Connection, new: NewExample, now_s: float) -> Admitted | None:
+def put_aside(connection: Connection, new: NewExample, now_s: float) -> Admitted | None:
     """Inside a write job: keep a private tenant's question out of the bank. The answer is not kept: nothing asks for it.
 
     None, and nothing done, for any other tenant, and for what was written from a release.
@@ -90,7 +89,7 @@ class PrivateBank:
         """Every private tenant."""
         return {tenant for (tenant,) in self._db.read().execute("SELECT tenant FROM private_tenants")}
 
-    def begin(self, connection: sqlite3.Connection, tenant: str) -> list[int]:
+    def begin(self, connection: Connection, tenant: str) -> list[int]:
         """Inside a write job: make a tenant private and put its examples aside; gives the ids that must leave the bank now.
 
         Nothing to do, and no id, for one that is private already.
@@ -162,17 +161,16 @@ class PrivateBank:
         """Book a release before anybody learns of it; gives its id. `after`: the id of the last one that was reckoned with,
         0 for none; the future raises BudgetMoved if there is a later one by now."""
 
-        def insert(connection: sqlite3.Connection) -> int:
+        def insert(connection: Connection) -> int:
             (last,) = connection.execute(
                 "SELECT coalesce(max(id), 0) FROM private_releases WHERE tenant = ?", (tenant,)
             ).fetchone()
             if last != after:
                 raise BudgetMoved
-            id = connection.execute(
-                "INSERT INTO private_releases (tenant, at_s, rho, slip, made, told) VALUES (?, ?, ?, ?, ?, ?)",
+            id: int = connection.execute(
+                "INSERT INTO private_releases (tenant, at_s, rho, slip, made, told) VALUES (?, ?, ?, ?, ?, ?) RETURNING id",
                 (tenant, time.time(), rho, slip, json.dumps(made), json.dumps(told, ensure_ascii=False)),
-            ).lastrowid
-            assert id is not None
+            ).fetchone()[0]
             return id
 
         return self._db.write(insert)
@@ -199,7 +197,7 @@ class PrivateBank:
         )
 
     def _delete(self, statement: str, *values: object) -> Future[int]:
-        def delete(connection: sqlite3.Connection) -> int:
+        def delete(connection: Connection) -> int:
             return connection.execute(statement, values).rowcount
 
         return self._db.write(delete, after=lambda gone: self._db.scrub_soon() if gone else None)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-import sqlite3
 import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from store.answers.wrong_answers import drop_answers
+from store.database import Connection
 from store.examples.accounting import worth
 from store.records import Example, NewExample
 
@@ -30,7 +30,7 @@ SELECT_THESE = SELECT + " WHERE e.id IN (SELECT value FROM json_each(?)) AND +e.
 _INSERT = (
     "INSERT INTO examples (seq, tenant, scope, source_engine, request_id, created_at_s, prompt_tokens,"
     " completion_tokens, embedding_version, vector, question, answer, embedded_text)"
-    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id"
 )
 _INSERT_ACCOUNT = (
     "INSERT INTO example_accounts (id, tenant, kind, contributor, pinned, flagged, merged, served_from_s, seen_at_s,"
@@ -44,7 +44,7 @@ def as_example(row: Sequence[Any]) -> Example:
     return Example(*row[:_FLAGS], *(bool(flag) for flag in row[_FLAGS : _FLAGS + 2]), *row[_FLAGS + 2 :])
 
 
-def next_seq(connection: sqlite3.Connection) -> int:
+def next_seq(connection: Connection) -> int:
     """The next place in the log. A place that was given out is never given out again, except by a job undone."""
     row: tuple[int] = connection.execute(
         "UPDATE example_sequence SET last_seq = last_seq + 1 RETURNING last_seq"
@@ -52,7 +52,7 @@ def next_seq(connection: sqlite3.Connection) -> int:
     return row[0]
 
 
-def by_request(connection: sqlite3.Connection, tenant: str, request_id: str) -> Example | None:
+def by_request(connection: Connection, tenant: str, request_id: str) -> Example | None:
     """The example that stands for a request, its own or one into which its pair was merged."""
     if not request_id:
         return None
@@ -67,7 +67,7 @@ def by_request(connection: sqlite3.Connection, tenant: str, request_id: str) -> 
     return None if row is None else as_example(row)
 
 
-def these(connection: sqlite3.Connection, tenant: str, ids: Sequence[int]) -> list[Example]:
+def these(connection: Connection, tenant: str, ids: Sequence[int]) -> list[Example]:
     """The tenant's examples with these ids, in the order asked for; what is not the tenant's is left out."""
     if not ids:
         return []
@@ -76,7 +76,7 @@ def these(connection: sqlite3.Connection, tenant: str, ids: Sequence[int]) -> li
     return [found[id] for id in ids if id in found]
 
 
-def insert(connection: sqlite3.Connection, new: NewExample, blob: bytes | None, now_s: float) -> Example:
+def insert(connection: Connection, new: NewExample, blob: bytes | None, now_s: float) -> Example:
     """Add an example with its account."""
     seq = next_seq(connection)
     id = connection.execute(
@@ -96,8 +96,7 @@ def insert(connection: sqlite3.Connection, new: NewExample, blob: bytes | None, 
             new.answer,
             new.embedded_text,
         ),
-    ).lastrowid
-    assert id is not None
+    ).fetchone()[0]
     _keep_instructions(connection, new)
     size_bytes = _size_bytes(new, blob)
     judged = (0.0, 0) if new.quality is None else (new.quality, 1)
@@ -147,7 +146,7 @@ def insert(connection: sqlite3.Connection, new: NewExample, blob: bytes | None, 
 
 
 def replace_texts(
-    connection: sqlite3.Connection, old: Example, new: NewExample, blob: bytes | None, now_s: float
+    connection: Connection, old: Example, new: NewExample, blob: bytes | None, now_s: float
 ) -> None:
     """Put a pair in the place of an example's texts: all of them, so that each row is one contributor's only.
 
@@ -189,7 +188,7 @@ def replace_texts(
     )
 
 
-def begin_anew(connection: sqlite3.Connection, id: int) -> None:
+def begin_anew(connection: Connection, id: int) -> None:
     """Take from an example what the answer it had before was found to be worth: it is a wrong answer's no more."""
     connection.execute(
         "UPDATE example_accounts SET quality_sum = 0, quality_count = 0, gain = 0, merged = 0, corrected_at_s = ?"
@@ -199,7 +198,7 @@ def begin_anew(connection: sqlite3.Connection, id: int) -> None:
     refresh_worth(connection, id)
 
 
-def refresh_worth(connection: sqlite3.Connection, id: int) -> None:
+def refresh_worth(connection: Connection, id: int) -> None:
     """Compute anew what eviction goes by, after anything of it was changed."""
     used, used_at_s, seen_at_s, quality_sum, quality_count, size_bytes = connection.execute(
         "SELECT used, used_at_s, seen_at_s, quality_sum, quality_count, size_bytes FROM example_accounts WHERE id = ?",
@@ -212,7 +211,7 @@ def refresh_worth(connection: sqlite3.Connection, id: int) -> None:
     )
 
 
-def remove(connection: sqlite3.Connection, tenant: str, ids: Iterable[int], *, erase: bool) -> int:
+def remove(connection: Connection, tenant: str, ids: Iterable[int], *, erase: bool) -> int:
     """Remove these examples of the tenant; of each a place in the log stays. Gives how many there were.
 
     `erase` tells whoever follows the log that the vectors have to leave their files, too; then what would be given again of
@@ -236,7 +235,7 @@ def remove(connection: sqlite3.Connection, tenant: str, ids: Iterable[int], *, e
     return count
 
 
-def _keep_instructions(connection: sqlite3.Connection, new: NewExample) -> None:
+def _keep_instructions(connection: Connection, new: NewExample) -> None:
     if new.instructions:
         connection.execute(
             "INSERT OR IGNORE INTO example_instructions (tenant, scope, instructions) VALUES (?, ?, ?)",
@@ -244,7 +243,7 @@ def _keep_instructions(connection: sqlite3.Connection, new: NewExample) -> None:
         )
 
 
-def with_variations(connection: sqlite3.Connection, tenant: str, ids: Iterable[int]) -> list[int]:
+def with_variations(connection: Connection, tenant: str, ids: Iterable[int]) -> list[int]:
     """These examples of the tenant's, and everything that was written as a variation of them."""
     rows = connection.execute(
         "WITH RECURSIVE found (id) AS (SELECT value FROM json_each(?) UNION"
@@ -264,7 +263,7 @@ def size_bytes_of(question: str, answer: str, embedded_text: str, vector_bytes: 
     return FIXED_BYTES + vector_bytes + sum(len(text.encode()) for text in (question, answer, embedded_text))
 
 
-def instructions_of(connection: sqlite3.Connection, tenant: str, scope: str) -> str | None:
+def instructions_of(connection: Connection, tenant: str, scope: str) -> str | None:
     """What router.digest.instructions said for this scope; None where it was not kept."""
     row = connection.execute(
         "SELECT instructions FROM example_instructions WHERE tenant = ? AND scope = ?", (tenant, scope)

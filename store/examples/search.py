@@ -10,13 +10,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from store.errors import StoreFailed
+from store.database import Database
 from store.examples.accounting import DECAY_RATE_PER_S
 from store.examples.rows import SELECT, as_example, these
 from store.examples.vectors import from_blob
 from store.records import Example, Vector
-from store.sqlite import words
-from store.sqlite.database import Database
 
 Sort = Literal["gain", "uses", "newest", "oldest"]
 Which = Literal["", "demonstration", "observed", "pinned", "flagged", "held_back"]
@@ -99,14 +97,7 @@ class ExampleSearch:
         self, tenant: str, text: str, *, which: Which = "", skip: int = 0, limit: int = 50
     ) -> FoundExamples:
         """The tenant's examples that have these words, the best matches first."""
-        match = words.as_match(text)
-        if not match:
-            return FoundExamples(())
-        found = self._db.read().execute(
-            "SELECT rowid FROM example_words WHERE example_words MATCH ? ORDER BY rank LIMIT ?",
-            (f"{{question answer}} : ({match})", _WORDS),
-        )
-        ids = [id for (id,) in found.fetchall()]
+        ids = self._db.words.examples(tenant, text, _WORDS)
         now_s = time.time()
         rows = [e for e in these(self._db.read(), tenant, ids) if _is(e, which, now_s)]
         more = len(rows) > skip + limit
@@ -121,15 +112,7 @@ class ExampleSearch:
 
         `said`: in lower case, without accents; the rarest are looked for. None are found where it takes over `within_s`.
         """
-        read, end = self._db.read(), time.monotonic() + within_s
-        read.set_progress_handler(lambda: time.monotonic() > end, 1000)
-        try:
-            match = words.any_of(read, tenant, scope, said)
-            return [] if match is None else read.execute(_MATCHING, (match, limit)).fetchall()
-        except StoreFailed:
-            return []
-        finally:
-            read.set_progress_handler(None, 0)
+        return self._db.words.questions(tenant, scope, said, limit, within_s)
 
     def nearest(
         self,
@@ -176,12 +159,6 @@ class ExampleSearch:
             .fetchone()
         )
         return row[0] if row else 0
-
-
-_MATCHING = (
-    "SELECT rowid, -bm25(example_words, 0, 0, 1, 0) AS score FROM example_words WHERE example_words MATCH ?"
-    " ORDER BY score DESC LIMIT ?"
-)
 
 
 def page_query(tenant: str, *, sort: Sort, which: Which, skip: int, limit: int) -> tuple[str, dict[str, Any]]:

@@ -7,19 +7,18 @@ as it was; what somebody changed in between is left alone and counted.
 from __future__ import annotations
 
 import hashlib
-import sqlite3
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
+from store.database import Connection, Database
 from store.examples import rows as example_rows
 from store.examples.vectors import to_blob
 from store.jobs.replay_jobs import finish_step
 from store.jobs.replay_records import StepState
 from store.records import Example, NewExample
-from store.sqlite.database import Database
 
 _KEPT = 4
 """Old answers per example; the oldest go."""
@@ -64,7 +63,7 @@ class Undone:
     """Examples that somebody changed since: they stay as they are."""
 
 
-def replace_answer(connection: sqlite3.Connection, new: Replacement, now_s: float) -> bool:
+def replace_answer(connection: Connection, new: Replacement, now_s: float) -> bool:
     """Put a better answer in the place of an example's, keeping the old one. Inside somebody's write job.
 
     False, and nothing is changed, where the example is gone, pinned, given by a person, or has another answer by now. The
@@ -93,7 +92,7 @@ def replace_answer(connection: sqlite3.Connection, new: Replacement, now_s: floa
 
 
 def add_variation(
-    connection: sqlite3.Connection,
+    connection: Connection,
     new: NewExample,
     blob: bytes | None,
     parent_id: int,
@@ -165,7 +164,7 @@ class ExampleVersions:
         the answer may not be replaced any more: see `replace_answer`.
         """
 
-        def apply(connection: sqlite3.Connection) -> bool:
+        def apply(connection: Connection) -> bool:
             replaced = replace_answer(connection, new, time.time())
             state: StepState = "done" if replaced else "skipped"
             finish_step(connection, step_id, state, "replaced" if replaced else "changed_meanwhile", detail)
@@ -189,7 +188,7 @@ class ExampleVersions:
         """
         blobs = [None if new.vector is None else to_blob(new.vector) for new in news]
 
-        def apply(connection: sqlite3.Connection) -> bool:
+        def apply(connection: Connection) -> bool:
             now_s = time.time()
             added = [
                 add_variation(connection, new, blob, parent_id, run_id, generator, now_s)
@@ -212,7 +211,7 @@ class ExampleVersions:
         )
 
 
-def undo_run(connection: sqlite3.Connection, run_id: int) -> Undone:
+def undo_run(connection: Connection, run_id: int) -> Undone:
     """Take back all that a run did, newest first. Inside a write job of which the bank's followers hear."""
     rows = connection.execute(
         "SELECT id FROM example_versions WHERE run_id = ? ORDER BY id DESC", (run_id,)
@@ -230,7 +229,7 @@ def undo_run(connection: sqlite3.Connection, run_id: int) -> Undone:
     return Undone(restored, removed, len(rows) - restored + len(written) - removed)
 
 
-def undo_example(connection: sqlite3.Connection, tenant: str, example_id: int) -> Undone:
+def undo_example(connection: Connection, tenant: str, example_id: int) -> Undone:
     """Give a tenant's example the answer that it had before its last replay."""
     row = connection.execute(
         "SELECT max(id) FROM example_versions WHERE tenant = ? AND example_id = ?", (tenant, example_id)
@@ -241,7 +240,7 @@ def undo_example(connection: sqlite3.Connection, tenant: str, example_id: int) -
     return Undone(int(restored), 0, int(not restored))
 
 
-def _restore(connection: sqlite3.Connection, version_id: int) -> bool:
+def _restore(connection: Connection, version_id: int) -> bool:
     tenant, example_id, answer, engine, tokens, quality_sum, quality_count, replaced_by = connection.execute(
         "SELECT tenant, example_id, answer, source_engine, completion_tokens, quality_sum, quality_count, replaced_by"
         " FROM example_versions WHERE id = ?",
@@ -256,7 +255,7 @@ def _restore(connection: sqlite3.Connection, version_id: int) -> bool:
 
 
 def _set_answer(
-    connection: sqlite3.Connection,
+    connection: Connection,
     old: Example,
     answer: str,
     engine: str,

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sqlite3
 import time
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import astuple, dataclass, fields
 
-from store.sqlite.database import Database
-from store.sqlite.generation import Generation
+from store.database import Connection, Database
+from store.generation import Generation
 
 _BELIEVED_S = 15.0
 _GENERATION = "drained_engines"
@@ -73,7 +72,7 @@ class EngineStates:
         values = [astuple(row) for row in rows]
         old_s = time.time() - 60 * _BELIEVED_S
 
-        def write(connection: sqlite3.Connection) -> None:
+        def write(connection: Connection) -> None:
             connection.executemany(_PUT, values)
             connection.execute("DELETE FROM engine_states WHERE at_s < ?", (old_s,))
 
@@ -82,7 +81,7 @@ class EngineStates:
     def gone(self, worker: str) -> Future[None]:
         """Delete the rows of a worker that stops."""
 
-        def delete(connection: sqlite3.Connection) -> None:
+        def delete(connection: Connection) -> None:
             connection.execute("DELETE FROM engine_states WHERE worker = ?", (worker,))
 
         return self._db.write(delete)
@@ -103,7 +102,7 @@ class EngineStates:
         """Have nothing new asked of an engine, until `restore`; False if it was drained already."""
         now_s = time.time()
 
-        def insert(connection: sqlite3.Connection) -> bool:
+        def insert(connection: Connection) -> bool:
             self._generation.bump(connection)
             return (
                 connection.execute(
@@ -118,7 +117,7 @@ class EngineStates:
     def restore(self, engine: str, replica: str = "") -> Future[bool]:
         """Let it be asked again, with all its replicas where none is named; False if it was not drained."""
 
-        def delete(connection: sqlite3.Connection) -> bool:
+        def delete(connection: Connection) -> bool:
             self._generation.bump(connection)
             deleted = connection.execute(
                 "DELETE FROM drained_engines WHERE engine = ? AND ? IN ('', replica)", (engine, replica)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
-from store.sqlite.database import Database
-from store.sqlite.generation import Generation
+from store.database import Connection, Database
+from store.generation import Generation
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +51,7 @@ class KvPlans:
     ) -> Future[None]:
         """Take this in place of the engine's last plan; the order of `examples` is theirs in prompts. Raises StoreBusy."""
 
-        def write(connection: sqlite3.Connection) -> None:
+        def write(connection: Connection) -> None:
             connection.execute("DELETE FROM kv_plan_examples WHERE engine = ?", (engine,))
             # An example may have been removed since the plan was made. `saves_ms` is a column of earlier versions.
             connection.executemany(
@@ -75,7 +74,7 @@ class KvPlans:
     def note_warmed(self, engine: str, *, tokens: int, cached_tokens: int, usd: float) -> Future[None]:
         """Count one request that warmed something."""
 
-        def add(connection: sqlite3.Connection) -> None:
+        def add(connection: Connection) -> None:
             connection.execute(
                 "UPDATE kv_plans SET warmed = warmed + 1, warmed_tokens = warmed_tokens + ?,"
                 " warmed_cached_tokens = warmed_cached_tokens + ?, warmed_usd = warmed_usd + ? WHERE engine = ?",
@@ -101,5 +100,5 @@ class KvPlans:
         return [KvPlanRow(row[0], row[1], json.loads(row[2]), *row[3:]) for row in rows.fetchall()]
 
     def generation(self) -> int:
-        """A number that differs whenever a plan was put: see store.sqlite.generation.Generation."""
+        """A number that differs whenever a plan was put: see store.generation.Generation."""
         return self._generation.value()

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sqlite3
 from concurrent.futures import Future
 from dataclasses import astuple, dataclass
 
-from store.sqlite.database import Database
+from store.database import Connection, Database
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +35,7 @@ class OperatorAsks:
         """Keep one. Raises StoreBusy."""
         row = astuple(ask)
 
-        def insert(connection: sqlite3.Connection) -> None:
+        def insert(connection: Connection) -> None:
             connection.execute(_INSERT, row)
 
         return self._db.write(insert)

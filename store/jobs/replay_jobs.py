@@ -8,12 +8,13 @@ under way then counts as spent to an unknown extent. Knows no engine and no exam
 from __future__ import annotations
 
 import json
-import sqlite3
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
+from store.database import Connection, Database
+from store.errors import ValueRefused
 from store.jobs.replay_records import (
     AskState,
     NewAsk,
@@ -27,7 +28,6 @@ from store.jobs.replay_records import (
     StepKind,
     StepState,
 )
-from store.sqlite.database import Database
 
 
 class AnotherReplayRuns(Exception):
@@ -67,7 +67,7 @@ class ReplayJobs:
         The future raises AnotherReplayRuns while another goes on, NotThatRun for one that cannot be begun.
         """
 
-        def begin(connection: sqlite3.Connection) -> ReplayRun:
+        def begin(connection: Connection) -> ReplayRun:
             run = _run(connection, run_id)
             if run is None:
                 raise NotThatRun(f"there is no run {run_id}; `understudy replay list` shows them")
@@ -82,7 +82,7 @@ class ReplayJobs:
                     " ended_at_s = NULL, heartbeat_at_s = ?, stop_asked = 0, note = '' WHERE id = ?",
                     (now_s, now_s, run_id),
                 )
-            except sqlite3.IntegrityError:
+            except ValueRefused:
                 raise AnotherReplayRuns("another run goes on; two never do at once") from None
             begun = _run(connection, run_id)
             assert begun is not None
@@ -127,7 +127,7 @@ class ReplayJobs:
         What they had asked and not been answered is counted as spent to an unknown extent.
         """
 
-        def give_up(connection: sqlite3.Connection) -> list[int]:
+        def give_up(connection: Connection) -> list[int]:
             dead = [
                 id
                 for (id,) in connection.execute(
@@ -150,7 +150,7 @@ class ReplayJobs:
     def ask_to_stop(self, run_id: int) -> Future[bool]:
         """Have a run stop before its next request to an engine; False if it does not go on. A wanted one ends at once."""
 
-        def stop(connection: sqlite3.Connection) -> bool:
+        def stop(connection: Connection) -> bool:
             changed = connection.execute(
                 "UPDATE replay_runs SET stop_asked = 1 WHERE id = ? AND state IN ('running', 'paused')",
                 (run_id,),
@@ -185,7 +185,7 @@ class ReplayJobs:
     def plan(self, run_id: int, steps: Sequence[NewStep]) -> Future[int]:
         """Give a run its plan, in order; gives how many steps it has. One that has a plan keeps it."""
 
-        def insert(connection: sqlite3.Connection) -> int:
+        def insert(connection: Connection) -> int:
             (count,) = connection.execute(
                 "SELECT count(*) FROM replay_steps WHERE run_id = ?", (run_id,)
             ).fetchone()
@@ -255,7 +255,7 @@ class ReplayJobs:
         What they did can still be undone, example by example.
         """
 
-        def trim(connection: sqlite3.Connection) -> int:
+        def trim(connection: Connection) -> int:
             connection.execute("DELETE FROM replay_side_costs WHERE asked_at_s < ?", (before_s,))
             return connection.execute(
                 "DELETE FROM replay_runs WHERE ended_at_s < ? AND state NOT IN ('running', 'paused')",
@@ -267,7 +267,7 @@ class ReplayJobs:
     def forget_tenant(self, tenant: str) -> Future[None]:
         """Delete a tenant's steps and what was asked for them, runs that were the tenant's alone, costs outside runs."""
 
-        def forget(connection: sqlite3.Connection) -> None:
+        def forget(connection: Connection) -> None:
             for table in ("replay_asks", "replay_steps", "replay_runs", "replay_side_costs"):
                 connection.execute(f"DELETE FROM {table} WHERE tenant = ?", (tenant,))  # noqa: S608
 
@@ -275,7 +275,7 @@ class ReplayJobs:
 
 
 def finish_step(
-    connection: sqlite3.Connection, step_id: int, state: StepState, result: str, detail: Mapping[str, Any]
+    connection: Connection, step_id: int, state: StepState, result: str, detail: Mapping[str, Any]
 ) -> None:
     """Inside somebody's write job: what became of a step. Once it is done, what it bought is known to nobody any more."""
     connection.execute(
@@ -287,22 +287,21 @@ def finish_step(
 
 
 def _insert_run(
-    connection: sqlite3.Connection, tenant: str, budget: ReplayBudget, asked_by: str, state: RunState
+    connection: Connection, tenant: str, budget: ReplayBudget, asked_by: str, state: RunState
 ) -> int:
-    id = connection.execute(
+    id: int = connection.execute(
         "INSERT INTO replay_runs (tenant, asked_by, state, created_at_s, budget_usd, budget_tokens, budget_s)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?)",
+        " VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id",
         (tenant, asked_by, state, time.time(), budget.usd, budget.tokens, budget.seconds),
-    ).lastrowid
-    assert id is not None
+    ).fetchone()[0]
     return id
 
 
-def _execute(connection: sqlite3.Connection, statement: str, values: tuple[Any, ...]) -> None:
+def _execute(connection: Connection, statement: str, values: tuple[Any, ...]) -> None:
     connection.execute(statement, values)
 
 
-def _run(connection: sqlite3.Connection, run_id: int) -> ReplayRun | None:
+def _run(connection: Connection, run_id: int) -> ReplayRun | None:
     row = connection.execute(_RUN + " WHERE id = ?", (run_id,)).fetchone()
     return None if row is None else _as_run(row)
 
@@ -346,7 +345,7 @@ class ReplayAsks:
         transaction, so that a budget holds whoever asks at the same time.
         """
 
-        def insert(connection: sqlite3.Connection) -> int:
+        def insert(connection: Connection) -> int:
             row = connection.execute(_GOES_ON, (ask.run_id,)).fetchone()
             if row is None:
                 raise StopAsked
@@ -356,15 +355,14 @@ class ReplayAsks:
                 "UPDATE replay_steps SET state = 'asked', changed_at_s = ? WHERE id = ? AND state = 'planned'",
                 (now_s, ask.step_id),
             )
-            id = connection.execute(
+            id: int = connection.execute(
                 "INSERT INTO replay_asks (run_id, step_id, tenant, key, engine, purpose, state, most_usd, most_tokens,"
-                " asked_at_s) VALUES (?, ?, ?, ?, ?, ?, 'asked', ?, ?, ?)",
+                " asked_at_s) VALUES (?, ?, ?, ?, ?, ?, 'asked', ?, ?, ?) RETURNING id",
                 (
                     *(ask.run_id, ask.step_id, ask.tenant, ask.key, ask.engine, ask.purpose),
                     *(ask.most_usd, ask.most_tokens, now_s),
                 ),
-            ).lastrowid
-            assert id is not None
+            ).fetchone()[0]
             return id
 
         return self._db.write(insert)
@@ -382,7 +380,7 @@ class ReplayAsks:
     ) -> Future[None]:
         """Note what became of a request: what it cost, and what has to be remembered of its answer."""
 
-        def update(connection: sqlite3.Connection) -> None:
+        def update(connection: Connection) -> None:
             connection.execute(
                 "UPDATE replay_asks SET state = ?, cost_usd = ?, prompt_tokens = ?, completion_tokens = ?, latency_s = ?,"
                 " text = ?, ended_at_s = ? WHERE id = ?",
@@ -424,7 +422,7 @@ class ReplayAsks:
         return [SpendLine(row[0], row[1], row[2], ReplaySpent(*row[3:])) for row in rows.fetchall()]
 
 
-def _spent(connection: sqlite3.Connection, run_id: int) -> ReplaySpent:
+def _spent(connection: Connection, run_id: int) -> ReplaySpent:
     row = connection.execute(_SUMS + " FROM replay_asks WHERE run_id = ?", (run_id,)).fetchone()
     return ReplaySpent(*row[1:])
 
@@ -461,7 +459,7 @@ class ReplaySideCosts:
         """Note one request that was paid for. `purpose` is a word for the report, such as near_miss or warm."""
         now_s = time.time()
 
-        def insert(connection: sqlite3.Connection) -> None:
+        def insert(connection: Connection) -> None:
             connection.execute(
                 "INSERT INTO replay_side_costs (tenant, engine, purpose, cost_usd, tokens, asked_at_s)"
                 " VALUES (?, ?, ?, ?, ?, ?)",

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import secrets
-import sqlite3
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from store.sqlite.database import Database
+from store.database import Connection, Database
 
 State = Literal["due", "delivered", "given_up"]
 _KEPT_S = 30 * 86_400
@@ -56,7 +55,7 @@ class WebhookOutbox:
     def own(self, owner: str, now_s: float, until_s: float) -> Future[bool]:
         """Be the process that watches and delivers, until then; False while another one is."""
 
-        def write(connection: sqlite3.Connection) -> bool:
+        def write(connection: Connection) -> bool:
             return (
                 connection.execute(
                     "INSERT INTO webhook_owner (only_row, owner, until_s) VALUES (1, :owner, :until)"
@@ -72,7 +71,7 @@ class WebhookOutbox:
     def disown(self, owner: str) -> Future[None]:
         """Let another process take over at once."""
 
-        def write(connection: sqlite3.Connection) -> None:
+        def write(connection: Connection) -> None:
             connection.execute("UPDATE webhook_owner SET until_s = 0.0 WHERE owner = ?", (owner,))
 
         return self._db.write(write)
@@ -85,7 +84,7 @@ class WebhookOutbox:
         `endpoints`: each with the events it wants. Gives the names of what has become so.
         """
 
-        def write(connection: sqlite3.Connection) -> list[str]:
+        def write(connection: Connection) -> list[str]:
             become = []
             for one in crossings:
                 before = connection.execute(
@@ -138,7 +137,7 @@ class WebhookOutbox:
     def tried(self, id: str, state: State, due_at_s: float, result: str) -> Future[None]:
         """What became of a try; `due_at_s`: when it is tried next."""
 
-        def write(connection: sqlite3.Connection) -> None:
+        def write(connection: Connection) -> None:
             connection.execute(
                 "UPDATE webhook_messages SET state = ?, tries = tries + 1, due_at_s = ?, result = ? WHERE id = ?",
                 (state, due_at_s, result[:40], id),
@@ -158,7 +157,7 @@ class WebhookOutbox:
     def trim(self, now_s: float) -> Future[int]:
         """Drop messages after 30 days, and what was noticed after 400; gives how many rows."""
 
-        def delete(connection: sqlite3.Connection) -> int:
+        def delete(connection: Connection) -> int:
             messages = connection.execute(
                 "DELETE FROM webhook_messages WHERE made_at_s < ?", (now_s - _KEPT_S,)
             )

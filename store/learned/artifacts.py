@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import sqlite3
 import tempfile
 import time
 from collections.abc import Mapping
@@ -18,10 +17,10 @@ from typing import Any, Literal
 
 import orjson
 
+from store.database import Connection, Database
+from store.generation import Generation
 from store.people.secret import sync_folder
 from store.records import ArtifactRecord
-from store.sqlite.database import Database
-from store.sqlite.generation import Generation
 
 KINDS = ("scorer", "bandit", "counts", "student")
 _GENERATION = "artifacts"
@@ -113,7 +112,7 @@ class Artifacts:
         created_at_s = time.time()
         self._write_file(_file_name(kind, tenant, model, digest), data)
 
-        def insert(connection: sqlite3.Connection) -> tuple[ArtifactRecord, set[str]]:
+        def insert(connection: Connection) -> tuple[ArtifactRecord, set[str]]:
             kept_as = state
             if state == "active" and _is_frozen(connection, kind, tenant, model):
                 kept_as = "retired"
@@ -121,7 +120,7 @@ class Artifacts:
                 _retire_active(connection, kind, tenant, model)
             id = connection.execute(
                 "INSERT INTO artifacts (kind, tenant, model, created_at_s, sha256, size_bytes, parent, metrics, note,"
-                " state, served) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                " state, served) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
                 (
                     kind,
                     tenant,
@@ -135,7 +134,7 @@ class Artifacts:
                     kept_as,
                     kept_as == "active",
                 ),
-            ).lastrowid
+            ).fetchone()[0]
             unused = prune(connection, kind, tenant, model, self._keep)
             self._generation.bump(connection)
             row = connection.execute(SELECT + " WHERE id = ?", (id,)).fetchone()
@@ -168,7 +167,7 @@ class Artifacts:
         A learner may publish again at its next turn: freeze the slot to keep it from that.
         """
 
-        def step_back(connection: sqlite3.Connection) -> ArtifactRecord | None:
+        def step_back(connection: Connection) -> ArtifactRecord | None:
             current = of_slot(connection, kind, tenant, model, " AND state = 'active'")
             if not current:
                 return None
@@ -182,7 +181,7 @@ class Artifacts:
     def activate(self, id: int) -> ArtifactRecord | None:
         """Take a version into use, whatever its state, frozen or not: a person asked for it. None if there is none."""
 
-        def take(connection: sqlite3.Connection) -> ArtifactRecord | None:
+        def take(connection: Connection) -> ArtifactRecord | None:
             row = connection.execute(SELECT + " WHERE id = ?", (id,)).fetchone()
             if row is None:
                 return None
@@ -197,7 +196,7 @@ class Artifacts:
         """Keep what is in use, the built-in among it: versions published from now on are kept and not used."""
         now_s = time.time()
 
-        def insert(connection: sqlite3.Connection) -> None:
+        def insert(connection: Connection) -> None:
             connection.execute(
                 "INSERT INTO frozen_artifacts (kind, tenant, model, frozen_at_s) VALUES (?, ?, ?, ?)"
                 " ON CONFLICT DO NOTHING",
@@ -233,7 +232,7 @@ class Artifacts:
         if not tenant:
             raise ValueError("the empty tenant's versions are the operator's: delete them by name")
 
-        def delete(connection: sqlite3.Connection) -> int:
+        def delete(connection: Connection) -> int:
             connection.execute("DELETE FROM frozen_artifacts WHERE tenant = ?", (tenant,))
             self._generation.bump(connection)
             return connection.execute("DELETE FROM artifacts WHERE tenant = ?", (tenant,)).rowcount
@@ -292,21 +291,21 @@ def _written_at_s(file: Path) -> float:
         return float("inf")
 
 
-def _is_frozen(connection: sqlite3.Connection, kind: str, tenant: str, model: str) -> bool:
+def _is_frozen(connection: Connection, kind: str, tenant: str, model: str) -> bool:
     row = connection.execute(
         "SELECT 1 FROM frozen_artifacts WHERE kind = ? AND tenant = ? AND model = ?", (kind, tenant, model)
     ).fetchone()
     return row is not None
 
 
-def _retire_active(connection: sqlite3.Connection, kind: str, tenant: str, model: str) -> None:
+def _retire_active(connection: Connection, kind: str, tenant: str, model: str) -> None:
     connection.execute(
         "UPDATE artifacts SET state = 'retired' WHERE kind = ? AND tenant = ? AND model = ? AND state = 'active'",
         (kind, tenant, model),
     )
 
 
-def _activate(connection: sqlite3.Connection, id: int) -> ArtifactRecord:
+def _activate(connection: Connection, id: int) -> ArtifactRecord:
     connection.execute("UPDATE artifacts SET state = 'active', served = 1 WHERE id = ?", (id,))
     return as_record(connection.execute(SELECT + " WHERE id = ?", (id,)).fetchone())
 
@@ -322,7 +321,7 @@ def as_record(row: tuple[Any, ...]) -> ArtifactRecord:
 
 
 def of_slot(
-    connection: sqlite3.Connection, kind: str, tenant: str, model: str, condition: str = "", *values: object
+    connection: Connection, kind: str, tenant: str, model: str, condition: str = "", *values: object
 ) -> list[ArtifactRecord]:
     """The versions of one kind for one tenant and served model, newest first."""
     rows = connection.execute(
@@ -332,12 +331,12 @@ def of_slot(
     return [as_record(row) for row in rows.fetchall()]
 
 
-def files_of(connection: sqlite3.Connection) -> list[tuple[str, str, str, str]]:
+def files_of(connection: Connection) -> list[tuple[str, str, str, str]]:
     """(kind, tenant, model, sha256) of every version: what a file's name is made of."""
     return connection.execute("SELECT kind, tenant, model, sha256 FROM artifacts").fetchall()
 
 
-def prune(connection: sqlite3.Connection, kind: str, tenant: str, model: str, keep: int) -> set[str]:
+def prune(connection: Connection, kind: str, tenant: str, model: str, keep: int) -> set[str]:
     """Drop the oldest versions out of use; gives the checksums that no version of the slot has any more.
 
     `keep` are kept of those that were in use once and as many of those that never were, so that a run of rejected

@@ -6,13 +6,12 @@ Workers notice within a second.
 
 from __future__ import annotations
 
-import sqlite3
 import time
 from concurrent.futures import Future
 from dataclasses import dataclass
 
-from store.sqlite.database import Database
-from store.sqlite.generation import Generation
+from store.database import Connection, Database
+from store.generation import Generation
 
 _GENERATION = "dials"
 _LOOK_EVERY_S = 0.25
@@ -53,12 +52,12 @@ class TurnedDialsLog:
             *(turned.preference, turned.theta, turned.m, turned.max_examples),
         )
 
-        def insert(connection: sqlite3.Connection) -> TurnedDials:
+        def insert(connection: Connection) -> TurnedDials:
             id = connection.execute(
                 "INSERT INTO dials (model, at_s, user, preference, theta, m, max_examples)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?)",
+                " VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id",
                 row,
-            ).lastrowid
+            ).fetchone()[0]
             self._generation.bump(connection)
             return TurnedDials(*row, id=id or 0)
 
@@ -67,7 +66,7 @@ class TurnedDialsLog:
     def take_back(self, model: str, user: str) -> Future[bool]:
         """Take the dials in force back: those before are in force again. False if none were turned."""
 
-        def update(connection: sqlite3.Connection) -> bool:
+        def update(connection: Connection) -> bool:
             changed = connection.execute(
                 "UPDATE dials SET taken_back_at_s = ?, taken_back_by = ? WHERE id ="
                 " (SELECT max(id) FROM dials WHERE model = ? AND taken_back_at_s IS NULL)",

@@ -6,12 +6,11 @@ Derived from choices and outcomes; the learner writes it, workers read the cap. 
 from __future__ import annotations
 
 import math
-import sqlite3
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Literal
 
-from store.sqlite.database import Database
+from store.database import Connection, Database
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +75,7 @@ class QualityFloors:
     def forget(self, tenant: str, model: str) -> Future[bool]:
         """Delete one account, so that it is computed anew from what the log still holds; whether there was one."""
 
-        def delete(connection: sqlite3.Connection) -> bool:
+        def delete(connection: Connection) -> bool:
             return (
                 connection.execute(
                     "DELETE FROM quality_floors WHERE tenant = ? AND model = ?", (tenant, model)

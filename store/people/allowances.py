@@ -8,13 +8,12 @@ returns.
 from __future__ import annotations
 
 import math
-import sqlite3
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 
+from store.database import Connection, Database
 from store.decisions.rollups import DAY_S, HOUR_S
 from store.people.allowance import CONCURRENCY, Booking, Held, Lease, Standing, Window, Worker
-from store.sqlite.database import Database
 
 _WANTED_S = 2.0
 
@@ -33,7 +32,7 @@ class Allowances:
     def join(self, worker: Worker) -> Future[None]:
         """Make a new worker known, which may then lease."""
 
-        def write(connection: sqlite3.Connection) -> None:
+        def write(connection: Connection) -> None:
             connection.execute(_ADD_WORKER, worker)
 
         return self._db.write(write)
@@ -58,7 +57,7 @@ class Allowances:
         other workers hold makes it known to them (`wanted`). The future raises NoSuchWorker.
         """
 
-        def write(connection: sqlite3.Connection) -> Lease:
+        def write(connection: Connection) -> Lease:
             _check_worker(connection, worker)
             connection.execute(_BEGIN_WINDOW, (*window, 0, 0, 0))
             most = limit - _before(connection, window, rolls_s, now_s)
@@ -80,7 +79,7 @@ class Allowances:
         The future raises NoSuchWorker where the leases are gone.
         """
 
-        def write(connection: sqlite3.Connection) -> list[tuple[int, int]]:
+        def write(connection: Connection) -> list[tuple[int, int]]:
             _check_worker(connection, worker)
             states = []
             for window, settled, estimated, granted, ends in bookings:
@@ -120,7 +119,7 @@ class Allowances:
         leases it had; 0 where somebody was faster.
         """
 
-        def write(connection: sqlite3.Connection) -> int:
+        def write(connection: Connection) -> int:
             leases = connection.execute(_LEASES_OF, (worker_id,)).fetchall()
             for scope, kind, start_s, slot, granted, settled in leases:
                 held = granted - settled
@@ -152,7 +151,7 @@ class Allowances:
         Of a minute after an hour, of an end user after five weeks, of anybody else after 400 days.
         """
 
-        def write(connection: sqlite3.Connection) -> int:
+        def write(connection: Connection) -> int:
             return (
                 connection.execute(_TRIM_MINUTES, (now_s - HOUR_S,)).rowcount
                 + connection.execute(_TRIM_USERS, (now_s - 35 * DAY_S,)).rowcount
@@ -162,23 +161,23 @@ class Allowances:
         return self._db.write(write, patient=True)
 
 
-def _granted(connection: sqlite3.Connection, window: Window, amount: int, most: int) -> bool:
+def _granted(connection: Connection, window: Window, amount: int, most: int) -> bool:
     """Take `amount` of what is left, if there is so much: one conditional statement, whoever else writes."""
     return connection.execute(_TAKE, (amount, *window[:3], amount, most)).rowcount > 0
 
 
-def _check_worker(connection: sqlite3.Connection, worker: Worker) -> None:
+def _check_worker(connection: Connection, worker: Worker) -> None:
     if connection.execute(_IS_WORKER, (worker.id,)).fetchone() is None:
         raise NoSuchWorker(worker.id)
 
 
-def _state(connection: sqlite3.Connection, window: Window) -> tuple[int, int]:
+def _state(connection: Connection, window: Window) -> tuple[int, int]:
     """What is spent and leased of a window; nothing where it was over for so long that it was dropped."""
     row: tuple[int, int] | None = connection.execute(_STATE, window[:3]).fetchone()
     return row or (0, 0)
 
 
-def _before(connection: sqlite3.Connection, window: Window, rolls_s: int, now_s: float) -> int:
+def _before(connection: Connection, window: Window, rolls_s: int, now_s: float) -> int:
     """What the window before still weighs: its count by the share of it within the last `rolls_s` seconds."""
     if not rolls_s:
         return 0

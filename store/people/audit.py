@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from store.sqlite.database import Database
+from store.database import Database
 
 AuditOutcome = Literal["done", "failed", "refused"]
 

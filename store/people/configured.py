@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import sqlite3
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+from store.database import Connection, Database
+from store.generation import Generation
 from store.people.keys import (
     GENERATION,
     KeyStore,
@@ -19,8 +20,6 @@ from store.people.keys import (
 from store.people.rows import SELECT_SECRETS, SELECT_TENANTS, key_from, tenant_from
 from store.people.tenants import TenantStore, put_tenant
 from store.records import Key, Retention, Tenant, Terms
-from store.sqlite.database import Database
-from store.sqlite.generation import Generation
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +94,7 @@ class ConfiguredPeople:
         if not self._planned(self._db.read(), keys, records, tenants):
             return []
 
-        def write(connection: sqlite3.Connection) -> list[Changed]:
+        def write(connection: Connection) -> list[Changed]:
             planned = self._planned(connection, keys, records, tenants)
             for change in planned:
                 if isinstance(change.after, Key) and change.digest is not None:
@@ -111,7 +110,7 @@ class ConfiguredPeople:
 
     def _planned(
         self,
-        connection: sqlite3.Connection,
+        connection: Connection,
         keys: Sequence[ConfiguredKey],
         records: Sequence[Tenant],
         tenants: Sequence[ConfiguredTenant],
@@ -122,7 +121,7 @@ class ConfiguredPeople:
 
     def _clashes(
         self,
-        connection: sqlite3.Connection,
+        connection: Connection,
         keys: Sequence[ConfiguredKey],
         tenants: Sequence[ConfiguredTenant],
     ) -> list[str]:
@@ -156,7 +155,7 @@ class ConfiguredPeople:
                 )
         return told
 
-    def _planned_tenants(self, connection: sqlite3.Connection, records: Sequence[Tenant]) -> list[Changed]:
+    def _planned_tenants(self, connection: Connection, records: Sequence[Tenant]) -> list[Changed]:
         known = {tenant.id: tenant for tenant in _tenants(connection) if tenant.source == "config"}
         planned = []
         for record in records:
@@ -167,7 +166,7 @@ class ConfiguredPeople:
         gone = [tenant for tenant in known.values() if tenant.closed_at_s is None]
         return planned + [Changed(tenant, replace(tenant, closed_at_s=self._clock())) for tenant in gone]
 
-    def _planned_keys(self, connection: sqlite3.Connection, keys: Sequence[ConfiguredKey]) -> list[Changed]:
+    def _planned_keys(self, connection: Connection, keys: Sequence[ConfiguredKey]) -> list[Changed]:
         rows = {id: row for id, row in _rows(connection).items() if row[1].source == "config"}
         planned = []
         for listed in keys:
@@ -204,19 +203,19 @@ _SHOWN_CHARACTERS = 4
 """Of a secret that somebody chose: perhaps not a long one."""
 
 
-def _rows(connection: sqlite3.Connection) -> dict[str, tuple[str, Key]]:
+def _rows(connection: Connection) -> dict[str, tuple[str, Key]]:
     rows = connection.execute(SELECT_SECRETS).fetchall()
     return {row[1]: (row[0], key_from(row[1:])) for row in rows}
 
 
-def _tenants(connection: sqlite3.Connection) -> list[Tenant]:
+def _tenants(connection: Connection) -> list[Tenant]:
     return [tenant_from(row) for row in connection.execute(SELECT_TENANTS).fetchall()]
 
 
 _FREE = "UPDATE api_keys SET secret_hmac = ? WHERE id = ?"
 
 
-def _apply(connection: sqlite3.Connection, change: Changed) -> None:
+def _apply(connection: Connection, change: Changed) -> None:
     after = change.after
     if isinstance(after, Tenant):
         put_tenant(connection, after)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import secrets
-import sqlite3
 import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 
+from store.database import Connection, Database
 from store.errors import StoreError
+from store.generation import Generation
 from store.people.rows import (
     INSERT_KEY,
     SELECT_KEYS,
@@ -23,8 +24,6 @@ from store.people.rows import (
 )
 from store.people.secret import TOKEN_PREFIX, derive
 from store.records import Found, Key, MadeBy, Tenant, Terms
-from store.sqlite.database import Database
-from store.sqlite.generation import Generation
 
 _PREFIX = "us-"
 _SHOWN_CHARACTERS = 8
@@ -106,7 +105,7 @@ class KeyStore:
         )
         digest = self.hmac(secret_text)
 
-        def insert(connection: sqlite3.Connection) -> None:
+        def insert(connection: Connection) -> None:
             _check_unused(connection, digest)
             insert_key(connection, key, digest)
             self._generation.bump(connection)
@@ -121,7 +120,7 @@ class KeyStore:
         and ValueError for what `change` says is wrong.
         """
 
-        def update(connection: sqlite3.Connection) -> tuple[Key, Key]:
+        def update(connection: Connection) -> tuple[Key, Key]:
             before = _changeable(connection, id)
             wanted = change(before)
             check_name("key name", wanted.name)
@@ -155,7 +154,7 @@ class KeyStore:
             raise ValueError(f"the grace is {grace_s!r} s; 0 s to 366 days are right")
         digest, now_s = self.hmac(secret_text), self._clock()
 
-        def update(connection: sqlite3.Connection) -> Key:
+        def update(connection: Connection) -> Key:
             key = _changeable(connection, id)
             if key.revoked_at_s is not None:
                 raise ValueError(f"the key {id!r} is revoked; make a new one")
@@ -186,7 +185,7 @@ class KeyStore:
         """
         now_s = self._clock()
 
-        def update(connection: sqlite3.Connection) -> Key:
+        def update(connection: Connection) -> Key:
             _changeable(connection, id)
             revoke_key(connection, id, now_s)
             self._generation.bump(connection)
@@ -340,17 +339,17 @@ def key_with_terms(key: Key, terms: Terms) -> Key:
     )
 
 
-def insert_key(connection: sqlite3.Connection, key: Key, digest: str) -> None:
+def insert_key(connection: Connection, key: Key, digest: str) -> None:
     """Add a row."""
     connection.execute(INSERT_KEY, (digest, *key_row(key)))
 
 
-def update_key(connection: sqlite3.Connection, key: Key) -> None:
+def update_key(connection: Connection, key: Key) -> None:
     """Put the key in the place of the row with its id; the secret stays."""
     connection.execute(UPDATE_KEY, (*key_row(key)[1:], key.id))
 
 
-def revoke_key(connection: sqlite3.Connection, id: str, now_s: float) -> None:
+def revoke_key(connection: Connection, id: str, now_s: float) -> None:
     """Take it out of use, with its older secrets."""
     connection.execute(
         "UPDATE api_keys SET revoked_at_s = ? WHERE id = ? AND revoked_at_s IS NULL", (now_s, id)
@@ -358,7 +357,7 @@ def revoke_key(connection: sqlite3.Connection, id: str, now_s: float) -> None:
     connection.execute("DELETE FROM older_secrets WHERE key_id = ?", (id,))
 
 
-def _check_unused(connection: sqlite3.Connection, digest: str) -> None:
+def _check_unused(connection: Connection, digest: str) -> None:
     row = connection.execute(
         "SELECT id FROM api_keys WHERE secret_hmac = ? UNION SELECT key_id FROM older_secrets WHERE secret_hmac = ?",
         (digest, digest),
@@ -367,7 +366,7 @@ def _check_unused(connection: sqlite3.Connection, digest: str) -> None:
         raise SecretTaken(f"the secret is already that of {row[0]}")
 
 
-def _one(connection: sqlite3.Connection, id: str) -> Key:
+def _one(connection: Connection, id: str) -> Key:
     row = connection.execute(SELECT_KEYS + " WHERE id = ?", (id,)).fetchone()
     if row is None:
         raise NoSuchKey(f"no key has the id {id[:60]!r}")
@@ -377,7 +376,7 @@ def _one(connection: sqlite3.Connection, id: str) -> Key:
     return key_from(row, until_s)
 
 
-def _changeable(connection: sqlite3.Connection, id: str) -> Key:
+def _changeable(connection: Connection, id: str) -> Key:
     key = _one(connection, id)
     if key.source == "config":
         raise KeptInConfiguration(

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sqlite3
 import time
 from dataclasses import dataclass
 
-from store.sqlite.database import Database
+from store.database import Connection, Database
 
 ROLES = ("viewer", "viewer-content", "operator")
 NO_PASSWORD = "none"
@@ -57,7 +56,7 @@ class AdminUsers:
             raise ValueError(f"the role is {role!r}: one of {', '.join(ROLES)} is right")
         now_s = time.time()
 
-        def write(connection: sqlite3.Connection) -> AdminUser:
+        def write(connection: Connection) -> AdminUser:
             connection.execute(_PUT, (name, role or "operator", password_hash, now_s, now_s, role))
             connection.execute("DELETE FROM admin_sessions WHERE user_name = ?", (name,))
             return AdminUser(*connection.execute(_SELECT + " WHERE name = ?", (name,)).fetchone())
@@ -73,7 +72,7 @@ class AdminUsers:
             raise ValueError(f"the role is {role!r}: one of {', '.join(ROLES)} is right")
         now_s = time.time()
 
-        def write(connection: sqlite3.Connection) -> bool:
+        def write(connection: Connection) -> bool:
             changed: int = connection.execute(_PUT_EXTERNAL, (name, role, NO_PASSWORD, now_s, now_s)).rowcount
             return changed == 1
 
@@ -84,7 +83,7 @@ class AdminUsers:
         """Create the first operator; False when there is an account already, also when another process was faster."""
         now_s = time.time()
 
-        def write(connection: sqlite3.Connection) -> bool:
+        def write(connection: Connection) -> bool:
             return (
                 connection.execute(
                     "INSERT INTO admin_users (name, role, password_hash, created_at_s, changed_at_s)"

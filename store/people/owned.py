@@ -14,9 +14,7 @@ from typing import TYPE_CHECKING
 from store.people.secret import derive
 
 if TYPE_CHECKING:
-    import sqlite3
-
-    from store.sqlite.database import Database
+    from store.database import Connection, Database
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +50,7 @@ class OwnedIds:
             *(owned.replica, owned.at_s or time.time()),
         )
 
-        def insert(connection: sqlite3.Connection) -> None:
+        def insert(connection: Connection) -> None:
             connection.execute(_PUT, row)
 
         return self._db.write(insert)
@@ -89,7 +87,7 @@ class OwnedIds:
         return self._delete(_TRIM, before_s)
 
     def _delete(self, statement: str, *values: object) -> Future[int]:
-        def delete(connection: sqlite3.Connection) -> int:
+        def delete(connection: Connection) -> int:
             return connection.execute(statement, values).rowcount
 
         return self._db.write(delete)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import secrets
-import sqlite3
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from store.database import Connection, Database
 from store.people.secret import derive
-from store.sqlite.database import Database
 
 _SEEN_EVERY_S = 30.0
 """How exactly it is known when a session was last used: a write per page view would be too much."""
@@ -55,7 +54,7 @@ class AdminSessions:
         now_s = self._clock()
         old = self._hash(instead_of) if instead_of else ""
 
-        def write(connection: sqlite3.Connection) -> None:
+        def write(connection: Connection) -> None:
             connection.execute(
                 "DELETE FROM admin_sessions WHERE id_hash = ? OR seen_at_s < ? OR created_at_s < ?",
                 (old, now_s - self._idle_s, now_s - self.longest_s),

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import sqlite3
 import time
 from collections.abc import Callable
 from dataclasses import replace
 
+from store.database import Connection, Database
+from store.generation import Generation
 from store.people.keys import GENERATION, KeptInConfiguration, KeyStore, check_name
 from store.people.rows import INSERT_TENANT, SELECT_TENANTS, UPDATE_TENANT, tenant_from, tenant_row
 from store.records import MadeBy, Retention, Tenant, Terms
-from store.sqlite.database import Database
-from store.sqlite.generation import Generation
 
 _MOST_DAYS = 36_525
 
@@ -52,7 +51,7 @@ class TenantStore:
         """Lay something down for a tenant, whose keys may be there already. Raises TenantExists and ValueError."""
         tenant = self.made(name, terms or Terms(), region, retention or Retention(), source)
 
-        def insert(connection: sqlite3.Connection) -> Tenant:
+        def insert(connection: Connection) -> Tenant:
             if connection.execute("SELECT 1 FROM tenants WHERE id = ?", (tenant.id,)).fetchone() is not None:
                 raise TenantExists(f"there is a tenant {name!r} already")
             put_tenant(connection, tenant)
@@ -68,7 +67,7 @@ class TenantStore:
         """
         id = self._keys.tenant_named(name)
 
-        def update(connection: sqlite3.Connection) -> tuple[Tenant, Tenant]:
+        def update(connection: Connection) -> tuple[Tenant, Tenant]:
             row = connection.execute(SELECT_TENANTS + " WHERE id = ?", (id,)).fetchone()
             if row is None:
                 raise NoSuchTenantRecord(f"there is no tenant {name[:60]!r}")
@@ -154,7 +153,7 @@ def check_tenant(tenant: Tenant) -> None:
             raise ValueError(f"retention.{name}_days is {str(days)[:40]}; above 0 to {_MOST_DAYS} is right")
 
 
-def put_tenant(connection: sqlite3.Connection, tenant: Tenant) -> None:
+def put_tenant(connection: Connection, tenant: Tenant) -> None:
     """Add the record, or put it in the place of the one with its id; inside a write job."""
     row = tenant_row(tenant)
     if not connection.execute(UPDATE_TENANT, (*row[1:], row[0])).rowcount:

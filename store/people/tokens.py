@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import secrets
-import sqlite3
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from store.database import Connection, Database
 from store.people.operators import ROLES
 from store.people.secret import TOKEN_PREFIX, derive
-from store.sqlite.database import Database
 
 _SHOWN_CHARACTERS = len(TOKEN_PREFIX) + 4
 
@@ -86,7 +85,7 @@ class AdminTokens:
         """Take a token out of use at once. Revoking twice keeps the first time. Raises NoSuchToken."""
         now_s = self._clock()
 
-        def update(connection: sqlite3.Connection) -> AdminToken:
+        def update(connection: Connection) -> AdminToken:
             connection.execute(
                 "UPDATE admin_tokens SET revoked_at_s = ? WHERE id = ? AND revoked_at_s IS NULL", (now_s, id)
             )

@@ -14,10 +14,13 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import TypeVar
 
+from store.database import Connection
 from store.errors import SchemaError, StoreBusy, StoreClosed
+from store.sqlite.power_cut import sync_log
 from store.sqlite.schema import MIGRATIONS_FOLDER, migrate, refuse_foreign
 from store.sqlite.translation import ReadingConnection, translating
 from store.sqlite.wal_index import wal_header
+from store.sqlite.words import SqliteWords
 from store.sqlite.writer import Writer, WritingConnection
 
 T = TypeVar("T")
@@ -45,6 +48,7 @@ class Database:
         self._readers_lock = threading.Lock()
         self._scrub_asked = threading.Lock()
         self._closed = False
+        self.words = SqliteWords(self)
 
     @classmethod
     def open(
@@ -166,6 +170,35 @@ class Database:
             # The index is mapped by now, and stays so while this connection is open.
             self._wal_header, self._wal_header_sought = wal_header(self.path), True
             return row[0] if self._wal_header is None else self._wal_header.tobytes()
+
+    def counter(self, name: str) -> int:
+        """A row of the table `generations`."""
+        row: tuple[int] = (
+            self.read().execute("SELECT value FROM generations WHERE name = ?", (name,)).fetchone()
+        )
+        return row[0]
+
+    def bump(self, connection: Connection, name: str) -> None:
+        """Move such a counter, inside a write job."""
+        connection.execute("UPDATE generations SET value = value + 1 WHERE name = ?", (name,))
+
+    def tell(self, connection: Connection) -> None:
+        """Nothing: who wants to know looks at `data_version`."""
+
+    def on_news(self, told: Callable[[], None]) -> None:
+        """Nothing: see `tell`."""
+
+    def missing(self) -> str | None:
+        """What of the database is gone."""
+        return (
+            None
+            if self.path.exists()
+            else f"the store's file {self.path.name} is gone: restore the data folder"
+        )
+
+    def sync(self) -> None:
+        """See `sync_log`."""
+        sync_log(self.path)
 
     def database_id(self) -> str:
         """32 hex characters drawn when the file was made."""

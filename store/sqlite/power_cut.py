@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
-from store.sqlite.database import Database
 
-
-def sync_log(db: Database) -> None:
+def sync_log(path: Path) -> None:
     """Force the write-ahead log to the disk: afterwards whatever was committed before the call survives a power cut.
 
     A database that was not opened as durable commits by writing to the log, which the operating system carries to the disk
@@ -17,9 +16,9 @@ def sync_log(db: Database) -> None:
     """
     try:
         # Another descriptor of the same file will do: SQLite's locks are on other files than the log, so closing drops none.
-        log = os.open(f"{db.path}-wal", os.O_RDONLY)
+        log = os.open(f"{path}-wal", os.O_RDONLY)
     except FileNotFoundError:
-        db.path.stat()
+        path.stat()
         return
     try:
         os.fsync(log)

@@ -8,19 +8,27 @@ from __future__ import annotations
 
 import re
 import sqlite3
+import time
 from collections.abc import Sequence
-from typing import Literal
+from functools import partial
+from typing import TYPE_CHECKING
 
-from store.errors import StoreBusy, StoreClosed
-from store.sqlite.database import Database
+from store.database import WordsTable
+from store.errors import StoreBusy, StoreClosed, StoreFailed
 
-Table = Literal["request_words", "example_words"]
-TABLES: tuple[Table, ...] = ("request_words", "example_words")
+if TYPE_CHECKING:
+    from store.sqlite.database import Database
+
+_TABLES: tuple[WordsTable, ...] = ("request_words", "example_words")
 
 _STEP_PAGES = 500
 _MAX_WORDS = 12
 _MOST_READ = 1000
 """Rows with any of the words; of a common word they would be most of the bank."""
+_MATCHING = (
+    "SELECT rowid, -bm25(example_words, 0, 0, 1, 0) AS score FROM example_words WHERE example_words MATCH ?"
+    " ORDER BY score DESC LIMIT ?"
+)
 _WORD = re.compile(r"\w+", re.UNICODE)
 
 
@@ -64,17 +72,64 @@ def any_of(connection: sqlite3.Connection, tenant: str, scope: str, said: Sequen
     return " AND ".join([*place, f"question : ({' OR '.join(rarest)})"])
 
 
-def purge(connection: sqlite3.Connection, table: Table) -> None:
-    """Get every deleted row's words out of the index, at once. For a write job; seconds per hundred megabytes of index."""
+class SqliteWords:
+    """Search by words in one database."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    def examples(self, tenant: str, text: str, limit: int) -> list[int]:
+        """See `store.database.Words`. Of all tenants' rows: whose they are is for the caller to look at."""
+        match = as_match(text)
+        if not match:
+            return []
+        found = self._db.read().execute(
+            "SELECT rowid FROM example_words WHERE example_words MATCH ? ORDER BY rank LIMIT ?",
+            (f"{{question answer}} : ({match})", limit),
+        )
+        return [id for (id,) in found.fetchall()]
+
+    def questions(
+        self, tenant: str, scope: str, said: Sequence[str], limit: int, within_s: float
+    ) -> list[tuple[int, float]]:
+        """See `store.database.Words`."""
+        read, end = self._db.read(), time.monotonic() + within_s
+        read.set_progress_handler(lambda: time.monotonic() > end, 1000)
+        try:
+            match = any_of(read, tenant, scope, said)
+            return [] if match is None else read.execute(_MATCHING, (match, limit)).fetchall()
+        except StoreFailed:
+            return []
+        finally:
+            read.set_progress_handler(None, 0)
+
+    def requests(self, text: str, before: int, limit: int) -> list[tuple[int, str]]:
+        """See `store.database.Words`."""
+        match = as_match(text)
+        if not match:
+            return []
+        rows = self._db.read().execute(
+            "SELECT w.rowid, t.request_id FROM request_words w JOIN request_texts t ON t.row_id = w.rowid"
+            " WHERE request_words MATCH ? AND w.rowid < ? ORDER BY w.rowid DESC LIMIT ?",
+            (match, before, limit),
+        )
+        return rows.fetchall()
+
+    def purge(self, timeout_s: float) -> None:
+        """Get every deleted row's words out, at once; seconds per hundred megabytes of index."""
+        for table in _TABLES:
+            self._db.write(partial(_optimise, table=table)).result(timeout_s)
+
+    def purge_soon(self, table: WordsTable) -> None:
+        """Have it done in steps, after what waits already. Never waits, and raises nothing."""
+        _next_step(self._db, table, first=True)
+
+
+def _optimise(connection: sqlite3.Connection, table: WordsTable) -> None:
     connection.execute(f"INSERT INTO {table} ({table}) VALUES ('optimize')")  # noqa: S608 - a table's name of ours
 
 
-def purge_soon(db: Database, table: Table) -> None:
-    """Have it done in steps, after what waits already. Never waits, and raises nothing: a closed store is purged no more."""
-    _next_step(db, table, first=True)
-
-
-def _next_step(db: Database, table: Table, *, first: bool) -> None:
+def _next_step(db: Database, table: WordsTable, *, first: bool) -> None:
     # A negative number begins merging all there is into one, a positive one goes on with it.
     pages = -_STEP_PAGES if first else _STEP_PAGES
 

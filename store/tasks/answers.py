@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import sqlite3
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -15,9 +14,9 @@ from typing import Any, Literal
 
 import orjson
 
+from store.database import Connection, Database
 from store.examples.vectors import from_blob, to_blob
 from store.records import AnsweredBy, TaskAnswer, Vector
-from store.sqlite.database import Database
 
 PERSONS_WEIGHT = 10.0
 """A person's label counts as so many of the teacher's."""
@@ -50,7 +49,7 @@ class TaskAnswers:
         """Append one. Raises ValueError (BadVector among them) for what is not finite, and StoreBusy."""
         row = _as_row(answer)
 
-        def insert(connection: sqlite3.Connection) -> None:
+        def insert(connection: Connection) -> None:
             connection.execute(_INSERT, row)
 
         return self._db.write(insert)
@@ -188,7 +187,7 @@ class TaskAnswers:
     def trim(self, before_s: float, most_per_task: int, limit: int = _TRIMMED_AT_ONCE) -> Future[int]:
         """Delete what is older than `before_s` or not among a task's latest; at most `limit` rows, gives how many."""
 
-        def delete(connection: sqlite3.Connection) -> int:
+        def delete(connection: Connection) -> int:
             return connection.execute(
                 "DELETE FROM task_answers WHERE id IN (SELECT id FROM (SELECT id, at_s, row_number() OVER"
                 " (PARTITION BY tenant, slot ORDER BY id DESC) AS place FROM task_answers)"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import sqlite3
 from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
@@ -11,8 +10,8 @@ from typing import Any, Literal
 
 import orjson
 
-from store.sqlite.database import Database
-from store.sqlite.generation import Generation
+from store.database import Connection, Database
+from store.generation import Generation
 
 Source = Literal["configured", "schema", "header", "proposal"]
 """Where a task comes from: the configuration, an enum in `response_format`, the client's header, the log."""
@@ -61,7 +60,7 @@ class KnownTasks:
         """
         row = _as_row(task)
 
-        def insert(connection: sqlite3.Connection) -> bool:
+        def insert(connection: Connection) -> bool:
             added = connection.execute(_INSERT, {**row, "most": most}).rowcount > 0
             if added:
                 self._generation.bump(connection)
@@ -81,7 +80,7 @@ class KnownTasks:
     ) -> Future[int]:
         """Switch every task of that name on or off, of one tenant or model if named; gives how many there are."""
 
-        def update(connection: sqlite3.Connection) -> int:
+        def update(connection: Connection) -> int:
             changed = connection.execute(
                 "UPDATE tasks SET state = :state, at_s = :at_s, by = :by WHERE name = :name"
                 " AND (:tenant IS NULL OR tenant = :tenant) AND (:model IS NULL OR model = :model)",
@@ -123,7 +122,7 @@ class KnownTasks:
         return self._delete("DELETE FROM tasks WHERE tenant = ?", tenant)
 
     def _delete(self, statement: str, *values: object) -> Future[int]:
-        def delete(connection: sqlite3.Connection) -> int:
+        def delete(connection: Connection) -> int:
             deleted = connection.execute(statement, values).rowcount
             if deleted:
                 self._generation.bump(connection)

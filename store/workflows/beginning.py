@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Sequence
 from typing import Any
 
+from store.database import Connection
+from store.errors import ValueRefused
 from store.workflows.records import (
     Begun,
     IdempotencyConflict,
@@ -45,7 +46,7 @@ _TAKE_PRODUCER = (
 
 
 def begin(
-    connection: sqlite3.Connection,
+    connection: Connection,
     run: NewRun,
     steps: Sequence[NewStep],
     variables: Sequence[NewVariable],
@@ -83,7 +84,7 @@ def begin(
 
 
 def extend(
-    connection: sqlite3.Connection,
+    connection: Connection,
     tenant: str,
     run_id: str,
     steps: Sequence[NewStep],
@@ -105,7 +106,7 @@ def extend(
 
 
 def put(
-    connection: sqlite3.Connection,
+    connection: Connection,
     tenant: str,
     variable: NewVariable,
     now_s: float,
@@ -123,7 +124,7 @@ def put(
     if known is None:
         try:
             connection.execute(_INSERT_VARIABLE, _variable_row(owned, variable))
-        except sqlite3.IntegrityError:
+        except ValueRefused:
             raise VariableExists([variable.name or variable.id]) from None
         return variable.id
     id: str = known[0]
@@ -137,7 +138,7 @@ def put(
     return id
 
 
-def live_runs(connection: sqlite3.Connection, tenant: str) -> int:
+def live_runs(connection: Connection, tenant: str) -> int:
     """How many of a tenant's runs go on."""
     row: tuple[int] = connection.execute(
         "SELECT count(*) FROM workflow_runs WHERE tenant = ? AND state = 'running'", (tenant,)
@@ -145,7 +146,7 @@ def live_runs(connection: sqlite3.Connection, tenant: str) -> int:
     return row[0]
 
 
-def total_bytes(connection: sqlite3.Connection, tenant: str) -> int:
+def total_bytes(connection: Connection, tenant: str) -> int:
     """What a tenant's values and bodies take."""
     row = connection.execute("SELECT total_bytes FROM workflow_bytes WHERE tenant = ?", (tenant,)).fetchone()
     return 0 if row is None else int(row[0])
@@ -168,7 +169,7 @@ class _Owned:
 
 
 def _add(
-    connection: sqlite3.Connection,
+    connection: Connection,
     owned: _Owned,
     steps: Sequence[NewStep],
     variables: Sequence[NewVariable],
@@ -203,9 +204,7 @@ def _add(
     _note_readers(connection, run_id, steps)
 
 
-def _insert_variables(
-    connection: sqlite3.Connection, owned: _Owned, variables: Sequence[NewVariable]
-) -> None:
+def _insert_variables(connection: Connection, owned: _Owned, variables: Sequence[NewVariable]) -> None:
     _give_names_back(connection, owned.tenant, variables, owned.now_s)
     taken = [
         variable.name
@@ -217,13 +216,13 @@ def _insert_variables(
     for variable in variables:
         try:
             added = connection.execute(_INSERT_VARIABLE + _TAKE_PRODUCER, _variable_row(owned, variable))
-        except sqlite3.IntegrityError:
+        except ValueRefused:
             raise VariableExists([variable.name or variable.id]) from None
         if not added.rowcount:
             raise VariableExists([variable.name or variable.id])
 
 
-def _named(connection: sqlite3.Connection, tenant: str, variable: NewVariable) -> tuple[Any, ...] | None:
+def _named(connection: Connection, tenant: str, variable: NewVariable) -> tuple[Any, ...] | None:
     """(id, state, run id) of what holds this name."""
     if not variable.app:
         return None
@@ -235,7 +234,7 @@ def _named(connection: sqlite3.Connection, tenant: str, variable: NewVariable) -
 
 
 def _give_names_back(
-    connection: sqlite3.Connection, tenant: str, variables: Sequence[NewVariable], now_s: float
+    connection: Connection, tenant: str, variables: Sequence[NewVariable], now_s: float
 ) -> None:
     """What is over, and was not deleted yet, holds no name."""
     connection.executemany(
@@ -277,7 +276,7 @@ def _variable_row(owned: _Owned, variable: NewVariable) -> dict[str, Any]:
 
 
 def _insert_texts(
-    connection: sqlite3.Connection, run_id: str, tenant: str, texts: Sequence[tuple[str, bytes]]
+    connection: Connection, run_id: str, tenant: str, texts: Sequence[tuple[str, bytes]]
 ) -> None:
     connection.executemany(
         "INSERT INTO workflow_texts (run_id, step, tenant, size_bytes, text) VALUES (?, ?, ?, ?, ?)",
@@ -285,7 +284,7 @@ def _insert_texts(
     )
 
 
-def _note_readers(connection: sqlite3.Connection, run_id: str, steps: Sequence[NewStep]) -> None:
+def _note_readers(connection: Connection, run_id: str, steps: Sequence[NewStep]) -> None:
     read = {id for step in steps for id in (*step.reads.values(), *step.waits)}
     if read:
         connection.execute(

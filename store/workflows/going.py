@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Sequence
 
+from store.database import Connection
 from store.workflows.beginning import EXPIRE_VARIABLES
 from store.workflows.rows import ids_json, note
 
@@ -15,7 +15,7 @@ _IN_MEMORY = "state = 'running' OR no_store AND expired = 0"
 
 
 def forget(
-    connection: sqlite3.Connection, of_runs: str, of_variables: str, values: Sequence[str], now_s: float
+    connection: Connection, of_runs: str, of_variables: str, values: Sequence[str], now_s: float
 ) -> int:
     """Delete runs, and variables set by themselves, by a condition on each table. The first of `values` is the tenant."""
     runs = connection.execute(
@@ -41,7 +41,7 @@ def forget(
     return len(runs) + len(there)
 
 
-def forget_run(connection: sqlite3.Connection, tenant: str, run_id: str, now_s: float) -> bool:
+def forget_run(connection: Connection, tenant: str, run_id: str, now_s: float) -> bool:
     """`RunStore.forget_run`."""
     found = connection.execute(
         f"SELECT {_IN_MEMORY} FROM workflow_runs WHERE tenant = ? AND id = ?",  # noqa: S608 - a constant
@@ -55,7 +55,7 @@ def forget_run(connection: sqlite3.Connection, tenant: str, run_id: str, now_s: 
     return True
 
 
-def _delete_runs(connection: sqlite3.Connection, ids: str, now_s: float) -> None:
+def _delete_runs(connection: Connection, ids: str, now_s: float) -> None:
     """Delete runs, steps and variables, and wake whoever waits for one of these."""
     awaited = connection.execute(
         "SELECT run_id, id FROM variables WHERE run_id IN (SELECT value FROM json_each(?))"
@@ -66,7 +66,7 @@ def _delete_runs(connection: sqlite3.Connection, ids: str, now_s: float) -> None
     note(connection, now_s, "variable", awaited)
 
 
-def expire(connection: sqlite3.Connection, now_s: float, limit: int) -> int:
+def expire(connection: Connection, now_s: float, limit: int) -> int:
     """`RunStore.expire`."""
     runs = connection.execute(
         "UPDATE workflow_runs SET expired = 1, failure = json_remove(failure, '$.message', '$.body') WHERE id IN"
@@ -94,7 +94,7 @@ def expire(connection: sqlite3.Connection, now_s: float, limit: int) -> int:
     return max(len(runs), len(variables))
 
 
-def trim(connection: sqlite3.Connection, before_s: float, limit: int) -> int:
+def trim(connection: Connection, before_s: float, limit: int) -> int:
     """`RunStore.trim`."""
     return connection.execute(
         "DELETE FROM workflow_runs WHERE id IN"

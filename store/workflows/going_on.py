@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Sequence
 from typing import Any
 
+from store.database import Connection
 from store.workflows.records import LeaseLost, Resolution, RunChange, RunEnd, VariableEnd
 from store.workflows.rows import (
     PROGRESS,
@@ -29,7 +29,7 @@ _END_VARIABLE = (
 )
 
 
-def save(connection: sqlite3.Connection, owner: str, changes: Sequence[RunChange]) -> None:
+def save(connection: Connection, owner: str, changes: Sequence[RunChange]) -> None:
     """`RunStore.save`."""
     found = dict[str, tuple[int, float]]()
     for change in changes:
@@ -47,7 +47,7 @@ def save(connection: sqlite3.Connection, owner: str, changes: Sequence[RunChange
         _save_one(connection, change, no_store=bool(no_store), keep_s=keep_s)
 
 
-def _save_one(connection: sqlite3.Connection, change: RunChange, *, no_store: bool, keep_s: float) -> None:
+def _save_one(connection: Connection, change: RunChange, *, no_store: bool, keep_s: float) -> None:
     run_id, at_s = change.run_id, change.at_s
     connection.executemany(
         _UPDATE_STEP,
@@ -95,7 +95,7 @@ def _ended_row(ended: VariableEnd, run_id: str, at_s: float, *, no_store: bool) 
     )
 
 
-def _end(connection: sqlite3.Connection, run_id: str, end: RunEnd, keep_s: float, *, no_store: bool) -> None:
+def _end(connection: Connection, run_id: str, end: RunEnd, keep_s: float, *, no_store: bool) -> None:
     expires_at_s = end.at_s + keep_s
     changed = connection.execute(
         "UPDATE workflow_runs SET state = ?, ended_at_s = ?, expires_at_s = ?, failure = ?, critical_path = ?,"
@@ -111,9 +111,7 @@ def _end(connection: sqlite3.Connection, run_id: str, end: RunEnd, keep_s: float
         note(connection, end.at_s, "run", [(run_id, "")])
 
 
-def append(
-    connection: sqlite3.Connection, owner: str, variable_id: str, offset: int, text: str, at_s: float
-) -> None:
+def append(connection: Connection, owner: str, variable_id: str, offset: int, text: str, at_s: float) -> None:
     """`RunStore.append`."""
     found = connection.execute(
         "SELECT r.id FROM variables v JOIN workflow_runs r ON r.id = v.run_id WHERE v.id = ? AND r.owner = ?"
@@ -132,9 +130,7 @@ def append(
     note(connection, at_s, "variable", [(found[0], variable_id)])
 
 
-def renew(
-    connection: sqlite3.Connection, owner: str, run_ids: Sequence[str], until_s: float
-) -> frozenset[str]:
+def renew(connection: Connection, owner: str, run_ids: Sequence[str], until_s: float) -> frozenset[str]:
     """`RunStore.renew`."""
     held = connection.execute(
         "UPDATE workflow_runs SET lease_until_s = ? WHERE owner = ? AND state = 'running'"
@@ -144,9 +140,7 @@ def renew(
     return frozenset(id for (id,) in held)
 
 
-def adopt(
-    connection: sqlite3.Connection, owner: str, now_s: float, until_s: float, limit: int
-) -> tuple[str, ...]:
+def adopt(connection: Connection, owner: str, now_s: float, until_s: float, limit: int) -> tuple[str, ...]:
     """`RunStore.adopt`."""
     ids = [
         id
@@ -176,7 +170,7 @@ def adopt(
     return tuple(ids)
 
 
-def request_cancel(connection: sqlite3.Connection, tenant: str, run_id: str, now_s: float) -> bool:
+def request_cancel(connection: Connection, tenant: str, run_id: str, now_s: float) -> bool:
     """`RunStore.request_cancel`."""
     asked = connection.execute(
         "UPDATE workflow_runs SET cancel_asked = 1 WHERE id = ? AND tenant = ? AND state = 'running'",
@@ -188,7 +182,7 @@ def request_cancel(connection: sqlite3.Connection, tenant: str, run_id: str, now
 
 
 def resolve(
-    connection: sqlite3.Connection, tenant: str, run_id: str, step: str, resolution: Resolution, now_s: float
+    connection: Connection, tenant: str, run_id: str, step: str, resolution: Resolution, now_s: float
 ) -> bool:
     """`RunStore.resolve`."""
     told = connection.execute(
@@ -209,7 +203,7 @@ def resolve(
 
 
 def note_get(
-    connection: sqlite3.Connection,
+    connection: Connection,
     tenant: str,
     variable_id: str,
     criteria: str,

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-import sqlite3
 from collections.abc import Sequence
 from concurrent.futures import Future
 
-from store.sqlite.database import Database
+from store.database import Connection, Database
 from store.workflows.assets import (
     NO_LIMITS,
     Collection,
@@ -55,7 +54,7 @@ class KeptAssets:
     ) -> Future[int]:
         """Keep a version of a workflow as its latest; gives its number."""
 
-        def put(connection: sqlite3.Connection) -> int:
+        def put(connection: Connection) -> int:
             known = connection.execute(
                 f"{_WORKFLOW} WHERE w.tenant = ? AND w.name = ? AND {_LATEST}", (tenant, name)
             ).fetchone()
@@ -128,7 +127,7 @@ class KeptAssets:
     ) -> Future[CollectionPlace]:
         """Keep texts in a collection, made as needed; gives its place then."""
 
-        def add(connection: sqlite3.Connection) -> CollectionPlace:
+        def add(connection: Connection) -> CollectionPlace:
             # Here, and not in the caller's thread: megabytes are hashed.
             rows = [
                 {
@@ -209,7 +208,7 @@ class KeptAssets:
         )
 
 
-def forget(connection: sqlite3.Connection, tenant: str, contributor: str | None = None) -> int:
+def forget(connection: Connection, tenant: str, contributor: str | None = None) -> int:
     """Delete what a tenant, or one contributor of it, has kept; gives how many texts and versions."""
     whose = "tenant = ?1 AND (?2 IS NULL OR contributor = ?2 AND contributor <> '')"
     touched = connection.execute(
@@ -228,7 +227,7 @@ def forget(connection: sqlite3.Connection, tenant: str, contributor: str | None 
     return deleted
 
 
-def _renew(connection: sqlite3.Connection, tenant: str, collections: Sequence[str]) -> None:
+def _renew(connection: Connection, tenant: str, collections: Sequence[str]) -> None:
     """Have every process read these anew."""
     connection.executemany(
         "UPDATE collections SET generation = ? WHERE tenant = ? AND name = ?",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, fields
 from operator import attrgetter
@@ -11,6 +10,7 @@ from typing import Any
 
 import orjson
 
+from store.database import Connection
 from store.workflows.records import (
     Change,
     ChangeKind,
@@ -139,7 +139,7 @@ def as_change(row: Sequence[Any]) -> Change:
 
 
 def note(
-    connection: sqlite3.Connection,
+    connection: Connection,
     at_s: float,
     kind: ChangeKind,
     lines: Iterable[tuple[str, str]],

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sqlite3
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 from typing import get_args
 
-from store.sqlite.database import Database
+from store.database import Connection, Database
 from store.workflows import beginning, going, going_on, kept_assets
 from store.workflows.assets import Assets
 from store.workflows.records import (
@@ -344,7 +343,7 @@ class WorkflowRuns:
         runs: str | None = None,
         assets: bool = False,
     ) -> Future[int]:
-        def forget(connection: sqlite3.Connection) -> int:
+        def forget(connection: Connection) -> int:
             of_assets = kept_assets.forget(connection, *values) if assets else 0
             return of_assets + going.forget(connection, runs or which, which, values, now_s)
 

@@ -13,7 +13,7 @@ from gateway.components.indexes import OfCollection, WorkflowIndexes
 from store.workflows.assets import Assets
 from store.workflows.memory import MemoryRuns
 from store.workflows.records import Limits
-from tests.store.contract.conftest import BACKENDS
+from tests.store.contract.conftest import BACKENDS, opener
 
 EAST, NORTH, WEST = (
     np.array([[1, 0]], np.float32),
@@ -22,12 +22,12 @@ EAST, NORTH, WEST = (
 )
 
 
-@pytest.fixture(params=["memory", *sorted(BACKENDS)])
+@pytest.fixture(params=["memory", *BACKENDS])
 def assets(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Assets]:
     if request.param == "memory":
         yield MemoryRuns().assets
     else:
-        store = BACKENDS[request.param](tmp_path)()
+        store = opener(request.param, request, tmp_path / "data")()
         yield store.runs.assets
         store.close()
 

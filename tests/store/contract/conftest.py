@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -17,18 +18,21 @@ class Opening(Protocol):
     def __call__(self, **options: Any) -> Store: ...
 
 
-def _sqlite(folder: Path) -> Callable[..., Store]:
-    return lambda **options: Store.open(folder / "data", **options)
+BACKENDS = ("postgres", "sqlite")
 
 
-BACKENDS = {"sqlite": _sqlite}
+def opener(kind: str, request: pytest.FixtureRequest, folder: Path) -> Callable[..., Store]:
+    """What opens stores of a kind of database on one data folder."""
+    if kind == "sqlite":
+        return partial(Store.open, folder)
+    return partial(Store.open, folder, database_url=request.getfixturevalue("postgres_url"))
 
 
-@pytest.fixture(params=sorted(BACKENDS))
+@pytest.fixture(params=BACKENDS)
 def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Opening]:
     """Every store that it opened is closed at the end."""
     opened: list[Store] = []
-    opening = BACKENDS[request.param](tmp_path)
+    opening = opener(request.param, request, tmp_path / "data")
 
     def open_one(**options: Any) -> Store:
         opened.append(opening(**options))

@@ -14,18 +14,18 @@ from store.workflows.assets import NO_LIMITS, Assets, CollectionPlace, NewText
 from store.workflows.memory import MemoryRuns
 from store.workflows.records import Limits, TooManyBytes
 from store.workflows.run_store import RunStore
-from tests.store.contract.conftest import BACKENDS
+from tests.store.contract.conftest import BACKENDS, opener
 
 NOW = 1_000.0
 VECTOR = b"\0\0\x80?" * 4
 
 
-@pytest.fixture(params=["memory", *sorted(BACKENDS)])
+@pytest.fixture(params=["memory", *BACKENDS])
 def runs(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RunStore]:
     if request.param == "memory":
         yield MemoryRuns()
     else:
-        store = BACKENDS[request.param](tmp_path)()
+        store = opener(request.param, request, tmp_path / "data")()
         yield store.runs
         store.close()
 

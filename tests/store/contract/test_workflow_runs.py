@@ -37,7 +37,7 @@ from store.workflows.records import (
     VariableExists,
 )
 from store.workflows.run_store import RunStore
-from tests.store.contract.conftest import BACKENDS, Opening
+from tests.store.contract.conftest import BACKENDS, Opening, opener
 
 NOW = 1_000.0
 LATER = NOW + 100
@@ -64,12 +64,12 @@ TASK = NewVariable("var_task", "task", value="a snake game")
 OUTPUTS = (NewVariable("var_plan", "plan", step="plan"), NewVariable("var_code", "code", step="code"))
 
 
-@pytest.fixture(params=["memory", *sorted(BACKENDS)])
+@pytest.fixture(params=["memory", *BACKENDS])
 def runs(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RunStore]:
     if request.param == "memory":
         yield MemoryRuns()
     else:
-        store = BACKENDS[request.param](tmp_path)()
+        store = opener(request.param, request, tmp_path / "data")()
         yield store.runs
         store.close()
 

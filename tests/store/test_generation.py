@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from store.errors import StoreFailed
+from store.generation import Generation
 from store.sqlite.database import Database
-from store.sqlite.generation import Generation
 
 
 def test_a_bump_moves_the_value_and_other_commits_do_not(db: Database) -> None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sqlite3
 import threading
 import time
 
-from store.sqlite.database import Database
+from store.database import Connection, Database
 
 CHECK_EVERY_S = 1.0
 
@@ -23,9 +22,9 @@ class Generation:
         self._data_version: bytes | int | None = None
         self._value = 0
 
-    def bump(self, connection: sqlite3.Connection) -> None:
+    def bump(self, connection: Connection) -> None:
         """Move the counter, inside a write job."""
-        connection.execute("UPDATE generations SET value = value + 1 WHERE name = ?", (self._name,))
+        self._db.bump(connection, self._name)
 
     def look_again(self) -> None:
         """Have the next `value` look, whenever the last look was."""
@@ -34,7 +33,7 @@ class Generation:
     def value(self) -> int:
         """The counter, at most `check_every_s` seconds old; 0: as it is now. Raises what reading raises.
 
-        Most of the time this is one clock reading; once per interval a look; a SELECT only if anyone has committed.
+        Most of the time this is one clock reading; once per interval a look; the counter only if anyone has committed.
         To be asked before what it stands for is read: a commit between the two is then seen again, never missed.
         """
         now_s = time.monotonic()
@@ -44,11 +43,7 @@ class Generation:
             self._next_check_s = now_s + self._check_every_s
             data_version = self._db.data_version()
             if data_version != self._data_version:
-                row: tuple[int] = (
-                    self._db.read()
-                    .execute("SELECT value FROM generations WHERE name = ?", (self._name,))
-                    .fetchone()
-                )
+                value = self._db.counter(self._name)
                 # The version was read before the value, for the same reason.
-                self._data_version, self._value = data_version, row[0]
+                self._data_version, self._value = data_version, value
         return self._value

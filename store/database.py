@@ -1,0 +1,182 @@
+"""What the store's nouns ask of a database, whichever it is: SQLite's file (store.sqlite) or PostgreSQL (store.postgres).
+
+The SQL stands once, in each noun's file, in the subset that both read. docs/explanation/storage.md says what belongs to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
+from typing import Any, Literal, Protocol, TypeVar
+
+T = TypeVar("T")
+
+
+class Rows(Protocol):
+    """What a statement gave. Numbers are int or float, texts str, bytes bytes; a bool goes in and comes out as 0 or 1."""
+
+    @property
+    def rowcount(self) -> int:
+        """How many rows were inserted, changed or deleted."""
+        ...
+
+    def fetchone(self) -> Any:
+        """The next row; None when there is none left."""
+        ...
+
+    def fetchall(self) -> list[Any]:
+        """All rows that are left."""
+        ...
+
+    def __iter__(self) -> Iterator[Any]: ...
+
+
+class Connection(Protocol):
+    """Runs statements. Parameters: `?`, `?1` with a sequence, `:name` with a mapping."""
+
+    def execute(self, sql: str, parameters: Any = ..., /) -> Rows:
+        """Run one statement. Raises StoreFailed where it reads (`Database.read`); in a write job the writer translates."""
+        ...
+
+    def executemany(self, sql: str, parameters: Iterable[Any], /) -> Rows:
+        """Run one statement for each of many parameters; `rowcount` is of all of them."""
+        ...
+
+
+WordsTable = Literal["request_words", "example_words"]
+
+
+class Words(Protocol):
+    """Search of texts by their words: of examples, and of requests' questions and answers. Case and accents do not count.
+
+    What a person typed is `text`: all its words, the last one also as a beginning; a "quoted" part as it stands.
+    """
+
+    def examples(self, tenant: str, text: str, limit: int) -> list[int]:
+        """Ids of a tenant's examples with these words in question or answer, the best matches first."""
+        ...
+
+    def questions(
+        self, tenant: str, scope: str, said: Sequence[str], limit: int, within_s: float
+    ) -> list[tuple[int, float]]:
+        """Up to `limit` (id, BM25) of a scope's examples whose questions have any of these words, the best first.
+
+        `said`: in lower case, without accents; the rarest are looked for. None are found where it takes over `within_s`.
+        """
+        ...
+
+    def requests(self, text: str, before: int, limit: int) -> list[tuple[int, str]]:
+        """(row id, request id) of requests with these words, the latest first, of rows below `before`."""
+        ...
+
+    def purge_soon(self, table: WordsTable) -> None:
+        """Get deleted rows' words out of an index, after what waits already. Never waits, and raises nothing."""
+        ...
+
+    def purge(self, timeout_s: float) -> None:
+        """Have it done in all indexes. Waits. Raises what writing raises."""
+        ...
+
+
+class Database(Protocol):
+    """One database, open. Safe to use from any thread."""
+
+    @property
+    def words(self) -> Words:
+        """Search by words."""
+        ...
+
+    @property
+    def pending(self) -> int:
+        """Jobs handed over whose fate is not yet known."""
+        ...
+
+    @property
+    def problem(self) -> str:
+        """What keeps this process from writing; empty when nothing is known to."""
+        ...
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` has been called."""
+        ...
+
+    def write(
+        self,
+        job: Callable[[Connection], T],
+        *,
+        after: Callable[[T], None] | None = None,
+        patient: bool = False,
+    ) -> Future[T]:
+        """Run `job` on the writer's thread; the future resolves after the COMMIT, so a result is a promise kept.
+
+        A job that raises is undone alone and its exception is the future's. A job may be run again when a batch had to be
+        given up, so it must have no effect but the one on the connection. It must not end the transaction, and must not
+        go on after an error of a statement. `after` is called with the result, on the writer's thread, after the commit
+        and before the future resolves. `patient`: nobody waits for it, so it may wait a hundredth of a second for others.
+
+        Raises StoreBusy when too many jobs wait already, StoreClosed after `close`. Never waits.
+        """
+        ...
+
+    def read(self) -> Connection:
+        """What this thread may read with, each statement for itself. Fetch all rows at once.
+
+        Raises StoreClosed after `close`.
+        """
+        ...
+
+    def missing(self) -> str | None:
+        """What of the database is gone; None where it is there, as far as can be told at once."""
+        ...
+
+    def data_version(self) -> bytes | int:
+        """A value that differs from the last one seen whenever anyone, in any process, may have committed since.
+
+        Costs a microsecond, and means nothing outside this object.
+        """
+        ...
+
+    def counter(self, name: str) -> int:
+        """A row of the table `generations`, as `Generation` reads it. Raises what reading raises."""
+        ...
+
+    def bump(self, connection: Connection, name: str) -> None:
+        """Move such a counter, inside a write job."""
+        ...
+
+    def tell(self, connection: Connection) -> None:
+        """Inside a write job: have other processes hear of its commit at once, where they would not by themselves."""
+        ...
+
+    def on_news(self, told: Callable[[], None]) -> None:
+        """Call `told`, on another thread, whenever other processes may have committed; never where nobody tells."""
+        ...
+
+    def database_id(self) -> str:
+        """32 hex characters drawn when the database was made."""
+        ...
+
+    def scrub(self) -> Future[bool]:
+        """Overwrite what was deleted, as far as this is done without writing all anew. True when done; False: ask again."""
+        ...
+
+    def scrub_soon(self) -> None:
+        """Have `scrub` done after what waits already; many calls make one."""
+        ...
+
+    def erase(self) -> Future[bool]:
+        """Leave nothing of what was deleted. True when nothing is left; False where that is not in this process's power."""
+        ...
+
+    def sync(self) -> None:
+        """Make everything committed survive a power cut. Blocks for as long as the disk takes. Raises OSError."""
+        ...
+
+    def drain(self, timeout_s: float) -> bool:
+        """Wait until everything handed over is written; False if `timeout_s` seconds did not suffice."""
+        ...
+
+    def close(self, timeout_s: float = 10.0) -> bool:
+        """Write what waits, then close. True if everything was written within `timeout_s` seconds."""
+        ...

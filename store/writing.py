@@ -1,0 +1,184 @@
+"""The queue before the one thread of a process that writes: many small jobs, taken in batches. Knows no database."""
+
+from __future__ import annotations
+
+import collections
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import structlog
+
+from store.errors import StoreBusy, StoreClosed
+
+log = structlog.get_logger(__name__)
+
+T = TypeVar("T")
+
+_MAX_BATCH_JOBS = 256
+_GATHER_S = 0.01
+"""How long patient jobs are gathered: waking this thread for each one costs its request more than what is written."""
+_STUCK_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    job: Callable[[Any], Any]
+    future: Future[Any]
+    after: Callable[[Any], None] | None
+    """Called with the result after the commit and before the future resolves."""
+    alone: bool
+    """Runs outside any transaction, as a checkpoint must."""
+    patient: bool
+    """Nobody waits for it."""
+
+
+class WritingThread(ABC):
+    """What waits to be written, and the thread that writes it. `submit` may be called from any thread and never waits."""
+
+    def __init__(self, *, max_pending: int) -> None:
+        self._max_pending = max_pending
+        self._waiting: collections.deque[Item] = collections.deque()
+        self._taken = 0
+        self._urgent = 0
+        """How many of those that wait are not patient."""
+        self._state = threading.Condition()
+        self._closing = False
+        self._problem = ""
+        self._writing_since_s = 0.0
+        self._thread = threading.Thread(target=self._run, name="store-writer", daemon=True)
+
+    def start(self) -> None:
+        """Begin writing."""
+        self._thread.start()
+
+    @abstractmethod
+    def _write_batch(self, batch: list[Item]) -> None:
+        """Write what was taken from the queue, and settle the future of each. On the writer's thread."""
+
+    @abstractmethod
+    def _note(self, error: BaseException) -> None:
+        """Keep in mind what is wrong with the database. On the writer's thread."""
+
+    @abstractmethod
+    def _close_connection(self) -> None:
+        """The last thing that the writer's thread does."""
+
+    @property
+    def pending(self) -> int:
+        """Jobs handed over whose fate is not yet known."""
+        with self._state:
+            return len(self._waiting) + self._taken
+
+    @property
+    def problem(self) -> str:
+        """Why writing fails, or takes long; empty once something was written again."""
+        with self._state:
+            waiting_s = time.monotonic() - self._writing_since_s if self._taken else 0.0
+        if waiting_s > _STUCK_S:
+            return f"a write has been waiting for {waiting_s:.0f} s, as when another process holds a lock"
+        return self._problem
+
+    def submit(
+        self,
+        job: Callable[[Any], T],
+        *,
+        after: Callable[[T], None] | None = None,
+        alone: bool = False,
+        patient: bool = False,
+    ) -> Future[T]:
+        """Queue a job; its future resolves after the commit. Raises StoreBusy or StoreClosed, and never waits.
+
+        A patient one may wait a little for others. All are written in their order.
+        """
+        future: Future[T] = Future()
+        with self._state:
+            if self._closing:
+                raise StoreClosed("the store is closed: nothing more can be written")
+            if len(self._waiting) + self._taken >= self._max_pending:
+                raise StoreBusy(f"{self._max_pending} jobs already wait to be written")
+            self._waiting.append(Item(job, future, after, alone, patient))
+            self._urgent += not patient
+            if len(self._waiting) == 1 or (self._urgent == 1 and not patient):
+                self._state.notify_all()
+        return future
+
+    def drain(self, timeout_s: float) -> bool:
+        """Wait until nothing is pending. False if that took longer than `timeout_s` seconds."""
+        with self._state:
+            return self._state.wait_for(lambda: not self._waiting and not self._taken, timeout_s)
+
+    def close(self, timeout_s: float) -> bool:
+        """Take no more jobs, write what waits, and end the thread.
+
+        What could not be written within `timeout_s` seconds fails with StoreClosed. True if all was written.
+        """
+        with self._state:
+            self._closing = True
+            self._state.notify_all()
+        written = self.drain(timeout_s)
+        abandoned: list[Item] = []
+        with self._state:
+            abandoned.extend(self._waiting)
+            self._waiting.clear()
+            self._state.notify_all()
+        for item in abandoned:
+            fail(item.future, StoreClosed("the store was closed before this could be written"))
+        self._thread.join(timeout_s)
+        return written
+
+    # ---- below here everything runs on the writer's thread
+
+    def _run(self) -> None:
+        try:
+            while batch := self._next_batch():
+                try:
+                    self._write_batch(batch)
+                except BaseException as error:
+                    log.warning("store_write_failed", jobs=len(batch), error=error)
+                    self._note(error)
+                    for item in batch:
+                        fail(item.future, error)
+                finally:
+                    with self._state:
+                        self._taken = 0
+                        self._state.notify_all()
+        finally:
+            self._close_connection()
+
+    def _next_batch(self) -> list[Item]:
+        with self._state:
+            self._state.wait_for(lambda: self._waiting or self._closing)
+            self._state.wait_for(lambda: self._urgent or self._closing, _GATHER_S)
+            batch: list[Item] = []
+            while self._waiting and len(batch) < _MAX_BATCH_JOBS:
+                if self._waiting[0].alone and batch:
+                    break
+                batch.append(self._waiting.popleft())
+                self._urgent -= not batch[-1].patient
+                if batch[-1].alone:
+                    break
+            self._taken = len(batch)
+            self._writing_since_s = time.monotonic()
+            return batch
+
+
+def succeed(item: Item, result: Any) -> None:
+    """Settle the future of what is committed."""
+    if item.after is not None:
+        try:
+            item.after(result)
+        except Exception as error:
+            log.error("after_commit_failed", error=error)
+    if not item.future.done():
+        item.future.set_result(result)
+
+
+def fail(future: Future[Any], error: BaseException) -> None:
+    """Settle the future of what is not."""
+    if not future.done():
+        future.set_exception(error)
