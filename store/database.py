@@ -126,6 +126,10 @@ class Database(Protocol):
         """
         ...
 
+    def last_id(self, table: Literal["outcomes", "task_answers"]) -> int:
+        """The id of the last row that ever was in a table, kept or not; 0 where there never was one."""
+        ...
+
     def missing(self) -> str | None:
         """What of the database is gone; None where it is there, as far as can be told at once."""
         ...

@@ -262,7 +262,7 @@ _SELECT = (
     " FROM generations g LEFT JOIN exact_answers a ON a.key = ? WHERE g.name = ?"
 )
 """One row always: the generation, and the answer as of that."""
-_INSERT_EXAMPLE = "INSERT OR IGNORE INTO exact_answer_examples (example_id, key) VALUES (?, ?)"
+_INSERT_EXAMPLE = "INSERT INTO exact_answer_examples (example_id, key) VALUES (?, ?) ON CONFLICT DO NOTHING"
 _DELETE_EXPIRED = "DELETE FROM exact_answers WHERE stored_at_s <= ? OR stored_at_s > ?"
 _UPSERT = (
     "INSERT INTO exact_answers (key, tenant, stored_at_s, last_used_at_s, size_bytes, engine, content_type,"

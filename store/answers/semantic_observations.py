@@ -76,7 +76,7 @@ class SemanticObservations:
             )
             connection.execute(
                 "DELETE FROM semantic_observations WHERE id IN (SELECT id FROM semantic_observations"
-                " WHERE tenant = ? AND embedding_version = ? AND entry_id = ? ORDER BY id DESC LIMIT -1 OFFSET ?)",
+                " WHERE tenant = ? AND embedding_version = ? AND entry_id = ? ORDER BY id DESC LIMIT 1000000000 OFFSET ?)",
                 (*key, self._per_entry),
             )
             _add_counts(connection, scope, phase, counts)
@@ -131,7 +131,8 @@ def _add_counts(connection: Connection, scope: SemanticScope, phase: int, counts
     connection.executemany(
         "INSERT INTO semantic_counts (tenant, embedding_version, policy, phase, kind, slot, total)"
         " VALUES (?, ?, ?, ?, ?, ?, ?)"
-        " ON CONFLICT (tenant, embedding_version, policy, phase, kind, slot) DO UPDATE SET total = total + excluded.total",
+        " ON CONFLICT (tenant, embedding_version, policy, phase, kind, slot) DO UPDATE"
+        " SET total = semantic_counts.total + excluded.total",
         [
             (scope.tenant, scope.embedding_version, scope.policy, phase, kind, slot, count)
             for (kind, slot), count in counts.items()

@@ -31,14 +31,14 @@ def drop_answers(
 _STANDING = """
 WITH named (id) AS (SELECT value FROM json_each(:requests)),
 standing (id) AS (
-    SELECT e.id FROM json_each(:examples) j CROSS JOIN examples e ON e.id = j.value AND e.tenant = :tenant
+    SELECT e.id FROM json_each(:examples) j CROSS JOIN examples e ON e.id = CAST(j.value AS INTEGER) AND e.tenant = :tenant
     UNION SELECT e.id FROM named
         CROSS JOIN examples e ON e.tenant = :tenant AND e.request_id = named.id AND e.request_id <> ''
     UNION SELECT m.example_id FROM named CROSS JOIN merged_requests m ON m.tenant = :tenant AND m.request_id = named.id
     -- An answer reused for a similar question was that of the example whose id stands in its row.
-    UNION SELECT j.value FROM named
+    UNION SELECT CAST(j.value AS INTEGER) FROM named
         CROSS JOIN requests r ON r.id = named.id AND r.tenant = :tenant AND r.policy = 'semantic'
-        CROSS JOIN json_each(r.example_ids) j
+        CROSS JOIN json_each(r.example_ids) j ON TRUE
 ),
 concerned (id) AS (
     SELECT id FROM named

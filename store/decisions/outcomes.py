@@ -128,8 +128,7 @@ class Outcomes:
 
     def last_id(self) -> int:
         """The id last given out, of any tenant; 0 before the first. Never goes back, and costs microseconds."""
-        row = self._db.read().execute("SELECT seq FROM sqlite_sequence WHERE name = 'outcomes'").fetchone()
-        return int(row[0]) if row is not None else 0
+        return self._db.last_id("outcomes")
 
     def counts(self, tenant: str | None = None) -> dict[tuple[str, str, str], int]:
         """How many outcomes there are by (tenant, served model, source); of one tenant if named. Reads an index only."""

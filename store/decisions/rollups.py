@@ -103,7 +103,7 @@ class RequestRollups:
         days = list(range(int(since_s) // DAY_S * DAY_S, int(now_s) + 1, DAY_S))
         rows = self._db.read().execute(
             f"SELECT 0, model, engine, outcome, with_examples, {_SUMMED} FROM request_rollups"  # noqa: S608
-            " WHERE span_s = ? AND start_s IN (SELECT value FROM json_each(?)) AND tenant = ?"
+            " WHERE span_s = ? AND start_s IN (SELECT CAST(value AS INTEGER) FROM json_each(?)) AND tenant = ?"
             " GROUP BY model, engine, outcome, with_examples",
             (DAY_S, json.dumps(days), tenant),
         )
@@ -255,19 +255,22 @@ _SUMMED = ", ".join(f"sum({name})" for name in _SUMS)
 _OF_TENANT = "AND (:tenant IS NULL OR tenant = :tenant)"
 _ADD_REQUESTS = (
     f"INSERT INTO request_rollups VALUES ({', '.join('?' * 20)})"  # noqa: S608 - constants
-    " ON CONFLICT DO UPDATE SET " + ", ".join(f"{name} = {name} + excluded.{name}" for name in _SUMS)
+    " ON CONFLICT (span_s, start_s, tenant, model, engine, outcome, with_examples) DO UPDATE SET "
+    + ", ".join(f"{name} = request_rollups.{name} + excluded.{name}" for name in _SUMS)
 )
 _ADD_STAGES = (
-    "INSERT INTO stage_rollups VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
-    " requests = requests + excluded.requests, sum_ms = sum_ms + excluded.sum_ms"
+    "INSERT INTO stage_rollups VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (span_s, start_s, engine, stage) DO UPDATE"
+    " SET requests = stage_rollups.requests + excluded.requests, sum_ms = stage_rollups.sum_ms + excluded.sum_ms"
 )
 _ADD_LATENCIES = (
     "INSERT INTO latency_rollups VALUES (?, ?, ?, ?, ?, ?)"
-    " ON CONFLICT DO UPDATE SET requests = requests + excluded.requests"
+    " ON CONFLICT (span_s, start_s, engine, measure, bucket) DO UPDATE"
+    " SET requests = latency_rollups.requests + excluded.requests"
 )
 _ADD_KEYS = (
-    "INSERT INTO key_rollups VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET requests = requests + excluded.requests,"
-    " cost_usd = cost_usd + excluded.cost_usd, tokens = tokens + excluded.tokens"
+    "INSERT INTO key_rollups VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (start_s, tenant, key_id) DO UPDATE SET"
+    " requests = key_rollups.requests + excluded.requests, cost_usd = key_rollups.cost_usd + excluded.cost_usd,"
+    " tokens = key_rollups.tokens + excluded.tokens"
 )
 
 

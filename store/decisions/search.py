@@ -188,7 +188,9 @@ def _filter(wanted: Wanted) -> tuple[str, dict[str, Any]]:
         parts.append("cost_usd >= :least")
         values["least"] = wanted.least_usd
     if wanted.example is not None:
-        parts.append("example_count > 0 AND :example IN (SELECT value FROM json_each(example_ids))")
+        parts.append(
+            "example_count > 0 AND :example IN (SELECT CAST(value AS INTEGER) FROM json_each(example_ids))"
+        )
         values["example"] = wanted.example
     return " AND ".join(f"({part})" for part in parts), values
 

@@ -70,7 +70,8 @@ def _add(connection: Connection, tenant: str, unit: str, amount: float, at_s: fl
         start_s = int(at_s) // span_s * span_s
         connection.execute(
             "INSERT INTO spending VALUES (?, ?, ?, ?, ?)"
-            " ON CONFLICT DO UPDATE SET amount = max(0.0, amount + excluded.amount)",
+            " ON CONFLICT (unit, span_s, tenant, start_s) DO UPDATE"
+            " SET amount = max(0.0, spending.amount + excluded.amount)",
             (unit, span_s, tenant, start_s, amount),
         )
         connection.execute(

@@ -229,7 +229,7 @@ def _write(connection: Connection, batch: Sequence[tuple[int, _Noted]]) -> None:
     increments = dict(batch)
     rows = connection.execute(
         "SELECT id, used, used_at_s, gain, gain_at_s, quality_sum, quality_count, seen_at_s, size_bytes, corrected_at_s"
-        " FROM example_accounts WHERE id IN (SELECT value FROM json_each(?))",
+        " FROM example_accounts WHERE id IN (SELECT CAST(value AS INTEGER) FROM json_each(?))",
         (json.dumps(list(increments)),),
     ).fetchall()
     written = []

@@ -72,7 +72,8 @@ def _merge(
         example_rows.replace_texts(connection, twin, new, blob, now_s)
     if gone_id:
         connection.execute(
-            "INSERT OR IGNORE INTO merged_requests (tenant, request_id, example_id, merged_at_s) VALUES (?, ?, ?, ?)",
+            "INSERT INTO merged_requests (tenant, request_id, example_id, merged_at_s) VALUES (?, ?, ?, ?)"
+            " ON CONFLICT DO NOTHING",
             (new.tenant, gone_id, twin.id, now_s),
         )
     connection.execute(

@@ -111,13 +111,14 @@ _PUT = (
 # The plus keeps SQLite from walking all of the tenant's rows to find a handful by their ids.
 _OF = (
     "SELECT e.id, v.vector FROM examples e JOIN answer_vectors v ON v.example_id = e.id"
-    " WHERE e.id IN (SELECT value FROM json_each(?)) AND +e.tenant = ? AND +v.version = ? AND v.vector IS NOT NULL"
+    " WHERE e.id IN (SELECT CAST(value AS INTEGER) FROM json_each(?)) AND +e.tenant = ? AND +v.version = ?"
+    " AND v.vector IS NOT NULL"
 )
 _PAIRS = (
     "SELECT e.id, CASE WHEN e.embedding_version = ? THEN e.vector END,"
     " CASE WHEN v.version = ? AND ? <> '' THEN v.vector END"
     " FROM examples e LEFT JOIN answer_vectors v ON v.example_id = e.id"
-    " WHERE e.id IN (SELECT value FROM json_each(?)) AND +e.tenant = ?"
+    " WHERE e.id IN (SELECT CAST(value AS INTEGER) FROM json_each(?)) AND +e.tenant = ?"
 )
 # Walks from one version to the next by the index, where DISTINCT would read every entry.
 _VERSIONS = (

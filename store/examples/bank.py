@@ -584,7 +584,7 @@ _LATEST_OF_SCOPE = (
 )
 # The plus keeps SQLite from walking all of the tenant's rows to find a handful by their ids.
 _VECTORS_OF = (
-    "SELECT id, vector FROM examples WHERE id IN (SELECT value FROM json_each(?)) AND +tenant = ?"
+    "SELECT id, vector FROM examples WHERE id IN (SELECT CAST(value AS INTEGER) FROM json_each(?)) AND +tenant = ?"
     " AND embedding_version = ? AND vector IS NOT NULL"
 )
 _DEPENDING = (

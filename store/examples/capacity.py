@@ -191,7 +191,7 @@ def _drop_removals(connection: Connection, before_s: float, batch: int) -> int:
     up_to: dict[str, int] = {tenant: seq for seq, tenant in rows}
     connection.executemany(
         "INSERT INTO dropped_removals (tenant, up_to_seq) VALUES (?, ?)"
-        " ON CONFLICT (tenant) DO UPDATE SET up_to_seq = max(up_to_seq, excluded.up_to_seq)",
+        " ON CONFLICT (tenant) DO UPDATE SET up_to_seq = max(dropped_removals.up_to_seq, excluded.up_to_seq)",
         up_to.items(),
     )
     connection.executemany("DELETE FROM removed_examples WHERE seq = ?", [(seq,) for seq, _ in rows])

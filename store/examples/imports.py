@@ -32,7 +32,7 @@ class ImportCursors:
         def upsert(connection: Connection) -> None:
             connection.execute(
                 "INSERT INTO imports (file_sha256, tenant, lines_done, changed_at_s) VALUES (?, ?, ?, ?)"
-                " ON CONFLICT DO UPDATE SET lines_done = max(lines_done, excluded.lines_done),"
+                " ON CONFLICT (file_sha256, tenant) DO UPDATE SET lines_done = max(imports.lines_done, excluded.lines_done),"
                 " changed_at_s = excluded.changed_at_s",
                 (file_sha256, tenant, lines_done, now_s),
             )

@@ -61,8 +61,8 @@ def put_aside(connection: Connection, new: NewExample, now_s: float) -> Admitted
     if new.synthetic or not is_private(connection, new.tenant):
         return None
     connection.execute(
-        "INSERT OR IGNORE INTO private_questions (tenant, contributor, request_id, scope, instructions, question, at_s)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO private_questions (tenant, contributor, request_id, scope, instructions, question, at_s)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
         (
             new.tenant,
             new.contributor,
@@ -99,12 +99,13 @@ class PrivateBank:
         now_s = time.time()
         connection.execute("INSERT INTO private_tenants (tenant, since_s) VALUES (?, ?)", (tenant, now_s))
         connection.execute(
-            "INSERT OR IGNORE INTO private_questions"
+            "INSERT INTO private_questions"
             " (tenant, contributor, request_id, scope, instructions, question, at_s)"
             " SELECT e.tenant, a.contributor, e.request_id, substr(e.scope, 1, instr(e.scope || '/', '/') - 1),"
             " coalesce(i.instructions, ''), e.question, e.created_at_s"
             " FROM examples e JOIN example_accounts a ON a.id = e.id"
-            " LEFT JOIN example_instructions i ON i.tenant = e.tenant AND i.scope = e.scope WHERE e.tenant = ?",
+            " LEFT JOIN example_instructions i ON i.tenant = e.tenant AND i.scope = e.scope WHERE e.tenant = ?"
+            " ON CONFLICT DO NOTHING",
             (tenant,),
         )
         rows = connection.execute(

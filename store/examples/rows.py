@@ -26,7 +26,7 @@ _FLAGS = 14
 """Where `pinned` and `flagged`, which SQLite keeps as numbers, stand among the columns."""
 SELECT = f"SELECT {_COLUMNS} FROM examples e JOIN example_accounts a ON a.id = e.id"  # noqa: S608 - constants
 # The plus keeps SQLite from walking all of the tenant's rows to find a handful by their ids (2 ms against 20 us).
-SELECT_THESE = SELECT + " WHERE e.id IN (SELECT value FROM json_each(?)) AND +e.tenant = ?"  # noqa: S608
+SELECT_THESE = SELECT + " WHERE e.id IN (SELECT CAST(value AS INTEGER) FROM json_each(?)) AND +e.tenant = ?"  # noqa: S608
 _INSERT = (
     "INSERT INTO examples (seq, tenant, scope, source_engine, request_id, created_at_s, prompt_tokens,"
     " completion_tokens, embedding_version, vector, question, answer, embedded_text)"
@@ -238,7 +238,7 @@ def remove(connection: Connection, tenant: str, ids: Iterable[int], *, erase: bo
 def _keep_instructions(connection: Connection, new: NewExample) -> None:
     if new.instructions:
         connection.execute(
-            "INSERT OR IGNORE INTO example_instructions (tenant, scope, instructions) VALUES (?, ?, ?)",
+            "INSERT INTO example_instructions (tenant, scope, instructions) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
             (new.tenant, new.scope, new.instructions),
         )
 
@@ -246,7 +246,7 @@ def _keep_instructions(connection: Connection, new: NewExample) -> None:
 def with_variations(connection: Connection, tenant: str, ids: Iterable[int]) -> list[int]:
     """These examples of the tenant's, and everything that was written as a variation of them."""
     rows = connection.execute(
-        "WITH RECURSIVE found (id) AS (SELECT value FROM json_each(?) UNION"
+        "WITH RECURSIVE found (id) AS (SELECT CAST(value AS INTEGER) FROM json_each(?) UNION"
         " SELECT l.example_id FROM example_lineage l JOIN found ON l.parent_id = found.id WHERE l.tenant = ?)"
         " SELECT id FROM found ORDER BY id",
         (json.dumps(list(ids)), tenant),

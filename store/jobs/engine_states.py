@@ -140,6 +140,7 @@ class EngineStates:
 
 _COLUMNS = tuple(field.name for field in fields(EngineStateRow))
 _PUT = (
-    f"INSERT OR REPLACE INTO engine_states ({', '.join(_COLUMNS)})"  # noqa: S608 - constants
-    f" VALUES ({', '.join('?' * len(_COLUMNS))})"
+    f"INSERT INTO engine_states ({', '.join(_COLUMNS)})"  # noqa: S608 - constants
+    f" VALUES ({', '.join('?' * len(_COLUMNS))}) ON CONFLICT (worker, engine, replica) DO UPDATE SET "
+    + ", ".join(f"{name} = excluded.{name}" for name in _COLUMNS)
 )

@@ -63,6 +63,6 @@ class OperatorAsks:
 
 
 _INSERT = (
-    "INSERT INTO operator_asks (at_s, user, tenant, request_id, engine, with_examples, cost_usd, prompt_tokens,"
+    'INSERT INTO operator_asks (at_s, "user", tenant, request_id, engine, with_examples, cost_usd, prompt_tokens,'
     " completion_tokens, latency_s) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )

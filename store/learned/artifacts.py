@@ -346,7 +346,7 @@ def prune(connection: Connection, kind: str, tenant: str, model: str, keep: int)
     for served in (0, 1):
         connection.execute(
             "DELETE FROM artifacts WHERE id IN (SELECT id FROM artifacts WHERE kind = ? AND tenant = ? AND model = ?"
-            " AND state <> 'active' AND served = ? ORDER BY id DESC LIMIT -1 OFFSET ?)",
+            " AND state <> 'active' AND served = ? ORDER BY id DESC LIMIT 1000000000 OFFSET ?)",
             (kind, tenant, model, served, keep),
         )
     return before - {record.sha256 for record in of_slot(connection, kind, tenant, model)}

@@ -54,7 +54,7 @@ class TurnedDialsLog:
 
         def insert(connection: Connection) -> TurnedDials:
             id = connection.execute(
-                "INSERT INTO dials (model, at_s, user, preference, theta, m, max_examples)"
+                'INSERT INTO dials (model, at_s, "user", preference, theta, m, max_examples)'
                 " VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id",
                 row,
             ).fetchone()[0]
@@ -99,4 +99,4 @@ class TurnedDialsLog:
         return self._generation.value()
 
 
-_SELECT = "SELECT model, at_s, user, preference, theta, m, max_examples, taken_back_at_s, taken_back_by, id FROM dials"
+_SELECT = 'SELECT model, at_s, "user", preference, theta, m, max_examples, taken_back_at_s, taken_back_by, id FROM dials'

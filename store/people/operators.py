@@ -117,7 +117,7 @@ _SELECT = "SELECT name, role, password_hash, created_at_s, changed_at_s FROM adm
 _PUT = (
     "INSERT INTO admin_users (name, role, password_hash, created_at_s, changed_at_s) VALUES (?, ?, ?, ?, ?)"
     " ON CONFLICT (name) DO UPDATE SET password_hash = excluded.password_hash, changed_at_s = excluded.changed_at_s,"
-    " role = coalesce(?, role)"
+    " role = coalesce(?, admin_users.role)"
 )
 _PUT_EXTERNAL = (
     "INSERT INTO admin_users (name, role, password_hash, created_at_s, changed_at_s) VALUES (?, ?, ?, ?, ?)"

@@ -103,6 +103,12 @@ class PostgresDatabase:
             raise StoreClosed("the store is closed: nothing more can be read")
         return self._pool
 
+    def last_id(self, table: str) -> int:
+        """The id of the last row that ever was in a table, or was to be: one that was undone counts."""
+        query = "SELECT last_value FROM pg_sequences WHERE sequencename = ? AND schemaname = current_schema()"
+        row = self.read().execute(query, (f"{table}_id_seq",)).fetchone()
+        return 0 if row is None or row[0] is None else int(row[0])
+
     def missing(self) -> str | None:
         """None: a database that is gone cannot be connected to, which reading and writing tell."""
         return None

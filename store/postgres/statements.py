@@ -13,9 +13,11 @@ from typing import Any
 _TOKEN = re.compile(
     r"(?P<text>'(?:[^']|'')*')|(?P<quoted>\"[^\"]*\")|(?P<cast>::)|(?P<numbered>\?\d+)|(?P<mark>\?)"
     r"|:(?P<name>[a-z_]\w*)|(?P<percent>%)|(?P<plus>(?<=[ (])\+(?=[a-z]))"
-    r"|(?P<type>\bAS (?:INTEGER|REAL|BLOB)(?=\)))|(?P<is>\bIS (?:NOT )?(?=[?:]))",
+    r"|(?P<cross>\bCROSS JOIN\b)|(?P<type>\bAS (?:INTEGER|REAL|BLOB)(?=\)))|(?P<is>\bIS (?:NOT )?(?=[?:]))",
     re.IGNORECASE,
 )
+_OF_NO_TYPE = re.compile(r"(%s|%\(\w+\)s)( IS (?:NOT )?NULL)", re.IGNORECASE)
+"""Nothing tells PostgreSQL the type of a parameter that is only compared with NULL."""
 _TYPES = {"INTEGER": "bigint", "REAL": "double precision", "BLOB": "bytea"}
 
 
@@ -38,13 +40,16 @@ def translated(sql: str) -> str:
         if kind == "plus":
             # SQLite's way to keep an index from being used.
             return ""
+        if kind == "cross":
+            # SQLite's way to fix the order of a join; each has an ON.
+            return "JOIN"
         if kind == "type":
             return f"AS {_TYPES[said.split()[1].upper()]}"
         if kind == "is":
             return "IS DISTINCT FROM " if "NOT" in said.upper() else "IS NOT DISTINCT FROM "
         return said
 
-    return _TOKEN.sub(one, sql)
+    return _OF_NO_TYPE.sub(r"\1::text\2", _TOKEN.sub(one, sql))
 
 
 @lru_cache(maxsize=4096)

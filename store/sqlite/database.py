@@ -188,6 +188,11 @@ class Database:
     def on_news(self, told: Callable[[], None]) -> None:
         """Nothing: see `tell`."""
 
+    def last_id(self, table: str) -> int:
+        """The id of the last row that ever was in a table."""
+        row = self.read().execute("SELECT seq FROM sqlite_sequence WHERE name = ?", (table,)).fetchone()
+        return 0 if row is None else int(row[0])
+
     def missing(self) -> str | None:
         """What of the database is gone."""
         return (

@@ -134,7 +134,7 @@ class TaskAnswers:
 
     def last_id(self) -> int:
         """The place of the last row ever written, kept or not."""
-        return self._one("SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'task_answers'")
+        return self._db.last_id("task_answers")
 
     def uncertain(self, tenant: str, slot: str, limit: int, *, since_s: float = 0.0) -> list[TaskAnswer]:
         """Requests that no person has labelled, those first of which the student was least certain."""

@@ -197,7 +197,7 @@ def _add(
     )
     behind = {owned.contributor, *(step.contributor for step in steps)} - {""}
     connection.executemany(
-        "INSERT OR IGNORE INTO workflow_contributors (tenant, contributor, run_id) VALUES (?, ?, ?)",
+        "INSERT INTO workflow_contributors (tenant, contributor, run_id) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
         [(owned.tenant, contributor, run_id) for contributor in sorted(behind)],
     )
     _insert_variables(connection, owned, variables)
@@ -288,7 +288,7 @@ def _note_readers(connection: Connection, run_id: str, steps: Sequence[NewStep])
     read = {id for step in steps for id in (*step.reads.values(), *step.waits)}
     if read:
         connection.execute(
-            "INSERT OR IGNORE INTO variable_readers (variable_id, run_id) SELECT id, ?1 FROM variables"
-            " WHERE id IN (SELECT value FROM json_each(?2)) AND run_id IS NOT ?1",
+            "INSERT INTO variable_readers (variable_id, run_id) SELECT id, ?1 FROM variables"
+            " WHERE id IN (SELECT value FROM json_each(?2)) AND run_id IS NOT ?1 ON CONFLICT DO NOTHING",
             (run_id, ids_json(sorted(read))),
         )

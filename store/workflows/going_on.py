@@ -121,7 +121,7 @@ def append(connection: Connection, owner: str, variable_id: str, offset: int, te
     if found is None:
         return
     connection.execute(
-        "INSERT OR IGNORE INTO variable_pieces (variable_id, start, text) VALUES (?, ?, ?)",
+        "INSERT INTO variable_pieces (variable_id, start, text) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
         (variable_id, offset, as_bytes(text)),
     )
     connection.execute(
