@@ -113,7 +113,7 @@ class Features:
     def __init__(self, rarity: Rarity, cache_entries: int = 4_000, cache_words: int = 400_000) -> None:
         """Of so many examples, and of texts of so many words in all, what was read is cached: some 1.4 KB of each example
         and 25 bytes of each word, 16 MB together; 40 MB where every word is another."""
-        self._rarity = rarity
+        self.rarity = rarity
         self._pairs: dict[int, _Pair] = {}
         self._former: dict[int, _Pair] = {}
         """Those before them: what is asked for again moves over, and the rest is dropped with the next change."""
@@ -175,7 +175,7 @@ class Features:
 
     def _read(self, text: str) -> _Read:
         text = text[:_LONGEST]
-        words = self._rarity.of(_WORD.findall(text.lower()))
+        words = self.rarity.of(_WORD.findall(text.lower()))
         return _Read(
             words,
             sum(words.values()) or 1.0,
