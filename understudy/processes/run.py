@@ -22,7 +22,7 @@ import structlog
 
 from gateway.log import WRITER, configure
 from understudy.processes.control import control_folder, listening
-from understudy.processes.garbage_collection import calm_collector
+from understudy.processes.garbage_collection import calm_collector, few_arenas
 from understudy.processes.listening import bind, kept_port
 from understudy.processes.orders import Alone, Changes, Orders, Supervised
 from understudy.processes.wanted import ADMIN, LEARNER, REPLAYER, helpers_wanted
@@ -44,6 +44,7 @@ def run(config: Config, config_file: Path | None = None, reread: Reread | None =
 
     `config_file`: where the settings came from, for people to see. `reread`: for a reload; None where there is no file.
     """
+    few_arenas()
     configure(config.log.level, for_terminal=sys.stderr.isatty())
     for told in doubts(config):
         log.warning("setting_doubtful", told=told)
