@@ -145,7 +145,8 @@ class Traffic:
         """How many by kind and status."""
 
     async def fill(self, number: int, *, learned: bool = False) -> None:
-        """Ask so many different questions (Calls.fill)."""
+        """Ask so many different questions (Calls.fill), those for the model that reads examples at the rate of the run:
+        memory that a gateway takes only when it cannot keep up would hide what grows later."""
         async with self._session() as session:
             for begin in range(0, number, 8):
                 some = range(begin, min(number, begin + 8))
