@@ -21,7 +21,7 @@ from typing import Any
 
 import structlog
 
-from understudy.processes.control import Verdict, answer, asked
+from understudy.processes.control import REPLACED, Verdict, answer, asked
 from understudy.processes.metrics_folder import metrics_folder
 
 log = structlog.get_logger(__name__)
@@ -40,7 +40,8 @@ _ANSWERS_WITHIN_S = 120.0
 _STARTS_WITHIN_S = 600.0
 
 Work = Callable[[socket.socket | None, Connection], int]
-"""A worker, given its socket and its line to the supervisor. It sends ("ready",) once, and an answer to each message."""
+"""A worker, given its socket and its line to the supervisor. It sends ("ready",) once, and an answer to each message;
+after REPLACED it ends."""
 
 
 class CannotChange(Exception):
@@ -367,7 +368,7 @@ class Supervisor:
                     self._crew = before
                 why = f"the new worker {new.process.pid} did not begin to serve, and the log says why"
                 return Verdict(False, f"{why}; {replaced} of {len(olds)} were replaced")
-            self._dismiss(old)
+            self._replaced(old)
             while old.process.is_alive() and not self._stopping:
                 self._sleep(0.2)
                 self._dead_workers_go_on()
@@ -378,6 +379,17 @@ class Supervisor:
     def _dead_workers_go_on(self) -> None:
         for child, _ in self._dead_workers():
             self._start_worker(child.slot or 0)
+
+    def _replaced(self, child: _Child) -> None:
+        """As `_dismiss`, of one whose successor serves: it has time for clients that use their connections again."""
+        try:
+            if child.line is None:
+                raise BrokenPipeError
+            child.line.send(REPLACED)
+        except OSError:
+            self._dismiss(child)
+        else:
+            child.kill_at = time.monotonic() + self._grace_s + 30
 
     def _dismiss(self, child: _Child) -> None:
         """Have it finish what it has open, and end."""
