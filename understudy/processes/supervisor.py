@@ -30,6 +30,8 @@ log = structlog.get_logger(__name__)
 _FIRST_PAUSE_S = 0.5
 _LONGEST_PAUSE_S = 30.0
 _HELPER_PAUSE_S = 5.0
+_HELPERS_AFTER_S = 20.0
+"""At the start helpers leave the processors to the workers until these serve, and at most so long."""
 _LONGEST_HELPER_PAUSE_S = 60.0
 _HELPER_GRACE_S = 5.0
 _WORKER = "worker"
@@ -65,7 +67,9 @@ class _Helper:
     pause_s: float = 0.0
     """How long its successor waited, or will wait, before it starts."""
     again_at: float = 0.0
-    """When, having died, it is started again (time.monotonic); 0 while it runs."""
+    """When it is started, again if it died (time.monotonic); 0 while it runs."""
+    after_workers: bool = False
+    """It was never started: it is as soon as all workers serve, even before that."""
 
 
 @dataclass(slots=True, eq=False)
@@ -141,8 +145,9 @@ class Supervisor:
             signal.signal(signal.SIGHUP, self._hang_up)
             for slot in range(self._workers):
                 self._start_worker(slot)
-            for name, helper in self._helpers.items():
-                self._start_helper(name, helper)
+            for helper in self._helpers.values():
+                helper.again_at = time.monotonic() + _HELPERS_AFTER_S
+                helper.after_workers = True
             return self._watch()
 
     # ---- starting
@@ -192,7 +197,7 @@ class Supervisor:
     def _watch(self) -> int:
         while not self._stopping:
             self._sleep(0.2)
-            self._start_helpers_again()
+            self._start_helpers()
             dead = self._dead_workers()
             if dead and not _cannot_start(dead):
                 steady = all(lived_s > _STEADY_S for _, lived_s in dead)
@@ -219,10 +224,12 @@ class Supervisor:
         for child in self._children.values():
             child.hear()
 
-    def _start_helpers_again(self) -> None:
+    def _start_helpers(self) -> None:
+        """Those whose time has come."""
+        serving = all(child.ready for child in self._children.values() if child.slot is not None)
         for name, helper in self._helpers.items():
-            if 0 < helper.again_at <= time.monotonic():
-                helper.again_at = 0.0
+            if 0 < helper.again_at <= time.monotonic() or (helper.after_workers and serving):
+                helper.again_at, helper.after_workers = 0.0, False
                 self._start_helper(name, helper)
 
     def _dead_workers(self) -> list[tuple[_Child, float]]:
