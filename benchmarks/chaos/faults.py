@@ -48,9 +48,7 @@ class Schedule:
         self._dice = random.Random(seed)
         self.faults: list[Fault] = []
 
-    async def run(
-        self, until_s: float, kinds: Sequence[str] = KINDS, orders: Sequence[str] = ORDERS
-    ) -> None:
+    async def run(self, until_s: float, kinds: Sequence[str] = KINDS, orders: Sequence[str] = ORDERS) -> None:
         """Ends no later than a fault and its recovery after `until_s` (time.monotonic)."""
         waiting: list[str] = []
         while time.monotonic() < until_s:

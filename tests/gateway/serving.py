@@ -37,7 +37,7 @@ class OneHandler:
 async def served(
     handler: Answering, *, stop: asyncio.Event | None = None, linger_s: float = 0.0, **listen: Any
 ) -> AsyncIterator[int]:
-    """The port on which `handler` answers, until `stop` is set, or the block is left. `linger_s`: see gateway.server.serve."""
+    """The port on which `handler` answers, until `stop` is set, or the block is left. `linger_s`: see gateway.server."""
     usual = {"max_json_bytes": 2**25, "max_header_bytes": 2**15, "body_gap_s": 30.0, "max_connections": 1000}
     limits = ServerLimits(**{**usual, "grace_s": 0.5, **listen})
     with bind("127.0.0.1", 0) as sock:

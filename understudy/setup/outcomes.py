@@ -46,7 +46,8 @@ def feedback_intake(
     """Takes feedback over `memory`. `corrections` is where corrections become examples; None where none are kept.
 
     `apart`: whether each end user has a memory of their own. `settle_s`: how long an answer that is not found is looked for
-    again at least; while some worker has not recorded what it answered, longer. Feedback is forced to the disk before it is acknowledged: a power cut loses none.
+    again at least; while some worker has not recorded what it answered, longer. Feedback is forced to the disk before it
+    is acknowledged: a power cut loses none.
     """
     store = memory.store
     return FeedbackIntake(
