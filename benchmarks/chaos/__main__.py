@@ -223,7 +223,7 @@ def main() -> None:
         help=f"only these, separated by commas: {', '.join(map(_name, (*KINDS, *ORDERS)))}",
     )
     chosen = parser.parse_args()
-    only = {
+    only: dict[str, Any] = {
         "kinds": [kind for kind in KINDS if kind in chosen.faults],
         "orders": [order for order in ORDERS if order in chosen.faults],
     }
