@@ -69,7 +69,10 @@ class Recorder:
         self._keepers = tuple(keepers)
         self._metrics = metrics
         self._report = report
-        self._queue: queue.Queue[_Taken | None] = queue.Queue(_QUEUED)
+        # Not queue.Queue: what that costs a request, for conditions that nobody waits for, is more than all else here.
+        self._queue: queue.SimpleQueue[_Taken | None] = queue.SimpleQueue()
+        self._untold = 0
+        """Taken and not reported yet."""
         self._unfinished: set[Future[Any]] = set()
         self._failing: dict[str, _Failing] = {}
         self._lock = threading.Lock()
@@ -79,11 +82,13 @@ class Recorder:
     def take(self, finished: Finished) -> None:
         """Take over a finished request. Never blocks, never raises."""
         taken = self._keep_at_once(finished)
-        try:
-            self._queue.put_nowait(taken)
-        except queue.Full:
+        if self._queue.qsize() >= _QUEUED:
             self._metrics.remembered.labels("all", "queue_full").inc()
             self._report(finished)
+            return
+        with self._lock:
+            self._untold += 1
+        self._queue.put(taken)
 
     def _keep_at_once(self, finished: Finished) -> _Taken:
         """Who repeats a request the moment its answer is there expects a hit, and the thread may be a while."""
@@ -102,7 +107,7 @@ class Recorder:
     def settled(self) -> bool:
         """Whether everything taken so far is committed."""
         with self._lock:
-            return self._queue.unfinished_tasks == 0 and not self._unfinished
+            return self._untold == 0 and not self._unfinished
 
     def close(self, timeout_s: float) -> bool:
         """Finish what was taken, within a limit. Returns whether all of it was."""
@@ -127,9 +132,9 @@ class Recorder:
                 log.error("recorder_failed", request=finished.arrival.id, error=error)
             finally:
                 self._report(finished)
-                self._queue.task_done()
+                with self._lock:
+                    self._untold -= 1
             del taken, finished
-        self._queue.task_done()
 
     def _next(self) -> _Taken | None:
         if self._queue.empty():
