@@ -11,7 +11,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
 from dataclasses import dataclass, fields
 from operator import attrgetter
 from typing import Any
@@ -78,7 +77,10 @@ class Recorder:
         self._keepers = tuple(keepers)
         self._metrics = metrics
         self._report = report
-        self._queue: queue.Queue[_Taken | _Mark | None] = queue.Queue(_QUEUED)
+        # Not queue.Queue: what that costs a request, for conditions that nobody waits for, is more than all else here.
+        self._queue: queue.SimpleQueue[_Taken | _Mark | None] = queue.SimpleQueue()
+        self._untold = 0
+        """Taken and not reported yet."""
         self._unfinished: set[Future[Any]] = set()
         self._recorded_to_s = time.monotonic()
         self._closing = self._marking = False
@@ -92,11 +94,13 @@ class Recorder:
     def take(self, finished: Finished) -> None:
         """Take over a finished request. Never blocks, never raises."""
         taken = self._keep_at_once(finished)
-        try:
-            self._queue.put_nowait(taken)
-        except queue.Full:
+        if self._queue.qsize() >= _QUEUED:
             self._metrics.remembered.labels("all", "queue_full").inc()
             self._report(finished)
+            return
+        with self._lock:
+            self._untold += 1
+        self._queue.put(taken)
 
     def _keep_at_once(self, finished: Finished) -> _Taken:
         """Who repeats a request the moment its answer is there expects a hit, and the thread may be a while."""
@@ -115,7 +119,7 @@ class Recorder:
     def settled(self) -> bool:
         """Whether everything taken so far is committed."""
         with self._lock:
-            return self._queue.unfinished_tasks == 0 and not self._unfinished
+            return self._untold == 0 and not self._unfinished
 
     def recorded_to_s(self) -> float:
         """A time (time.monotonic): what was taken before is committed, or could not be. Never blocks.
@@ -129,9 +133,8 @@ class Recorder:
                 self._recorded_to_s = self._reached[0]
                 self._reached, self._marking = None, False
             if not self._marking and not self._closing:
-                with suppress(queue.Full):
-                    self._queue.put_nowait(_Mark(time.monotonic()))
-                    self._marking = True
+                self._queue.put(_Mark(time.monotonic()))
+                self._marking = True
             return self._recorded_to_s
 
     def close(self, timeout_s: float) -> bool:
@@ -151,7 +154,6 @@ class Recorder:
             if isinstance(taken, _Mark):
                 with self._lock:
                     self._reached = taken.at_s, tuple(self._unfinished)
-                self._queue.task_done()
                 continue
             finished = taken.finished
             try:
@@ -165,9 +167,9 @@ class Recorder:
                 log.error("recorder_failed", request=finished.arrival.id, error=error)
             finally:
                 self._report(finished)
-                self._queue.task_done()
+                with self._lock:
+                    self._untold -= 1
             del taken, finished
-        self._queue.task_done()
 
     def _next(self) -> _Taken | _Mark | None:
         if self._queue.empty():

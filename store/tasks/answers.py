@@ -53,7 +53,7 @@ class TaskAnswers:
         def insert(connection: sqlite3.Connection) -> None:
             connection.execute(_INSERT, row)
 
-        return self._db.write(insert)
+        return self._db.write(insert, patient=True)
 
     def label(
         self,
