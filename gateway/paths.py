@@ -43,7 +43,7 @@ def _canonical(path: str) -> str:
     return "/" + "/".join(filter(None, segments))
 
 
-_known = lru_cache(maxsize=1024)(_canonical)
+_known = lru_cache(maxsize=256)(_canonical)
 
 
 def origin_form(target: str) -> str:

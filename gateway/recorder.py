@@ -42,6 +42,14 @@ class _Taken:
     """It was read, and the keepers that must not wait have had it."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    """Stands in the queue behind what was taken before it."""
+
+    at_s: float
+    """time.monotonic."""
+
+
 @dataclass(slots=True)
 class _Failing:
     """A kind of write that fails."""
@@ -69,8 +77,15 @@ class Recorder:
         self._keepers = tuple(keepers)
         self._metrics = metrics
         self._report = report
-        self._queue: queue.Queue[_Taken | None] = queue.Queue(_QUEUED)
+        # Not queue.Queue: what that costs a request, for conditions that nobody waits for, is more than all else here.
+        self._queue: queue.SimpleQueue[_Taken | _Mark | None] = queue.SimpleQueue()
+        self._untold = 0
+        """Taken and not reported yet."""
         self._unfinished: set[Future[Any]] = set()
+        self._recorded_to_s = time.monotonic()
+        self._closing = self._marking = False
+        self._reached: tuple[float, tuple[Future[Any], ...]] | None = None
+        """The mark that the thread came to last, and what was being written then."""
         self._failing: dict[str, _Failing] = {}
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="recorder", daemon=True)
@@ -79,11 +94,13 @@ class Recorder:
     def take(self, finished: Finished) -> None:
         """Take over a finished request. Never blocks, never raises."""
         taken = self._keep_at_once(finished)
-        try:
-            self._queue.put_nowait(taken)
-        except queue.Full:
+        if self._queue.qsize() >= _QUEUED:
             self._metrics.remembered.labels("all", "queue_full").inc()
             self._report(finished)
+            return
+        with self._lock:
+            self._untold += 1
+        self._queue.put(taken)
 
     def _keep_at_once(self, finished: Finished) -> _Taken:
         """Who repeats a request the moment its answer is there expects a hit, and the thread may be a while."""
@@ -102,10 +119,29 @@ class Recorder:
     def settled(self) -> bool:
         """Whether everything taken so far is committed."""
         with self._lock:
-            return self._queue.unfinished_tasks == 0 and not self._unfinished
+            return self._untold == 0 and not self._unfinished
+
+    def recorded_to_s(self) -> float:
+        """A time (time.monotonic): what was taken before is committed, or could not be. Never blocks.
+
+        To be asked again and again: each call begins to find out what a later one tells.
+        """
+        if self._closing and self.settled():
+            return time.monotonic()
+        with self._lock:
+            if self._reached is not None and all(future.done() for future in self._reached[1]):
+                self._recorded_to_s = self._reached[0]
+                self._reached, self._marking = None, False
+            if not self._marking and not self._closing:
+                self._queue.put(_Mark(time.monotonic()))
+                self._marking = True
+            return self._recorded_to_s
 
     def close(self, timeout_s: float) -> bool:
         """Finish what was taken, within a limit. Returns whether all of it was."""
+        with self._lock:
+            # No mark may come after the end of the queue.
+            self._closing = True
         self._queue.put(None)
         self._thread.join(timeout_s)
         end = time.monotonic() + timeout_s
@@ -115,6 +151,10 @@ class Recorder:
 
     def _run(self) -> None:
         while (taken := self._next()) is not None:
+            if isinstance(taken, _Mark):
+                with self._lock:
+                    self._reached = taken.at_s, tuple(self._unfinished)
+                continue
             finished = taken.finished
             try:
                 keepers = self._keepers
@@ -127,11 +167,11 @@ class Recorder:
                 log.error("recorder_failed", request=finished.arrival.id, error=error)
             finally:
                 self._report(finished)
-                self._queue.task_done()
+                with self._lock:
+                    self._untold -= 1
             del taken, finished
-        self._queue.task_done()
 
-    def _next(self) -> _Taken | None:
+    def _next(self) -> _Taken | _Mark | None:
         if self._queue.empty():
             taken = self._queue.get()
             # Let a few more gather: waking up for each one makes this thread and the event loop fight over the

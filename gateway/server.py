@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import select
 import signal
 import socket
 import time
@@ -125,12 +126,13 @@ async def serve(
     sock: socket.socket,
     stop: asyncio.Event,
     listening: Callable[[], None] = lambda: None,
-    linger_s: float = 0.0,
+    linger_s: Callable[[], float] = lambda: 0.0,
 ) -> None:
     """Answer requests on `sock` until `stop` is set; then refuse new ones and let the open ones finish in time.
 
-    `listening` is called once connections are accepted. `linger_s`: how long a connection may then be idle before it is
-    closed. A client that sends its next request meanwhile gets an answer, which says that it is the connection's last.
+    `listening` is called once connections are accepted. `linger_s`, asked when `stop` is set: how long a connection may then
+    be idle before it is closed. A client that sends its next request meanwhile gets an answer, which says that it is the
+    connection's last.
     """
     # aiohttp logs tracebacks of its own for broken connections; what matters of them is in our request log.
     logging.getLogger("aiohttp").setLevel(logging.CRITICAL)
@@ -153,9 +155,9 @@ async def serve(
     await site.start()
     listening()
     await stop.wait()
-    if linger_s:
+    if (idle_s := linger_s()) > 0:
         await site.stop()
-        runner._shutdown_timeout = await _left(server, linger_s, limits.grace_s)
+        runner._shutdown_timeout = await _left(server, idle_s, limits.grace_s)
     await runner.cleanup()
 
 
@@ -168,11 +170,21 @@ async def _left(server: _Server, linger_s: float, grace_s: float) -> float:
         for connection in server.connections:
             if connection._request_in_progress or connection._messages:
                 idle_since.pop(connection, None)
-            elif now - idle_since.setdefault(connection, now) >= linger_s:
+            elif now - idle_since.setdefault(connection, now) >= linger_s and not _has_come(connection):
                 connection.force_close()
         await asyncio.sleep(_LOOK_EVERY_S)
     # aiohttp takes 0 for no limit at all.
     return max(0.01, end - time.monotonic())
+
+
+def _has_come(connection: RequestHandler) -> bool:
+    """Whether something has come that the event loop has not read yet: a request that crossed with our decision to close."""
+    sock = connection.transport.get_extra_info("socket") if connection.transport is not None else None
+    if sock is None or sock.fileno() < 0:
+        return False
+    poll = select.poll()
+    poll.register(sock.fileno(), select.POLLIN)
+    return bool(poll.poll(0))
 
 
 def _request_factory(

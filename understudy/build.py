@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache, partial
@@ -251,6 +252,10 @@ class Gateway:
         kept = self._embeddings_kept is None or self._embeddings_kept.settled()
         return kept and (self._recorder is None or self._recorder.settled())
 
+    def recorded_to_s(self) -> float:
+        """See understudy.lasting.Serving."""
+        return time.monotonic() if self._recorder is None else self._recorder.recorded_to_s()
+
     async def aclose(self) -> None:
         """Stop judging, close engines, finish remembering, close the store."""
         await self.parts.aclose()
@@ -400,7 +405,7 @@ class Gateway:
     def _add_load_report(self) -> None:
         load = self.lasting.load
         if load is not None:
-            start = load.start if self._config.replay.enabled else None
+            start = load.start if self._config.replay.enabled or self._config.feedback.enabled else None
             self.parts.add(load, start=start, finished=lambda _: load.ended())
 
     def _began(self) -> None:

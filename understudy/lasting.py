@@ -7,6 +7,7 @@ open requests of an older one end, several do.
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -45,6 +46,10 @@ class Serving(Protocol):
         """Whether everything it answered so far was handed over to the store."""
         ...
 
+    def recorded_to_s(self) -> float:
+        """See gateway.recorder.Recorder."""
+        ...
+
 
 class CannotStart(Exception):
     """The gateway cannot be built as configured. The text says what to do about it."""
@@ -70,7 +75,7 @@ class Lasting:
         if config.memory is not None and config.memory.data_dir is not None:
             from understudy.background.load_report import LoadReporter
 
-            self.load = LoadReporter(config.memory.data_dir)
+            self.load = LoadReporter(config.memory.data_dir, recorded_to_s=self._recorded_to_s)
             self.parts.add(self.load, stop=self.load.stop)
         self.engine_watch: EngineWatch | None = None
         self.ledger: Ledger | None = None
@@ -103,6 +108,10 @@ class Lasting:
         assert gateway is not None, "begin to serve before requests come"
         with gateway.in_use:
             return await gateway.handle(request)
+
+    def _recorded_to_s(self) -> float:
+        gateways = [self.serving, *self.draining]
+        return min((one.recorded_to_s() for one in gateways if one is not None), default=time.monotonic())
 
     async def aclose(self) -> None:
         """Finish remembering, close the store."""

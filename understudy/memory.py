@@ -186,6 +186,8 @@ class _Working:
         self._embedder = embedder
         self._folder = folder
         self._workers: list[_Worker] = []
+        self._done: dict[str, float] = {}
+        """When each chore was done last."""
 
     def begin(self, settings: MemorySettings, retention: RetentionSettings, scores: bool) -> None:
         """Work by these settings from now on, and no longer by others. Blocks, while a chore is under way."""
@@ -194,7 +196,7 @@ class _Working:
         if embedder is not None and scores and settings.advanced.answer_vectors:
             answers = AnswerEmbedder(store.examples.answer_vectors, embedder, self._folder / "answers.lock")
             self._workers.append(answers)
-        self._workers.append(Housekeeper(_chores(store, settings, retention)))
+        self._workers.append(Housekeeper(_chores(store, settings, retention), self._done))
         for worker in self._workers:
             worker.start()
 

@@ -9,11 +9,13 @@ budget and recovered. Exit status 1: something was not.
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -51,9 +53,13 @@ async def chaos(
     rate: float,
     *,
     quiet_s: float = _QUIET_S,
-    kinds: tuple[str, ...] = KINDS,
+    kinds: Sequence[str] = KINDS,
+    orders: Sequence[str] = ORDERS,
 ) -> dict[str, Any]:
-    """Everything that was measured, as it is written with --json."""
+    """Everything that was measured, as it is written with --json.
+
+    `kinds`: of faults; `orders`: what an operator does in between, drawn from these.
+    """
     traffic = Traffic(made.url, rate, seed)
     schedule = Schedule(made, traffic, seed)
     zero_s = time.monotonic()
@@ -61,7 +67,7 @@ async def chaos(
     try:
         await asyncio.sleep(_WARM_S + quiet_s)
         before_s = time.monotonic()
-        await schedule.run(zero_s + minutes * 60, kinds)
+        await schedule.run(zero_s + minutes * 60, kinds, orders)
     finally:
         traffic.stopping = True
     async with asyncio.timeout(_DRAINS_WITHIN_S):
@@ -171,10 +177,12 @@ def report(figures: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def run(minutes: float, seed: int, rate: float, folder: Path, **more: Any) -> dict[str, Any]:
-    """As `chaos`, with everything that it takes running in `folder`."""
+def run(
+    minutes: float, seed: int, rate: float, folder: Path, *, kept: bool = False, **more: Any
+) -> dict[str, Any]:
+    """As `chaos`, with everything that it takes running in `folder`. `kept`: the data folder is left there, too."""
     folder.mkdir(exist_ok=True)
-    with site(folder, tight_usd(minutes, rate)) as made:
+    with site(folder, tight_usd(minutes, rate), kept=kept) as made:
         return asyncio.run(chaos(made, minutes, seed, rate, **more))
 
 
@@ -183,20 +191,47 @@ def tight_usd(minutes: float, rate: float) -> float:
     return round(minutes * 60 * rate * _TIGHT_USD_PER_REQUEST, 6)
 
 
+def _name(kind: str) -> str:
+    return kind.replace(" ", "-")
+
+
+def _named(names: str) -> list[str]:
+    """Kinds of faults and orders, by their names. Raises argparse.ArgumentTypeError."""
+    kinds = {_name(kind): kind for kind in (*KINDS, *ORDERS)}
+    unknown = [name for name in names.split(",") if name not in kinds]
+    if unknown:
+        raise argparse.ArgumentTypeError(f"unknown: {', '.join(unknown)}; there are {', '.join(kinds)}")
+    return [kinds[name] for name in names.split(",")]
+
+
 def main() -> None:
     parser = options(__doc__)
     parser.add_argument("--minutes", type=float, default=10.0, help="how long [%(default)s]")
     parser.add_argument("--seed", type=int, default=1, help="of faults and load [%(default)s]")
     parser.add_argument("--rate", type=float, default=10.0, help="requests per second [%(default)s]")
     parser.add_argument(
-        "--keep", type=Path, metavar="DIR", help="run in this new folder, and leave the logs there"
+        "--keep",
+        type=Path,
+        metavar="DIR",
+        help="run in this new folder, and leave the logs and the data folder there",
+    )
+    parser.add_argument(
+        "--faults",
+        type=_named,
+        metavar="NAMES",
+        default=(*KINDS, *ORDERS),
+        help=f"only these, separated by commas: {', '.join(map(_name, (*KINDS, *ORDERS)))}",
     )
     chosen = parser.parse_args()
+    only: dict[str, Any] = {
+        "kinds": [kind for kind in KINDS if kind in chosen.faults],
+        "orders": [order for order in ORDERS if order in chosen.faults],
+    }
     if chosen.keep is not None:
-        figures = run(chosen.minutes, chosen.seed, chosen.rate, chosen.keep)
+        figures = run(chosen.minutes, chosen.seed, chosen.rate, chosen.keep, kept=True, **only)
     else:
         with tempfile.TemporaryDirectory(prefix="understudy-chaos-") as folder:
-            figures = run(chosen.minutes, chosen.seed, chosen.rate, Path(folder))
+            figures = run(chosen.minutes, chosen.seed, chosen.rate, Path(folder), **only)
     print(report(figures))
     write(figures, chosen.json)
     sys.exit(1 if figures["violations"] else 0)

@@ -7,7 +7,7 @@ import os
 import random
 import signal
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from benchmarks.chaos.site import ENGINES, Site
@@ -48,15 +48,16 @@ class Schedule:
         self._dice = random.Random(seed)
         self.faults: list[Fault] = []
 
-    async def run(self, until_s: float, kinds: tuple[str, ...] = KINDS) -> None:
+    async def run(self, until_s: float, kinds: Sequence[str] = KINDS, orders: Sequence[str] = ORDERS) -> None:
         """Ends no later than a fault and its recovery after `until_s` (time.monotonic)."""
         waiting: list[str] = []
         while time.monotonic() < until_s:
             waiting = waiting or self._dice.sample(kinds, len(kinds))
-            await self._happens(waiting.pop())
-            await asyncio.sleep(RECOVERS_WITHIN_S + JUDGED_S)
-            if time.monotonic() < until_s:
-                await self._happens(self._dice.choice(ORDERS))
+            if waiting:
+                await self._happens(waiting.pop())
+                await asyncio.sleep(RECOVERS_WITHIN_S + JUDGED_S)
+            if orders and time.monotonic() < until_s:
+                await self._happens(self._dice.choice(orders))
                 await asyncio.sleep(self._dice.uniform(1.0, 3.0))
 
     async def _happens(self, kind: str) -> None:

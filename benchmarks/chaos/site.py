@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -231,8 +232,8 @@ class Site:
 
 
 @contextmanager
-def site(folder: Path, tight_usd: float) -> Iterator[Site]:
-    """All of it, running and ready; ended afterwards."""
+def site(folder: Path, tight_usd: float, *, kept: bool = False) -> Iterator[Site]:
+    """All of it, running and ready; ended afterwards. `kept`: the data folder is then copied to `folder`/data."""
     with disk(folder / "disk") as mounted, ExitStack() as running:
         ports = {name: free_port() for name in ENGINES}
         port = free_port()
@@ -241,11 +242,19 @@ def site(folder: Path, tight_usd: float) -> Iterator[Site]:
         made = Site(folder, mounted, port, config, ports, running)
         made.ledger.touch()
         made.write_config()
+        if kept:
+            # The small disk goes with its mount. Entered before the processes, this comes after their end.
+            running.callback(_copied, made.data, folder / "data")
         for name in ENGINES:
             made.start_engine(name)
         made.start()
         made.wait_until_ready()
         yield made
+
+
+def _copied(data: Path, to: Path) -> None:
+    with suppress(OSError):
+        shutil.copytree(data, to)
 
 
 def _lines(log: Path) -> list[dict[str, Any]]:

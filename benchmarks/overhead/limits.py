@@ -1,7 +1,8 @@
 """What limits cost: one gateway and two keys that differ in nothing else, and one worker beside two.
 
 Both keys ask the same served model, in turn. One has no limit; the other has one of every kind, and so has its tenant: six
-windows are reserved in and settled for each request, all of them wide enough never to refuse.
+windows are reserved in and settled for each request, all of them wide enough never to refuse. Nothing is remembered of
+answers, and request texts are off: how many of these are kept goes by time, so a slower request would pay for more.
 """
 
 from __future__ import annotations
@@ -39,7 +40,12 @@ def configuration(mock: Server, data: Path, workers: int = 1) -> dict[str, Any]:
         "listen": {"workers": workers},
         "engines": {"large": {"base_url": base, "model": "bench", "api_key": "sk-up", "price": price}},
         "models": {"bench": {"engines": ["large"]}},
-        "memory": {"data_dir": str(data), "examples": {"enabled": False}, "exact": {"enabled": False}},
+        "memory": {
+            "data_dir": str(data),
+            "examples": {"enabled": False},
+            "exact": {"enabled": False},
+            "request_texts": {"enabled": False},
+        },
     }
 
 

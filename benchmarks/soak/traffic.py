@@ -72,8 +72,10 @@ class Calls:
         kind = self._random.choices(list(self._kinds), weights)[0]
         return kind, self._kinds[kind][1]()
 
-    def fill(self, number: int) -> Call:
-        """The n-th of the questions that fill the bank."""
+    def fill(self, number: int, *, learned: bool = False) -> Call:
+        """The n-th of the questions that fill the bank; or of those that are asked of the model that reads examples."""
+        if learned:
+            return self._chat(question(number, "early"), model="learned", key=self._keys[0])
         return self._chat(question(number), key=self._keys[0])
 
     def _chat(
@@ -142,12 +144,15 @@ class Traffic:
         self.statuses: dict[str, int] = {}
         """How many by kind and status."""
 
-    async def fill(self, number: int) -> None:
-        """Ask so many different questions."""
+    async def fill(self, number: int, *, learned: bool = False) -> None:
+        """Ask so many different questions (Calls.fill), those for the model that reads examples at the rate of the run:
+        memory that a gateway takes only when it cannot keep up would hide what grows later."""
         async with self._session() as session:
             for begin in range(0, number, 8):
                 some = range(begin, min(number, begin + 8))
-                await asyncio.gather(*(self._ask(session, "fill", self._calls.fill(n)) for n in some))
+                await asyncio.gather(
+                    *(self._ask(session, "fill", self._calls.fill(n, learned=learned)) for n in some)
+                )
 
     async def run(self, until_s: float) -> None:
         """Until that time of the monotonic clock."""

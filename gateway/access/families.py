@@ -107,7 +107,7 @@ def _of_target(method: str, path: str) -> Endpoint:
     return _known(method, path)
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=256)
 def _known(method: str, path: str) -> Endpoint:
     return _endpoint(method, canonical(path))
 

@@ -72,7 +72,7 @@ class Expectations:
         output = most_output(fields, api)
         said = output is not None
         if output is None:
-            output = known.output_p99 if known is not None and known.output_p99 is not None else self._unknown
+            output = self._rare_output(known)
         estimate = estimated_input(size_bytes, fields)
         ratio = known.ratio if known is not None else _FIRST_RATIO
         return Expected(
@@ -81,6 +81,11 @@ class Expectations:
             said,
             estimate,
         )
+
+    def _rare_output(self, known: _Model | None) -> int:
+        with self._lock:
+            rare = known.rare_output() if known is not None else None
+        return self._unknown if rare is None else rare
 
     def learn(self, model: str, estimate: int, answers: int, usage: Usage) -> None:
         """An engine counted `usage` for a request of `answers` answers whose input was taken for `estimate` tokens."""
@@ -97,23 +102,29 @@ class Expectations:
 class _Model:
     """What one model's recent answers took."""
 
-    __slots__ = ("_outputs", "_ratios", "output_p99", "ratio")
+    __slots__ = ("_outputs", "_rare_output", "_ratios", "ratio")
 
     def __init__(self) -> None:
         self._outputs: deque[int] = deque(maxlen=_RECENT)
         self._ratios: deque[float] = deque(maxlen=_RECENT)
-        self.output_p99: int | None = None
+        self._rare_output: int | None = None
+        """None: it has to be looked for."""
         self.ratio = _FIRST_RATIO
 
     def learn(self, ratio: float, output: int) -> None:
         self._outputs.append(output)
         self._ratios.append(ratio)
+        self._rare_output = None
         # An input is never taken for smaller than it is estimated: only that it is larger was ever seen to matter.
-        enough = len(self._ratios) >= _ENOUGH
-        self.ratio = max(1.0 if enough else _FIRST_RATIO, *self._ratios, 1.0)
-        if enough:
+        least = 1.0 if len(self._ratios) >= _ENOUGH else _FIRST_RATIO
+        self.ratio = max(least, max(self._ratios))
+
+    def rare_output(self) -> int | None:
+        """What one in a hundred passed; None where too few are known. Most requests say their most output, and never ask."""
+        if self._rare_output is None and len(self._outputs) >= _ENOUGH:
             ranked = sorted(self._outputs)
-            self.output_p99 = max(1, ranked[min(len(ranked) - 1, int(len(ranked) * 0.99))])
+            self._rare_output = max(1, ranked[min(len(ranked) - 1, int(len(ranked) * 0.99))])
+        return self._rare_output
 
 
 def most_output(fields: Mapping[str, Any], api: str) -> int | None:

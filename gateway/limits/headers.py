@@ -29,15 +29,12 @@ class Rate(NamedTuple):
 
 def rate_headers(rates: Mapping[str, Rate]) -> dict[str, str]:
     """`rates` by what they limit: requests, tokens."""
-    return {
-        f"x-ratelimit-{what}-{kind}": value
-        for kind, rate in rates.items()
-        for what, value in (
-            ("limit", str(rate.limit)),
-            ("remaining", str(max(0, rate.remaining))),
-            ("reset", duration(rate.reset_s)),
-        )
-    }
+    told: dict[str, str] = {}
+    for kind, (limit, remaining, reset_s) in rates.items():
+        told[f"x-ratelimit-limit-{kind}"] = str(limit)
+        told[f"x-ratelimit-remaining-{kind}"] = str(max(0, remaining))
+        told[f"x-ratelimit-reset-{kind}"] = duration(reset_s)
+    return told
 
 
 def duration(seconds: float) -> str:

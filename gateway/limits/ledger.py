@@ -354,8 +354,10 @@ class Ledger:
             changed = [(p, b) for p in self._purses.values() if (b := self._booking(p, ends)) is not None]
         if not changed:
             return True
+        bookings = [booking for _, booking in changed]
+        nobody_waits = not any(one.granted < 0 or one.ends for one in bookings)
         try:
-            booked = self._allowances.book(worker, [booking for _, booking in changed])
+            booked = self._allowances.book(worker, bookings, patient=nobody_waits)
         except StoreError:
             self._not_booked(changed)
             raise

@@ -61,11 +61,18 @@ class Need:
     expected: Expected
     usd: float | None
     """None: it has no price."""
-    input_usd: float = 0.0
-    """Of it, for the input alone."""
+    prices: Sequence[Price] = ()
+    """Of the engines that may be asked."""
     answers: int = 1
     later: bool = False
     """It is answered in the background: what that takes is not told with what comes back at once."""
+
+    @property
+    def input_usd(self) -> float:
+        """What of it may be charged for the input alone. Only where no answer began does it matter."""
+        if self.usd is None:
+            return 0.0
+        return dearest(self.prices, self.expected.input_tokens, 0) or 0.0
 
 
 class _Share(NamedTuple):
@@ -101,21 +108,15 @@ class _OfKey(NamedTuple):
 class Ticket:
     """One request under way. `leave` it at its end, however it ends."""
 
-    __slots__ = ("_held", "_limiter", "_request_id", "key", "scopes", "tenant", "user")
+    __slots__ = ("_each_user", "_held", "_limiter", "_request_id", "key", "scopes", "tenant", "user")
 
-    def __init__(
-        self,
-        limiter: Limiter,
-        request_id: str,
-        key: Key,
-        tenant: Tenant | None,
-        scopes: tuple[Scope, ...],
-    ) -> None:
+    def __init__(self, limiter: Limiter, request_id: str, known: _OfKey) -> None:
         self._limiter = limiter
         self._request_id = request_id
-        self.key = key
-        self.tenant = tenant
-        self.scopes = scopes
+        self._each_user = known.each_user
+        self.key = known.key
+        self.tenant = known.tenant
+        self.scopes = known.scopes
         """Whose limits hold, as far as that is known."""
         self.user: str | None = None
         self._held: list[_Share] = []
@@ -128,7 +129,7 @@ class Ticket:
         """It is known which end user it is for, by a digest; empty: it names none. Raises LimitReached. Once per request."""
         if self.user is None:
             self.user = user
-            scopes = user_scopes(self.key, self.tenant, user)
+            scopes = user_scopes(self.key, self.tenant, user) if self._each_user else ()
             if scopes:
                 self.scopes = (*self.scopes, *scopes)
                 self._held += await self._limiter.begin(scopes)
@@ -184,7 +185,7 @@ class Reservation:
         if shares is None:
             return
         need = self._need
-        usd = (need.usd if began else need.input_usd) or 0.0
+        usd = need.usd or 0.0 if began else need.input_usd
         tokens = need.expected.input_tokens + (need.expected.output_tokens if began else 0)
         self._limiter.spend(shares, usd, tokens, estimated=True)
 
@@ -223,10 +224,9 @@ class Limiter:
         if key is None:
             return None
         known = self._of_key(key, tenant)
-        scopes = known.scopes
-        if not scopes and not known.each_user:
+        if not known.scopes and not known.each_user:
             return None
-        ticket = Ticket(self, request_id, key, tenant, scopes)
+        ticket = Ticket(self, request_id, known)
         self._tickets[request_id] = request[TICKET] = ticket
         return ticket
 
@@ -256,10 +256,9 @@ class Limiter:
 
     def end(self, shares: Sequence[_Share]) -> None:
         """Nothing of these is used any more."""
+        self._ledger.settle_all([(one.purse, one.amount, 0) for one in shares if one.purse is not None])
         for share in shares:
-            if share.purse is not None:
-                self._ledger.put_back(share.purse, share.amount)
-            elif share.kind == CONCURRENCY:
+            if share.purse is None and share.kind == CONCURRENCY:
                 self._under_way_alone[share.scope] -= 1
                 if not self._under_way_alone[share.scope]:
                     del self._under_way_alone[share.scope]
@@ -313,9 +312,9 @@ class Limiter:
         expected = self.expectations.expected(model, size_bytes, fields, api)
         if answers_no_text:
             expected = replace(expected, output_tokens=0)
-        usd, input_usd = dearest(prices, expected, images)
+        usd = dearest(prices, expected.input_tokens, expected.output_tokens, images)
         later = fields.get("background") is True
-        need = Need(model, expected, usd, input_usd, answers_asked(fields, api), later)
+        need = Need(model, expected, usd, prices, answers_asked(fields, api), later)
         return await self.reserve(scopes, need)
 
     async def reserve(self, scopes: Sequence[Scope], need: Need) -> Reservation | None:
@@ -388,18 +387,18 @@ class Limiter:
         """`x-ratelimit-...` of the tightest limits on requests and tokens."""
         now_s = time.time()
         found = minute(now_s)
+        reset_s = max(0.0, found.ends_s - now_s)
         rates: dict[str, Rate] = {}
         for scope in scopes:
             limits = scope.limits
             for kind, limit in ((REQUESTS, limits.requests_per_minute), (TOKENS, limits.tokens_per_minute)):
                 if limit is None:
                     continue
-                purse = self._near.get((scope.name, kind))
-                if purse is not None and (purse.ends or purse.window.start_s != found.start_s):
-                    purse = None
-                left = min(limit, purse.left) if purse is not None else limit
+                purse, left = self._near.get((scope.name, kind)), limit
+                if purse is not None and not purse.ends and purse.window.start_s == found.start_s:
+                    left = min(limit, purse.left)
                 if kind not in rates or left < rates[kind].remaining:
-                    rates[kind] = Rate(limit, left, max(0.0, found.ends_s - now_s))
+                    rates[kind] = Rate(limit, left, reset_s)
         return rate_headers(rates)
 
     # ---- shares
@@ -491,15 +490,15 @@ class Limiter:
         return found
 
 
-def dearest(prices: Sequence[Price], expected: Expected, images: int = 0) -> tuple[float | None, float]:
-    """The most dollars that a question may cost at any of these, and the most for its input alone; None: some has none."""
-    costs = [price.most_usd(expected.input_tokens, expected.output_tokens, images) for price in prices]
-    inputs = [price.most_usd(expected.input_tokens, 0) for price in prices]
-    if any(cost is None for cost in costs):
-        return None, 0.0
-    return max((cost for cost in costs if cost is not None), default=0.0), max(
-        (cost for cost in inputs if cost is not None), default=0.0
-    )
+def dearest(prices: Sequence[Price], input_tokens: int, output_tokens: int, images: int = 0) -> float | None:
+    """The most dollars that a question may cost at any of these; None: some has none."""
+    most_usd = 0.0
+    for price in prices:
+        cost_usd = price.most_usd(input_tokens, output_tokens, images)
+        if cost_usd is None:
+            return None
+        most_usd = max(most_usd, cost_usd)
+    return most_usd
 
 
 def _told(scope: Scope, window: Window, limit: int, refused: Refused, now_s: float) -> errors.LimitReached:

@@ -9,9 +9,12 @@ from dataclasses import dataclass
 
 from store.decisions.choices import Choices
 from store.decisions.requests import RequestLog
+from store.errors import StoreBusy
 from store.records import RequestRecord
 
-_EVERY_S = 0.05
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 0.4
+_AT_MOST_S = 4.0
+"""Less than a client waits for the store before it is told to come again (gateway.handlers.store_access)."""
 _ANSWERED = frozenset({"answered", "aborted", "hit"})
 
 
@@ -38,27 +41,41 @@ class Targets:
         *,
         contributor_of: Callable[[str, RequestRecord], str | None] = lambda tenant, request: None,
         settle_s: float = 2.0,
+        recorded_to_s: Callable[[], float] | None = None,
     ) -> None:
         """`contributor_of`: who a request came from where no choice says so, None where nobody knows; blocks. `settle_s`:
-        how long to retry for an answer whose row the recorder may still be writing."""
+        how long to retry for an answer whose row a recorder may still be writing. `recorded_to_s`: a time (time.monotonic)
+        by when the answers of all workers are recorded; blocks, and may raise OSError. None: nobody is behind."""
         self._contributor_of = contributor_of
         self._choices = choices
         self._requests = requests
         self._settle_s = settle_s
+        self._recorded_to_s = recorded_to_s
 
     async def wait_for(self, tenant: str, id: str, *, completion: bool | None) -> Target | None:
-        """The answer with this id, or None after `settle_s`.
+        """The answer with this id, or None: after `settle_s`, and once all that was answered before this call is recorded.
 
         `completion` says whether it is a completion's id; None: either kind. A client that gives feedback at once may be
-        faster than the recorder, so an answer that is not found is looked up again. The waiting is done here and not on a
-        thread: requests for answers that do not exist must not use up the threads.
+        faster than the recorder of the worker that answered, so an answer that is not found is looked up again. Raises
+        StoreBusy where some worker's recorder is behind for seconds: then nobody can say yet. The waiting is done here and
+        not on a thread: requests for answers that do not exist must not use up the threads.
         """
-        until_s = time.monotonic() + self._settle_s
+        came_s = time.monotonic()
+        pause_s = _FIRST_PAUSE_S
         while True:
+            # Asked before the answer is looked for: what is not found after that is not there.
+            waited_s = time.monotonic() - came_s
+            last = waited_s >= self._settle_s and await asyncio.to_thread(self._all_recorded, came_s)
             found = await asyncio.to_thread(self._find, tenant, id, completion)
-            if found is not None or time.monotonic() >= until_s:
+            if found is not None or last:
                 return found
-            await asyncio.sleep(_EVERY_S)
+            if waited_s >= max(_AT_MOST_S, self._settle_s):
+                raise StoreBusy("what was answered lately is still being written")
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+
+    def _all_recorded(self, by_s: float) -> bool:
+        return self._recorded_to_s is None or self._recorded_to_s() >= by_s
 
     def _find(self, tenant: str, id: str, completion: bool | None) -> Target | None:
         choice = None

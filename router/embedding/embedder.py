@@ -79,7 +79,7 @@ class Embedder:
         deadline_ms: float = 50,
         max_characters: int = 1500,
         max_tokens: int = 256,
-        cache_entries: int = 10_000,
+        cache_entries: int = 4_096,
         queue_limit: int = 64,
     ) -> None:
         """Loads `model` and runs it once.
@@ -118,7 +118,7 @@ class Embedder:
         deadline_ms: float = 50,
         max_characters: int = 1500,
         max_tokens: int = 256,
-        cache_entries: int = 10_000,
+        cache_entries: int = 4_096,
         queue_limit: int = 64,
     ) -> Embedder:
         """The embedder for `source`: "package", "folder:PATH" or "hub:OWNER/NAME[@REVISION]".

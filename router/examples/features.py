@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import isfinite, log1p
+from sys import intern
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -99,20 +100,26 @@ class _Pair:
     """What is read of an example."""
 
     question: _Read
-    answer_words: frozenset[str]
+    answer_words: Mapping[str, object]
+    """Whose keys they are: a dictionary of these takes a quarter of a set's memory."""
     answer_length: float
     likeness: Floats
     """The answer's words as a hashed bag of unit length, (_LIKENESS_DIMENSIONS,)."""
 
 
 class Features:
-    """Computes the features. Thread-safe; caching what was read of examples never changes a result."""
+    """Computes the features. Thread-safe; what was read of examples is cached by a hash of 64 bits of their texts."""
 
-    def __init__(self, rarity: Rarity, cache_entries: int = 5_000) -> None:
-        """`cache_entries`: number of examples whose texts are cached as read, of about 2 KB each."""
-        self._rarity = rarity
-        self._pairs: dict[tuple[str, str], _Pair] = {}
-        self._most = cache_entries
+    def __init__(self, rarity: Rarity, cache_entries: int = 4_000, cache_words: int = 400_000) -> None:
+        """Of so many examples, and of texts of so many words in all, what was read is cached: some 1.4 KB of each example
+        and 25 bytes of each word, 16 MB together; 40 MB where every word is another."""
+        self.rarity = rarity
+        self._pairs: dict[int, _Pair] = {}
+        self._former: dict[int, _Pair] = {}
+        """Those before them: what is asked for again moves over, and the rest is dropped with the next change."""
+        self._words = 0
+        """Of `_pairs`."""
+        self._most, self._most_words = max(1, cache_entries // 2), cache_words // 2
 
     def rows(self, request: RequestView, candidates: Sequence[Candidate], now_s: float) -> Floats:
         """One row per candidate, shape (candidates, len(NAMES)), all finite."""
@@ -168,7 +175,7 @@ class Features:
 
     def _read(self, text: str) -> _Read:
         text = text[:_LONGEST]
-        words = self._rarity.of(_WORD.findall(text.lower()))
+        words = self.rarity.of(_WORD.findall(text.lower()))
         return _Read(
             words,
             sum(words.values()) or 1.0,
@@ -178,21 +185,31 @@ class Features:
         )
 
     def _pair(self, example: Example) -> _Pair:
-        key = (example.question, example.answer)
+        key = hash((example.question, example.answer))
         found = self._pairs.get(key)
         if found is None:
-            words = _WORD.findall(example.answer[:_LONGEST].lower())
-            found = _Pair(
-                self._read(example.question),
-                frozenset(words),
-                log1p(len(example.answer)),
-                _bag(words or [example.answer]),
-            )
-            if len(self._pairs) >= self._most:
-                # Begun anew: another thread that still writes to the former one loses only its own work.
-                self._pairs = {}
-            self._pairs[key] = found
+            found = self._former.get(key) or self._read_pair(example)
+            self._remember(key, found)
         return found
+
+    def _read_pair(self, example: Example) -> _Pair:
+        question = self._read(example.question)
+        words = _WORD.findall(example.answer[:_LONGEST].lower())
+        return _Pair(
+            # Examples share most of their words: each word is in memory once.
+            replace(question, words={intern(word): weight for word, weight in question.words.items()}),
+            dict.fromkeys(map(intern, words)),
+            log1p(len(example.answer)),
+            _bag(words or [example.answer]),
+        )
+
+    def _remember(self, key: int, pair: _Pair) -> None:
+        """Two threads that come here at once lose some of what was read, at worst."""
+        words = len(pair.question.words) + len(pair.answer_words)
+        if len(self._pairs) >= self._most or self._words + words > self._most_words:
+            self._former, self._pairs, self._words = self._pairs, {}, 0
+        self._pairs[key] = pair
+        self._words += words
 
 
 def _cosines(vector: Vector, others: Sequence[Vector | None]) -> list[float]:

@@ -51,7 +51,7 @@ class Choices:
         def insert(connection: Connection) -> None:
             connection.execute(_INSERT, row)
 
-        return self._db.write(insert)
+        return self._db.write(insert, patient=True)
 
     def get(self, tenant: str, request_id: str) -> ChoiceRecord | None:
         """The choice made for a request of the tenant's, or None."""

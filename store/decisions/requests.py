@@ -82,7 +82,7 @@ class RequestLog:
             if connection.execute(_INSERT, row).rowcount:
                 add_usage(connection, used)
 
-        return self._db.write(insert)
+        return self._db.write(insert, patient=True)
 
     def get(self, id: str, tenant: str | None = None) -> RequestRecord | None:
         """The request with this id, or None; also None if a tenant is named and it is another's."""

@@ -81,7 +81,7 @@ class RequestTextLog:
         def insert(connection: Connection) -> None:
             connection.execute(_INSERT, row)
 
-        return self._db.write(insert)
+        return self._db.write(insert, patient=True)
 
     def get(self, tenant: str, request_id: str) -> RequestTexts | None:
         """The texts of a tenant's request; of the first of its repeats where it is one. None where none are kept."""

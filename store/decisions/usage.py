@@ -105,7 +105,7 @@ class UsageBooks:
     def book(self, used: Used) -> Future[None]:
         """Add what has no row of its own to the sums. Raises StoreBusy."""
         used = self._bounds.kept(used)
-        return self._db.write(lambda connection: add_usage(connection, used))
+        return self._db.write(lambda connection: add_usage(connection, used), patient=True)
 
     def sums(
         self,

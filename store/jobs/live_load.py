@@ -1,6 +1,6 @@
-"""How many requests are in flight right now, over all workers of a data folder: a few bytes per worker, in a file.
+"""How many requests are in flight, and how far they are recorded, over all workers of a data folder: a few bytes per worker.
 
-A worker's file is locked for as long as it lives, so that what a dead worker reported last does not count, and a
+Each worker has a file. It is locked for as long as it lives, so that what a dead worker reported last does not count, and a
 worker too busy to report is counted as busy.
 """
 
@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import math
 import os
 import secrets
 import struct
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-_WORD = struct.Struct("<dQ")
-"""When it was said (seconds since the epoch), and requests in flight: less than a cache line, written at once."""
+_WORD = struct.Struct("<dQd")
+"""When it was said (seconds since the epoch), requests in flight, and to when what was answered is recorded
+(time.monotonic): less than a cache line, written at once."""
 _FOLDER = "live"
 _STALE_S = 3.0
 
@@ -42,9 +45,12 @@ class LoadReport:
             hidden.unlink(missing_ok=True)
             raise
 
-    def say(self, in_flight: int) -> None:
-        """Overwrite the report: a few microseconds, and no wait for a disk. Raises OSError."""
-        os.pwrite(self._fd, _WORD.pack(time.time(), in_flight), 0)
+    def say(self, in_flight: int, recorded_to_s: float = 0.0) -> None:
+        """Overwrite the report: a few microseconds, and no wait for a disk. Raises OSError.
+
+        `recorded_to_s`: whatever the worker had answered by then (time.monotonic) is committed, or never will be.
+        """
+        os.pwrite(self._fd, _WORD.pack(time.time(), in_flight, recorded_to_s), 0)
 
     def close(self) -> None:
         """Delete the report."""
@@ -64,23 +70,28 @@ class LiveLoad:
 
 def live_load(data_folder: Path) -> LiveLoad:
     """Read every worker's report; those of dead workers are removed. No load where there is none. Raises OSError."""
-    workers = in_flight = silent = 0
+    words = list(_words(data_folder))
+    # Either way: a clock that was set is corrected by the next word.
+    silent = sum(abs(time.time() - at_s) > _STALE_S for at_s, _, _ in words)
+    return LiveLoad(len(words), sum(count for _, count, _ in words), silent)
+
+
+def recorded_to_s(data_folder: Path) -> float:
+    """Whatever any worker that lives had answered by then (time.monotonic) is committed, or never will be.
+
+    Infinite where no worker reports. Those of dead workers are removed. Raises OSError.
+    """
+    return min((recorded_to_s for _, _, recorded_to_s in _words(data_folder)), default=math.inf)
+
+
+def _words(data_folder: Path) -> Iterator[tuple[float, int, float]]:
     with contextlib.suppress(FileNotFoundError):
         for path in sorted((data_folder / _FOLDER).iterdir()):
-            if path.name.startswith("."):
-                continue
-            word = _read(path)
-            if word is None:
-                continue
-            at_s, count = word
-            workers += 1
-            in_flight += count
-            # Either way: a clock that was set is corrected by the next word.
-            silent += abs(time.time() - at_s) > _STALE_S
-    return LiveLoad(workers, in_flight, silent)
+            if not path.name.startswith(".") and (word := _read(path)) is not None:
+                yield word
 
 
-def _read(path: Path) -> tuple[float, int] | None:
+def _read(path: Path) -> tuple[float, int, float] | None:
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:

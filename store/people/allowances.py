@@ -73,10 +73,12 @@ class Allowances:
 
         return self._db.write(write)
 
-    def book(self, worker: Worker, bookings: Sequence[Booking]) -> Future[list[tuple[int, int]]]:
+    def book(
+        self, worker: Worker, bookings: Sequence[Booking], *, patient: bool = False
+    ) -> Future[list[tuple[int, int]]]:
         """Book what was spent and what is given back; gives what is spent and leased of each window then.
 
-        The future raises NoSuchWorker where the leases are gone.
+        `patient`: no request waits for what is given back. The future raises NoSuchWorker where the leases are gone.
         """
 
         def write(connection: Connection) -> list[tuple[int, int]]:
@@ -92,7 +94,7 @@ class Allowances:
                 states.append(_state(connection, window))
             return states
 
-        return self._db.write(write)
+        return self._db.write(write, patient=patient)
 
     def wanted(self, now_s: float) -> list[tuple[str, str, int]]:
         """(scope, kind, start) of what others need who were refused a moment ago; nothing new where nobody wrote since."""

@@ -52,7 +52,7 @@ class TaskAnswers:
         def insert(connection: Connection) -> None:
             connection.execute(_INSERT, row)
 
-        return self._db.write(insert)
+        return self._db.write(insert, patient=True)
 
     def label(
         self,

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
 
 import pytest
 
-from benchmarks.chaos.__main__ import report, run
+from benchmarks.chaos.__main__ import _named, report, run
 from benchmarks.chaos.faults import Fault
 from benchmarks.chaos.site import configuration
 from benchmarks.chaos.traffic import Asked
@@ -99,6 +100,12 @@ def test_its_configuration_is_one(tmp_path: Path) -> None:
     urls = {name: f"http://127.0.0.1:{port}" for name, port in (("a", 1), ("b", 2), ("c", 3))}
     config = parse_config(configuration(9, urls, tmp_path, 0.1))
     assert config.listen.workers == 2 and len(config.keys) == 4
+
+
+def test_faults_are_named_on_the_command_line() -> None:
+    assert _named("supervisor-killed,restart") == ["supervisor killed", "restart"]
+    with pytest.raises(argparse.ArgumentTypeError, match="disk-empty"):
+        _named("disk-empty")
 
 
 @pytest.mark.slow

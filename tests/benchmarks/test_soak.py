@@ -78,7 +78,7 @@ def test_its_configuration_is_one(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_it_runs(tmp_path: Path) -> None:
     with running(tmp_path, rate=20) as soak:
-        asyncio.run(soak.run(0.3))
+        asyncio.run(soak.run(0.3, texts=20))
         text, figures = report(soak, 0.3)
     assert figures["requests"] > 330 and figures["reloads"] == 10, text
     assert {row["name"].split()[0] for row in figures["processes"]} >= {"supervisor", "worker"}, text

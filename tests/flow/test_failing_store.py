@@ -169,6 +169,24 @@ async def test_a_database_that_another_process_has_locked_is_waited_for_five_sec
         assert len(here.store.outcomes.feedback.of(here.store.tenants()[0], here.decision)) == 1
 
 
+async def test_feedback_on_an_answer_that_is_not_written_yet_is_told_to_come_again(tmp_path: Path) -> None:
+    """404 would tell an SDK to give up. A reader may read while another process holds only the lock to write."""
+    async with place(tmp_path / "data") as here:
+        with opened(tmp_path / "data") as other:
+            other.execute("BEGIN IMMEDIATE")
+            body = {"model": "gpt-4o", "messages": [{"role": "user", "content": "And what is this?"}]}
+            answered = await here.post("/chat/completions", body)
+            here.decision = answered.headers["x-understudy-decision-id"]
+            early = await here.say()
+            other.execute("ROLLBACK")
+        assert (early.status, early.json["error"]["code"]) == (503, "store_busy")
+        assert int(early.headers["Retry-After"]) > 0
+        await here.gate.settled()
+        assert (await here.say()).status == 201
+        here.decision = "0" * 24
+        assert (await here.say()).json["error"]["code"] == "answer_not_found"
+
+
 async def test_a_database_torn_under_a_running_gateway_stops_no_request(tmp_path: Path) -> None:
     async with place(tmp_path / "data") as here:
         await asyncio.to_thread(database(here.store).scrub().result, 30)

@@ -104,8 +104,9 @@ def test_a_learner_in_the_midst_of_training_is_not_waited_for(tmp_path: Path) ->
 import signal, sys, time
 sys.path.insert(0, {str(Path(supervisor.__file__).parents[2])!r})
 from understudy.processes.supervisor import Crew, Supervisor
-def work(*_):
+def work(_, line):
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    line.send(("ready",))
     time.sleep(600)
 def learn():
     signal.signal(signal.SIGTERM, signal.SIG_IGN)

@@ -34,12 +34,14 @@ class OneHandler:
 
 
 @asynccontextmanager
-async def served(handler: Answering, **listen: Any) -> AsyncIterator[int]:
-    """The port on which `handler` answers."""
+async def served(
+    handler: Answering, *, stop: asyncio.Event | None = None, linger_s: float = 0.0, **listen: Any
+) -> AsyncIterator[int]:
+    """The port on which `handler` answers, until `stop` is set, or the block is left. `linger_s`: see gateway.server."""
     usual = {"max_json_bytes": 2**25, "max_header_bytes": 2**15, "body_gap_s": 30.0, "max_connections": 1000}
     limits = ServerLimits(**{**usual, "grace_s": 0.5, **listen})
     with bind("127.0.0.1", 0) as sock:
-        stop, listening = asyncio.Event(), asyncio.Event()
+        stop, listening = stop or asyncio.Event(), asyncio.Event()
         async with asyncio.TaskGroup() as group:
             group.create_task(
                 serve(
@@ -48,6 +50,7 @@ async def served(handler: Answering, **listen: Any) -> AsyncIterator[int]:
                     sock=sock,
                     stop=stop,
                     listening=listening.set,
+                    linger_s=lambda: linger_s,
                 )
             )
             await listening.wait()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import Future
 from typing import Any
@@ -121,6 +122,36 @@ def test_not_settled_while_something_is_being_kept() -> None:
     assert not recorder.settled()
     gate.set()
     assert recorder.close(10) and recorder.settled()
+
+
+def test_it_tells_to_when_what_it_took_is_written() -> None:
+    writing: Future[Any] = Future()
+
+    class Late:
+        def keep(self, *_: object) -> Iterator[Kept]:
+            yield "request", writing
+
+    def told(after_s: float) -> bool:
+        for _ in range(2000):
+            if recorder.recorded_to_s() >= after_s:
+                return True
+            time.sleep(0.005)
+        return False
+
+    recorder = Recorder([Late()], Metrics(), lambda _: None)
+    assert told(time.monotonic()), "nothing was taken"
+    recorder.take(answered())
+    taken_s = time.monotonic()
+    while not recorder._unfinished:
+        time.sleep(0.005)
+    for _ in range(20):
+        assert recorder.recorded_to_s() < taken_s
+        time.sleep(0.005)
+    writing.set_exception(OSError(28, "disk full"))
+    assert told(taken_s), "it never will be"
+    assert recorder.close(10)
+    now_s = time.monotonic()
+    assert recorder.recorded_to_s() >= now_s, "there is nothing to come"
 
 
 def test_chunks_past_the_limit_are_let_go() -> None:

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import multiprocessing
 import signal
+import socket
+from typing import cast
 
 import pytest
 from aiohttp import web
+from aiohttp.web_protocol import RequestHandler
 
+from gateway import server
 from gateway.server import stop_on_signals
 from tests.gateway.serving import exchange, get, served
+from understudy.processes.control import REPLACED
 from understudy.processes.listening import bind
+from understudy.processes.orders import Supervised
+from understudy.processes.reloading import Reloading
 
 
 async def echo(request: web.BaseRequest) -> web.StreamResponse:
@@ -110,6 +118,47 @@ async def test_a_stop_cuts_what_takes_longer_than_the_grace_period() -> None:
             asking = group.create_task(exchange(port, get()))
             await begun.wait()
     assert not asking.result().endswith(b"0\r\n\r\n")
+
+
+KEPT = b"GET /x HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+async def test_a_request_that_comes_as_its_idle_connection_is_to_be_closed_is_answered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It lies with the system, and the event loop has not read it: closing now would lose it."""
+    stop, look = asyncio.Event(), server._has_come
+    sent: list[bool] = []
+
+    def last_moment(connection: RequestHandler) -> bool:
+        if not sent:
+            client.sendall(KEPT)
+            sent.append(look(connection))
+        return look(connection)
+
+    monkeypatch.setattr(server, "_has_come", last_moment)
+    async with served(echo, stop=stop, linger_s=0.05, grace_s=30.0) as port:
+        with socket.create_connection(("127.0.0.1", port), timeout=60) as client:
+            client.sendall(KEPT)
+            first = await asyncio.to_thread(client.recv, 10_000)
+            stop.set()
+            second = await asyncio.to_thread(client.recv, 10_000)
+            closed = await asyncio.to_thread(client.recv, 10_000)
+    assert sent == [True] and first.startswith(b"HTTP/1.1 200") and b"Connection: close" not in first
+    assert second.startswith(b"HTTP/1.1 200") and b"Connection: close" in second
+    assert closed == b""
+
+
+async def test_a_worker_that_was_replaced_is_asked_to_end_and_knows_why() -> None:
+    ours, theirs = multiprocessing.Pipe()
+    orders, stop = Supervised(theirs), asyncio.Event()
+    async with orders.taken(cast(Reloading, None), None, stop):
+        ours.send(REPLACED)
+        async with asyncio.timeout(60):
+            await stop.wait()
+    assert orders.replaced
+    for end in (ours, theirs):
+        end.close()
 
 
 async def test_the_first_signal_asks_and_leaves_the_second_to_the_system() -> None:

@@ -24,8 +24,11 @@ class Chore:
 class Housekeeper:
     """Owns its thread between `start` and `stop`."""
 
-    def __init__(self, chores: Sequence[Chore]) -> None:
+    def __init__(self, chores: Sequence[Chore], done: dict[str, float] | None = None) -> None:
+        """`done`: when each was done last, by name (time.monotonic); it is kept up. Whoever has another housekeeper work by
+        other settings gives it that: with reloads each minute, what is due each minute would never be done."""
         self._chores = tuple(chores)
+        self._done = {} if done is None else done
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="housekeeper", daemon=True)
 
@@ -39,7 +42,8 @@ class Housekeeper:
         self._thread.join()
 
     def _run(self) -> None:
-        due = {chore: time.monotonic() + chore.every_s for chore in self._chores}
+        begun = time.monotonic()
+        due = {chore: self._done.setdefault(chore.name, begun) + chore.every_s for chore in self._chores}
         while due:
             chore = min(due, key=lambda c: due[c])
             if self._stopping.wait(max(0.0, due[chore] - time.monotonic())):
@@ -48,4 +52,5 @@ class Housekeeper:
                 chore.run()
             except Exception as error:
                 log.error("chore_failed", chore=chore.name, error=error)
-            due[chore] = time.monotonic() + chore.every_s
+            self._done[chore.name] = time.monotonic()
+            due[chore] = self._done[chore.name] + chore.every_s

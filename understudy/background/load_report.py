@@ -1,11 +1,16 @@
-"""Tells the other processes how many requests this worker has in flight: a thread of its own, four times a second.
+"""Tells the other processes how many requests this worker has in flight, and how far it has recorded what it answered.
 
-Only where replay runs by itself: nobody else asks.
+A thread of its own does so four times a second, where replay runs by itself, which asks for the first, or where feedback
+is taken, which asks for the second.
 """
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import structlog
@@ -18,14 +23,26 @@ _EVERY_S = 0.25
 
 
 class LoadReporter:
-    """Counts requests under way. Owns its thread between `start` and `stop`."""
+    """Counts requests under way. Owns its thread between `start` and `stop`.
 
-    def __init__(self, data_folder: Path, every_s: float = _EVERY_S) -> None:
+    `recorded_to_s` is asked on the event loop: a time (time.monotonic) by when all that was answered is recorded.
+    """
+
+    def __init__(
+        self,
+        data_folder: Path,
+        every_s: float = _EVERY_S,
+        *,
+        recorded_to_s: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._data_folder = data_folder
         self._every_s = every_s
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="load-report", daemon=True)
         self._begun = self._ended = 0
+        self._ask_recorded = recorded_to_s
+        self._recorded_to_s = 0.0
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     @property
     def in_flight(self) -> int:
@@ -41,8 +58,9 @@ class LoadReporter:
         self._ended += 1
 
     def start(self) -> None:
-        """Start the thread, unless it runs."""
+        """Start the thread, unless it runs. Inside the running loop."""
         if not self._thread.is_alive():
+            self._loop = asyncio.get_running_loop()
             self._thread.start()
 
     def stop(self) -> None:
@@ -51,13 +69,20 @@ class LoadReporter:
         if self._thread.is_alive():
             self._thread.join()
 
+    def _look(self) -> None:
+        self._recorded_to_s = self._ask_recorded()
+
     def _run(self) -> None:
+        assert self._loop is not None
         report: LoadReport | None = None
         try:
             while not self._stopping.wait(self._every_s):
                 try:
                     report = report or LoadReport(self._data_folder)
-                    report.say(self.in_flight)
+                    # Asked on the loop: an answer that its client has was taken over before the loop comes to this.
+                    with contextlib.suppress(RuntimeError):
+                        self._loop.call_soon_threadsafe(self._look)
+                    report.say(self.in_flight, self._recorded_to_s)
                 except OSError as error:
                     # A full disk, say: a silent worker counts as a busy one, and this one tries again.
                     log.error("load_report_failed", error=error)

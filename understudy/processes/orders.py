@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import structlog
 
-from understudy.processes.control import ORDERS, Verdict
+from understudy.processes.control import ORDERS, REPLACED, Verdict
 from understudy.processes.wanted import helpers_wanted
 from understudy.settings.config import Config
 from understudy.settings.file import ConfigError
@@ -92,6 +92,9 @@ def _named(settings: list[str]) -> str:
 class Orders(Protocol):
     """What changes a worker."""
 
+    replaced: bool
+    """Whether it stops because another one serves in its place."""
+
     def taken(
         self, reloading: Reloading, memory: Memory | None, stop: asyncio.Event
     ) -> AbstractAsyncContextManager[None]:
@@ -105,6 +108,7 @@ class Supervised:
     def __init__(self, line: Connection) -> None:
         self._line = line
         self._sending = threading.Lock()
+        self.replaced = False
 
     @asynccontextmanager
     async def taken(
@@ -112,14 +116,20 @@ class Supervised:
     ) -> AsyncIterator[None]:
         """See Orders."""
         loop = asyncio.get_running_loop()
-        for run in (lambda: self._follow(reloading, loop), lambda: self._say_ready(memory)):
+        for run in (lambda: self._follow(reloading, loop, stop), lambda: self._say_ready(memory)):
             threading.Thread(target=run, name="supervisor's orders", daemon=True).start()
         yield
 
-    def _follow(self, reloading: Reloading, loop: asyncio.AbstractEventLoop) -> None:
+    def _follow(self, reloading: Reloading, loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
         with suppress(EOFError, OSError, RuntimeError):
             while True:
-                told = reloading.told(self._line.recv())
+                message = self._line.recv()
+                if message == REPLACED:
+                    log.info("stopping", replaced=True)
+                    self.replaced = True
+                    loop.call_soon_threadsafe(stop.set)
+                    continue
+                told = reloading.told(message)
                 self._send(("answer", asyncio.run_coroutine_threadsafe(told, loop).result()))
 
     def _say_ready(self, memory: Memory | None) -> None:
@@ -140,6 +150,7 @@ class Alone:
     def __init__(self, changes: Changes, control: socket.socket | None) -> None:
         self._changes = changes
         self._control = control
+        self.replaced = False
         self._had_terminal = os.isatty(2)
         self._wanted = asyncio.Event()
         self._waiting: list[asyncio.Future[Verdict]] = []

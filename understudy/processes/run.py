@@ -22,7 +22,7 @@ import structlog
 
 from gateway.log import WRITER, configure
 from understudy.processes.control import control_folder, listening
-from understudy.processes.garbage_collection import calm_collector
+from understudy.processes.garbage_collection import calm_collector, few_arenas
 from understudy.processes.listening import bind, kept_port
 from understudy.processes.orders import Alone, Changes, Orders, Supervised
 from understudy.processes.wanted import ADMIN, LEARNER, REPLAYER, helpers_wanted
@@ -35,6 +35,9 @@ log = structlog.get_logger(__name__)
 
 _LINGER_S = 1.0
 """At the end, for a client that is just about to send another request on its connection."""
+_REPLACED_LINGER_S = 6.0
+"""The same of a worker whose successor serves. SDKs of OpenAI close what has been idle for 4 or 5 seconds, so that
+by then nobody sends another request."""
 Reread = Callable[[], Config]
 """Gives the configuration as it is now, as it was given at the start. Raises ConfigError."""
 
@@ -44,6 +47,7 @@ def run(config: Config, config_file: Path | None = None, reread: Reread | None =
 
     `config_file`: where the settings came from, for people to see. `reread`: for a reload; None where there is no file.
     """
+    few_arenas()
     configure(config.log.level, for_terminal=sys.stderr.isatty())
     for told in doubts(config):
         log.warning("setting_doubtful", told=told)
@@ -228,7 +232,14 @@ async def _serve(config: Config, sock: socket.socket, orders: Orders) -> None:
         gateway.start()
         limits = knobs_of(ServerLimits, config.listen, config.listen.advanced)
         async with orders.taken(reloading, lasting.memory, stop):
-            await serve(lasting.handle, limits, sock=sock, stop=stop, listening=serving, linger_s=_LINGER_S)
+            await serve(
+                lasting.handle,
+                limits,
+                sock=sock,
+                stop=stop,
+                listening=serving,
+                linger_s=lambda: _REPLACED_LINGER_S if orders.replaced else _LINGER_S,
+            )
     finally:
         await reloading.aclose()
         log.info("stopped", threads=threading.active_count())

@@ -21,7 +21,7 @@ from typing import Any
 
 import structlog
 
-from understudy.processes.control import Verdict, answer, asked
+from understudy.processes.control import REPLACED, Verdict, answer, asked
 from understudy.processes.metrics_folder import metrics_folder
 
 log = structlog.get_logger(__name__)
@@ -30,6 +30,8 @@ log = structlog.get_logger(__name__)
 _FIRST_PAUSE_S = 0.5
 _LONGEST_PAUSE_S = 30.0
 _HELPER_PAUSE_S = 5.0
+_HELPERS_AFTER_S = 20.0
+"""At the start helpers leave the processors to the workers until these serve, and at most so long."""
 _LONGEST_HELPER_PAUSE_S = 60.0
 _HELPER_GRACE_S = 5.0
 _WORKER = "worker"
@@ -40,7 +42,8 @@ _ANSWERS_WITHIN_S = 120.0
 _STARTS_WITHIN_S = 600.0
 
 Work = Callable[[socket.socket | None, Connection], int]
-"""A worker, given its socket and its line to the supervisor. It sends ("ready",) once, and an answer to each message."""
+"""A worker, given its socket and its line to the supervisor. It sends ("ready",) once, and an answer to each message;
+after REPLACED it ends."""
 
 
 class CannotChange(Exception):
@@ -64,7 +67,9 @@ class _Helper:
     pause_s: float = 0.0
     """How long its successor waited, or will wait, before it starts."""
     again_at: float = 0.0
-    """When, having died, it is started again (time.monotonic); 0 while it runs."""
+    """When it is started, again if it died (time.monotonic); 0 while it runs."""
+    after_workers: bool = False
+    """It was never started: it is as soon as all workers serve, even before that."""
 
 
 @dataclass(slots=True, eq=False)
@@ -140,8 +145,9 @@ class Supervisor:
             signal.signal(signal.SIGHUP, self._hang_up)
             for slot in range(self._workers):
                 self._start_worker(slot)
-            for name, helper in self._helpers.items():
-                self._start_helper(name, helper)
+            for helper in self._helpers.values():
+                helper.again_at = time.monotonic() + _HELPERS_AFTER_S
+                helper.after_workers = True
             return self._watch()
 
     # ---- starting
@@ -191,7 +197,7 @@ class Supervisor:
     def _watch(self) -> int:
         while not self._stopping:
             self._sleep(0.2)
-            self._start_helpers_again()
+            self._start_helpers()
             dead = self._dead_workers()
             if dead and not _cannot_start(dead):
                 steady = all(lived_s > _STEADY_S for _, lived_s in dead)
@@ -218,10 +224,12 @@ class Supervisor:
         for child in self._children.values():
             child.hear()
 
-    def _start_helpers_again(self) -> None:
+    def _start_helpers(self) -> None:
+        """Those whose time has come."""
+        serving = all(child.ready for child in self._children.values() if child.slot is not None)
         for name, helper in self._helpers.items():
-            if 0 < helper.again_at <= time.monotonic():
-                helper.again_at = 0.0
+            if 0 < helper.again_at <= time.monotonic() or (helper.after_workers and serving):
+                helper.again_at, helper.after_workers = 0.0, False
                 self._start_helper(name, helper)
 
     def _dead_workers(self) -> list[tuple[_Child, float]]:
@@ -367,7 +375,7 @@ class Supervisor:
                     self._crew = before
                 why = f"the new worker {new.process.pid} did not begin to serve, and the log says why"
                 return Verdict(False, f"{why}; {replaced} of {len(olds)} were replaced")
-            self._dismiss(old)
+            self._replaced(old)
             while old.process.is_alive() and not self._stopping:
                 self._sleep(0.2)
                 self._dead_workers_go_on()
@@ -378,6 +386,17 @@ class Supervisor:
     def _dead_workers_go_on(self) -> None:
         for child, _ in self._dead_workers():
             self._start_worker(child.slot or 0)
+
+    def _replaced(self, child: _Child) -> None:
+        """As `_dismiss`, of one whose successor serves: it has time for clients that use their connections again."""
+        try:
+            if child.line is None:
+                raise BrokenPipeError
+            child.line.send(REPLACED)
+        except OSError:
+            self._dismiss(child)
+        else:
+            child.kill_at = time.monotonic() + self._grace_s + 30
 
     def _dismiss(self, child: _Child) -> None:
         """Have it finish what it has open, and end."""

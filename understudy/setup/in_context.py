@@ -7,7 +7,8 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
+from pathlib import Path
 
 import structlog
 from cachetools import LRUCache
@@ -80,7 +81,7 @@ def in_context(
     assert embedder is not None and store.indexes is not None and remembered is not None
     assert remembered.data_dir is not None, "understudy.processes.run gives every memory a folder"
     knobs, answers = _knobs(settings, remembered), remembered.advanced.answer_vectors
-    rarity = Rarity.read(embedder.tokenizer_file)
+    features = _features(embedder.tokenizer_file)
     retriever = Retriever(
         store.indexes,
         store.examples,
@@ -92,11 +93,11 @@ def in_context(
             question_version=embedder.version,
             answer_version=version_of(embedder.version) if answers else "",
         ),
-        words=rarity.telling,
+        words=features.rarity.telling,
     )
     openers = ArtifactOpeners(
         store.artifacts,
-        Features(rarity),
+        features,
         embedding_version=embedder.version,
         deadline_s=settings.advanced.scorer_deadline_ms / 1000,
         models_folder=embedding_models(remembered, remembered.data_dir),
@@ -124,6 +125,13 @@ def in_context(
         gate=gate,
     )
     return InContextParts(policy, follower, knobs)
+
+
+@lru_cache(maxsize=2)
+def _features(tokenizer: Path) -> Features:
+    """For every model and configuration the same: reading a vocabulary takes tens of megabytes for a moment, and what was
+    read of the examples stays."""
+    return Features(Rarity.read(tokenizer))
 
 
 class Caps:

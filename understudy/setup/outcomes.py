@@ -17,6 +17,7 @@ from learning.outcomes.judging_metrics import JudgingMetrics
 from learning.outcomes.known_quality import KnownQuality, OnOutcomes
 from learning.outcomes.target import Targets
 from learning.tasks.labels import GivenLabels
+from store.jobs.live_load import recorded_to_s
 from understudy.settings.knobs import knobs_of
 from understudy.settings.learning import JudgingSettings
 
@@ -44,8 +45,9 @@ def feedback_intake(
 ) -> FeedbackIntake:
     """Takes feedback over `memory`. `corrections` is where corrections become examples; None where none are kept.
 
-    `apart`: whether each end user has a memory of their own. `settle_s`: how long the recorder may be behind the answers
-    it records. Feedback is forced to the disk before it is acknowledged: a power cut loses none.
+    `apart`: whether each end user has a memory of their own. `settle_s`: how long an answer that is not found is looked for
+    again at least; while some worker has not recorded what it answered, longer. Feedback is forced to the disk before it
+    is acknowledged: a power cut loses none.
     """
     store = memory.store
     return FeedbackIntake(
@@ -54,6 +56,7 @@ def feedback_intake(
             memory.requests,
             contributor_of=partial(contributor_of, store),
             settle_s=settle_s,
+            recorded_to_s=partial(recorded_to_s, store.folder),
         ),
         log=store.outcomes.feedback,
         examples=store.examples,

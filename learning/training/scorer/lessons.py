@@ -36,6 +36,8 @@ log = structlog.get_logger(__name__)
 CANDIDATES = 20
 MOST_EXAMPLES, MOST_REQUESTS = 6000, 1500
 """Latest examples that are read, and how many of them are asked as requests."""
+_MOST_WORDS = 8_000_000
+"""Of the examples' texts: a training reads each of them many times, and none is to be read twice."""
 _PAGE = 500
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 
@@ -129,7 +131,7 @@ def lessons_of(store: Store, embedder: str, answer_version: Callable[[str], str]
         version = latest.embedding_version
         bank = _bank(store, tenant, version, answer_version(version))
         reference = str(latest.actions[-1]["engine"]) if latest.actions else ""
-        return lessons(bank, Features(rarity(), MOST_EXAMPLES), by_words, reference)
+        return lessons(bank, Features(rarity(), 2 * MOST_EXAMPLES, _MOST_WORDS), by_words, reference)
 
     return found
 

@@ -32,7 +32,8 @@ RATES = Scope.of("key:r", "the key 'r'", Limits(requests_per_minute=2, concurren
 
 
 def need(usd: float, tokens: int = 100) -> Need:
-    return Need("m", Expected(tokens // 2, tokens - tokens // 2, True, tokens // 2), usd, usd / 2)
+    expected = Expected(tokens // 2, tokens - tokens // 2, True, tokens // 2)
+    return Need("m", expected, usd, [Price(usd_per_request=usd / 2)])
 
 
 @pytest.fixture
@@ -164,9 +165,15 @@ async def test_rates_are_counted_by_the_worker_alone_while_the_store_fails(
 
 def test_the_dearest_of_those_that_may_be_asked_counts_and_one_without_a_price_makes_it_unknown() -> None:
     cheap, dear = Price(1.0, 2.0), Price(2.0, 1.0)
-    assert dearest([cheap, dear], Expected(100, 10, True, 100)) == (210e-6, 200e-6)
-    assert dearest([cheap, Price()], Expected(100, 10, True, 100)) == (None, 0.0)
-    assert dearest([], Expected(100, 10, True, 100)) == (0.0, 0.0)
+    assert dearest([cheap, dear], 100, 10) == 210e-6
+    assert dearest([cheap, Price()], 100, 10) is None
+    assert dearest([], 100, 10) == 0.0
+
+
+def test_without_an_answer_only_the_input_may_be_charged_at_the_dearest_price_for_it() -> None:
+    expected = Expected(100, 10, True, 100)
+    assert Need("m", expected, 210e-6, [Price(1.0, 2.0), Price(2.0, 1.0)]).input_usd == 200e-6
+    assert Need("m", expected, None, [Price(1.0)]).input_usd == 0.0
 
 
 async def test_of_end_users_that_are_made_up_only_those_of_late_are_kept_at_hand(

@@ -1,14 +1,19 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from learning.outcomes import target
 from learning.outcomes.target import Targets
 from store.decisions.choices import Choices
 from store.decisions.requests import RequestLog
+from store.errors import StoreBusy
+from store.jobs.live_load import LoadReport, recorded_to_s
 from store.sqlite.database import Database
 from tests.store.rows import choice_record, request_record
 
@@ -54,3 +59,25 @@ async def test_feedback_that_is_faster_than_the_recorder_finds_its_answer_all_th
     Choices(db).record(choice_record(1)).result(30)
     found = await waiting
     assert found is not None and found.request_id == "req-1"
+
+
+async def test_nobody_says_that_there_is_no_such_answer_while_a_worker_is_behind(
+    db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ahead, behind = LoadReport(tmp_path), LoadReport(tmp_path)
+    ahead.say(0, time.monotonic() + 3600)
+    targets = Targets(
+        Choices(db), RequestLog(db), settle_s=0.0, recorded_to_s=partial(recorded_to_s, tmp_path)
+    )
+    waiting = asyncio.create_task(targets.wait_for("a1", "chatcmpl-1", completion=True))
+    await asyncio.sleep(0.2)
+    assert not waiting.done()
+    Choices(db).record(choice_record(1)).result(30)
+    assert await waiting is not None
+    monkeypatch.setattr(target, "_AT_MOST_S", 0.1)
+    with pytest.raises(StoreBusy):
+        await targets.wait_for("a1", "req-9", completion=False)
+    behind.say(0, time.monotonic() + 3600)
+    assert await targets.wait_for("a1", "req-9", completion=False) is None, "now it is known"
+    for report in (ahead, behind):
+        report.close()

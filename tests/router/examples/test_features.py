@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
@@ -125,6 +126,20 @@ def test_what_was_kept_of_a_text_changes_nothing() -> None:
         assert (
             small.rows(request(), candidates(), NOW_S) == FEATURES.rows(request(), candidates(), NOW_S)
         ).all()
+
+
+@pytest.mark.parametrize("caps", [{"cache_entries": 40}, {"cache_words": 1000}])
+def test_what_is_kept_of_texts_is_bounded(caps: dict[str, int]) -> None:
+    small = Features(Rarity(), **caps)
+    tracemalloc.start()
+    taken = []
+    for begin in range(0, 600, 20):
+        numbers = range(begin, begin + 20)
+        near = [Candidate(example(question=f"{n} of {n + 7}", answer=f"{n} " * 20), 0.5) for n in numbers]
+        small.rows(request(), near, NOW_S)
+        taken.append(tracemalloc.get_traced_memory()[0])
+    tracemalloc.stop()
+    assert max(taken[15:]) <= 1.2 * max(taken[:15])
 
 
 @given(st.text(max_size=60), st.text(max_size=60), st.text(max_size=60), st.floats(-1, 1), st.floats(0, 1e6))

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
-from collections.abc import Callable
+import gc
+import tracemalloc
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+import orjson
 import pytest
 
 from store.answers.exact_cache import ExactCache
@@ -23,6 +26,19 @@ SETTINGS = {
 def cache(open_store: Opening) -> Callable[..., ExactCache]:
     """Opens the store once more; gives its exact answers."""
     return lambda **changes: open_store(**(SETTINGS | changes)).answers.exact
+
+
+@pytest.fixture
+def taken_bytes() -> Iterator[Callable[[], int]]:
+    """Bytes that Python's objects take now, of those made during the test."""
+    tracemalloc.start()
+
+    def taken() -> int:
+        gc.collect()
+        return tracemalloc.get_traced_memory()[0]
+
+    yield taken
+    tracemalloc.stop()
 
 
 def test_an_answer_comes_back_as_it_was_from_memory_and_from_disk(cache: Callable[..., ExactCache]) -> None:
@@ -60,6 +76,29 @@ def test_every_answer_tells_how_long_it_may_be_replayed(cache: Callable[..., Exa
     ours.put(b"k", "a1", replace(answer(), ttl_s=0.0)).result(30)
     found = [ours.get(b"k", 1001.0), cache().get(b"k", 1001.0)]
     assert [kept and kept.ttl_s for kept in found] == [100.0, 100.0]
+
+
+def test_an_answer_that_was_just_written_takes_its_bytes_and_no_more(
+    cache: Callable[..., ExactCache], taken_bytes: Callable[[], int]
+) -> None:
+    ours = cache(exact_memory_bytes=1_000_000)
+    before = taken_bytes()
+    for number in range(100):
+        # orjson makes 64 KB for such a text.
+        ours.put(b"%d" % number, "a1", answer(orjson.dumps("x" * 5000))).result(30)
+    assert taken_bytes() - before < 100 * 10_000
+
+
+def test_what_has_expired_is_let_go_of_in_memory_too(
+    cache: Callable[..., ExactCache], taken_bytes: Callable[[], int]
+) -> None:
+    ours = cache()
+    for number in range(10):
+        ours.put(b"%d" % number, "a1", answer(b"x" * 8000, 1000.0 + number)).result(30)
+    before = taken_bytes()
+    ours.trim(1105.0).result(30)
+    assert 6 * 8000 < before - taken_bytes() < 7 * 8000
+    assert [number for number in range(10) if ours.get(b"%d" % number, 1105.0)] == [6, 7, 8, 9]
 
 
 def test_an_answer_over_the_size_cap_is_not_kept(cache: Callable[..., ExactCache]) -> None:
