@@ -23,7 +23,7 @@ from engines.engine import CountsTokens, Engine, EngineReply, EngineRequest
 from engines.errors import EngineError, Kind, StreamBroken, Unavailable
 from engines.partial_answer import PartialAnswer, read_partial, spliced, split_at_failure
 from engines.seam import NoMatch
-from engines.sse import EventCutter, Tail, begins_with_error
+from engines.sse import DONE, EventCutter, Tail, begins_with_error
 from engines.too_long import STATUSES as TOO_LONG_STATUSES
 from engines.too_long import says_too_long
 from engines.trail import Tried
@@ -291,6 +291,11 @@ class Attempts:
                 if not tail.cut(delimited=reply.self_delimiting):
                     return
                 broken = no_terminal_event(reply.engine)
+            elif not error_event and not given_up and tail.finished() and not tail.failed():
+                # The answer is whole: what is missing is its usage at most, which no other engine could tell.
+                if not tail.done():
+                    yield DONE
+                return
             first_break = first_break or broken or error_event
             self._note_break(broken)
             successor = await self._take_over()

@@ -261,3 +261,18 @@ async def test_a_whole_answer_passes_unchanged(two: Two) -> None:
 
 def test_the_tests_text_holds_its_half() -> None:
     assert WHOLE.startswith(HALF) and json.dumps(WHOLE).isascii()
+
+
+@pytest.mark.parametrize("whole", [False, True])
+async def test_an_answer_that_was_finished_when_its_engine_died_is_ended_and_asked_of_nobody(
+    two: Two, whole: bool
+) -> None:
+    first, second = two
+    end = b'data: {"id":"1","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\n'
+    first.plays(breaks_after(WHOLE, end, whole=whole))
+    async with plan(first.port, second.port, fields=STREAM, continues="prefill") as tries:
+        attempts = Attempts(tries, carry_on=True)
+        _, body = await read(attempts)
+    assert text_of(body) == WHOLE and not second.calls
+    # A transfer that came to its declared end is passed on as it is.
+    assert body.count(b"data: [DONE]") == (0 if whole else 1)
