@@ -111,6 +111,21 @@ class Pool:
         """For writing only."""
         raise NotImplementedError("reading runs one statement at a time")
 
+    def execute_within(self, within_s: float, sql: str, parameters: Any = (), /) -> Fetched:
+        """`execute`, given up after so long by the server, in one round trip."""
+        limit = f"SET LOCAL statement_timeout = {max(1, round(1000 * within_s))}"
+        with translating():
+            try:
+                with self._pool.connection() as connection, connection.cursor(binary=True) as cursor:
+                    with connection.pipeline(), connection.transaction():
+                        connection.execute(limit)
+                        cursor.execute(translated(sql), arguments(sql, parameters))
+                    return Fetched(cursor.fetchall(), cursor.rowcount)
+            except PoolClosed as error:
+                raise StoreClosed("the store is closed: nothing more can be read") from error
+            except PoolTimeout as error:
+                raise StoreFailed(f"no connection to PostgreSQL within {self._timeout_s:g} s") from error
+
     def close(self) -> None:
         """Close every connection."""
         self._pool.close(timeout=1.0)

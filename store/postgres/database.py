@@ -14,7 +14,7 @@ import psycopg
 
 from store.database import Connection
 from store.errors import StoreClosed
-from store.postgres.connecting import Pool, connect
+from store.postgres.connecting import Fetched, Pool, connect
 from store.postgres.errors import translated
 from store.postgres.news import News
 from store.postgres.schema import check
@@ -102,6 +102,11 @@ class PostgresDatabase:
         if self._closed:
             raise StoreClosed("the store is closed: nothing more can be read")
         return self._pool
+
+    def read_within(self, within_s: float, sql: str, parameters: Any = ()) -> Fetched:
+        """Run a statement as `read` does. Raises StoreFailed where the server has not done it in so many seconds."""
+        self.read()
+        return self._pool.execute_within(within_s, sql, parameters)
 
     def last_id(self, table: str) -> int:
         """The id of the last row that ever was in a table, or was to be: one that was undone counts."""
