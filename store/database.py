@@ -153,6 +153,32 @@ class Database(Protocol):
         """Inside a write job: have other processes hear of its commit at once, where they would not by themselves."""
         ...
 
+    def hold(self, connection: Connection, name: str) -> None:
+        """Inside a write job: until it is committed no other process is in a job that holds the same.
+
+        For jobs that read, and write by what they read. Nothing in SQLite, where only one process writes at a time.
+        """
+        ...
+
+    def add(
+        self,
+        connection: Connection,
+        sql: str,
+        key: tuple[str | int, ...],
+        amounts: Sequence[float],
+        only_if: Rows | None = None,
+    ) -> None:
+        """Inside a write job: add to sums, by a statement whose parameters are `key` and `amounts`.
+
+        `only_if`: where this changed a row. PostgreSQL does it before the commit, for all jobs together and in the order of
+        keys, so that processes that add to the same rows never wait for each other in a circle.
+        """
+        ...
+
+    def settle(self, connection: Connection) -> None:
+        """Inside a write job that reads or deletes such sums: have done what earlier jobs added."""
+        ...
+
     def on_news(self, told: Callable[[], None]) -> None:
         """Call `told`, on another thread, whenever other processes may have committed; never where nobody tells."""
         ...

@@ -97,6 +97,7 @@ class ConfiguredPeople:
             return []
 
         def write(connection: Connection) -> list[Changed]:
+            self._db.hold(connection, GENERATION)
             planned = self._planned(connection, keys, records, tenants)
             for change in planned:
                 if isinstance(change.after, Key) and change.digest is not None:

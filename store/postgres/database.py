@@ -5,14 +5,14 @@ Knows nothing of what the tables mean.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from functools import partial
 from typing import Any, TypeVar
 
 import psycopg
 
-from store.database import Connection
+from store.database import Connection, Rows
 from store.errors import StoreClosed
 from store.postgres.connecting import Pool, connect
 from store.postgres.errors import translated
@@ -132,6 +132,27 @@ class PostgresDatabase:
         """Have others hear of this job's batch at once."""
         assert isinstance(connection, JobConnection)
         connection.telling = True
+
+    def hold(self, connection: Connection, name: str) -> None:
+        """A lock of the transaction, which works behind a pooler, too."""
+        connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(?, 0))", (name,))
+
+    def add(
+        self,
+        connection: Connection,
+        sql: str,
+        key: tuple[str | int, ...],
+        amounts: Sequence[float],
+        only_if: Rows | None = None,
+    ) -> None:
+        """Have it done before the batch of this job is committed."""
+        assert isinstance(connection, JobConnection)
+        connection.add(sql, key, amounts, only_if)
+
+    def settle(self, connection: Connection) -> None:
+        """Do what was added so far."""
+        assert isinstance(connection, JobConnection)
+        connection.settle()
 
     def on_news(self, told: Callable[[], None]) -> None:
         """Call `told`, on another thread, whenever others may have committed."""
