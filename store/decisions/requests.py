@@ -79,8 +79,8 @@ class RequestLog:
         )
 
         def insert(connection: Connection) -> None:
-            if connection.execute(_INSERT, row).rowcount:
-                add_usage(connection, used)
+            added = connection.execute(_INSERT, row)
+            add_usage(self._db, connection, used, lambda: added.rowcount > 0)
 
         return self._db.write(insert, patient=True)
 

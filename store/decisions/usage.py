@@ -8,7 +8,7 @@ its own.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, fields
 from typing import Any, Literal, NamedTuple, get_args
@@ -105,7 +105,7 @@ class UsageBooks:
     def book(self, used: Used) -> Future[None]:
         """Add what has no row of its own to the sums. Raises StoreBusy."""
         used = self._bounds.kept(used)
-        return self._db.write(lambda connection: add_usage(connection, used), patient=True)
+        return self._db.write(lambda connection: add_usage(self._db, connection, used), patient=True)
 
     def sums(
         self,
@@ -228,16 +228,24 @@ def usage_of(record: RequestRecord) -> Used:
     )
 
 
-def add_usage(connection: Connection, used: Used) -> None:
-    """Add to the sums, inside a job of the writer."""
-    at_s, amounts = int(used.at_s), used.amounts
+def add_usage(
+    db: Database, connection: Connection, used: Used, when: Callable[[], bool] | None = None
+) -> None:
+    """Add to the sums, inside a job of the writer; `when`: if that is true then."""
+    at_s = int(used.at_s)
     where = used.key_id, used.model, used.engine, used.api
-    connection.execute(
-        _ADD["usage_hours"], (at_s // _HOUR_S * _HOUR_S, used.line, used.tenant, *where, *amounts)
-    )
+    keys: dict[str, tuple[int | str, ...]] = {
+        "usage_hours": (at_s // _HOUR_S * _HOUR_S, used.line, used.tenant, *where)
+    }
     if used.line == "answer":
-        day = at_s // _DAY_S * _DAY_S
-        connection.execute(_ADD["usage_users"], (day, used.tenant, used.end_user, *where, *amounts))
+        keys["usage_users"] = (at_s // _DAY_S * _DAY_S, used.tenant, used.end_user, *where)
+    for table, key in keys.items():
+
+        def add(connection: Connection, table: str = table, key: tuple[int | str, ...] = key) -> None:
+            if when is None or when():
+                connection.execute(_ADD[table], (*key, *used.amounts))
+
+        db.at_end(connection, (table, *key), add)
 
 
 def forget_usage(connection: Connection, tenant: str, key_id: str | None = None) -> None:
