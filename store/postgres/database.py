@@ -11,12 +11,14 @@ from functools import partial
 from typing import Any, TypeVar
 
 import psycopg
+import structlog
 
 from store.database import Connection
 from store.errors import StoreClosed
 from store.postgres.connecting import Pool, connect
 from store.postgres.errors import translated
 from store.postgres.news import News
+from store.postgres.room import shortage
 from store.postgres.schema import check
 from store.postgres.words import PostgresWords
 from store.postgres.writer import CHANNEL, JobConnection, Writer
@@ -24,8 +26,11 @@ from store.reading import Reads, refuse_on_loop
 
 T = TypeVar("T")
 
+log = structlog.get_logger(__name__)
+
 _READERS = 4
 """Connections, beside the writer's and the listener's: six per process."""
+_BESIDE_READERS = 2
 _WRITE_TIMEOUT_MS = 60_000
 _SILENT_S = 3.0
 """So long without news, which come twice a second, and something is wrong."""
@@ -56,11 +61,14 @@ class PostgresDatabase:
         """Connect, and check the schema. `listen_url`: past a pooler, where `url` names one. `deadline_s`: longest wait
         of a request for what it reads.
 
-        Raises SchemaError, DatabaseTooNew among them, and StoreFailed where there is no connection.
+        Raises BadAddress, SchemaError, DatabaseTooNew among them, and StoreFailed where there is no connection.
         """
         try:
             with connect(url, statement_timeout_ms=read_timeout_ms) as first:
                 check(first)
+                short = shortage(first, readers + _BESIDE_READERS)
+                if short is not None:
+                    log.warning("store_short_of_connections", reason=short)
         except psycopg.Error as error:
             raise translated(error) from error
         pool = Pool(url, connections=readers, statement_timeout_ms=read_timeout_ms)
