@@ -7,6 +7,10 @@ CREATE FUNCTION json_extract(object text, path text) RETURNS text LANGUAGE sql I
     AS $$ SELECT jsonb_path_query_first(object::jsonb, path::jsonpath) #>> '{}' $$;
 CREATE FUNCTION instr(text, text) RETURNS bigint LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
     AS $$ SELECT strpos($1, $2)::bigint $$;
+CREATE FUNCTION substr(text, bigint) RETURNS text LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+    AS $$ SELECT substr($1, $2::integer) $$;
+CREATE FUNCTION substr(text, bigint, bigint) RETURNS text LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+    AS $$ SELECT substr($1, $2::integer, $3::integer) $$;
 CREATE FUNCTION max(double precision, double precision) RETURNS double precision LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
     AS $$ SELECT greatest($1, $2) $$;
 CREATE FUNCTION max(bigint, bigint) RETURNS bigint LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
