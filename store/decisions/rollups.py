@@ -218,7 +218,9 @@ class _Sums:
         """Add everything to the tables, in the order of keys: other processes may add to the same rows."""
         connection.executemany(_ADD_REQUESTS, [(*key, *sums) for key, sums in sorted(self._requests.items())])
         connection.executemany(_ADD_STAGES, [(*key, *sums) for key, sums in sorted(self._stages.items())])
-        connection.executemany(_ADD_LATENCIES, [(*key, count) for key, count in sorted(self._latencies.items())])
+        connection.executemany(
+            _ADD_LATENCIES, [(*key, count) for key, count in sorted(self._latencies.items())]
+        )
         connection.executemany(_ADD_KEYS, [(*key, *sums) for key, sums in sorted(self._keys.items())])
 
 

@@ -8,7 +8,7 @@ its own.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, fields
 from typing import Any, Literal, NamedTuple, get_args

@@ -116,7 +116,9 @@ class JobConnection:
         for key, amounts, only_if in added:
             if only_if is None or only_if.rowcount:
                 before = sums.get(key)
-                sums[key] = amounts if before is None else [a + b for a, b in zip(before, amounts, strict=True)]
+                sums[key] = (
+                    amounts if before is None else [a + b for a, b in zip(before, amounts, strict=True)]
+                )
         for key in sorted(sums):
             self._send(key[0], (*key[1:], *sums[key]))
 
