@@ -1,1 +1,1 @@
-"""The store on PostgreSQL: what it costs, and proxies that stand for a network between."""
+"""What PostgreSQL is tried with: proxies in front of it, and how fast the store is on it."""
