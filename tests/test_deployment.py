@@ -253,7 +253,8 @@ def test_gateways_and_postgresql_in_compose_fit_together() -> None:
     assert len(gateways) == 2
     (url,) = {gateway["environment"]["UNDERSTUDY_DATABASE_URL"] for gateway in gateways}
     assert services["migrate"]["environment"]["UNDERSTUDY_DATABASE_URL"] == url
-    parts = urlsplit(url.replace("${DATABASE_PASSWORD:?}", "letters"))
+    url = url.replace("${DATABASE_PASSWORD:?}", "letters")
+    parts = urlsplit(url)
     assert parts.hostname in services and dict(parse_qsl(parts.query))["sslmode"] == "verify-full"
     content = compose["configs"]["gateway"]["content"].replace("$$", "$")
     environment = {"UNDERSTUDY_UPSTREAM": "http://127.0.0.1:9/v1", "UNDERSTUDY_DATABASE_URL": url}
