@@ -18,6 +18,7 @@ from store.postgres.errors import is_lost, translating
 from store.postgres.statements import arguments, translated
 
 _CONNECT_TIMEOUT_S = 5
+_HAS_TRANSACTION_TIMEOUT = 170_000
 _USER_TIMEOUT_MS = 5_000
 """After so long without an acknowledgement a connection counts as dead, and not after the kernel's quarter of an hour."""
 _KEEPALIVE: dict[str, Any] = {
@@ -26,8 +27,8 @@ _KEEPALIVE: dict[str, Any] = {
     "keepalives_interval": 2,
     "keepalives_count": 3,
 }
-_IDLE_IN_TRANSACTION_MS = 30_000
-_HAS_TRANSACTION_TIMEOUT = 170_000
+_IDLE_IN_TRANSACTION_MS = 10_000
+"""A process that was stopped in the midst of a transaction holds up for so long whoever takes over its leases."""
 _MAX_IDLE_S = 300.0
 
 
