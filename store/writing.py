@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import structlog
 
 from store.errors import StoreBusy, StoreClosed
+from store.guarding import checked
 
 log = structlog.get_logger(__name__)
 
@@ -93,9 +94,12 @@ class WritingThread(ABC):
     ) -> Future[T]:
         """Queue a job; its future resolves after the commit. Raises StoreBusy or StoreClosed, and never waits.
 
-        A patient one may wait a little for others. All are written in their order.
+        A patient one may wait a little for others. All are written in their order, and only if the guards of the caller's
+        context allow it then (store.guarding).
         """
         future: Future[T] = Future()
+        if not alone:
+            job = checked(job)
         with self._state:
             if self._closing:
                 raise StoreClosed("the store is closed: nothing more can be written")
