@@ -117,7 +117,9 @@ class Lease:
         if not epoch:
             raise LeaseOver(f"the lease '{self.name}' is not held")
         over = threading.Event()
-        threading.Thread(target=self._renew, args=(epoch, over), name=f"lease {self.name}", daemon=True).start()
+        threading.Thread(
+            target=self._renew, args=(epoch, over), name=f"lease {self.name}", daemon=True
+        ).start()
         try:
             with guarded(_Guard(self, epoch)):
                 yield
@@ -131,9 +133,7 @@ class Lease:
             if not epoch:
                 return
             try:
-                self._written(
-                    lambda connection: connection.execute(_LET_GO, (self.name, epoch))
-                )
+                self._written(lambda connection: connection.execute(_LET_GO, (self.name, epoch)))
             except (StoreError, TimeoutError) as error:
                 log.warning("lease_not_released", lease=self.name, error=error)
 
@@ -216,18 +216,27 @@ class _Guard:
 
 
 def again_while_alone(
-    chore: Callable[[], None], lease: Lease, stopping: threading.Event, *, every_s: float, failed: str
+    chore: Callable[[], None],
+    lease: Lease,
+    stopping: threading.Event,
+    *,
+    every_s: float,
+    failed: str,
+    wanted: Callable[[], object] = lambda: True,
 ) -> None:
-    """Do `chore` again and again, `every_s` apart, whenever no other process is at it, until `stopping`. Blocks.
+    """Do `chore` again and again, `every_s` apart, whenever it is wanted and nobody else is at it, until `stopping`. Blocks.
 
-    What it raises is logged as the event `failed`. The lease is kept from one time to the next where that is sooner.
+    What either raises is logged as the event `failed`. The lease is let go each time. `wanted`: whether there is anything
+    to do, which costs no commit.
     """
-    try:
-        while not stopping.is_set():
-            do_if_alone(chore, lease, failed=failed)
-            stopping.wait(every_s)
-    finally:
-        lease.release()
+    while not stopping.is_set():
+        try:
+            if wanted():
+                do_if_alone(chore, lease, failed=failed)
+                lease.release()
+        except Exception as error:
+            log.error(failed, error=error)
+        stopping.wait(every_s)
 
 
 def do_if_alone(chore: Callable[[], object], lease: Lease, *, failed: str) -> None:
@@ -247,7 +256,9 @@ def _clock_s() -> float:
 @cache
 def _machine() -> str:
     """Of processes whose ids can be compared: since when it runs, and which of its spaces of ids."""
-    return f"{Path('/proc/sys/kernel/random/boot_id').read_text().strip()}.{os.stat('/proc/self/ns/pid').st_ino}"
+    return (
+        f"{Path('/proc/sys/kernel/random/boot_id').read_text().strip()}.{os.stat('/proc/self/ns/pid').st_ino}"
+    )
 
 
 def _process(pid: int) -> str:

@@ -23,7 +23,8 @@ _KEEPALIVE: dict[str, Any] = {
     "keepalives_interval": 2,
     "keepalives_count": 3,
 }
-_IDLE_IN_TRANSACTION_MS = 30_000
+_IDLE_IN_TRANSACTION_MS = 10_000
+"""A process that was stopped in the midst of a transaction holds up for so long whoever takes over its leases."""
 _MAX_IDLE_S = 300.0
 
 

@@ -296,7 +296,7 @@ def _switch_to_wal(connection: sqlite3.Connection) -> str:
 
 def _now_s() -> float:
     """The database's clock is its machine's. PostgreSQL's schema has a function of this name."""
-    return time.time()
+    return time.clock_gettime(time.CLOCK_REALTIME)
 
 
 def _open_to_read(path: Path) -> sqlite3.Connection:

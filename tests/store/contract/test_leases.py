@@ -132,7 +132,7 @@ def test_nobody_works_while_another_holds_it(open_store: Opening) -> None:
         assert not worked.wait(0.2)
     assert worked.wait(60), "the other is gone"
     end()
-    assert not store.jobs.leases.held(), "it is let go at the end"
+    assert not store.jobs.leases.held(), "it is let go each time"
 
 
 def test_a_chore_that_fails_is_done_again(store: Store) -> None:
