@@ -602,7 +602,7 @@ _TAIL = (
     "SELECT * FROM (SELECT seq, tenant, id, vector, 0, embedding_version, 0 FROM examples"
     " WHERE seq > :after ORDER BY seq LIMIT :limit)"
     " UNION ALL "
-    "SELECT * FROM (SELECT seq, tenant, example_id, NULL, 1, '', erase FROM removed_examples"
+    "SELECT * FROM (SELECT seq, tenant, example_id, CAST(NULL AS BLOB), 1, '', erase FROM removed_examples"
     " WHERE seq > :after ORDER BY seq LIMIT :limit)"
     " ORDER BY 1 LIMIT :limit"
 )
@@ -610,7 +610,7 @@ _TAIL_OF_TENANT = (
     "SELECT * FROM (SELECT seq, tenant, id, vector, 0, embedding_version, 0 FROM examples"
     " WHERE tenant = :tenant AND seq > :after ORDER BY seq LIMIT :limit)"
     " UNION ALL "
-    "SELECT * FROM (SELECT seq, tenant, example_id, NULL, 1, '', erase FROM removed_examples"
+    "SELECT * FROM (SELECT seq, tenant, example_id, CAST(NULL AS BLOB), 1, '', erase FROM removed_examples"
     " WHERE tenant = :tenant AND seq > :after ORDER BY seq LIMIT :limit)"
     " ORDER BY 1 LIMIT :limit"
 )
