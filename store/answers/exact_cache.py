@@ -111,6 +111,9 @@ class ExactCache:
                 self._keep(key, answer, generation)
 
         def insert(connection: Connection) -> bool:
+            if examples:
+                # So that none of them is taken back between this look and the commit.
+                self._db.hold(connection, "examples")
             if not _all_stand(connection, examples):
                 # Taken back a moment ago: out of memory, too.
                 self._generation.bump(connection)
@@ -203,7 +206,7 @@ class ExactCache:
             self._next_note_s = time.monotonic() + _NOTE_USE_EVERY_S
         if not used:
             return None
-        rows = [(last_used_at_s, key) for key, last_used_at_s in used.items()]
+        rows = [(last_used_at_s, key) for key, last_used_at_s in sorted(used.items())]
 
         def update(connection: Connection) -> None:
             connection.executemany(

@@ -112,8 +112,8 @@ _MEASURE = (
     "SELECT coalesce((SELECT sum(examples) FROM example_totals), 0),"
     " coalesce((SELECT avg(word_count) FROM (SELECT word_count FROM examples ORDER BY id DESC LIMIT ?) latest), 1)"
 )
-# BM25 (Robertson and Zaragoza, 2009) with k1 = 1.2 and b = 0.75, and a word's weight never below 1e-6: what SQLite's FTS5 does.
-# The rarest words are looked for, until `:most` rows would be read.
+# BM25 (Robertson and Zaragoza, 2009) with k1 = 1.2 and b = 0.75, a word's weight never below 1e-6: as FTS5 has it. The
+# rarest words are looked for, until `:most` rows would be read.
 _MATCHING = r"""
 WITH counted (word, asked, found) AS MATERIALIZED (
     SELECT word, asked, (SELECT count(*) FROM (

@@ -17,7 +17,18 @@ from store.postgres.database import PostgresDatabase
 from store.sqlite.database import Database as SqliteDatabase
 from tests.store.rows import new_example
 
-TOWNS = ("Eastwick", "Westwick", "Où-lès-Zoë", "1e5x", "Přerov", "СЛОВО", "日本", "snake_case", "3.14", "O'Brien")
+TOWNS = (
+    "Eastwick",
+    "Westwick",
+    "Où-lès-Zoë",
+    "1e5x",
+    "Přerov",
+    "СЛОВО",
+    "日本",
+    "snake_case",
+    "3.14",
+    "O'Brien",
+)
 FILLING = ("population", "of", "the", "harbour", "mayor", "tide", "ferry", "rain")
 
 
@@ -53,7 +64,19 @@ def both(db: PostgresDatabase, tmp_path: Path) -> Iterator[tuple[Database, Datab
 
 def test_the_same_examples_are_found_with_the_same_scores(both: tuple[Database, Database]) -> None:
     chance = random.Random(7)
-    known = ("eastwick", "westwick", "zoe", "1e5x", "prerov", "слово", "日本", "snake", "14", "brien", "nowhere")
+    known = (
+        "eastwick",
+        "westwick",
+        "zoe",
+        "1e5x",
+        "prerov",
+        "слово",
+        "日本",
+        "snake",
+        "14",
+        "brien",
+        "nowhere",
+    )
     for _ in range(25):
         said = chance.sample((*known, *FILLING), chance.randint(1, 4))
         for tenant, scope in (("a1", "s1"), ("b2", "s2/ann")):
@@ -65,8 +88,32 @@ def test_the_same_examples_are_found_with_the_same_scores(both: tuple[Database, 
 
 def test_what_is_typed_finds_the_same(both: tuple[Database, Database]) -> None:
     for text in (
-        *("Zoë", "zoe", "ZOE ferry", '"the harbour"', "harb", "harb ", '"ferry" mayor', "1E5X", "1e", "snake_case"),
-        *("слов", "Слово ", "日本", "3.14", "o'brien", "ferry nowhere", "pre", "\0", "'", "\\", "a:*", "!ferry | rain"),
+        *(
+            "Zoë",
+            "zoe",
+            "ZOE ferry",
+            '"the harbour"',
+            "harb",
+            "harb ",
+            '"ferry" mayor',
+            "1E5X",
+            "1e",
+            "snake_case",
+        ),
+        *(
+            "слов",
+            "Слово ",
+            "日本",
+            "3.14",
+            "o'brien",
+            "ferry nowhere",
+            "pre",
+            "\0",
+            "'",
+            "\\",
+            "a:*",
+            "!ferry | rain",
+        ),
     ):
         ours, theirs = (
             sorted(e.id for e in ExampleSearch(db).with_words("a1", text, limit=1000).rows) for db in both
