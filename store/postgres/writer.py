@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import psycopg
 import structlog
 
-from store.database import Rows
 from store.errors import StoreFailed
-from store.postgres.errors import in_words, is_lost, may_succeed_again, translated, translating
+from store.postgres.errors import in_words, is_lost, may_succeed_again, translated
 from store.postgres.statements import arguments, is_reading
 from store.postgres.statements import translated as as_postgres
 from store.writing import Item, WritingThread, fail, succeed
@@ -40,21 +39,17 @@ class _Lazy:
 
     @property
     def rowcount(self) -> int:
-        with translating():
-            if self._cursor.pgresult is None:
-                self._sync()
-            return self._cursor.rowcount
+        self._sync()
+        return self._cursor.rowcount
 
     def fetchone(self) -> Any:
-        with translating():
-            return self._cursor.fetchone()
+        return self._cursor.fetchone()
 
     def fetchall(self) -> list[Any]:
-        with translating():
-            return self._cursor.fetchall()
+        return self._cursor.fetchall()
 
     def __iter__(self) -> Iterator[Any]:
-        return iter(self.fetchall())
+        return iter(self._cursor.fetchall())
 
 
 class _Many:
@@ -68,9 +63,7 @@ class _Many:
 
     @property
     def rowcount(self) -> int:
-        with translating():
-            if any(cursor.pgresult is None for cursor in self._cursors):
-                self._sync()
+        self._sync()
         return sum(max(0, cursor.rowcount) for cursor in self._cursors)
 
     def fetchone(self) -> Any:
@@ -94,25 +87,6 @@ class JobConnection:
         self.telling = False
         """Whether others are to be told of this batch."""
         self.bumped: set[str] = set()
-        self._added: list[tuple[tuple[Any, ...], Sequence[float], Rows | None]] = []
-
-    def add(
-        self, sql: str, key: tuple[str | int, ...], amounts: Sequence[float], only_if: Rows | None
-    ) -> None:
-        """Remember it for `settle`."""
-        self.statements += 1
-        self._added.append(((sql, *key), amounts, only_if))
-
-    def settle(self) -> None:
-        """Add what was remembered: one statement for each row, in the order of keys."""
-        added, self._added = self._added, []
-        sums: dict[tuple[Any, ...], Sequence[float]] = {}
-        for key, amounts, only_if in added:
-            if only_if is None or only_if.rowcount:
-                before = sums.get(key)
-                sums[key] = amounts if before is None else [a + b for a, b in zip(before, amounts, strict=True)]
-        for key in sorted(sums):
-            self._send(key[0], (*key[1:], *sums[key]))
 
     def execute(self, sql: str, parameters: Any = (), /) -> _Lazy:
         """Send a statement. Its error, or an earlier one's, comes at once or whenever something is fetched."""
@@ -261,7 +235,6 @@ class Writer(WritingThread):
                         # Nothing was sent that would have to be undone.
                         failures.append((item, error))
                 place = None
-                seen.settle()
                 for name in sorted(seen.bumped):
                     connection.execute("UPDATE generations SET value = value + 1 WHERE name = %s", (name,))
                 if seen.telling or seen.bumped:
