@@ -129,16 +129,6 @@ class Database(Protocol):
         """
         ...
 
-    def at_end(
-        self, connection: Connection, key: tuple[Any, ...], job: Callable[[Connection], object]
-    ) -> None:
-        """Inside a write job: run `job` at once, or when all jobs of the transaction have run, in the order of the keys.
-
-        For updates of rows that every process updates, such as sums: in one order for all, none waits for another in a
-        circle, and the rows are locked for as short as can be. `key`: the table's name and the row's key.
-        """
-        ...
-
     def last_id(self, table: Literal["outcomes", "task_answers"]) -> int:
         """The id of the last row that ever was in a table, kept or not, as far as it is settled; 0 where none was."""
         ...
@@ -173,6 +163,32 @@ class Database(Protocol):
 
     def tell(self, connection: Connection) -> None:
         """Inside a write job: have other processes hear of its commit at once, where they would not by themselves."""
+        ...
+
+    def hold(self, connection: Connection, name: str) -> None:
+        """Inside a write job: until it is committed no other process is in a job that holds the same.
+
+        For jobs that read, and write by what they read. Nothing in SQLite, where only one process writes at a time.
+        """
+        ...
+
+    def add(
+        self,
+        connection: Connection,
+        sql: str,
+        key: tuple[str | int, ...],
+        amounts: Sequence[float],
+        only_if: Rows | None = None,
+    ) -> None:
+        """Inside a write job: add to sums, by a statement whose parameters are `key` and `amounts`.
+
+        `only_if`: where this changed a row. PostgreSQL does it before the commit, for all jobs together and in the order of
+        keys, so that processes that add to the same rows never wait for each other in a circle.
+        """
+        ...
+
+    def settle(self, connection: Connection) -> None:
+        """Inside a write job that reads or deletes such sums: have done what earlier jobs added."""
         ...
 
     def on_news(self, told: Callable[[], None]) -> None:

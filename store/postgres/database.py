@@ -6,14 +6,14 @@ Knows nothing of what the tables mean.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from functools import partial
 from typing import Any, Literal, TypeVar
 
 import psycopg
 
-from store.database import Connection
+from store.database import Connection, Rows
 from store.errors import StoreClosed
 from store.postgres.connecting import Pool, connect
 from store.postgres.errors import translated
@@ -117,13 +117,6 @@ class PostgresDatabase:
         """See `store.database.Database`, and Settled."""
         return self._settled.up_to(table)
 
-    def at_end(
-        self, connection: Connection, key: tuple[Any, ...], job: Callable[[Connection], object]
-    ) -> None:
-        """When all jobs of the batch have run."""
-        assert isinstance(connection, JobConnection)
-        connection.at_end(key, job)
-
     def missing(self) -> str | None:
         """None: a database that is gone cannot be connected to, which reading and writing tell."""
         return None
@@ -147,6 +140,27 @@ class PostgresDatabase:
         """Have others hear of this job's batch at once."""
         assert isinstance(connection, JobConnection)
         connection.telling = True
+
+    def hold(self, connection: Connection, name: str) -> None:
+        """A lock of the transaction, which works behind a pooler, too."""
+        connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(?, 0))", (name,))
+
+    def add(
+        self,
+        connection: Connection,
+        sql: str,
+        key: tuple[str | int, ...],
+        amounts: Sequence[float],
+        only_if: Rows | None = None,
+    ) -> None:
+        """Have it done before the batch of this job is committed."""
+        assert isinstance(connection, JobConnection)
+        connection.add(sql, key, amounts, only_if)
+
+    def settle(self, connection: Connection) -> None:
+        """Do what was added so far."""
+        assert isinstance(connection, JobConnection)
+        connection.settle()
 
     def on_news(self, told: Callable[[], None]) -> None:
         """Call `told`, on another thread, whenever others may have committed."""

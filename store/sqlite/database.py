@@ -9,12 +9,12 @@ import sqlite3
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, TypeVar
 
-from store.database import Connection
+from store.database import Connection, Rows
 from store.errors import SchemaError, StoreBusy, StoreClosed
 from store.sqlite.power_cut import sync_log
 from store.sqlite.schema import MIGRATIONS_FOLDER, migrate, refuse_foreign
@@ -187,17 +187,29 @@ class Database:
     def tell(self, connection: Connection) -> None:
         """Nothing: who wants to know looks at `data_version`."""
 
+    def hold(self, connection: Connection, name: str) -> None:
+        """Nothing: only one process writes at a time."""
+
+    def add(
+        self,
+        connection: Connection,
+        sql: str,
+        key: tuple[str | int, ...],
+        amounts: Sequence[float],
+        only_if: Rows | None = None,
+    ) -> None:
+        """Done at once."""
+        if only_if is None or only_if.rowcount:
+            connection.execute(sql, (*key, *amounts))
+
+    def settle(self, connection: Connection) -> None:
+        """Nothing: see `add`."""
+
     def on_news(self, told: Callable[[], None]) -> None:
         """Nothing: see `tell`."""
 
     def on_lost(self, told: Callable[[], None]) -> None:
         """Nothing: what was committed to the file stays there."""
-
-    def at_end(
-        self, connection: Connection, key: tuple[Any, ...], job: Callable[[Connection], object]
-    ) -> None:
-        """At once: one process writes at a time."""
-        job(connection)
 
     def settled(self, table: str) -> int:
         """Everything: ids are given out in the order of commits."""
