@@ -107,13 +107,16 @@ class Database(Protocol):
         *,
         after: Callable[[T], None] | None = None,
         patient: bool = False,
+        spare: bool = False,
     ) -> Future[T]:
         """Run `job` on the writer's thread; the future resolves after the COMMIT, so a result is a promise kept.
 
         A job that raises is undone alone and its exception is the future's. A job may be run again when a batch had to be
         given up, so it must have no effect but the one on the connection. It must not end the transaction, and must not
         go on after an error of a statement. `after` is called with the result, on the writer's thread, after the commit
-        and before the future resolves. `patient`: nobody waits for it, so it may wait a hundredth of a second for others.
+        and before the future resolves. `patient`: nobody waits for it, so it may wait a hundredth of a second for others,
+        and for a database that is away; what is not patient fails then at once with StoreFailed. `spare`: dropped with
+        StoreBusy before others where there is no room.
 
         Raises StoreBusy when too many jobs wait already, StoreClosed after `close`. Never waits.
         """
@@ -127,7 +130,16 @@ class Database(Protocol):
         ...
 
     def last_id(self, table: Literal["outcomes", "task_answers"]) -> int:
-        """The id of the last row that ever was in a table, kept or not; 0 where there never was one."""
+        """The id of the last row that ever was in a table, kept or not, as far as it is settled; 0 where none was."""
+        ...
+
+    def settled(
+        self, table: Literal["requests", "choices", "outcomes", "task_answers", "workflow_changes"]
+    ) -> int:
+        """An id: no row up to it will be added any more. Whoever follows a table reads no further, and misses nothing.
+
+        To be asked before the rows are read. Costs two reads where ids are not given out in the order of commits.
+        """
         ...
 
     def missing(self) -> str | None:
@@ -181,6 +193,13 @@ class Database(Protocol):
 
     def on_news(self, told: Callable[[], None]) -> None:
         """Call `told`, on another thread, whenever other processes may have committed; never where nobody tells."""
+        ...
+
+    def on_lost(self, told: Callable[[], None]) -> None:
+        """Call `told`, on another thread, when commits that were seen are gone, as after a failover or a restore.
+
+        What was derived from the rows has to be read anew then.
+        """
         ...
 
     def database_id(self) -> str:

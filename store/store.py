@@ -256,6 +256,7 @@ class Store:
                 follower = IndexFollower(examples, indexes, poll_s=poll_s, save_every_s=save_every_s)
                 examples.on_change(follower.notify)
                 db.on_news(follower.notify)
+                db.on_lost(follower.read_anew)
                 follower.start()
                 index = indexes, follower
             undo.pop_all()

@@ -39,7 +39,7 @@ class RequestRollups:
         """
         read = self._db.read()
         last, deletions = read.execute("SELECT last_row_id, deletions FROM rollup_progress").fetchone()
-        rows = read.execute(_NEXT, (last, most)).fetchall()
+        rows = read.execute(_NEXT, (last, self._db.settled("requests"), most)).fetchall()
         if not rows:
             return 0
         sums = _Sums(self._models)
@@ -218,7 +218,9 @@ class _Sums:
         """Add everything to the tables, in the order of keys: other processes may add to the same rows."""
         connection.executemany(_ADD_REQUESTS, [(*key, *sums) for key, sums in sorted(self._requests.items())])
         connection.executemany(_ADD_STAGES, [(*key, *sums) for key, sums in sorted(self._stages.items())])
-        connection.executemany(_ADD_LATENCIES, [(*key, count) for key, count in sorted(self._latencies.items())])
+        connection.executemany(
+            _ADD_LATENCIES, [(*key, count) for key, count in sorted(self._latencies.items())]
+        )
         connection.executemany(_ADD_KEYS, [(*key, *sums) for key, sums in sorted(self._keys.items())])
 
 
@@ -244,7 +246,7 @@ _NEXT = (
     " CASE WHEN outcome = 'answered' AND failed_over <> '' THEN 'failed_over' ELSE outcome END, example_count, prompt_tokens,"
     " completion_tokens,"
     " cost_usd, reference_cost_usd, total_ms, first_chunk_ms, overhead_ms, stages_ms, key_id"
-    " FROM requests WHERE row_id > ? ORDER BY row_id LIMIT ?"
+    " FROM requests WHERE row_id > ? AND row_id <= ? ORDER BY row_id LIMIT ?"
 )
 _SUMS = (
     *("requests", "cost_usd", "reference_cost_usd", "unreckoned", "unreckoned_usd", "prompt_tokens"),

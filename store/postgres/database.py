@@ -5,10 +5,11 @@ Knows nothing of what the tables mean.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import psycopg
 
@@ -18,6 +19,7 @@ from store.postgres.connecting import Pool, connect
 from store.postgres.errors import translated
 from store.postgres.news import News
 from store.postgres.schema import check
+from store.postgres.settled import Settled, Table
 from store.postgres.words import PostgresWords
 from store.postgres.writer import CHANNEL, JobConnection, Writer
 
@@ -36,6 +38,8 @@ class PostgresDatabase:
         self._writer = writer
         self._news = news
         self._closed = False
+        self._settled = Settled(lambda sql: self.read().execute(sql))
+        news.on_lost(self._settled.forget)
         self.words = PostgresWords(self)
 
     @classmethod
@@ -64,6 +68,7 @@ class PostgresDatabase:
                 partial(connect, url, statement_timeout_ms=_WRITE_TIMEOUT_MS),
                 max_pending=max_pending,
                 committed=news.committed,
+                connected=news.connected,
             )
         except BaseException as error:
             pool.close()
@@ -93,9 +98,10 @@ class PostgresDatabase:
         *,
         after: Callable[[T], None] | None = None,
         patient: bool = False,
+        spare: bool = False,
     ) -> Future[T]:
         """See `store.database.Database`."""
-        return self._writer.submit(job, after=after, patient=patient)
+        return self._writer.submit(job, after=after, patient=patient, spare=spare)
 
     def read(self) -> Connection:
         """The pool: each statement is run on whichever connection is free."""
@@ -103,11 +109,13 @@ class PostgresDatabase:
             raise StoreClosed("the store is closed: nothing more can be read")
         return self._pool
 
-    def last_id(self, table: str) -> int:
-        """The id of the last row that ever was in a table, or was to be: one that was undone counts."""
-        query = "SELECT last_value FROM pg_sequences WHERE sequencename = ? AND schemaname = current_schema()"
-        row = self.read().execute(query, (f"{table}_id_seq",)).fetchone()
-        return 0 if row is None or row[0] is None else int(row[0])
+    def last_id(self, table: Literal["outcomes", "task_answers"]) -> int:
+        """See `store.database.Database`."""
+        return self._settled.up_to(table)
+
+    def settled(self, table: Table) -> int:
+        """See `store.database.Database`, and Settled."""
+        return self._settled.up_to(table)
 
     def missing(self) -> str | None:
         """None: a database that is gone cannot be connected to, which reading and writing tell."""
@@ -158,14 +166,23 @@ class PostgresDatabase:
         """Call `told`, on another thread, whenever others may have committed."""
         self._news.on_news(told)
 
+    def on_lost(self, told: Callable[[], None]) -> None:
+        """Call `told`, on another thread, after a failover or a restore."""
+        self._news.on_lost(told)
+
     def news_age_s(self) -> float:
         """How long ago other processes' commits were last heard of."""
         return self._news.age_s()
 
     def database_id(self) -> str:
-        """32 hex characters drawn when the database was made."""
+        """32 hex characters, of the database, of the server and its timeline.
+
+        A promoted standby may give places of the log out again that a snapshot of the index has seen.
+        """
         row: tuple[str] = self.read().execute("SELECT database_id FROM installation").fetchone()
-        return row[0]
+        server = self._news.server
+        said = f"{row[0]} {server.system} {server.timeline}" if server else row[0]
+        return hashlib.blake2b(said.encode(), digest_size=16).hexdigest()
 
     def scrub(self) -> Future[bool]:
         """False: deleted text stays in dead rows until VACUUM, in the write-ahead log, in backups."""

@@ -19,6 +19,10 @@ _RULES = (
 )
 _AGAIN = (errors.DeadlockDetected, errors.SerializationFailure, errors.LockNotAvailable)
 
+_AWAY = ("08", "53", "57P", "58", "25006", "25P03", "28", "3D000", "XX")
+"""SQLSTATEs: connection, resources, shutdown, input and output, read-only transaction, idle too long, refused, no such
+database, corrupted."""
+
 
 def in_words(error: BaseException) -> str:
     """What went wrong, for people: the server's message without its DETAIL, which would quote values."""
@@ -58,13 +62,16 @@ def may_succeed_again(error: BaseException) -> bool:
 
 
 def is_lost(error: BaseException) -> bool:
-    """Whether the connection is gone, or the server refuses for now (starting, stopping, read-only after a failover)."""
+    """Whether nothing can be written for now: no connection, the server starts or stops, is read-only, or has no room left.
+
+    What one statement is refused for (too long, a lock not got, cancelled) is not that.
+    """
     cause = error if isinstance(error, psycopg.Error) else error.__cause__
-    if isinstance(cause, errors.ReadOnlySqlTransaction):
-        return True
-    return isinstance(cause, psycopg.OperationalError) and not isinstance(
-        cause, (*_AGAIN, errors.QueryCanceled, errors.DiskFull)
-    )
+    if not isinstance(cause, psycopg.Error) or isinstance(cause, errors.PipelineAborted):
+        return False
+    if cause.sqlstate is None:
+        return isinstance(cause, psycopg.OperationalError)
+    return cause.sqlstate.startswith(_AWAY)
 
 
 @contextmanager

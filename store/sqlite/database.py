@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from store.database import Connection, Rows
 from store.errors import SchemaError, StoreBusy, StoreClosed
@@ -31,6 +31,7 @@ _SCRUB_TIMEOUT_MS = 1_000
 _OPENING_TIMEOUT_MS = 60_000
 _SWITCH_AGAIN_S = 0.01
 _WAL_LIMIT_BYTES = 64 * 1024 * 1024
+_EVERY_ID = 2**63 - 1
 
 
 class Database:
@@ -116,6 +117,7 @@ class Database:
         *,
         after: Callable[[T], None] | None = None,
         patient: bool = False,
+        spare: bool = False,
     ) -> Future[T]:
         """Run `job` on the writer's thread; the future resolves after the COMMIT, so a result is a promise kept.
 
@@ -126,7 +128,7 @@ class Database:
 
         Raises StoreBusy when too many jobs wait already, StoreClosed after `close`. Never waits.
         """
-        return self._writer.submit(job, after=after, patient=patient)
+        return self._writer.submit(job, after=after, patient=patient, spare=spare)
 
     def read(self) -> sqlite3.Connection:
         """This thread's own read-only connection. Fetch all rows at once: an open cursor holds up checkpoints."""
@@ -205,6 +207,13 @@ class Database:
 
     def on_news(self, told: Callable[[], None]) -> None:
         """Nothing: see `tell`."""
+
+    def on_lost(self, told: Callable[[], None]) -> None:
+        """Nothing: what was committed to the file stays there."""
+
+    def settled(self, table: str) -> int:
+        """Everything: ids are given out in the order of commits."""
+        return _EVERY_ID
 
     def last_id(self, table: str) -> int:
         """The id of the last row that ever was in a table."""

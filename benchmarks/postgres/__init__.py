@@ -1,0 +1,1 @@
+"""What does PostgreSQL cost beside SQLite, near and a millisecond away?"""
