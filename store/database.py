@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from typing import Any, Literal, Protocol, TypeVar
 
+from store.reading import Reads
+
 T = TypeVar("T")
 
 
@@ -101,6 +103,11 @@ class Database(Protocol):
         """Whether `close` has been called."""
         ...
 
+    @property
+    def reads(self) -> Reads:
+        """How an event loop reads of it."""
+        ...
+
     def write(
         self,
         job: Callable[[Connection], T],
@@ -126,6 +133,16 @@ class Database(Protocol):
         """What this thread may read with, each statement for itself. Fetch all rows at once.
 
         Raises StoreClosed after `close`.
+        """
+        ...
+
+    def at_end(
+        self, connection: Connection, key: tuple[Any, ...], job: Callable[[Connection], object]
+    ) -> None:
+        """Inside a write job: run `job` at once, or when all jobs of the transaction have run, in the order of the keys.
+
+        For updates of rows that every process updates, such as sums: in one order for all, none waits for another in a
+        circle, and the rows are locked for as short as can be. `key`: the table's name and the row's key.
         """
         ...
 
@@ -159,6 +176,14 @@ class Database(Protocol):
 
     def bump(self, connection: Connection, name: str) -> None:
         """Move such a counter, inside a write job."""
+        ...
+
+    def locking(self, how: Literal["share", "skip"]) -> str:
+        """What stands at the end of a SELECT in a write job, where several may write at the same time.
+
+        share: until the transaction ends nobody changes these rows. skip: nor reads them like this; those that another one
+        holds are left out.
+        """
         ...
 
     def tell(self, connection: Connection) -> None:

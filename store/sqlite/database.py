@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 from store.database import Connection, Rows
 from store.errors import SchemaError, StoreBusy, StoreClosed
+from store.reading import INLINE, Reads
 from store.sqlite.power_cut import sync_log
 from store.sqlite.schema import MIGRATIONS_FOLDER, migrate, refuse_foreign
 from store.sqlite.translation import ReadingConnection, translating
@@ -85,6 +86,7 @@ class Database:
             cached_statements=256,
         )
         try:
+            connection.create_function("now_s", 0, _now_s)
             connection.execute(f"PRAGMA busy_timeout = {_BUSY_TIMEOUT_MS}")
             connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
             connection.execute("PRAGMA foreign_keys = ON")
@@ -105,6 +107,11 @@ class Database:
     def problem(self) -> str:
         """What keeps this process from writing; empty when nothing is known to."""
         return self._writer.problem
+
+    @property
+    def reads(self) -> Reads:
+        """Inline: a read takes microseconds."""
+        return INLINE
 
     @property
     def closed(self) -> bool:
@@ -184,6 +191,10 @@ class Database:
         """Move such a counter, inside a write job."""
         connection.execute("UPDATE generations SET value = value + 1 WHERE name = ?", (name,))
 
+    def locking(self, how: str) -> str:
+        """Nothing: one transaction writes at a time."""
+        return ""
+
     def tell(self, connection: Connection) -> None:
         """Nothing: who wants to know looks at `data_version`."""
 
@@ -210,6 +221,12 @@ class Database:
 
     def on_lost(self, told: Callable[[], None]) -> None:
         """Nothing: what was committed to the file stays there."""
+
+    def at_end(
+        self, connection: Connection, key: tuple[Any, ...], job: Callable[[Connection], object]
+    ) -> None:
+        """At once: one process writes at a time."""
+        job(connection)
 
     def settled(self, table: str) -> int:
         """Everything: ids are given out in the order of commits."""
@@ -316,6 +333,11 @@ def _switch_to_wal(connection: sqlite3.Connection) -> str:
             time.sleep(_SWITCH_AGAIN_S)
 
 
+def _now_s() -> float:
+    """The database's clock is its machine's. PostgreSQL's schema has a function of this name."""
+    return time.clock_gettime(time.CLOCK_REALTIME)
+
+
 def _open_to_read(path: Path) -> sqlite3.Connection:
     with translating():
         connection = sqlite3.connect(
@@ -327,6 +349,7 @@ def _open_to_read(path: Path) -> sqlite3.Connection:
             cached_statements=256,
         )
     connection.execute(f"PRAGMA busy_timeout = {_BUSY_TIMEOUT_MS}")
+    connection.create_function("now_s", 0, _now_s)
     connection.execute("PRAGMA query_only = ON")
     return connection
 
