@@ -42,6 +42,8 @@ class News:
         self._channel = channel
         self._counters: dict[str, int] = {}
         self._version = 0
+        self._commits = 0
+        """Of this process."""
         self._looked_s = 0.0
         self._last_seq = 0
         self._server: Place | None = None
@@ -91,6 +93,7 @@ class News:
         """This process has committed; `names`: the counters that moved."""
         with self._lock:
             self._version += 1
+            self._commits += 1
             for name in names:
                 # Only that it differs from before matters; what it is now is read with the next look.
                 self._counters[name] = self._counters.get(name, 0) + 1
@@ -133,6 +136,7 @@ class News:
                 self._stopping.wait(_AGAIN_S)
 
     def _look(self) -> None:
+        commits = self._commits
         found: dict[str, int] = dict(self._pool.execute(_LOOK).fetchall())
         if "timeline" in found:
             # A standby knows less than was seen already.
@@ -141,6 +145,9 @@ class News:
         with self._lock:
             went_back = last_seq < self._last_seq
             self._last_seq = last_seq
+            if self._commits != commits:
+                # What this process committed meanwhile may not be in it. The next look tells what it is.
+                found |= {name: max(found.get(name, 0), value) for name, value in self._counters.items()}
             self._counters = found
             self._version += 1
             self._looked_s = time.monotonic()
