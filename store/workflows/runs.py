@@ -132,7 +132,9 @@ class WorkflowRuns:
         """Declare or set a variable that no step produces; gives its id."""
         return self._held(
             tenant,
-            lambda connection: beginning.put(connection, tenant, variable, now_s, keep_s, contributor, limits),
+            lambda connection: beginning.put(
+                connection, tenant, variable, now_s, keep_s, contributor, limits
+            ),
         )
 
     def note_get(
