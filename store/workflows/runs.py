@@ -103,7 +103,12 @@ class WorkflowRuns:
             nothing: Future[tuple[str, ...]] = Future()
             nothing.set_result(())
             return nothing
-        return self._db.write(lambda connection: going_on.adopt(connection, owner, now_s, until_s, limit))
+
+        def adopt(connection: Connection) -> tuple[str, ...]:
+            self._db.hold(connection, "adopted runs")
+            return going_on.adopt(connection, owner, now_s, until_s, limit)
+
+        return self._db.write(adopt)
 
     def request_cancel(self, tenant: str, run_id: str, *, now_s: float) -> Future[bool]:
         """Have a live run's owner cancel it."""
