@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from typing import Any, Literal, Protocol, TypeVar
 
+from store.reading import Reads
+
 T = TypeVar("T")
 
 
@@ -99,6 +101,11 @@ class Database(Protocol):
     @property
     def closed(self) -> bool:
         """Whether `close` has been called."""
+        ...
+
+    @property
+    def reads(self) -> Reads:
+        """How an event loop reads of it."""
         ...
 
     def write(

@@ -1,1 +1,1 @@
-"""What does PostgreSQL cost beside SQLite, near and a millisecond away?"""
+"""What PostgreSQL is tried with: proxies in front of it, and how fast the store is on it."""

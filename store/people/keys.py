@@ -7,10 +7,11 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from store.database import Connection, Database
-from store.errors import StoreError
+from store.errors import StoreError, StoreFailed
 from store.generation import Generation
 from store.people.rows import (
     INSERT_KEY,
@@ -59,8 +60,17 @@ class _Known:
 class KeyStore:
     """Creates, changes, revokes and recognises keys. Safe to use from any thread."""
 
-    def __init__(self, db: Database, secret: bytes, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        db: Database,
+        secret: bytes,
+        clock: Callable[[], float] = time.time,
+        *,
+        stale_s: float = 600.0,
+    ) -> None:
+        """`stale_s`: how long requests are let in by what was read last while a database elsewhere cannot be read."""
         self._db = db
+        self._stale_s = stale_s
         self._secret = secret
         self._clock = clock
         self._generation = Generation(db, GENERATION)
@@ -68,6 +78,10 @@ class KeyStore:
         self._known: _Known | None = None
         self._read_at = -1
         """The generation that the keys in memory were read at."""
+        self._confirmed_s = time.monotonic()
+        """When they were known to be what is in force."""
+        if not db.reads.inline:
+            db.on_news(self._keep_up)
 
     # ---- making and changing
 
@@ -258,10 +272,29 @@ class KeyStore:
     def look_again(self, _: object = None) -> None:
         """Have the next look-up see what was committed just now."""
         self._generation.look_again()
+        if not self._db.reads.inline:
+            self._keep_up()
+
+    def _keep_up(self) -> None:
+        """Read what changed, where requests must not wait for it: on the thread that hears of news, or has committed."""
+        at_s = time.monotonic()
+        self._generation.look_again()
+        with suppress(StoreError):
+            generation = self._generation.value()
+            if generation != self._read_at:
+                self._read(generation)
+            self._confirmed_s = at_s
 
     def _current(self) -> _Known:
-        """What is in force. While it cannot be read, what was last read, and every call tries again."""
+        """What is in force. While it cannot be read, what was last read.
+
+        Inline every call tries again; else what is read in the background holds for `stale_s`, then StoreFailed is raised.
+        """
         known = self._known
+        if known is not None and not self._db.reads.inline:
+            if time.monotonic() - self._confirmed_s > self._stale_s:
+                raise StoreFailed(f"the keys could not be read for over {self._stale_s:g} s")
+            return known
         try:
             generation = self._generation.value()
             if known is not None and generation == self._read_at:

@@ -13,10 +13,12 @@ from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
 from store.errors import StoreClosed, StoreFailed
 from store.postgres.adapting import adapt
+from store.postgres.address import checked
 from store.postgres.errors import is_lost, translating
 from store.postgres.statements import arguments, translated
 
 _CONNECT_TIMEOUT_S = 5
+_HAS_TRANSACTION_TIMEOUT = 170_000
 _USER_TIMEOUT_MS = 5_000
 """After so long without an acknowledgement a connection counts as dead, and not after the kernel's quarter of an hour."""
 _KEEPALIVE: dict[str, Any] = {
@@ -25,7 +27,8 @@ _KEEPALIVE: dict[str, Any] = {
     "keepalives_interval": 2,
     "keepalives_count": 3,
 }
-_IDLE_IN_TRANSACTION_MS = 30_000
+_IDLE_IN_TRANSACTION_MS = 10_000
+"""A process that was stopped in the midst of a transaction holds up for so long whoever takes over its leases."""
 _MAX_IDLE_S = 300.0
 
 
@@ -36,6 +39,10 @@ _RECONNECT_S = 2.0
 _WHILE_AWAY_S = 0.1
 
 T = TypeVar("T")
+
+
+class NoAnswer(psycopg.OperationalError):
+    """A server, or what stands before it, that stands still."""
 
 
 class TimedConnection(psycopg.Connection[Any]):
@@ -53,11 +60,12 @@ class TimedConnection(psycopg.Connection[Any]):
         until_s = time.monotonic() + self.answer_within_s
         try:
             return super().wait(gen, interval, self.answer_within_s)
-        except psycopg.OperationalError:
-            if time.monotonic() >= until_s:
-                # Its answer may still come, and would be taken for another statement's.
-                self.pgconn.finish()
-            raise
+        except psycopg.OperationalError as error:
+            if time.monotonic() < until_s:
+                raise
+            # Its answer may still come, and would be taken for another statement's.
+            self.pgconn.finish()
+            raise NoAnswer(f"no answer from PostgreSQL within {self.answer_within_s:g} s") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +90,9 @@ def place_of(connection: psycopg.Connection[Any]) -> Place:
 
 
 def connect(url: str, *, statement_timeout_ms: int) -> psycopg.Connection[Any]:
-    """Open one connection, in autocommit. Raises psycopg.OperationalError."""
+    """Open one connection, in autocommit. Raises BadAddress, and psycopg.OperationalError."""
     connection = TimedConnection.connect(
-        url,
+        checked(url),
         autocommit=True,
         connect_timeout=_CONNECT_TIMEOUT_S,
         tcp_user_timeout=_USER_TIMEOUT_MS,
@@ -96,12 +104,18 @@ def connect(url: str, *, statement_timeout_ms: int) -> psycopg.Connection[Any]:
 
 
 def prepare(connection: psycopg.Connection[Any], statement_timeout_ms: int) -> None:
-    """Give a new connection its adapters and limits of time; 0 ms: none."""
+    """Give a new connection its adapters and limits of time, in one round trip. 0: statements take as long as they take."""
     adapt(connection)
     if statement_timeout_ms and isinstance(connection, TimedConnection):
         connection.answer_within_s = statement_timeout_ms / 1000 + _ANSWER_AFTER_S
-    connection.execute(f"SET statement_timeout = {statement_timeout_ms}")
-    connection.execute(f"SET idle_in_transaction_session_timeout = {_IDLE_IN_TRANSACTION_MS}")
+    limits = {
+        "statement_timeout": statement_timeout_ms,
+        "idle_in_transaction_session_timeout": _IDLE_IN_TRANSACTION_MS,
+    }
+    if connection.info.server_version >= _HAS_TRANSACTION_TIMEOUT:
+        limits["transaction_timeout"] = 2 * statement_timeout_ms
+    said = ", ".join(f"set_config('{name}', '{value}', false)" for name, value in limits.items())
+    connection.execute(f"SELECT {said}")
 
 
 @dataclass(slots=True)
@@ -179,7 +193,7 @@ class Pool:
                     self._away = False
                     return Fetched(cursor.fetchall() if cursor.description else [], cursor.rowcount)
             except psycopg.OperationalError as error:
-                if isinstance(error, PoolTimeout) or not left or not (is_lost(error) and connection.closed):
+                if isinstance(error, (PoolTimeout, NoAnswer)) or not left or not (is_lost(error) and connection.closed):
                     raise
         raise AssertionError("unreachable")
 

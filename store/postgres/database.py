@@ -12,29 +12,38 @@ from functools import partial
 from typing import Any, Literal, TypeVar
 
 import psycopg
+import structlog
 
 from store.database import Connection, Rows
 from store.errors import StoreClosed
 from store.postgres.connecting import Pool, connect
 from store.postgres.errors import translated
 from store.postgres.news import News
+from store.postgres.room import shortage
 from store.postgres.schema import check
 from store.postgres.settled import Settled, Table
 from store.postgres.words import PostgresWords
 from store.postgres.writer import CHANNEL, JobConnection, Writer
+from store.reading import Reads, refuse_on_loop
 
 T = TypeVar("T")
 
+log = structlog.get_logger(__name__)
+
 _READERS = 4
 """Connections, beside the writer's and the listener's: six per process."""
+_BESIDE_READERS = 2
 _WRITE_TIMEOUT_MS = 60_000
+_SILENT_S = 3.0
+"""So long without news, which come twice a second, and something is wrong."""
 
 
 class PostgresDatabase:
     """One database. Open it after forking: a connection must not cross a fork."""
 
-    def __init__(self, pool: Pool, writer: Writer, news: News) -> None:
+    def __init__(self, pool: Pool, writer: Writer, news: News, reads: Reads) -> None:
         self._pool = pool
+        self._reads = reads
         self._writer = writer
         self._news = news
         self._closed = False
@@ -51,14 +60,19 @@ class PostgresDatabase:
         max_pending: int = 10_000,
         read_timeout_ms: int = 5_000,
         readers: int = _READERS,
+        deadline_s: float = 0.05,
     ) -> PostgresDatabase:
-        """Connect, and check the schema. `listen_url`: past a pooler, where `url` names one.
+        """Connect, and check the schema. `listen_url`: past a pooler, where `url` names one. `deadline_s`: longest wait
+        of a request for what it reads.
 
-        Raises SchemaError, DatabaseTooNew among them, and StoreFailed where there is no connection.
+        Raises BadAddress, SchemaError, DatabaseTooNew among them, and StoreFailed where there is no connection.
         """
         try:
             with connect(url, statement_timeout_ms=read_timeout_ms) as first:
                 check(first)
+                short = shortage(first, readers + _BESIDE_READERS)
+                if short is not None:
+                    log.warning("store_short_of_connections", reason=short)
         except psycopg.Error as error:
             raise translated(error) from error
         pool = Pool(url, connections=readers, statement_timeout_ms=read_timeout_ms)
@@ -75,7 +89,7 @@ class PostgresDatabase:
             if isinstance(error, psycopg.Error):
                 raise translated(error) from error
             raise
-        return cls(pool, writer, news)
+        return cls(pool, writer, news, Reads(readers, deadline_s))
 
     @property
     def pending(self) -> int:
@@ -85,7 +99,15 @@ class PostgresDatabase:
     @property
     def problem(self) -> str:
         """What keeps this process from writing; empty when nothing is known to."""
-        return self._writer.problem
+        if self._writer.problem:
+            return self._writer.problem
+        age_s = self._news.age_s()
+        return f"PostgreSQL was not heard of for {age_s:.0f} s" if age_s > _SILENT_S else ""
+
+    @property
+    def reads(self) -> Reads:
+        """On a few threads, one per connection."""
+        return self._reads
 
     @property
     def closed(self) -> bool:
@@ -107,6 +129,7 @@ class PostgresDatabase:
         """The pool: each statement is run on whichever connection is free."""
         if self._closed:
             raise StoreClosed("the store is closed: nothing more can be read")
+        refuse_on_loop()
         return self._pool
 
     def last_id(self, table: Literal["outcomes", "task_answers"]) -> int:
@@ -207,6 +230,7 @@ class PostgresDatabase:
         if self._closed:
             return True
         self._closed = True
+        self._reads.close()
         written = self._writer.close(timeout_s)
         self._news.stop()
         self._pool.close()

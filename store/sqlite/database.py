@@ -16,6 +16,7 @@ from typing import TypeVar
 
 from store.database import Connection, Rows
 from store.errors import SchemaError, StoreBusy, StoreClosed
+from store.reading import INLINE, Reads
 from store.sqlite.power_cut import sync_log
 from store.sqlite.schema import MIGRATIONS_FOLDER, migrate, refuse_foreign
 from store.sqlite.translation import ReadingConnection, translating
@@ -105,6 +106,11 @@ class Database:
     def problem(self) -> str:
         """What keeps this process from writing; empty when nothing is known to."""
         return self._writer.problem
+
+    @property
+    def reads(self) -> Reads:
+        """Inline: a read takes microseconds."""
+        return INLINE
 
     @property
     def closed(self) -> bool:

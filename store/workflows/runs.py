@@ -37,6 +37,7 @@ class WorkflowRuns:
 
     def __init__(self, db: Database) -> None:
         self._db = db
+        self.reads = db.reads
         self.assets: Assets = kept_assets.KeptAssets(db)
 
     # ---- a run's life
