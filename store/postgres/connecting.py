@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -16,6 +17,9 @@ from store.postgres.adapting import adapt
 from store.postgres.address import checked
 from store.postgres.errors import is_lost, translating
 from store.postgres.statements import arguments, translated
+
+# It quotes values of rows where a statement is refused. What is wrong with a connection is logged here.
+logging.getLogger("psycopg").setLevel(logging.CRITICAL)
 
 _CONNECT_TIMEOUT_S = 5
 _HAS_TRANSACTION_TIMEOUT = 170_000

@@ -395,7 +395,8 @@ class Writer(WritingThread):
 
     def _roll_back(self, connection: psycopg.Connection[Any]) -> None:
         try:
-            connection.execute("ROLLBACK", prepare=False)
+            # Forgets which statements were prepared, too, as executing ROLLBACK would not always.
+            connection.rollback()
         except psycopg.Error as error:
             log.error("store_rollback_failed", error=in_words(error))
             self._lose()
