@@ -139,7 +139,11 @@ def test_an_example_is_found_in_another_processs_index_and_a_lost_one_no_more(
 ) -> None:
     stores = [
         Store.open(
-            tmp_path / name, database_url=postgres_url, dimensions=8, embedding_version="v1", poll_s=2 * WITHIN_S
+            tmp_path / name,
+            database_url=postgres_url,
+            dimensions=8,
+            embedding_version="v1",
+            poll_s=2 * WITHIN_S,
         )
         for name in ("one", "two")
     ]

@@ -1,4 +1,4 @@
-"""Six writers with random pauses, and who follows them: the log in the order of its places, other tables up to what is settled."""
+"""Six writers with random pauses, and who follows them: by places in the log of examples, or up to what is settled."""
 
 from __future__ import annotations
 
@@ -66,8 +66,7 @@ def test_who_follows_a_table_misses_nothing_and_by_plain_ids_would(writers: list
             pausing(connection)
             return int(place)
 
-        for _ in range(ROWS):
-            written.append(writers[number].write(job).result(WITHIN_S))
+        written.extend(writers[number].write(job).result(WITHIN_S) for _ in range(ROWS))
 
     def plain(after: int) -> list[int]:
         rows = reader.read().execute(
@@ -120,7 +119,8 @@ def test_an_id_is_settled_when_no_lower_one_can_come(writers: list[PostgresDatab
 
 def test_who_follows_the_log_of_examples_misses_nothing(writers: list[PostgresDatabase]) -> None:
     def write(number: int) -> None:
-        bank, futures = banks[number], []  # type: tuple[ExampleBank, list[Future[Any]]]
+        bank = banks[number]
+        futures: list[Future[Any]] = []
         for row in range(ROWS // 4):
             futures.append(bank.add(new_example(number * ROWS + row, tenant=f"a{number % 2}")))
             futures.append(writers[number].write(pausing))
@@ -145,9 +145,7 @@ def test_who_follows_the_log_of_examples_misses_nothing(writers: list[PostgresDa
     assert max(places) == follower.last_seq()
     kept = {id for (id,) in writers[0].read().execute("SELECT id FROM examples").fetchall()}
     assert {id for id, removed in seen.items() if not removed} == kept
-    gone = {
-        id for (id,) in writers[0].read().execute("SELECT example_id FROM removed_examples").fetchall()
-    }
+    gone = {id for (id,) in writers[0].read().execute("SELECT example_id FROM removed_examples").fetchall()}
     assert {id for id, removed in seen.items() if removed} == gone
     assert len(gone) == WRITERS * (ROWS // 16)
 
@@ -174,7 +172,9 @@ def test_sums_that_triggers_keep_have_a_row_for_each_writer(
     for future in futures:
         future.result(WITHIN_S)
     with connect(postgres_url, statement_timeout_ms=0) as connection:
-        rows = connection.execute("SELECT total_bytes FROM request_texts_size WHERE total_bytes > 0").fetchall()
+        rows = connection.execute(
+            "SELECT total_bytes FROM request_texts_size WHERE total_bytes > 0"
+        ).fetchall()
         assert rows == [(10,), (10,)]
         connection.execute("DELETE FROM request_texts")
         assert connection.execute("SELECT sum(total_bytes) FROM request_texts_size").fetchall() == [(0,)]

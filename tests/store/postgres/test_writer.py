@@ -19,6 +19,10 @@ from store.postgres.database import PostgresDatabase
 
 WITHIN_S = 60
 _INSERT = "INSERT INTO generations (name, value) VALUES (?, ?)"
+_ADD = (
+    "INSERT INTO generations AS g (name, value) VALUES (?, ?)"
+    " ON CONFLICT (name) DO UPDATE SET value = g.value + excluded.value"
+)
 
 
 def inserting(name: str, value: int = 0) -> Callable[[Connection], str]:
@@ -98,10 +102,9 @@ def test_of_a_batch_only_the_jobs_that_fail_are_undone(db: PostgresDatabase, pos
 
 
 def test_a_sum_that_cannot_be_added_fails_its_job_only(db: PostgresDatabase, postgres_url: str) -> None:
-    sql = "INSERT INTO generations AS g (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = g.value + excluded.value"
 
     def adding(name: str, amount: int) -> Callable[[Connection], None]:
-        return lambda connection: db.add(connection, sql, (name,), (amount,))
+        return lambda connection: db.add(connection, _ADD, (name,), (amount,))
 
     futures = together(db, [adding("test-a", 1), adding("test-b", 2**63), adding("test-a", 2)])
     with pytest.raises(StoreFailed):
@@ -224,15 +227,12 @@ def test_a_deadlock_reaches_nobody(postgres_url: str) -> None:
     assert [future.result(WITHIN_S) for future in futures] == [1, 1]
     values = dbs[0].read().execute("SELECT value FROM generations WHERE name LIKE 'test%'").fetchall()
     assert values == [(2,), (2,)]
-    seen = dbs[0].read().execute("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")
-    del seen
     for db in dbs:
         db.close()
 
 
 def test_sums_are_added_in_one_order_whoever_adds_them(postgres_url: str) -> None:
     """Two batches with the same rows in opposite orders: with plain updates this is a deadlock, see above."""
-    sql = "INSERT INTO generations AS g (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = g.value + excluded.value"
     dbs = [PostgresDatabase.open(postgres_url, readers=1) for _ in range(4)]
     orders = [list(range(40)), list(range(40))[::-1]] * 2
     futures = []
@@ -241,7 +241,7 @@ def test_sums_are_added_in_one_order_whoever_adds_them(postgres_url: str) -> Non
             futures += [
                 db.write(
                     lambda connection, db=db, number=number: db.add(  # type: ignore[misc]
-                        connection, sql, (f"test-{number:02}",), (1,)
+                        connection, _ADD, (f"test-{number:02}",), (1,)
                     ),
                     patient=True,
                 )
@@ -261,7 +261,9 @@ def test_sums_are_added_in_one_order_whoever_adds_them(postgres_url: str) -> Non
         db.close()
 
 
-def test_a_server_that_stands_still_is_given_up(postgres_url: str, postgres_server: PostgresServer, proxy: Proxy) -> None:
+def test_a_server_that_stands_still_is_given_up(
+    postgres_url: str, postgres_server: PostgresServer, proxy: Proxy
+) -> None:
     url = postgres_url.replace(f":{postgres_server.port}/", f":{proxy.port}/")
     connection: Any = connect(url, statement_timeout_ms=1_000)
     connection.answer_within_s = 0.3
@@ -278,7 +280,8 @@ def test_a_standby_is_nothing_to_write_to(db: PostgresDatabase, postgres_url: st
     with connect(postgres_url, statement_timeout_ms=0) as connection:
         connection.execute(f"ALTER DATABASE {database} SET default_transaction_read_only = on")
         connection.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
         )
         patient = db.write(inserting("test-1"), patient=True)
         with pytest.raises((StoreFailed, psycopg.Error)):
