@@ -16,6 +16,7 @@ from store.database import Connection
 from store.errors import StoreBusy, StoreClosed, StoreFailed, ValueRefused
 from store.postgres.connecting import NoAnswer, Place, connect
 from store.postgres.database import PostgresDatabase
+from store.postgres.errors import in_words, is_lost, may_succeed_again, translated
 
 WITHIN_S = 60
 _INSERT = "INSERT INTO generations (name, value) VALUES (?, ?)"
@@ -289,3 +290,21 @@ def test_a_standby_is_nothing_to_write_to(db: PostgresDatabase, postgres_url: st
         connection.execute("SET default_transaction_read_only = off")
         connection.execute(f"ALTER DATABASE {database} RESET default_transaction_read_only")
     assert patient.result(WITHIN_S) == "test-1"
+
+
+def test_an_error_says_whether_the_database_is_away() -> None:
+    errors = psycopg.errors
+    assert is_lost(psycopg.OperationalError("connection closed"))
+    assert is_lost(translated(errors.AdminShutdown()))
+    assert is_lost(errors.DiskFull())
+    # Of one statement only.
+    for one in (
+        errors.UniqueViolation(),
+        errors.ProgramLimitExceeded(),
+        errors.QueryCanceled(),
+        ValueError(),
+    ):
+        assert not is_lost(one)
+    assert may_succeed_again(translated(errors.DeadlockDetected()))
+    assert not may_succeed_again(errors.UniqueViolation())
+    assert in_words(psycopg.OperationalError("password=secret")) == "no connection to PostgreSQL"
