@@ -256,9 +256,8 @@ def _clock_s() -> float:
 @cache
 def _machine() -> str:
     """Of processes whose ids can be compared: since when it runs, and which of its spaces of ids."""
-    return (
-        f"{Path('/proc/sys/kernel/random/boot_id').read_text().strip()}.{os.stat('/proc/self/ns/pid').st_ino}"
-    )
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    return f"{boot}.{Path('/proc/self/ns/pid').stat().st_ino}"
 
 
 def _process(pid: int) -> str:
