@@ -26,6 +26,7 @@ from understudy.settings.memory import MemorySettings
 from understudy.settings.private import PrivateSettings
 from understudy.settings.retention import RetentionSettings
 from understudy.setup.examples import admission, open_embedder
+from understudy.setup.store import open_store
 
 log = structlog.get_logger(__name__)
 
@@ -80,8 +81,8 @@ class Memory:
             if settings.examples.enabled:
                 embedder = open_embedder(settings, folder)
                 closing.callback(embedder.close)
-            store = Store.open(
-                folder,
+            store = open_store(
+                settings,
                 exact_ttl_s=settings.exact.ttl_s,
                 exact_disk_bytes=_bytes(settings.exact.disk_mib),
                 exact_max_entry_bytes=_max_entry_bytes(settings),

@@ -61,6 +61,7 @@ class WebhookOutbox:
         """
 
         def write(connection: Connection) -> list[str]:
+            self._db.hold(connection, "webhooks")
             become = []
             for one in crossings:
                 before = connection.execute(

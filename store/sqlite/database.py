@@ -9,13 +9,14 @@ import sqlite3
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from store.database import Connection
+from store.database import Connection, Rows
 from store.errors import SchemaError, StoreBusy, StoreClosed
+from store.reading import INLINE, Reads
 from store.sqlite.power_cut import sync_log
 from store.sqlite.schema import MIGRATIONS_FOLDER, migrate, refuse_foreign
 from store.sqlite.translation import ReadingConnection, translating
@@ -31,6 +32,7 @@ _SCRUB_TIMEOUT_MS = 1_000
 _OPENING_TIMEOUT_MS = 60_000
 _SWITCH_AGAIN_S = 0.01
 _WAL_LIMIT_BYTES = 64 * 1024 * 1024
+_EVERY_ID = 2**63 - 1
 
 
 class Database:
@@ -107,6 +109,11 @@ class Database:
         return self._writer.problem
 
     @property
+    def reads(self) -> Reads:
+        """Inline: a read takes microseconds."""
+        return INLINE
+
+    @property
     def closed(self) -> bool:
         """Whether `close` has been called."""
         return self._closed
@@ -117,6 +124,7 @@ class Database:
         *,
         after: Callable[[T], None] | None = None,
         patient: bool = False,
+        spare: bool = False,
     ) -> Future[T]:
         """Run `job` on the writer's thread; the future resolves after the COMMIT, so a result is a promise kept.
 
@@ -127,7 +135,7 @@ class Database:
 
         Raises StoreBusy when too many jobs wait already, StoreClosed after `close`. Never waits.
         """
-        return self._writer.submit(job, after=after, patient=patient)
+        return self._writer.submit(job, after=after, patient=patient, spare=spare)
 
     def read(self) -> sqlite3.Connection:
         """This thread's own read-only connection. Fetch all rows at once: an open cursor holds up checkpoints."""
@@ -190,8 +198,39 @@ class Database:
     def tell(self, connection: Connection) -> None:
         """Nothing: who wants to know looks at `data_version`."""
 
+    def hold(self, connection: Connection, name: str) -> None:
+        """Nothing: only one process writes at a time."""
+
+    def add(
+        self,
+        connection: Connection,
+        sql: str,
+        key: tuple[str | int, ...],
+        amounts: Sequence[float],
+        only_if: Rows | None = None,
+    ) -> None:
+        """Done at once."""
+        if only_if is None or only_if.rowcount:
+            connection.execute(sql, (*key, *amounts))
+
+    def settle(self, connection: Connection) -> None:
+        """Nothing: see `add`."""
+
     def on_news(self, told: Callable[[], None]) -> None:
         """Nothing: see `tell`."""
+
+    def on_lost(self, told: Callable[[], None]) -> None:
+        """Nothing: what was committed to the file stays there."""
+
+    def at_end(
+        self, connection: Connection, key: tuple[Any, ...], job: Callable[[Connection], object]
+    ) -> None:
+        """At once: one process writes at a time."""
+        job(connection)
+
+    def settled(self, table: str) -> int:
+        """Everything: ids are given out in the order of commits."""
+        return _EVERY_ID
 
     def last_id(self, table: str) -> int:
         """The id of the last row that ever was in a table."""

@@ -21,6 +21,7 @@ from understudy.commands.tenant_option import NoSuchTenant, tenant_named
 from understudy.settings.config import Config
 from understudy.settings.file import ConfigError, load_config
 from understudy.setup.private import CannotBuild, builder, check_reach, reference_of, writer
+from understudy.setup.store import open_store
 
 _LEASE = "private"
 _CONFIG = click.option(
@@ -205,6 +206,6 @@ def _config(path: Path) -> Config:
 def _store(config: Config) -> Store:
     assert config.memory is not None and config.memory.data_dir is not None
     try:
-        return Store.open(config.memory.data_dir)
+        return open_store(config.memory)
     except Exception as error:
         give_up(f"cannot use the data folder: {error}")

@@ -24,6 +24,7 @@ from store.learned.quality_floors import FloorRow
 from understudy.settings.config import Config
 from understudy.settings.knobs import knobs_of
 from understudy.settings.models import ModelSettings
+from understudy.setup.store import open_store
 from understudy.setup.students import student_learner
 
 log = structlog.get_logger(__name__)
@@ -52,7 +53,7 @@ def learning(config: Config, stopping: Callable[[], bool]) -> Iterator[Learning]
     assert memory is not None and memory.data_dir is not None, (
         "understudy.processes.run gives every memory a folder"
     )
-    store = Store.open(memory.data_dir)
+    store = open_store(memory)
     try:
         learner = Learner(
             store.outcomes,
