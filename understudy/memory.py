@@ -63,10 +63,12 @@ class Memory:
         *,
         scores: bool = False,
         private: PrivateSettings | None = None,
+        chores: bool = True,
     ) -> Memory:
         """Open or create the data folder. Blocks. `scores`: some policy scores examples, and wants their answers' vectors.
 
-        `private`: tenants that are made private before anything is served of them.
+        `private`: tenants that are made private before anything is served of them. `chores`: whether this process is among
+        those of which one at a time embeds what waits, trims and makes room.
 
         Raises OSError, StoreError, and EmbeddingModelMissing with
         its remedy.
@@ -97,10 +99,10 @@ class Memory:
                 make_private(store, private.tenants)
             templates = Templates()
             if embedder is not None:
-                for worker in _workers(store, embedder, templates):
+                for worker in _workers(store, embedder, templates, chores):
                     worker.start()
                     closing.callback(worker.stop)
-            working = _Working(store, embedder)
+            working = _Working(store, embedder, chores)
             closing.callback(working.stop)
             working.begin(settings, retention, scores)
             return cls(store, embedder, templates, working, closing.pop_all(), None, None).seen_by(settings)
@@ -174,16 +176,18 @@ class _Worker(Protocol):
     def stop(self) -> None: ...
 
 
-def _workers(store: Store, embedder: Embedder, templates: Templates) -> Iterator[_Worker]:
+def _workers(store: Store, embedder: Embedder, templates: Templates, chores: bool) -> Iterator[_Worker]:
     """What works on a store in the background, whatever the settings."""
-    yield Reembedder(store.examples, embedder, store.jobs.leases.lease("reembed"))
+    if chores:
+        yield Reembedder(store.examples, embedder, store.jobs.leases.lease("reembed"))
     yield TemplateFollower(store.examples, embedder, templates)
 
 
 class _Working:
     """What works on a store by settings that may change."""
 
-    def __init__(self, store: Store, embedder: Embedder | None) -> None:
+    def __init__(self, store: Store, embedder: Embedder | None, chores: bool) -> None:
+        self._chores = chores
         self._store = store
         self._embedder = embedder
         self._workers: list[_Worker] = []
@@ -194,12 +198,13 @@ class _Working:
         """Work by these settings from now on, and no longer by others. Blocks, while a chore is under way."""
         self.stop()
         embedder, store = self._embedder, self._store
-        if embedder is not None and scores and settings.advanced.answer_vectors:
+        if self._chores and embedder is not None and scores and settings.advanced.answer_vectors:
             lease = store.jobs.leases.lease("answers")
             answers = AnswerEmbedder(store.examples.answer_vectors, embedder, lease)
             self._workers.append(answers)
         lease = store.jobs.leases.lease("housekeeping", _HOUSEKEEPING_S)
-        self._workers.append(Housekeeper(_chores(store, settings, retention), self._done, lease))
+        wanted = [one for one in _chores(store, settings, retention) if self._chores or one.each]
+        self._workers.append(Housekeeper(wanted, self._done, lease))
         for worker in self._workers:
             worker.start()
 
