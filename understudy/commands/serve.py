@@ -81,6 +81,8 @@ def serve(config_path: Path | None, role: Role, **options: Any) -> None:
 
     try:
         config = read()
+        if role == "background" and config.memory is None:
+            raise ConfigError("there is nothing to do in the background without `memory`")
     except ConfigError as error:
         click.echo(f"understudy: configuration error\n{error}", err=True)
         sys.exit(2)

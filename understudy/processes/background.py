@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from functools import partial
 
 import structlog
 
@@ -32,7 +33,7 @@ class Background:
             lasting.metrics,
             problems=memory.problems,
             impaired=self._impaired,
-            settled=memory.settled,
+            settled=partial(asyncio.to_thread, memory.settled),
             config=digest_of(config),
         )
         self.handle = health.only

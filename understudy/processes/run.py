@@ -60,9 +60,6 @@ def run(
     configure(config.log.level, for_terminal=sys.stderr.isatty())
     for told in doubts(config):
         log.warning("setting_doubtful", told=told)
-    if role == "background" and config.memory is None:
-        click.echo("understudy: there is nothing to do in the background without `memory`", err=True)
-        return 2
     supervised = _workers(config, role) > 1 or bool(helpers_wanted(config, role))
     with ExitStack() as held:
         try:
