@@ -20,6 +20,7 @@ from router.embedding.templates import Templates
 from store import Store
 from store.answers.exact_cache import ExactCache
 from store.decisions.requests import RequestLog
+from store.jobs.leases import Lease
 from understudy.background.housekeeping import Chore, Housekeeper
 from understudy.background.retention import Retention
 from understudy.settings.memory import MemorySettings
@@ -179,7 +180,7 @@ class _Worker(Protocol):
 def _workers(store: Store, embedder: Embedder, templates: Templates, chores: bool) -> Iterator[_Worker]:
     """What works on a store in the background, whatever the settings."""
     if chores:
-        yield Reembedder(store.examples, embedder, store.jobs.leases.lease("reembed"))
+        yield Reembedder(store.examples, embedder, store.jobs.claims, _alone_on_a_machine(store, "reembed"))
     yield TemplateFollower(store.examples, embedder, templates)
 
 
@@ -199,8 +200,8 @@ class _Working:
         self.stop()
         embedder, store = self._embedder, self._store
         if self._chores and embedder is not None and scores and settings.advanced.answer_vectors:
-            lease = store.jobs.leases.lease("answers")
-            answers = AnswerEmbedder(store.examples.answer_vectors, embedder, lease)
+            lease = _alone_on_a_machine(store, "answers")
+            answers = AnswerEmbedder(store.examples.answer_vectors, embedder, store.jobs.claims, lease)
             self._workers.append(answers)
         lease = store.jobs.leases.lease("housekeeping", _HOUSEKEEPING_S)
         wanted = [one for one in _chores(store, settings, retention) if self._chores or one.each]
@@ -213,6 +214,11 @@ class _Working:
         workers, self._workers = self._workers, []
         for worker in reversed(workers):
             worker.stop()
+
+
+def _alone_on_a_machine(store: Store, name: str) -> Lease | None:
+    """Where all processes share one machine, one of them embeds: requests need the rest of it."""
+    return None if store.jobs.claims.several else store.jobs.leases.lease(name)
 
 
 def _bytes(mib: float) -> int:
