@@ -84,8 +84,10 @@ class Memory:
             if settings.examples.enabled:
                 embedder = open_embedder(settings, folder)
                 closing.callback(embedder.close)
+            snapshots: list[Lease] = []
             store = open_store(
                 settings,
+                owner=lambda: any(lease.take() for lease in snapshots),
                 exact_ttl_s=settings.exact.ttl_s,
                 exact_disk_bytes=_bytes(settings.exact.disk_mib),
                 exact_max_entry_bytes=_max_entry_bytes(settings),
@@ -93,6 +95,9 @@ class Memory:
                 embedding_version=embedder.version if embedder else "",
             )
             closing.callback(store.close)
+            if chores:
+                snapshots.append(store.jobs.leases.lease("snapshots", _HOUSEKEEPING_S))
+                closing.callback(snapshots[0].release)
             if private is not None and private.tenants:
                 # An extra: imported only where a tenant is private.
                 from learning.private.tenants import make_private
