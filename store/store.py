@@ -11,7 +11,7 @@
     store.owned           whose the ids are that engines gave to what they store
     store.operators       who may sign in to the admin pages, beside them store.sessions() and store.audit
     store.admin_tokens    which programs may use the admin API
-    store.jobs            .replay .kv_plans .engine_states .operator_asks .webhooks .leases
+    store.jobs            .replay .kv_plans .engine_states .operator_asks .webhooks .leases .claims
     store.tasks           .known .answers of requests that a student may answer
     store.runs            applications' runs: their steps, variables, and who carries them out. .assets: tenants'
                           workflows, and collections of texts
@@ -52,6 +52,7 @@ from store.examples.shared_snapshots import SharedSnapshots
 from store.examples.snapshots import Snapshots
 from store.examples.twins import TwinRule
 from store.examples.vector_index import TenantIndexes
+from store.jobs.claims import EmbeddingClaims
 from store.jobs.engine_states import EngineStates
 from store.jobs.kv_plans import KvPlans
 from store.jobs.leases import Leases
@@ -149,6 +150,8 @@ class Jobs:
     """What operators are to be told."""
     leases: Leases
     """Who does what only one process does at a time."""
+    claims: EmbeddingClaims
+    """Who embeds what."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +206,13 @@ class Store:
         self.operators = AdminUsers(db)
         self.audit = AuditLog(db)
         self.jobs = Jobs(
-            ReplayJobs(db), KvPlans(db), EngineStates(db), OperatorAsks(db), WebhookOutbox(db), Leases(db)
+            ReplayJobs(db),
+            KvPlans(db),
+            EngineStates(db),
+            OperatorAsks(db),
+            WebhookOutbox(db),
+            Leases(db),
+            EmbeddingClaims(db),
         )
         self.tasks = Tasks(KnownTasks(db), TaskAnswers(db))
         self.runs: RunStore = WorkflowRuns(db)
