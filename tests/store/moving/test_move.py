@@ -19,6 +19,11 @@ import pytest
 from benchmarks.postgres_server import PostgresServer
 from store import Store
 from store.errors import SchemaError, StoreFailed
+from store.moving.move import Compared, Copied, compare, copy
+from store.moving.opening import opened
+from store.moving.sqlite_side import SqliteSide
+from store.moving.tables import Table, tables
+from store.postgres.connecting import connect
 from store.records import Vector
 from tests.store.rows import (
     answer,
@@ -27,13 +32,6 @@ from tests.store.rows import (
     outcome_record,
     request_record,
 )
-
-pytest.importorskip("psycopg")
-from store.moving.move import Compared, Copied, compare, copy
-from store.moving.opening import opened
-from store.moving.sqlite_side import SqliteSide
-from store.moving.tables import Table, tables
-from store.postgres.connecting import connect
 
 CHILD = Path(__file__).with_name("child_that_copies.py")
 
