@@ -11,7 +11,7 @@
     store.owned           whose the ids are that engines gave to what they store
     store.operators       who may sign in to the admin pages, beside them store.sessions() and store.audit
     store.admin_tokens    which programs may use the admin API
-    store.jobs            .replay .kv_plans .engine_states .operator_asks .webhooks
+    store.jobs            .replay .kv_plans .engine_states .operator_asks .webhooks .leases
     store.tasks           .known .answers of requests that a student may answer
     store.runs            applications' runs: their steps, variables, and who carries them out. .assets: tenants'
                           workflows, and collections of texts
@@ -44,7 +44,7 @@ from store.decisions.spending import Spending
 from store.decisions.stamps import clamp_stamps
 from store.decisions.texts import RequestTextLog
 from store.decisions.usage import UsageBooks
-from store.errors import StoreBusy, StoreError
+from store.errors import StoreBusy, StoreError, StoreFailed
 from store.examples.bank import ExampleBank
 from store.examples.index_follower import IndexFollower
 from store.examples.snapshots import Snapshots
@@ -52,6 +52,7 @@ from store.examples.twins import TwinRule
 from store.examples.vector_index import TenantIndexes
 from store.jobs.engine_states import EngineStates
 from store.jobs.kv_plans import KvPlans
+from store.jobs.leases import Leases
 from store.jobs.operator_asks import OperatorAsks
 from store.jobs.replay_jobs import ReplayJobs
 from store.jobs.webhooks import WebhookOutbox
@@ -68,6 +69,7 @@ from store.people.secret import load_or_create_secret
 from store.people.sessions import AdminSessions
 from store.people.tenants import TenantStore
 from store.people.tokens import AdminTokens
+from store.reading import Reads
 from store.sqlite.database import Database as SqliteDatabase
 from store.tasks.answers import TaskAnswers
 from store.tasks.tasks import KnownTasks
@@ -143,6 +145,8 @@ class Jobs:
     operator_asks: OperatorAsks
     webhooks: WebhookOutbox
     """What operators are to be told."""
+    leases: Leases
+    """Who does what only one process does at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +171,7 @@ class Store:
         exact_ttl_s: float,
         versions_kept: int,
         index: tuple[TenantIndexes, IndexFollower] | None,
+        stale_s: float = 600.0,
     ) -> None:
         """For `open`."""
         self._db = db
@@ -185,7 +190,7 @@ class Store:
         self.artifacts = Artifacts(db, folder / "artifacts", keep=versions_kept)
         self.dials = TurnedDialsLog(db)
         self.quality_floors = QualityFloors(db)
-        self.keys = KeyStore(db, secret)
+        self.keys = KeyStore(db, secret, stale_s=stale_s)
         self.allowances = Allowances(db)
         self.tenant_records = TenantStore(db, self.keys)
         self.configured = ConfiguredPeople(db, self.keys, self.tenant_records)
@@ -194,7 +199,9 @@ class Store:
         self.admin_tokens = AdminTokens(db, secret)
         self.operators = AdminUsers(db)
         self.audit = AuditLog(db)
-        self.jobs = Jobs(ReplayJobs(db), KvPlans(db), EngineStates(db), OperatorAsks(db), WebhookOutbox(db))
+        self.jobs = Jobs(
+            ReplayJobs(db), KvPlans(db), EngineStates(db), OperatorAsks(db), WebhookOutbox(db), Leases(db)
+        )
         self.tasks = Tasks(KnownTasks(db), TaskAnswers(db))
         self.runs: RunStore = WorkflowRuns(db)
         self.indexes: TenantIndexes | None = index[0] if index else None
@@ -209,6 +216,9 @@ class Store:
         *,
         database_url: str = "",
         listen_url: str = "",
+        connections: int = 6,
+        deadline_s: float = 0.05,
+        stale_s: float = 600.0,
         durable: bool = False,
         max_pending: int = 10_000,
         exact_ttl_s: float = 24 * 3600.0,
@@ -225,7 +235,8 @@ class Store:
         """Open `understudy.db`, `secret`, `index/` and `artifacts/` in a folder, made as needed.
 
         With `database_url` all rows are in that PostgreSQL database (`listen_url`: how to reach it past a pooler), whose
-        schema `understudy store migrate` has made. Without `dimensions` there is no embedder, hence no index and no
+        schema `understudy store migrate` has made: over at most so many `connections`, and a request waits `deadline_s` at
+        most for what it reads, and is let in for `stale_s` by keys that cannot be read anew. Without `dimensions` there is no embedder, hence no index and no
         follower. Raises SchemaError (DatabaseTooNew among them), StoreFailed where the file is no database or there is no
         connection, BadSecretFile, and OSError.
         """
@@ -233,7 +244,7 @@ class Store:
         secret: bytes | None
         if database_url:
             secret = load_or_create_secret(data_folder)
-            db = _postgres(database_url, listen_url, max_pending)
+            db = _postgres(database_url, listen_url, max_pending, connections, deadline_s)
         else:
             # Whoever makes a folder writes the secret first: where there is a database, there was one.
             secret = None if Store.is_in(data_folder) else load_or_create_secret(data_folder)
@@ -256,10 +267,11 @@ class Store:
                 follower = IndexFollower(examples, indexes, poll_s=poll_s, save_every_s=save_every_s)
                 examples.on_change(follower.notify)
                 db.on_news(follower.notify)
+                db.on_lost(follower.read_anew)
                 follower.start()
                 index = indexes, follower
             undo.pop_all()
-        return cls(data_folder, db, secret, examples, exact, exact_ttl_s, versions_kept, index)
+        return cls(data_folder, db, secret, examples, exact, exact_ttl_s, versions_kept, index, stale_s)
 
     @staticmethod
     def is_in(data_folder: Path) -> bool:
@@ -271,6 +283,11 @@ class Store:
         return AdminSessions(self._db, self.secret, idle_s=idle_s, longest_s=longest_s)
 
     # ---- the store as a whole
+
+    @property
+    def reads(self) -> Reads:
+        """How an event loop reads of it."""
+        return self._db.reads
 
     @property
     def pending(self) -> int:
@@ -406,8 +423,18 @@ class Store:
         return self._db.close(timeout_s) and drained and stopped
 
 
-def _postgres(url: str, listen_url: str, max_pending: int) -> Database:
+def _postgres(url: str, listen_url: str, max_pending: int, connections: int, deadline_s: float) -> Database:
     # psycopg is an extra, and takes 60 ms to import.
-    from store.postgres.database import PostgresDatabase
+    try:
+        from store.postgres.database import PostgresDatabase
+    except ModuleNotFoundError as error:
+        raise StoreFailed("PostgreSQL needs: pip install 'understudy-gateway[postgres]'") from error
 
-    return PostgresDatabase.open(url, listen_url=listen_url, max_pending=max_pending)
+    return PostgresDatabase.open(
+        url,
+        listen_url=listen_url,
+        max_pending=max_pending,
+        # One writes, one listens.
+        readers=connections - 2,
+        deadline_s=deadline_s,
+    )
