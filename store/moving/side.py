@@ -46,10 +46,6 @@ class Side(Protocol):
         """All that is read meanwhile is of one moment."""
         ...
 
-    def differs(self, table: Table) -> bool:
-        """Whether a table has other columns here than in SQLite, or is not here."""
-        ...
-
 
 class Target(Side, Protocol):
     """One that is copied into."""

@@ -10,7 +10,7 @@ from store.postgres.from_sqlite import OF_SQLITE
 from store.sqlite.schema import COPYING
 
 _SUMS = frozenset({"exact_size", "request_texts_size"})
-"""Totals that triggers keep: in SQLite one row, `total_bytes`; elsewhere of another shape, of which the sum is copied."""
+"""Totals that triggers keep: in SQLite one row, in PostgreSQL several. Their sum is copied."""
 _LEFT_OUT = frozenset({COPYING, "leases", "blobs"})
 """Who does what at the moment; and files, which the folder `artifacts` has where there is one."""
 
