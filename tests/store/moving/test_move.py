@@ -78,7 +78,9 @@ def fill_the_rest(folder: Path) -> None:
                 continue
             marks = ", ".join("?" * len(table.columns))
             for number in range(1, 4):
-                connection.execute(f"INSERT INTO {table.name} VALUES ({marks})", values(table, number))
+                connection.execute(
+                    f"INSERT INTO {table.name} ({table.column_list}) VALUES ({marks})", values(table, number)
+                )
         connection.execute("UPDATE requests SET end_user = 'nul ' || char(0) WHERE row_id = 5")
         connection.execute("UPDATE requests SET prompt_tokens = 9223372036854775807 WHERE row_id = 6")
         connection.execute("UPDATE requests SET cost_usd = 1e-300, total_ms = 9e999 WHERE row_id = 7")
@@ -137,7 +139,6 @@ def test_either_gives_equal_answers_and_goes_on_where_the_other_was(
         closing(Store.open(folder)) as one,
         closing(Store.open(tmp_path / "replica", database_url=postgres_url)) as other,
     ):
-        assert one.examples.database_id() == other.examples.database_id()
         assert one.examples.last_seq() == other.examples.last_seq() > 0
         assert told(one) == told(other)
         for store in (one, other):

@@ -91,7 +91,7 @@ def test_nothing_of_sqlites_is_lost_on_the_way(postgres_url: str, tmp_path: Path
             wanted = {
                 (name, type_, bool(notnull or key))
                 for _, name, type_, notnull, _, key in file.execute(f"PRAGMA table_info({table})")
-            }
+            } | ({("rowid", "INTEGER", True)} if table in from_sqlite.BY_ROWID else set())
             types = {"bigint": "INTEGER", "double precision": "REAL", "bytea": "BLOB", "text": "TEXT"}
             found = {
                 (name, types[type_], nullable == "NO")
