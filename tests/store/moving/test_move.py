@@ -45,7 +45,6 @@ def folder(tmp_path: Path) -> Path:
     """A data folder with something in it."""
     with closing(Store.open(tmp_path / "data")) as store:
         fill(store)
-    fill_the_rest(tmp_path / "data")
     return tmp_path / "data"
 
 
@@ -104,6 +103,7 @@ def compared(source: str, target: str) -> list[Compared]:
 
 
 def test_there_and_back_again(folder: Path, postgres_url: str, tmp_path: Path) -> None:
+    fill_the_rest(folder)
     moved(str(folder), postgres_url)
     checked = compared(str(folder), postgres_url)
     assert not [one for one in checked if not one.equal]
@@ -203,12 +203,12 @@ def test_rows_that_take_each_others_unique_values_are_copied(folder: Path, postg
 def test_a_copy_that_is_killed_goes_on(folder: Path, postgres_url: str) -> None:
     with closing(sqlite3.connect(folder / "understudy.db")) as connection:
         connection.execute(
-            "WITH RECURSIVE n (i) AS (SELECT 100 UNION ALL SELECT i + 1 FROM n WHERE i < 3000)"
+            "WITH RECURSIVE n (i) AS (SELECT 100 UNION ALL SELECT i + 1 FROM n WHERE i < 1700)"
             " INSERT INTO task_answers SELECT i, 't', 's', 'r' || i, i, 'c', '', 'in', NULL, '', 'out', NULL, '', NULL, 1.0,"
             " NULL, NULL, NULL, 0, 'e' FROM n"
         )
         connection.commit()
-    seen = [killed_after(pages, str(folder), postgres_url) for pages in (40, 60, 30)]
+    seen = [killed_after(pages, str(folder), postgres_url) for pages in (35, 20, 10)]
     assert all(seen) and seen == sorted(seen), "each went on where the one before was killed"
     moved(str(folder), postgres_url, final=False)
     moved(str(folder), postgres_url)
