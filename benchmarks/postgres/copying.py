@@ -24,8 +24,9 @@ from benchmarks.tables import markdown
 from store import Store
 
 _EXAMPLE = (
-    "INSERT INTO examples (seq, tenant, scope, source_engine, request_id, created_at_s, prompt_tokens, completion_tokens,"
-    " embedding_version, vector, question, answer, embedded_text) VALUES (?, ?, 's', 'large', ?, ?, 100, 50, 'v1', ?, ?, ?, ?)"
+    "INSERT INTO examples (seq, tenant, scope, source_engine, request_id, created_at_s, prompt_tokens, "
+    "completion_tokens, embedding_version, vector, question, answer, embedded_text)"
+    " VALUES (?, ?, 's', 'large', ?, ?, 100, 50, 'v1', ?, ?, ?, ?)"
 )
 _ACCOUNT = (
     "INSERT INTO example_accounts (id, tenant, kind, contributor, pinned, flagged, merged, served_from_s, seen_at_s,"
@@ -35,10 +36,11 @@ _ACCOUNT = (
 _REQUESTS = (
     "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)"
     " INSERT INTO requests (id, tenant, started_at_s, endpoint, model, engine, outcome, status, policy, policy_version,"
-    " probability, reason, example_count, example_ids, prompt_tokens, completion_tokens, usage_estimated, cost_usd, total_ms,"
-    " first_chunk_ms, overhead_ms, stages_ms) SELECT 'req_' || lower(hex(randomblob(12))), 't' || (i % 50), 1.7e9 + i / 10.0,"
+    " probability, reason, example_count, example_ids, prompt_tokens, completion_tokens, usage_estimated, cost_usd,"
+    " total_ms, first_chunk_ms, overhead_ms, stages_ms)"
+    " SELECT 'req_' || lower(hex(randomblob(12))), 't' || (i % 50), 1.7e9 + i / 10.0,"
     " '/v1/chat/completions', 'gpt-4o', 'small', 'answered', 200, 'in_context', '7', 0.9, 'enough similar examples', 3,"
-    ' \'[1, 2, 3]\', 900 + i % 100, 120, 0, 0.0004, 800.5, 120.25, 3.5, \'{"embed": 3.1, "search": 0.4, "route": 0.2}\' FROM n'
+    " '[1, 2, 3]', 900 + i % 100, 120, 0, 0.0004, 800.5, 120.25, 3.5, '{\"embed\": 3.1, \"search\": 0.4}' FROM n"
 )
 
 

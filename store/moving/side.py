@@ -18,6 +18,10 @@ class Side(Protocol):
     name: str
     """As people call it: a folder, or a URL without its password."""
 
+    def close(self) -> None:
+        """Let go of it."""
+        ...
+
     def database_id(self) -> str:
         """32 hex characters drawn when the database was made."""
         ...

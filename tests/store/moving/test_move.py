@@ -21,6 +21,8 @@ from store import Store
 from store.errors import SchemaError, StoreFailed
 from store.moving.move import Compared, Copied, compare, copy
 from store.moving.opening import opened
+from store.moving.postgres_side import PostgresSide
+from store.moving.side import Target
 from store.moving.sqlite_side import SqliteSide
 from store.moving.tables import Table, tables
 from store.postgres.connecting import connect
@@ -284,6 +286,14 @@ def test_a_server_that_is_away_and_a_wrong_password_are_told_apart(
     assert "hunter2" not in str(refused.value)
     with pytest.raises(StoreFailed, match="refused"):
         moved(str(folder), postgres_server.url(port=1))
+
+
+def test_both_sides_can_be_copied_into(folder: Path, postgres_url: str) -> None:
+    sides: list[Target] = [SqliteSide(folder, make=False), PostgresSide(postgres_url, into=True)]
+    assert [side.state() for side in sides] == [None, None]
+    assert "understudy:" not in sides[1].name, "no user, no password"
+    for side in sides:
+        side.close()
 
 
 def test_every_table_has_a_key(tmp_path: Path) -> None:
