@@ -70,9 +70,9 @@ def _postgres(stack: ExitStack, url: str, *, into: bool) -> PostgresSide:
 def _checked(file: SqliteSide, server: PostgresSide) -> list[Table]:
     """What is copied. Raises SchemaError where the two have not the same tables."""
     found = tables(file.connection)
-    differing = [table.name for table in found if not table.is_sum and server.differs(table)]
-    if differing:
-        raise SchemaError(f"{server.name} has not the same columns in {', '.join(differing)}")
+    lacking = [table.name for table in found if server.lacks(table)]
+    if lacking:
+        raise SchemaError(f"{server.name} lacks columns of {', '.join(lacking)}")
     return found
 
 
