@@ -28,6 +28,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Literal
 
 from store.answers.exact_cache import ExactCache
 from store.answers.responses import KeptResponses
@@ -51,7 +52,7 @@ from store.examples.index_follower import IndexFollower
 from store.examples.shared_snapshots import SharedSnapshots
 from store.examples.snapshots import Snapshots
 from store.examples.twins import TwinRule
-from store.examples.vector_index import TenantIndexes
+from store.examples.vector_index import FarVectors, TenantIndexes
 from store.jobs.engine_states import EngineStates
 from store.jobs.kv_plans import KvPlans
 from store.jobs.operator_asks import OperatorAsks
@@ -225,13 +226,16 @@ class Store:
         twin_rule: TwinRule | None = None,
         versions_kept: int = 20,
         owner: Callable[[], bool] = lambda: False,
+        index: Literal["usearch", "pgvector", "auto"] = "usearch",
+        index_memory_bytes: int | None = None,
     ) -> Store:
         """Open `understudy.db`, `secret`, `index/` and `artifacts/` in a folder, made as needed.
 
         With `database_url` all rows are in that PostgreSQL database (`listen_url`: how to reach it past a pooler), whose
         schema `understudy store migrate` has made; so is what every replica needs of files, and snapshots of indexes are
-        published by the process of which `owner` says so. Without `dimensions` there is no embedder, hence no index and no
-        follower. Raises SchemaError (DatabaseTooNew among them), StoreFailed where the file is no database or there is no
+        published by the process of which `owner` says so. `index`: tenants are searched in memory (usearch), in PostgreSQL
+        (pgvector), or there beyond `index_memory_bytes` (auto). Without `dimensions` there is no embedder, hence no index
+        and no follower. Raises SchemaError (DatabaseTooNew among them), StoreFailed where the file is no database or there is no
         connection, BadSecretFile, and OSError.
         """
         db: Database
@@ -256,7 +260,7 @@ class Store:
             )
             examples = ExampleBank(db, twin_rule=twin_rule)
             blobs = RowBlobs(db) if database_url else None
-            index = None
+            indexed = None
             if dimensions is not None:
                 indexes = TenantIndexes(
                     data_folder / _INDEX,
@@ -264,14 +268,19 @@ class Store:
                     embedding_version,
                     shared=SharedSnapshots(blobs) if blobs is not None else None,
                     owner=owner,
+                    memory_bytes=index_memory_bytes if index == "auto" else None,
                 )
+                if database_url and index != "usearch":
+                    indexes.far = _far(db, examples, indexes, index, owner)
                 follower = IndexFollower(examples, indexes, poll_s=poll_s, save_every_s=save_every_s)
                 examples.on_change(follower.notify)
                 db.on_news(follower.notify)
                 follower.start()
-                index = indexes, follower
+                if indexes.far is not None:
+                    indexes.far.start()
+                indexed = indexes, follower
             undo.pop_all()
-        return cls(data_folder, db, secret, examples, exact, exact_ttl_s, versions_kept, index, blobs)
+        return cls(data_folder, db, secret, examples, exact, exact_ttl_s, versions_kept, indexed, blobs)
 
     @staticmethod
     def is_in(data_folder: Path) -> bool:
@@ -416,6 +425,26 @@ class Store:
                 self.answers.exact.flush_uses()
         stopped = self.follower.stop(timeout_s) if self.follower is not None else True
         return self._db.close(timeout_s) and drained and stopped
+
+
+def _far(
+    db: Database,
+    examples: ExampleBank,
+    indexes: TenantIndexes,
+    index: Literal["pgvector", "auto"],
+    owner: Callable[[], bool],
+) -> FarVectors | None:
+    """Where tenants out of memory are searched: PostgreSQL, if it has pgvector."""
+    from store.postgres.database import PostgresDatabase
+    from store.postgres.vectors import PostgresVectors
+
+    assert isinstance(db, PostgresDatabase)
+    wanted = indexes.is_too_small if index == "auto" else lambda: True
+    dimensions, version = indexes.dimensions, indexes.version
+    far = PostgresVectors.open(db, examples, dimensions, version, owner=owner, wanted=wanted)
+    if far is not None and index == "pgvector":
+        indexes.limit_memory(0)
+    return far
 
 
 def _postgres(url: str, listen_url: str, max_pending: int) -> Database:

@@ -70,14 +70,18 @@ class IndexFollower:
     def notify(self) -> None:
         """Say that there is news. Costs nothing; may be called from any thread."""
         self._news.set()
+        if self._indexes.far is not None:
+            self._indexes.far.notify()
 
     def wait_for(self, seq: int, timeout_s: float) -> bool:
         """Wait until everything up to `seq`, and every tenant asked for, is in memory. False after `timeout_s`."""
-        self._news.set()
+        until_s = time.monotonic() + timeout_s
+        self.notify()
         with self._progress:
-            return self._progress.wait_for(
+            followed = self._progress.wait_for(
                 lambda: self._folded_seq >= seq and self.ready and not self._indexes.wanted(), timeout_s
             )
+        return followed and self._indexes.reached(seq, until_s - time.monotonic())
 
     def stop(self, timeout_s: float = 30.0) -> bool:
         """Write the snapshots and end the thread. False if that took longer than `timeout_s` seconds."""
@@ -96,6 +100,7 @@ class IndexFollower:
             try:
                 self._round()
                 if time.monotonic() >= save_at_s:
+                    self._indexes.measure()
                     self._save()
                     save_at_s = time.monotonic() + self._save_every_s
             except StoreClosed:
@@ -148,9 +153,8 @@ class IndexFollower:
         for tenant in sorted(tenants, key=lambda name: (-tenants[name], name)):
             if self._stopping.is_set():
                 return
-            if not self._indexes.has_room():
-                break
-            self._indexes.load(tenant)
+            if self._indexes.has_room(tenants[tenant]):
+                self._indexes.load(tenant)
         self._folded_seq = seq
 
     def _save(self) -> None:

@@ -94,7 +94,7 @@ class SharedSnapshots:
 
 
 class Publisher:
-    """Publishes what was written to this process's folder, beside the follower. Its thread lives only while there is work."""
+    """Publishes what was written to this process's folder. Its thread lives only while there is work."""
 
     def __init__(self, shared: SharedSnapshots, owner: Callable[[], bool]) -> None:
         """`owner`: whether this process is the one that publishes; asked each time."""
