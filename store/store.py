@@ -235,7 +235,9 @@ class Store:
         schema `understudy store migrate` has made; so is what every replica needs of files, and snapshots of indexes are
         published by the process of which `owner` says so. `index`: tenants are searched in memory (usearch), in PostgreSQL
         (pgvector), or there beyond `index_memory_bytes` (auto). Without `dimensions` there is no embedder, hence no index
-        and no follower. Raises SchemaError (DatabaseTooNew among them), StoreFailed where the file is no database or there is no
+        and no follower.
+
+        Raises SchemaError (DatabaseTooNew among them), StoreFailed where the file is no database or there is no
         connection, BadSecretFile, and OSError.
         """
         db: Database
