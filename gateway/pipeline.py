@@ -9,7 +9,7 @@ The stages stand side by side; none calls the next. One that is late or broken i
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -89,6 +89,11 @@ class ServedModel:
         )
 
 
+async def stands_always(asked: Asked, answer: ExactAnswer) -> bool:
+    """What a remembered answer names is taken to be there."""
+    return True
+
+
 class Pipeline:
     """Answers chat completions.
 
@@ -112,10 +117,10 @@ class Pipeline:
         too_dear: Callable[[str, str, Proof | None], bool] = lambda model, tenant, proof: False,
         limiter: Limiter | None = None,
         guardrails: Guardrails | None = None,
-        stands: Callable[[Asked, ExactAnswer], bool] = lambda asked, answer: True,
+        stands: Callable[[Asked, ExactAnswer], Awaitable[bool]] = stands_always,
         ended: Callable[[Finished], None],
     ) -> None:
-        """`stands` says whether what a remembered answer names is still there; it must not block."""
+        """`stands` says whether what a remembered answer names is still there."""
         self._engines = engines
         self._models = ByModelName(models)
         self._stands = stands
@@ -281,7 +286,7 @@ class Pipeline:
         if self._exact is not None and so_far.replayable and not asked.controls.steers:
             so_far.exact_key = await off_loop(len(asked.chat.body), _exact_key, asked, model)
         for more in range(FOLLOWED_AT_MOST, -1, -1):
-            hit = self._remembered(so_far.exact_key, asked, so_far.journey)
+            hit = await self._remembered(so_far.exact_key, asked, so_far.journey)
             if hit is not None:
                 so_far.decided("exact", reason="exact_repeat")
                 await self._replay(hit, asked, send, so_far)
@@ -340,14 +345,15 @@ class Pipeline:
         so_far.hit, so_far.outcome, so_far.status = hit.body, Outcome.HIT, 200
         send.whole(200, headers, body)
 
-    def _remembered(self, key: bytes | None, asked: Asked, journey: Journey) -> ExactAnswer | None:
+    async def _remembered(self, key: bytes | None, asked: Asked, journey: Journey) -> ExactAnswer | None:
         if self._exact is None or key is None or asked.controls.no_cache:
             return None
         began = time.perf_counter()
         try:
-            answer = self._exact.get(key, time.time())
-            stands = answer is not None and tells_enough(answer, asked.chat) and self._stands(asked, answer)
-            return answer if stands else None
+            answer = await self._exact.find(key, time.time())
+            if answer is None or not tells_enough(answer, asked.chat):
+                return None
+            return answer if await self._stands(asked, answer) else None
         except Exception as error:
             journey.bypassed.append(f"exact:{type(error).__name__}")
             return None

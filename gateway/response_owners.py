@@ -65,8 +65,8 @@ class ResponseOwners:
         """An answer with this id begins. On the event loop; nothing is written."""
         self._recent[id, owned.tenant] = {**self._recent.get((id, owned.tenant), {}), owned.end_user: owned}
 
-    def find(self, id: str, tenant: str, end_user: str = "") -> Owned | None:
-        """What is known of an id for this asker (store.people.owned). Blocks for a read of some microseconds."""
+    async def find(self, id: str, tenant: str, end_user: str = "") -> Owned | None:
+        """What is known of an id for this asker (store.people.owned). Raises StoreError."""
         recent = self._recent.get((id, tenant), {})
         found = (
             recent.get(end_user)
@@ -75,20 +75,21 @@ class ResponseOwners:
         )
         if found is not None or self._owned is None:
             return found
-        return self._owned.find(id, tenant, end_user)
+        return await self._owned.reads(self._owned.find, id, tenant, end_user)
 
-    def is_strangers(self, id: str, asker: Asker) -> bool:
+    async def is_strangers(self, id: str, asker: Asker) -> bool:
         """Whether an id was noted for others than this asker only."""
-        if self.find(id, asker.tenant, asker.end_user) is not None or self._owned is None:
+        if await self.find(id, asker.tenant, asker.end_user) is not None or self._owned is None:
             return False
-        return self._owned.is_strangers(id, asker.tenant, asker.end_user)
+        return await self._owned.reads(self._owned.is_strangers, id, asker.tenant, asker.end_user)
 
     async def kept(self, id: str, tenant: str) -> KeptResponse | None:
         """An answer that is kept here, or is about to be; None where it is not after all."""
         if self._kept is None:
             return None
         until = time.monotonic() + _KEPT_WITHIN_S
-        while (found := self._kept.get(id, tenant)) is None and time.monotonic() < until:
+        reads, get = self._kept.reads, self._kept.get
+        while (found := await reads(get, id, tenant)) is None and time.monotonic() < until:
             if (id, tenant) not in self._recent:
                 return None
             await asyncio.sleep(_LOOK_EVERY_S)
@@ -103,10 +104,10 @@ class ResponseOwners:
             await asyncio.wrap_future(self._owned.forget(id, asker.tenant, owned.end_user))
 
 
-def replayable(owners: ResponseOwners, body: bytes, asker: Asker) -> bool:
+async def replayable(owners: ResponseOwners, body: bytes, asker: Asker) -> bool:
     """Whether a remembered answer may be given again: its id is still there for this asker."""
     try:
-        return owners.find(id_in(body), asker.tenant, asker.end_user) is not None
+        return await owners.find(id_in(body), asker.tenant, asker.end_user) is not None
     except StoreError as error:
         log.warning("response_owner_unknown", error=error)
         return False

@@ -7,6 +7,7 @@
     │   └── ValueRefused    a rule of the schema forbids this value
     ├── SchemaError         the database cannot be brought to the schema that this version needs
     │   └── DatabaseTooNew  a later version of the program has changed it already
+    ├── BadAddress          the connection string of a database cannot be read, or must not be used as it is
     └── BadSecretFile       the file of the installation's secret holds something else
 
 A noun may have errors of its own, such as NoSuchKey: they stand beside it. A write's errors are its future's.
@@ -41,6 +42,10 @@ class SchemaError(StoreError):
 
 class DatabaseTooNew(SchemaError):
     """A later version of the program has already changed this database."""
+
+
+class BadAddress(StoreError):
+    """A database's connection string cannot be read, or must not be used as it is; the message holds no password."""
 
 
 class BadSecretFile(StoreError):

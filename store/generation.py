@@ -10,6 +10,16 @@ from store.database import Connection, Database
 CHECK_EVERY_S = 1.0
 
 
+def bump(connection: Connection, name: str) -> None:
+    """Move a counter, inside a write job of whoever has no `Database` at hand."""
+    bumped: set[str] | None = getattr(connection, "bumped", None)
+    if bumped is None:
+        connection.execute("UPDATE generations SET value = value + 1 WHERE name = ?", (name,))
+    else:
+        # PostgreSQL's writer moves all counters of a batch at its end, so that their rows are not locked for long.
+        bumped.add(name)
+
+
 class Generation:
     """One counter. Whoever holds something in memory keeps the value it was read at, and reads again when that differs."""
 

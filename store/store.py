@@ -11,7 +11,7 @@
     store.owned           whose the ids are that engines gave to what they store
     store.operators       who may sign in to the admin pages, beside them store.sessions() and store.audit
     store.admin_tokens    which programs may use the admin API
-    store.jobs            .replay .kv_plans .engine_states .operator_asks .webhooks
+    store.jobs            .replay .kv_plans .engine_states .operator_asks .webhooks .leases
     store.tasks           .known .answers of requests that a student may answer
     store.runs            applications' runs: their steps, variables, and who carries them out. .assets: tenants'
                           workflows, and collections of texts
@@ -46,7 +46,7 @@ from store.decisions.spending import Spending
 from store.decisions.stamps import clamp_stamps
 from store.decisions.texts import RequestTextLog
 from store.decisions.usage import UsageBooks
-from store.errors import StoreBusy, StoreError
+from store.errors import StoreBusy, StoreError, StoreFailed
 from store.examples.bank import ExampleBank
 from store.examples.index_follower import IndexFollower
 from store.examples.shared_snapshots import SharedSnapshots
@@ -55,6 +55,7 @@ from store.examples.twins import TwinRule
 from store.examples.vector_index import FarVectors, TenantIndexes
 from store.jobs.engine_states import EngineStates
 from store.jobs.kv_plans import KvPlans
+from store.jobs.leases import Lease, Leases
 from store.jobs.operator_asks import OperatorAsks
 from store.jobs.replay_jobs import ReplayJobs
 from store.jobs.webhooks import WebhookOutbox
@@ -71,6 +72,7 @@ from store.people.secret import load_or_create_secret
 from store.people.sessions import AdminSessions
 from store.people.tenants import TenantStore
 from store.people.tokens import AdminTokens
+from store.reading import Reads
 from store.sqlite.database import Database as SqliteDatabase
 from store.tasks.answers import TaskAnswers
 from store.tasks.tasks import KnownTasks
@@ -146,6 +148,8 @@ class Jobs:
     operator_asks: OperatorAsks
     webhooks: WebhookOutbox
     """What operators are to be told."""
+    leases: Leases
+    """Who does what only one process does at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,10 +174,13 @@ class Store:
         exact_ttl_s: float,
         versions_kept: int,
         index: tuple[TenantIndexes, IndexFollower] | None,
+        stale_s: float = 600.0,
         blobs: Blobs | None = None,
+        lease: Lease | None = None,
     ) -> None:
         """For `open`."""
         self._db = db
+        self._lease = lease
         self.folder = folder
         self.secret = secret
         """What ids of tenants and hashes of keys are derived with."""
@@ -189,7 +196,7 @@ class Store:
         self.artifacts = Artifacts(db, folder / "artifacts", keep=versions_kept, blobs=blobs)
         self.dials = TurnedDialsLog(db)
         self.quality_floors = QualityFloors(db)
-        self.keys = KeyStore(db, secret)
+        self.keys = KeyStore(db, secret, stale_s=stale_s)
         self.allowances = Allowances(db)
         self.tenant_records = TenantStore(db, self.keys)
         self.configured = ConfiguredPeople(db, self.keys, self.tenant_records)
@@ -198,7 +205,9 @@ class Store:
         self.admin_tokens = AdminTokens(db, secret)
         self.operators = AdminUsers(db)
         self.audit = AuditLog(db)
-        self.jobs = Jobs(ReplayJobs(db), KvPlans(db), EngineStates(db), OperatorAsks(db), WebhookOutbox(db))
+        self.jobs = Jobs(
+            ReplayJobs(db), KvPlans(db), EngineStates(db), OperatorAsks(db), WebhookOutbox(db), Leases(db)
+        )
         self.tasks = Tasks(KnownTasks(db), TaskAnswers(db))
         self.runs: RunStore = WorkflowRuns(db)
         self.indexes: TenantIndexes | None = index[0] if index else None
@@ -213,6 +222,9 @@ class Store:
         *,
         database_url: str = "",
         listen_url: str = "",
+        connections: int = 6,
+        deadline_s: float = 0.05,
+        stale_s: float = 600.0,
         durable: bool = False,
         max_pending: int = 10_000,
         exact_ttl_s: float = 24 * 3600.0,
@@ -225,17 +237,19 @@ class Store:
         save_every_s: float = 300.0,
         twin_rule: TwinRule | None = None,
         versions_kept: int = 20,
-        owner: Callable[[], bool] = lambda: False,
+        owner: Callable[[], bool] | None = None,
+        blobs_url: str = "",
         index: Literal["usearch", "pgvector", "auto"] = "usearch",
         index_memory_bytes: int | None = None,
     ) -> Store:
         """Open `understudy.db`, `secret`, `index/` and `artifacts/` in a folder, made as needed.
 
         With `database_url` all rows are in that PostgreSQL database (`listen_url`: how to reach it past a pooler), whose
-        schema `understudy store migrate` has made; so is what every replica needs of files, and snapshots of indexes are
-        published by the process of which `owner` says so. `index`: tenants are searched in memory (usearch), in PostgreSQL
-        (pgvector), or there beyond `index_memory_bytes` (auto). Without `dimensions` there is no embedder, hence no index
-        and no follower.
+        schema `understudy store migrate` has made: over at most so many `connections`, and a request waits `deadline_s` at
+        most for what it reads, and is let in for `stale_s` by keys that cannot be read anew. What every replica needs of
+        files is there, too, or in `blobs_url`; snapshots of indexes are published by the process of which `owner` says so
+        (None: by who holds a lease). `index`: tenants are searched in memory (usearch), in PostgreSQL (pgvector), or there
+        beyond `index_memory_bytes` (auto). Without `dimensions` there is no embedder, hence no index and no follower.
 
         Raises SchemaError (DatabaseTooNew among them), StoreFailed where the file is no database or there is no
         connection, BadSecretFile, and OSError.
@@ -244,7 +258,7 @@ class Store:
         secret: bytes | None
         if database_url:
             secret = load_or_create_secret(data_folder)
-            db = _postgres(database_url, listen_url, max_pending)
+            db = _postgres(database_url, listen_url, max_pending, connections, deadline_s)
         else:
             # Whoever makes a folder writes the secret first: where there is a database, there was one.
             secret = None if Store.is_in(data_folder) else load_or_create_secret(data_folder)
@@ -261,9 +275,13 @@ class Store:
                 max_entry_bytes=exact_max_entry_bytes,
             )
             examples = ExampleBank(db, twin_rule=twin_rule)
-            blobs = RowBlobs(db) if database_url else None
-            indexed = None
+            blobs = _blobs(db, blobs_url) if database_url else None
+            indexed, lease = None, None
             if dimensions is not None:
+                if database_url and owner is None:
+                    lease = Leases(db).lease(_INDEX)
+                    owner = partial(_holds, lease)
+                owner = owner or (lambda: False)
                 indexes = TenantIndexes(
                     data_folder / _INDEX,
                     dimensions,
@@ -277,12 +295,25 @@ class Store:
                 follower = IndexFollower(examples, indexes, poll_s=poll_s, save_every_s=save_every_s)
                 examples.on_change(follower.notify)
                 db.on_news(follower.notify)
+                db.on_lost(follower.read_anew)
                 follower.start()
                 if indexes.far is not None:
                     indexes.far.start()
                 indexed = indexes, follower
             undo.pop_all()
-        return cls(data_folder, db, secret, examples, exact, exact_ttl_s, versions_kept, indexed, blobs)
+        return cls(
+            data_folder,
+            db,
+            secret,
+            examples,
+            exact,
+            exact_ttl_s,
+            versions_kept,
+            indexed,
+            stale_s,
+            blobs,
+            lease,
+        )
 
     @staticmethod
     def is_in(data_folder: Path) -> bool:
@@ -294,6 +325,11 @@ class Store:
         return AdminSessions(self._db, self.secret, idle_s=idle_s, longest_s=longest_s)
 
     # ---- the store as a whole
+
+    @property
+    def reads(self) -> Reads:
+        """How an event loop reads of it."""
+        return self._db.reads
 
     @property
     def pending(self) -> int:
@@ -426,7 +462,25 @@ class Store:
                 self.examples.flush_uses()
                 self.answers.exact.flush_uses()
         stopped = self.follower.stop(timeout_s) if self.follower is not None else True
+        if self._lease is not None and not self._db.closed:
+            self._lease.release()
         return self._db.close(timeout_s) and drained and stopped
+
+
+def _blobs(db: Database, url: str) -> Blobs:
+    if not url:
+        return RowBlobs(db)
+    from store.blobs_by_url import UrlBlobs
+
+    return UrlBlobs(url)
+
+
+def _holds(lease: Lease) -> bool:
+    """Whether this process has a lease, which it takes or renews as needed. Blocks."""
+    try:
+        return lease.take()
+    except (StoreError, TimeoutError):
+        return False
 
 
 def _far(
@@ -449,8 +503,18 @@ def _far(
     return far
 
 
-def _postgres(url: str, listen_url: str, max_pending: int) -> Database:
+def _postgres(url: str, listen_url: str, max_pending: int, connections: int, deadline_s: float) -> Database:
     # psycopg is an extra, and takes 60 ms to import.
-    from store.postgres.database import PostgresDatabase
+    try:
+        from store.postgres.database import PostgresDatabase
+    except ModuleNotFoundError as error:
+        raise StoreFailed("PostgreSQL needs: pip install 'understudy-gateway[postgres]'") from error
 
-    return PostgresDatabase.open(url, listen_url=listen_url, max_pending=max_pending)
+    return PostgresDatabase.open(
+        url,
+        listen_url=listen_url,
+        max_pending=max_pending,
+        # One writes, one listens.
+        readers=connections - 2,
+        deadline_s=deadline_s,
+    )

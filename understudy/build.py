@@ -242,10 +242,13 @@ class Gateway:
         return [*doubts(self._config), *(one.told for one in unknown)]
 
     def settled(self) -> bool:
-        """Whether everything answered so far is committed and findable."""
+        """Whether everything answered so far is committed and findable. Blocks for a read."""
         # In this order: what a keeper hands over, the recorder follows, and the store then has to write.
         gateways = (self, *self.lasting.draining)
         return all(one.handed_over() for one in gateways) and (self.memory is None or self.memory.settled())
+
+    async def _is_settled(self) -> bool:
+        return self.settled() if self.memory is None else await self.memory.store.reads(self.settled)
 
     def handed_over(self) -> bool:
         """See understudy.lasting.Serving."""
@@ -467,7 +470,7 @@ class Gateway:
             self.metrics,
             problems=self.problems,
             impaired=self.impaired,
-            settled=self.settled,
+            settled=self._is_settled,
             warnings=self.warnings,
             reads_people=reads_people(self.memory),
             config=self.config_hash,

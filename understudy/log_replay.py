@@ -127,6 +127,11 @@ def _in_folder(config: Config, folder: Path, models_folder: Path) -> Config:
             "memory": memory.model_copy(
                 update={
                     "data_dir": folder,
+                    # Nothing of a database that others share.
+                    "database_url": None,
+                    "listen_url": None,
+                    "index": "usearch",
+                    "blobs_url": "",
                     "log_requests": True,
                     "request_texts": memory.request_texts.model_copy(update={"enabled": False}),
                     "advanced": memory.advanced.model_copy(update=patient),

@@ -144,12 +144,13 @@ def in_postgres(url: str, data: Data, truth: Any, tenants: int) -> list[Searched
             )
         ]
         vectors._scanned_at_most = size - 1
-        log._changes = log._changes[:size]
+        _execute(url, f"INSERT INTO example_totals (tenant, examples, size_bytes) VALUES ('00', {size}, 0)")
         begun_s = time.perf_counter()
         vectors.make_graphs()
         build_s = time.perf_counter() - begun_s
         figures = searched(lambda query: vectors.nearest("00", query, K), data, truth)
-        (graph,) = vectors._graphs(valid=True)
+        query = "SELECT relname FROM pg_class WHERE relname LIKE 'example_vectors_of_%'"
+        (graph,) = _execute(url, query)
         found.append(
             Searched(
                 f"pgvector, graph{among}",

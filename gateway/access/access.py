@@ -21,6 +21,7 @@ from gateway.access.forms import form_fields
 from gateway.access.stored_ids import StoredId, stored_ids
 from gateway.azure import from_azure
 from gateway.encodings import DECODERS, decoded
+from gateway.handlers.store_access import stored
 from gateway.keys import Sender
 from gateway.off_loop import off_loop
 from gateway.paths import origin_form
@@ -44,9 +45,9 @@ _SAID_BY_STEPS = frozenset({"/files", "/vector_stores", "/data_sources", "/kv_tr
 
 
 class Owners(Protocol):
-    """Tells whose ids are: store.people.owned.OwnedIds."""
+    """Tells whose ids are: gateway.response_owners.ResponseOwners."""
 
-    def find(self, id: str, tenant: str, end_user: str = "") -> Owned | None: ...
+    async def find(self, id: str, tenant: str, end_user: str = "") -> Owned | None: ...
 
 
 class _Terms(NamedTuple):
@@ -117,14 +118,14 @@ class Access:
             arrival = self._named(arrival, request, {})
             self._check_model(asked.model, arrival)
             if asked.state is State.NONE:
-                self._check_all_stored(stored_ids({"model": asked.model}), scopes, arrival)
-            self._check_owner(asked, arrival)
+                await self._check_all_stored(stored_ids({"model": asked.model}), scopes, arrival)
+            await self._check_owner(asked, arrival)
             return arrival
         fields = await self._fields(request, asked)
         arrival = self._named(arrival, request, fields)
         if not arrival.user and asked.state is State.NONE and self._requires_user(sender):
             raise self._nobody_named()
-        self._check_owner(asked, arrival)
+        await self._check_owner(asked, arrival)
         named = [one for one in (asked.model, fields.get("model"), *_others(fields)) if one]
         if not named and arrival.reach.models and asked.state is State.NONE:
             raise RequestError(
@@ -142,9 +143,9 @@ class Access:
                 self._check_price(str(name), asked)
         size = request.content_length or 0
         found = await off_loop(size, _stored, fields, asked)
-        self._check_all_stored(found, scopes, arrival)
+        await self._check_all_stored(found, scopes, arrival)
         if asked.state is State.NONE and (query := target.partition("?")[2]):
-            self._check_all_stored(stored_ids(parse_qs(query)), scopes, arrival)
+            await self._check_all_stored(stored_ids(parse_qs(query)), scopes, arrival)
         return arrival
 
     # ---- who asks
@@ -219,9 +220,9 @@ class Access:
         if not opened and not arrival.reach.own_account:
             raise _closed(asked.path if not upgrades else f"WebSockets at {asked.path}", scopes)
 
-    def _check_owner(self, asked: Endpoint, arrival: Arrival) -> None:
+    async def _check_owner(self, asked: Endpoint, arrival: Arrival) -> None:
         if asked.state is State.NOTED and not arrival.reach.own_account:
-            self._check_noted(StoredId("id", "/responses", asked.named_id, "response"), arrival)
+            await self._check_noted(StoredId("id", "/responses", asked.named_id, "response"), arrival)
 
     def _check_model(self, name: str, arrival: Arrival) -> None:
         if not name or arrival.reach.allows_model(name):
@@ -244,17 +245,17 @@ class Access:
                 param="model",
             )
 
-    def _check_all_stored(
+    async def _check_all_stored(
         self, found: Iterable[StoredId], scopes: list[tuple[str, Limits]], arrival: Arrival
     ) -> None:
         for one in found:
-            self._check_stored(one, scopes, arrival)
+            await self._check_stored(one, scopes, arrival)
 
-    def _check_stored(self, one: StoredId, scopes: list[tuple[str, Limits]], arrival: Arrival) -> None:
+    async def _check_stored(self, one: StoredId, scopes: list[tuple[str, Limits]], arrival: Arrival) -> None:
         if arrival.reach.own_account:
             return
         if one.noted_as and not _opens(f"{one.family}/{one.id}", scopes):
-            self._check_noted(one, arrival)
+            await self._check_noted(one, arrival)
         elif not one.noted_as and not (
             _opens(f"{one.family}/{one.id}", scopes)
             # A model that is listed by name was meant.
@@ -265,12 +266,12 @@ class Access:
         ):
             raise _closed(f"'{one.field}', which names what is stored at {one.family}", scopes, one.field)
 
-    def _check_noted(self, one: StoredId, arrival: Arrival) -> None:
+    async def _check_noted(self, one: StoredId, arrival: Arrival) -> None:
         if self._owners is None:
             return
         apart = self._end_users is not None and self._end_users.keeps_apart(arrival)
         end_user = arrival.user if apart else ""
-        if self._owners.find(one.id, arrival.tenant, end_user) is None:
+        if await stored(self._owners.find(one.id, arrival.tenant, end_user)) is None:
             raise RequestError(
                 f"There is no {one.noted_as} '{one.id[:_MOST_QUOTED]}' here.",
                 status=404,

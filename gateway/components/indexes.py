@@ -66,11 +66,11 @@ class _Followed:
 
     async def follow(self) -> None:
         """Read what was added, or all of it where something was removed or replaced."""
-        place = self._assets.place(self._tenant, self._name)
+        place = await self._assets.reads(self._assets.place, self._tenant, self._name)
         if place == self._place:
             return
         async with self._lock:
-            place = self._assets.place(self._tenant, self._name)
+            place = await self._assets.reads(self._assets.place, self._tenant, self._name)
             if place == self._place:
                 return
             if place is None or self._place is None or place.generation != self._place.generation:

@@ -77,12 +77,12 @@ class ChatCompletions:
         body, fields = for_deployment(journey.deployment, body, fields, headers)
         workflows = self._workflows
         if workflows is not None:
-            workflow = workflows.find(journey.arrival.tenant, fields.get("model"))
+            workflow = await workflows.find(journey.arrival.tenant, fields.get("model"))
             if workflow is not None:
                 return await workflows.answer(request, target, body, fields, workflow, journey)
         if "understudy" in fields:
             if workflows is not None and not self._is_served(fields.get("model")):
-                workflow = workflows.find_anew(journey.arrival.tenant, fields.get("model"))
+                workflow = await workflows.find_anew(journey.arrival.tenant, fields.get("model"))
                 if workflow is not None:
                     return await workflows.answer(request, target, body, fields, workflow, journey)
             if self._steps is None:
@@ -93,7 +93,7 @@ class ChatCompletions:
         if pipeline is None or pipeline.model(chat.model) is None:
             if self._passthrough is None:
                 if workflows is not None:
-                    workflow = workflows.find_anew(journey.arrival.tenant, chat.model)
+                    workflow = await workflows.find_anew(journey.arrival.tenant, chat.model)
                     if workflow is not None:
                         return await workflows.answer(request, target, body, fields, workflow, journey)
                 names = pipeline.model_names if pipeline is not None else ()

@@ -32,10 +32,10 @@ class Collections:
         with refusals():
             match request.method, [unquote(part) for part in path.split("/")[1:]]:
                 case "GET", ["collections"]:
-                    data = [_shown(each) for each in self._assets.collections(tenant)]
+                    data = [_shown(each) for each in await self._assets.reads(self._assets.collections, tenant)]
                     content: dict[str, Any] = {"object": "list", "data": data}
                 case "GET", ["collections", name]:
-                    content = _shown(self._one(tenant, name))
+                    content = _shown(await self._one(tenant, name))
                 case "DELETE", ["collections", name]:
                     if not await done(self._assets.remove_collection(tenant, name)):
                         raise absent("collection")
@@ -49,8 +49,8 @@ class Collections:
         journey.answered(200)
         return json_response(content)
 
-    def _one(self, tenant: str, name: str) -> Collection:
-        found = [each for each in self._assets.collections(tenant) if each.name == name]
+    async def _one(self, tenant: str, name: str) -> Collection:
+        found = [each for each in await self._assets.reads(self._assets.collections, tenant) if each.name == name]
         if not found:
             raise absent("collection")
         return found[0]

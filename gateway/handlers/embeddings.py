@@ -170,7 +170,7 @@ class Embeddings:
             keeping = self._keeper.under_way(key)
             if keeping is not None:
                 await asyncio.wait({asyncio.wrap_future(keeping)})
-            hit = self._remembered(key, journey)
+            hit = await self._remembered(key, journey)
             flight = self._in_flight.leader_of(key, _FORM) if more and self._in_flight and shared else None
             if hit is not None or flight is None:
                 return hit
@@ -199,10 +199,10 @@ class Embeddings:
         arrival = journey.arrival
         self._keeper.keep(Embedded(key, arrival.tenant, contributor, arrival.id, reply.engine, body))
 
-    def _remembered(self, key: bytes, journey: Journey) -> ExactAnswer | None:
+    async def _remembered(self, key: bytes, journey: Journey) -> ExactAnswer | None:
         began = time.perf_counter()
         try:
-            return self._exact.get(key, time.time())
+            return await self._exact.find(key, time.time())
         except Exception as error:
             journey.bypassed.append(f"exact:{type(error).__name__}")
             return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 from multidict import MultiMapping
@@ -10,6 +10,11 @@ from multidict import MultiMapping
 from gateway.journey import Journey
 from gateway.metrics import Metrics
 from gateway.own_response import json_response
+
+
+async def nobody(headers: MultiMapping[str]) -> bool:
+    """Nobody may read figures by tenant and key."""
+    return False
 
 
 class Health:
@@ -21,10 +26,10 @@ class Health:
         *,
         problems: Callable[[], list[str]],
         impaired: Callable[[], list[str]],
-        settled: Callable[[], bool],
+        settled: Callable[[], Awaitable[bool]],
         warnings: Callable[[], list[str]] = list,
         config: str = "",
-        reads_people: Callable[[MultiMapping[str]], bool] = lambda headers: False,
+        reads_people: Callable[[MultiMapping[str]], Awaitable[bool]] = nobody,
     ) -> None:
         """`problems` keep requests from being served; with what is `impaired` they are served nevertheless. `warnings`:
         settings that are most likely not what was meant.
@@ -47,7 +52,7 @@ class Health:
     async def readyz(self, request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
         """200 when requests can be served. With `?settled=1`, also only once everything answered so far is remembered."""
         problems, impaired = self._problems(), self._impaired()
-        if request.query.get("settled") == "1" and not self._settled():
+        if request.query.get("settled") == "1" and not await self._settled():
             problems = [*problems, "still remembering"]
         return _json(
             journey,
@@ -64,7 +69,7 @@ class Health:
         """Prometheus' text format; by tenant and key only for those who may read that."""
         journey.answered(200)
         return web.Response(
-            body=self._metrics.exposition(people=self._reads_people(request.headers)),
+            body=self._metrics.exposition(people=await self._reads_people(request.headers)),
             headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"},
         )
 

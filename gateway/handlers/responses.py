@@ -24,6 +24,7 @@ from gateway.controls import read_controls, refuse_unsuited
 from gateway.encodings import accept_only_readable
 from gateway.handlers.by_model import unknown_model
 from gateway.handlers.chat import Limits, placement, unsupported
+from gateway.handlers.store_access import stored
 from gateway.journey import Journey
 from gateway.keepers.response import MOST_ITEMS, kept_here
 from gateway.keys import Authenticator, outgoing_headers
@@ -144,9 +145,9 @@ class Responses:
         before: KeptResponse | None = None
         items: dict[str, KeptResponse] = {}
         for param, id in list(stored_ids(chat.own_fields)) if chat.state else ():
-            owned = self._owners.find(id, asker.tenant, asker.end_user)
+            owned = await stored(self._owners.find(id, asker.tenant, asker.end_user))
             if owned is None:
-                if not own_account and self._owners.is_strangers(id, asker):
+                if not own_account and await stored(self._owners.is_strangers(id, asker)):
                     raise not_found(id, param)
                 continue
             kept = await self._owners.kept(id, asker.tenant) if owned.kind in (KEPT, KEPT_ITEM) else None

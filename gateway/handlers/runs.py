@@ -68,7 +68,7 @@ class RunsHandler:
                 if (passed := await self._passed_on(request, journey, id)) is not None:
                     return passed
                 journey.answered(200)
-                return json_response(self._shown(journey, id))
+                return json_response(await self._shown(journey, id))
             case "POST", ["runs", id, "cancel"]:
                 return await self._cancel(journey, id)
             case "POST", ["runs", id, "steps", step]:
@@ -116,7 +116,7 @@ class RunsHandler:
             return await self._repeated(journey, taken)
         if asked.background and not asked.stream:
             journey.answered(202)
-            return _answer(self._shown(journey, taken.run), taken.run, 202)
+            return _answer(await self._shown(journey, taken.run), taken.run, 202)
         try:
             if asked.stream:
                 return await self._stream(request, journey, taken.live)
@@ -126,7 +126,7 @@ class RunsHandler:
                 self._runs.left(taken.live)
             raise
         journey.answered(200)
-        return _answer(self._shown(journey, taken.run, taken.live), taken.run, 200)
+        return _answer(await self._shown(journey, taken.run, taken.live), taken.run, 200)
 
     def _caller(self, request: web.BaseRequest, target: str, asked: RunAsked, journey: Journey) -> Caller:
         for index, step in enumerate(asked.steps):
@@ -156,7 +156,7 @@ class RunsHandler:
             await self._runs.until_ended(cell)
 
     async def _repeated(self, journey: Journey, taken: Taken) -> web.StreamResponse:
-        content = self._shown(journey, taken.run)
+        content = await self._shown(journey, taken.run)
         status = 202 if content["status"] == "running" else 200
         journey.answered(status)
         return _answer(content, taken.run, status)
@@ -174,13 +174,13 @@ class RunsHandler:
         return await events.end()
 
     async def _events(self, journey: Journey, run: LiveRun) -> AsyncIterator[dict[str, Any] | None]:
-        yield {"type": "run.created", "run": self._shown(journey, run.id, run)}
+        yield {"type": "run.created", "run": await self._shown(journey, run.id, run)}
         async for event in followed(run):
             yield event
         if run.lost:
             async for event in self._carried_on(run):
                 yield event
-        content = self._shown(journey, run.id, run)
+        content = await self._shown(journey, run.id, run)
         yield {
             "type": f"run.{'completed' if content['status'] == 'done' else content['status']}",
             "run": content,
@@ -205,22 +205,23 @@ class RunsHandler:
         self, request: web.BaseRequest, journey: Journey, id: str
     ) -> web.StreamResponse | None:
         """The answer of the worker that has the run's values in memory only; None where none has."""
-        owner = self._runs.kept_by(journey.arrival.tenant, id) if is_id("run", id) else None
+        owner = await self._runs.kept_by(journey.arrival.tenant, id) if is_id("run", id) else None
         return None if owner is None else await self._callers.pass_on(request, owner, None, journey)
 
-    def _shown(self, journey: Journey, id: str, live: LiveRun | None = None) -> dict[str, Any]:
+    async def _shown(self, journey: Journey, id: str, live: LiveRun | None = None) -> dict[str, Any]:
         live = live or self._runs.live.get(id)
         with refusals():
-            whole = self._runs.store.run(id, journey.arrival.tenant) if is_id("run", id) else None
+            store = self._runs.store
+            whole = await store.reads(store.run, id, journey.arrival.tenant) if is_id("run", id) else None
         if whole is None:
             raise absent("run")
         return shown.run(whole, live.cells if live is not None and not live.lost else {})
 
     async def _cancel(self, journey: Journey, id: str) -> web.StreamResponse:
-        self._shown(journey, id)
+        await self._shown(journey, id)
         with refusals():
             await self._runs.request_cancel(journey.arrival.tenant, id)
-        content = self._shown(journey, id)
+        content = await self._shown(journey, id)
         journey.answered(200)
         return json_response(content)
 
@@ -232,7 +233,7 @@ class RunsHandler:
         fields = await read_json(request, body, self._max_json_bytes)
         with refusals():
             how, value = read_resolution(fields, self._runs.knobs.max_value_bytes)
-        known = [each["id"] for each in self._shown(journey, id)["steps"]]
+        known = [each["id"] for each in (await self._shown(journey, id))["steps"]]
         if step not in known:
             raise absent("step")
         with refusals():
@@ -245,12 +246,12 @@ class RunsHandler:
                 code="step_not_unknown",
                 param="step",
             )
-        content = self._shown(journey, id)
+        content = await self._shown(journey, id)
         journey.answered(200)
         return json_response(content)
 
     async def _forget(self, journey: Journey, id: str) -> web.StreamResponse:
-        self._shown(journey, id)
+        await self._shown(journey, id)
         with refusals():
             await self._runs.forget_run(journey.arrival.tenant, id)
         journey.answered(200)

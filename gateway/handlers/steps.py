@@ -78,7 +78,7 @@ class RunCallers:
         """The answer of the worker that has a variable's value in memory only; None where that is this one, or none."""
         if runs.live.get(cell.run) is not None:
             return None
-        owner = runs.kept_by(cell.tenant, cell.run)
+        owner = await runs.kept_by(cell.tenant, cell.run)
         return None if owner is None else await self.pass_on(request, owner, None, journey)
 
     async def pass_on(

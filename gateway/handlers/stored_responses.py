@@ -68,9 +68,9 @@ class StoredResponses:
         if self._end_users is not None:
             end_user = self._end_users.behind(arrival, request.headers, {}).end_user
         asker = Asker(arrival.tenant, end_user, arrival.key_id or "")
-        owned = self._owners.find(id, asker.tenant, asker.end_user)
+        owned = await stored(self._owners.find(id, asker.tenant, asker.end_user))
         if owned is None:
-            if not arrival.reach.own_account and self._owners.is_strangers(id, asker):
+            if not arrival.reach.own_account and await stored(self._owners.is_strangers(id, asker)):
                 raise not_found(id)
             return await self._elsewhere(request, target, journey)
         kept = await self._owners.kept(id, asker.tenant) if owned.kind == KEPT else None

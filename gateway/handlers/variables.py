@@ -51,10 +51,10 @@ class Variables:
         path, _, query = target.partition("?")
         match request.method, [unquote(part) for part in path.split("/")[1:]]:
             case "GET", ["variables", id]:
-                return await self._get(request, journey, self._by_id(journey, id), query_of(query))
+                return await self._get(request, journey, await self._by_id(journey, id), query_of(query))
             case "GET", ["apps", app, "variables", name]:
                 return await self._get(
-                    request, journey, self._named(request, journey, app, name), query_of(query)
+                    request, journey, await self._named(request, journey, app, name), query_of(query)
                 )
             case "PUT", ["apps", app, "variables", name]:
                 return await self._put(request, journey, app, name)
@@ -69,19 +69,19 @@ class Variables:
 
     # ---- get
 
-    def _by_id(self, journey: Journey, id: str) -> Cell:
-        cell = self._runs.find(journey.arrival.tenant, id) if is_id("var", id) else None
+    async def _by_id(self, journey: Journey, id: str) -> Cell:
+        cell = await self._runs.find(journey.arrival.tenant, id) if is_id("var", id) else None
         if cell is None:
             raise absent()
         return cell
 
-    def _named(self, request: web.BaseRequest, journey: Journey, app: str, name: str) -> Cell:
+    async def _named(self, request: web.BaseRequest, journey: Journey, app: str, name: str) -> Cell:
         tenant = journey.arrival.tenant
         if valid_app(app) and valid_name(name):
             scoped = self._callers.app(journey.arrival, request.headers, app)
-            id = self._runs.named(tenant, scoped, [name]).get(name)
+            id = (await self._runs.named(tenant, scoped, [name])).get(name)
             if id is not None:
-                return self._by_id(journey, id)
+                return await self._by_id(journey, id)
         raise absent()
 
     async def _get(
@@ -117,7 +117,7 @@ class Variables:
                 return await self._runs.until_ended(cell)
         except TimeoutError:
             # Another process may carry its run on by now.
-            return self._runs.find(cell.tenant, cell.id) or cell
+            return await self._runs.find(cell.tenant, cell.id) or cell
 
     async def _stream(
         self, request: web.BaseRequest, journey: Journey, cell: Cell, criteria: Criteria, after: int
@@ -148,7 +148,7 @@ class Variables:
         contributor, scoped = self._callers.contributor_and_app(journey.arrival, request.headers, app)
         with refusals():
             id = await self._runs.put(journey.arrival.tenant, scoped, name, value, contributor)
-        cell = self._by_id(journey, id)
+        cell = await self._by_id(journey, id)
         journey.answered(200)
         return json_response(variable(cell))
 

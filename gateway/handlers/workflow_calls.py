@@ -62,24 +62,24 @@ class WorkflowCalls:
         self._callers = callers
         self._limits = limits
 
-    def find(self, tenant: str, model: object) -> Definition | None:
+    async def find(self, tenant: str, model: object) -> Definition | None:
         """The tenant's workflow of this name; None where there is none. A look into a dict, where it is not a workflow's."""
         if not isinstance(model, str) or model not in self._catalogue:
             return None
         with refusals():
-            return self._catalogue.find(tenant, model)
+            return await self._catalogue.find(tenant, model)
 
-    def find_anew(self, tenant: str, model: object) -> Definition | None:
+    async def find_anew(self, tenant: str, model: object) -> Definition | None:
         """The same for a name that nobody serves: also one that another process has kept."""
         if not isinstance(model, str):
             return None
         with refusals():
-            return self._catalogue.find_anew(tenant, model)
+            return await self._catalogue.find_anew(tenant, model)
 
-    def names(self, tenant: str) -> list[str]:
+    async def names(self, tenant: str) -> list[str]:
         """The workflows that a tenant may call; none of its own where the store cannot be read."""
         try:
-            return self._catalogue.known(tenant)
+            return await self._catalogue.known(tenant)
         except StoreError:
             return sorted(self._catalogue.configured)
 
@@ -126,7 +126,7 @@ class WorkflowCalls:
         with refusals():
             asked = read_workflow_run(fields)
         journey.model = asked.name[:100]
-        definition = self.find_anew(journey.arrival.tenant, asked.name)
+        definition = await self.find_anew(journey.arrival.tenant, asked.name)
         if definition is None:
             raise no_workflow(asked.name)
         chat = chat_of({"model": asked.name, "messages": [{"role": "user", "content": ""}]})
@@ -188,7 +188,7 @@ class Answer:
                 "choices": [
                     {"index": 0, "message": message, "logprobs": None, "finish_reason": cell.finish_reason}
                 ],
-                "usage": self._usage(),
+                "usage": await self._usage(),
                 "understudy": {"run": self._run.id},
             }
         )
@@ -226,8 +226,9 @@ class Answer:
         await response.write_eof()
         return response
 
-    def _usage(self) -> dict[str, Any]:
-        whole = self._runs.store.run(self._run.id, self._run.tenant) if self._run.lost else None
+    async def _usage(self) -> dict[str, Any]:
+        store = self._runs.store
+        whole = await store.reads(store.run, self._run.id, self._run.tenant) if self._run.lost else None
         if whole is None:
             return usage_of(self._run.steps.values())
         return usage_of(step.progress for step in whole.steps)
@@ -248,7 +249,7 @@ class Answer:
             return b"data: " + body + b"\n\n"
         end = self._chunk({}, finish_reason=cell.finish_reason)
         if usage:
-            end += self._event({"choices": [], "usage": self._usage()})
+            end += self._event({"choices": [], "usage": await self._usage()})
         return end + b"data: [DONE]\n\n"
 
     def _chunk(self, delta: Mapping[str, Any], finish_reason: str | None = None) -> bytes:

@@ -46,11 +46,11 @@ class Workflows:
         with refusals():
             match request.method, [unquote(part) for part in path.split("/")[1:]]:
                 case "GET", ["workflows"]:
-                    content = self._list(journey.arrival.tenant)
+                    content = await self._list(journey.arrival.tenant)
                 case "POST", ["workflows"]:
                     content = await self._keep(request, journey)
                 case "GET", ["workflows", name]:
-                    content = self._one(journey.arrival.tenant, name, query_of(query))
+                    content = await self._one(journey.arrival.tenant, name, query_of(query))
                 case "DELETE", ["workflows", name]:
                     content = await self._remove(journey.arrival.tenant, name)
                 case _, ["workflows"] | ["workflows", _]:
@@ -62,17 +62,17 @@ class Workflows:
         journey.answered(200)
         return json_response(content)
 
-    def _list(self, tenant: str) -> dict[str, Any]:
-        own = [_shown(kept) for kept in self._catalogue.own(tenant)]
+    async def _list(self, tenant: str) -> dict[str, Any]:
+        own = [_shown(kept) for kept in await self._catalogue.own(tenant)]
         configured = [_described(each) for each in self._catalogue.configured.values()]
         return {"object": "list", "data": [*configured, *own]}
 
-    def _one(self, tenant: str, name: str, query: dict[str, str]) -> dict[str, Any]:
+    async def _one(self, tenant: str, name: str, query: dict[str, str]) -> dict[str, Any]:
         only(query, "version")
         configured = self._catalogue.configured.get(name)
         if configured is not None:
             return _described(configured)
-        kept = self._catalogue.kept(tenant, name, query.get("version"))
+        kept = await self._catalogue.kept(tenant, name, query.get("version"))
         if kept is None:
             raise no_workflow(name)
         return _shown(kept)
@@ -90,7 +90,7 @@ class Workflows:
         tenant, now_s = journey.arrival.tenant, self._runs.now()
         contributor, _ = self._callers.contributor_and_app(journey.arrival, request.headers, "")
         await self._catalogue.put(tenant, definition, now_s=now_s, contributor=contributor)
-        kept = self._catalogue.kept(tenant, name)
+        kept = await self._catalogue.kept(tenant, name)
         if kept is None:
             raise no_workflow(name)
         return _shown(kept)

@@ -57,38 +57,38 @@ class Catalogue:
         self._place: object = None
         self._definitions: LRUCache[tuple[str, str, str], Definition] = LRUCache(_READ)
         self._following: asyncio.Task[None] | None = None
-        self._look()
+        self._take(self._look())
 
     def __contains__(self, name: str) -> bool:
         """Whether anybody has a workflow of this name."""
         return name in self._names
 
-    def find(self, tenant: str, name: str) -> Definition | None:
+    async def find(self, tenant: str, name: str) -> Definition | None:
         """The workflow that this tenant calls by this name; None where there is none.
 
         Raises StoreError, and DefinitionError where what the tenant's own refers to is no longer there.
         """
         if name not in self._names:
             return None
-        return self._names[name] or self._own(tenant, name)
+        return self._names[name] or await self._own(tenant, name)
 
-    def find_anew(self, tenant: str, name: str) -> Definition | None:
+    async def find_anew(self, tenant: str, name: str) -> Definition | None:
         """The same, also where another process has kept it a moment ago. Raises StoreError."""
-        return self._names.get(name) or self._own(tenant, name)
+        return self._names.get(name) or await self._own(tenant, name)
 
-    def known(self, tenant: str) -> list[str]:
+    async def known(self, tenant: str) -> list[str]:
         """The names that the tenant can call. Raises StoreError."""
-        return sorted({*self.configured, *(each.name for each in self.own(tenant))})
+        return sorted({*self.configured, *(each.name for each in await self.own(tenant))})
 
     # ---- tenants' own
 
-    def own(self, tenant: str) -> list[KeptWorkflow]:
+    async def own(self, tenant: str) -> list[KeptWorkflow]:
         """The tenant's own, by name. Raises StoreError."""
-        return self._assets.workflows(tenant)
+        return await self._assets.reads(self._assets.workflows, tenant)
 
-    def kept(self, tenant: str, name: str, version: str | None = None) -> KeptWorkflow | None:
+    async def kept(self, tenant: str, name: str, version: str | None = None) -> KeptWorkflow | None:
         """The tenant's own of this name: that version, else the latest. Raises StoreError."""
-        return self._assets.workflow(tenant, name, version)
+        return await self._assets.reads(self._assets.workflow, tenant, name, version)
 
     def read(self, name: str, value: object) -> Definition:
         """A definition that a tenant sent. Raises DefinitionError with everything that is wrong with it."""
@@ -114,8 +114,8 @@ class Catalogue:
         """Delete all versions of it; False where there is none. Raises StoreError."""
         return await done(self._assets.remove_workflow(tenant, name))
 
-    def _own(self, tenant: str, name: str) -> Definition | None:
-        kept = self._assets.workflow(tenant, name)
+    async def _own(self, tenant: str, name: str) -> Definition | None:
+        kept = await self._assets.reads(self._assets.workflow, tenant, name)
         return None if kept is None else self._read(kept)
 
     def _read(self, kept: KeptWorkflow) -> Definition:
@@ -143,20 +143,27 @@ class Catalogue:
         while True:
             await asyncio.sleep(every_s)
             try:
-                self._look()
+                self._take(await self._store.reads(self._look))
             except StoreError as error:
                 log.warning("workflows_not_followed", error=error)
 
-    def _look(self) -> None:
+    def _look(self) -> tuple[object, object, list[str]] | None:
+        """(version, place, names of tenants' own), where they may have changed. Blocks."""
         version = self._store.version()
         if version == self._version:
-            return
+            return None
         place = self._assets.names_place()
-        if place != self._place or self._version is None:
-            names: dict[str, Definition | None] = dict.fromkeys(self._assets.workflow_names())
-            self._names = {**names, **self.configured}
-            self._place = place
-        self._version = version
+        if place == self._place and self._version is not None:
+            self._version = version
+            return None
+        return version, place, list(self._assets.workflow_names())
+
+    def _take(self, found: tuple[Any, object, list[str]] | None) -> None:
+        if found is None:
+            return
+        self._version, self._place, own = found
+        names: dict[str, Definition | None] = dict.fromkeys(own)
+        self._names = {**names, **self.configured}
 
 
 def described(definition: Definition) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import weakref
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 
 import structlog
@@ -28,7 +28,7 @@ class Elsewhere:
         now: Callable[[], float],
         *,
         every_s: float,
-        told: Callable[[Change], None],
+        told: Callable[[Change], Awaitable[None]],
         ended: Callable[[Cell], None],
     ) -> None:
         self._store = store
@@ -40,26 +40,38 @@ class Elsewhere:
         self._wanted = asyncio.Event()
         self._place: int | None = None
         self._version: bytes | int | None = None
+        self._coming = 0
+        """How many are about to watch."""
+        self._reading = asyncio.Lock()
+        """Around a look, and around the reading of what is watched from then on: no change comes between them."""
 
-    def wake(self) -> None:
+    async def wake(self) -> None:
         """Somebody waits: look from now on. Call it before what is waited for is read or written."""
         if self._place is None:
-            self._place = self._store.place()
-            self._version = None
+            place = await self._store.reads(self._store.place)
+            if self._place is None:
+                self._place, self._version = place, None
         self._wanted.set()
 
-    def watch(self, tenant: str, id: str) -> Cell | None:
+    async def watch(self, tenant: str, id: str) -> Cell | None:
         """A variable of another process, or one that ended; None where the tenant has none. Hold on to it while you wait."""
         if (cell := self._watched.get(id)) is not None and cell.tenant == tenant:
             return cell
-        self.wake()
-        variable = self._store.variable(tenant, id, now_s=self._now())
-        if variable is None:
-            return None
-        cell = cell_of(variable)
-        if not cell.ended:
-            self._watched[id] = cell
-        return cell
+        self._coming += 1
+        try:
+            await self.wake()
+            async with self._reading:
+                if (cell := self._watched.get(id)) is not None and cell.tenant == tenant:
+                    return cell
+                variable = await self._store.reads(self._store.variable, tenant, id, now_s=self._now())
+                if variable is None:
+                    return None
+                cell = cell_of(variable)
+                if not cell.ended:
+                    self._watched[id] = cell
+                return cell
+        finally:
+            self._coming -= 1
 
     def watched(self, id: str) -> Cell | None:
         """The cell of a variable that somebody here waits for."""
@@ -68,47 +80,48 @@ class Elsewhere:
     async def follow(self, wanted: Callable[[], bool]) -> None:
         """Look until cancelled, while somebody watches or `wanted`."""
         while True:
-            if not (self._watched or wanted()):
+            if not (self._watched or self._coming or wanted()):
                 self._wanted.clear()
                 self._place = None
                 await self._wanted.wait()
             await asyncio.sleep(self._every_s)
             try:
-                self._look()
+                async with self._reading:
+                    await self._look()
             except StoreError as error:
                 log.warning("runs_not_followed", error=error)
             except Exception as error:
                 log.error("runs_not_followed", error=type(error).__name__)
 
-    def _look(self) -> None:
+    async def _look(self) -> None:
         version = self._store.version()
         if self._place is None or version == self._version:
             return
         while True:
-            found = self._store.changes(self._place)
+            found = await self._store.reads(self._store.changes, self._place)
             # Where reading fails, the same changes are read again at the next look.
             if found.missed:
-                self._read(list(self._watched))
-            self._read(c.variable_id for c in found.changes if c.kind == "variable")
+                await self._read(list(self._watched))
+            await self._read(c.variable_id for c in found.changes if c.kind == "variable")
             self._place = found.place
             for change in found.changes:
                 if change.kind != "variable":
-                    self._told(change)
+                    await self._told(change)
             if not found.changes:
                 self._version = version
                 return
 
-    def _read(self, ids: Iterable[str]) -> None:
+    async def _read(self, ids: Iterable[str]) -> None:
         by_tenant: defaultdict[str, dict[str, Cell]] = defaultdict(dict)
         for id in ids:
             if (cell := self._watched.get(id)) is not None and not cell.ended:
                 by_tenant[cell.tenant][id] = cell
         for tenant, cells in by_tenant.items():
-            found = self._store.variables(tenant, list(cells), now_s=self._now())
+            found = await self._store.reads(self._store.variables, tenant, list(cells), now_s=self._now())
             for id, cell in cells.items():
-                self._update(cell, found.get(id))
+                await self._update(cell, found.get(id))
 
-    def _update(self, cell: Cell, found: Variable | None) -> None:
+    async def _update(self, cell: Cell, found: Variable | None) -> None:
         if found is None:
             cell.fail(why(None), CANCELLED)
         elif found.attempt != cell.attempt:
@@ -117,7 +130,7 @@ class Elsewhere:
                 self.note_stream(cell)
         if found is not None:
             if found.state == STREAMING and cell.readers:
-                if text := self._store.text(cell.tenant, cell.id, len(cell.text)):
+                if text := await self._store.reads(self._store.text, cell.tenant, cell.id, len(cell.text)):
                     cell.say(text)
             else:
                 end_as(cell, found)

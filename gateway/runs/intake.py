@@ -98,7 +98,7 @@ class Intake:
         """One call: submitted, to be carried out by itself, or to be carried out with `Runs.call`."""
         said = asked.submitted
         outputs = {output.name: new_id("var") for output in said.outputs}
-        names = self._names(caller.tenant, said.app, asked.names, "messages")
+        names = await self._names(caller.tenant, said.app, asked.names, "messages")
         id = f"s{secrets.token_hex(6)}"
         step = step_of(asked, id, {**names, **outputs})
         waits = not said.submit
@@ -120,13 +120,13 @@ class Intake:
         )
         with refusals():
             begun = await self.runs.submit(new)
-        return self._taken(caller, begun, outputs, id)
+        return await self._taken(caller, begun, outputs, id)
 
     async def run(
         self, caller: Caller, asked: RunAsked, repeat: Idempotency = NEVER_REPEATED, size_bytes: int = 0
     ) -> Taken:
         """A whole run."""
-        names = self._names(caller.tenant, asked.app, asked.from_app, "steps")
+        names = await self._names(caller.tenant, asked.app, asked.from_app, "steps")
         with refusals():
             built = await off_loop(size_bytes, build, asked, names)
             budget = RunBudget(asked.budget.usd, asked.budget.tokens, asked.budget.seconds)
@@ -142,24 +142,24 @@ class Intake:
                 size_bytes=size_bytes,
             )
             begun = await self.runs.begin(new)
-        return self._taken(caller, begun, dict(built.variables), "")
+        return await self._taken(caller, begun, dict(built.variables), "")
 
-    def _taken(
+    async def _taken(
         self, caller: Caller, begun: LiveRun | Begun, outputs: dict[str, VariableId], step: StepId
     ) -> Taken:
         if isinstance(begun, LiveRun):
             return Taken(begun.id, outputs, begun, step)
-        whole = self.runs.store.run(begun.run_id, caller.tenant)
+        whole = await self.runs.store.reads(self.runs.store.run, begun.run_id, caller.tenant)
         known = {v.name: v.id for v in whole.variables} if whole is not None else {}
         return Taken(begun.run_id, known, None)
 
-    def _names(
+    async def _names(
         self, tenant: str, app: str | None, names: tuple[str, ...], param: str
     ) -> dict[str, VariableId]:
         if not names:
             return {}
         with store_refusals():
-            found = self.runs.named(tenant, app, names) if app is not None else {}
+            found = await self.runs.named(tenant, app, names) if app is not None else {}
         missing = next((name for name in names if name not in found), None)
         if missing is not None:
             raise RequestError(

@@ -90,7 +90,7 @@ class Leases:
         now = runs.now()
         ids = await done(runs.store.adopt(runs.owner, now_s=now, until_s=now + runs.knobs.lease_s))
         for id in ids:
-            whole = runs.store.run(id)
+            whole = await runs.store.reads(runs.store.run, id)
             if whole is None or id in runs.live:
                 continue
             log.info("run_adopted", run=id, steps=len(whole.steps))
@@ -108,13 +108,13 @@ class Leases:
             await done(runs.store.save(runs.owner, [_lost(whole, now)]))
             return
         declared = bool(whole.run.workflow)
-        run = restored_workflow(whole, runs.knobs.max_items) if declared else restored(runs, whole)
-        runs.adopt(run)
+        run = restored_workflow(whole, runs.knobs.max_items) if declared else await restored(runs, whole)
+        await runs.adopt(run)
         if whole.run.cancel_asked:
             runs.cancel(run)
 
 
-def restored(runs: Runs, whole: WholeRun) -> LiveRun:
+async def restored(runs: Runs, whole: WholeRun) -> LiveRun:
     """A stored run as it is carried on."""
     row = whole.run
     graph, callers, attached = Graph(), {}, set()
@@ -127,7 +127,7 @@ def restored(runs: Runs, whole: WholeRun) -> LiveRun:
         if waits:
             attached.add(plan.id)
     known = {variable.id: variable for variable in whole.variables}
-    outside = _outside(runs, row.tenant, graph)
+    outside = await _outside(runs, row.tenant, graph)
     values = {id: value_of(v.value) for id, v in known.items() if v.state == "ready" and v.value is not None}
     values |= {id: c.value for id, c in outside.items() if c.state == "ready" and c.value is not None}
     failures = {id: why(v.failure) for id, v in known.items() if v.state in ("failed", "cancelled")}
@@ -168,12 +168,12 @@ def _restore(cell: Cell, variable: Variable) -> None:
     cell.kept = cell.ended
 
 
-def _outside(runs: Runs, tenant: str, graph: Graph) -> dict[str, Cell]:
+async def _outside(runs: Runs, tenant: str, graph: Graph) -> dict[str, Cell]:
     found = {}
     for step in graph.steps.values():
         for name, id in step.reads.items():
             if graph.producer(id) is None and id not in found:
-                cell = runs.find(tenant, id)
+                cell = await runs.find(tenant, id)
                 if cell is None:
                     cell = Cell(id, tenant, name=name)
                     cell.fail(why(Failure("expired", "Its value is no longer stored.")))

@@ -245,7 +245,7 @@ class Runs:
     async def _begin(self, new: NewGraph) -> LiveRun | Begun:
         caller, now, flow = new.caller, self.now(), new.flow
         graph = Graph(new.steps) if new.progress is None else new.progress.graph
-        outside = {} if flow is not None else self._outside(caller.tenant, graph, new.steps)
+        outside = {} if flow is not None else await self._outside(caller.tenant, graph, new.steps)
         if any(cell.private for cell in outside.values()):
             caller = caller.stored_nowhere()
         run = LiveRun(
@@ -286,7 +286,7 @@ class Runs:
         begun = await done(self.store.begin(row, rows, variables, self._limits))
         if begun.repeated:
             return begun
-        self._elsewhere_wake()
+        await self._elsewhere_wake()
         self._live[run.id] = run
         self._metrics.live(1)
         if run.app and flow is None:
@@ -357,7 +357,7 @@ class Runs:
             # Since it was found: nothing of this may be written, for nobody would carry it out.
             return False
         caller = new.caller
-        outside = self._outside(caller.tenant, run.graph, new.steps)
+        outside = await self._outside(caller.tenant, run.graph, new.steps)
         if any(cell.private for cell in outside.values()) and not run.no_store:
             return False
         run.growing += 1
@@ -423,29 +423,31 @@ class Runs:
             if not cell.ended:
                 self._readers.setdefault(id, {})[run.id] = run
 
-    def _outside(self, tenant: str, graph: Graph, steps: tuple[Step, ...]) -> dict[VariableId, Cell]:
+    async def _outside(
+        self, tenant: str, graph: Graph, steps: tuple[Step, ...]
+    ) -> dict[VariableId, Cell]:
         """The variables that the steps read and no step of the graph writes. Raises KeyError for one that is not there."""
         made = {id for step in steps for id in step.writes.values()}
         wanted = {id for step in steps for id in step.reads.values()} - made
         found = {}
         for id in wanted:
             if graph.producer(id) is None:
-                cell = self.find(tenant, id)
+                cell = await self.find(tenant, id)
                 if cell is None:
                     raise KeyError(id)
-                if id not in self._cells and (owner := self.kept_by(tenant, cell.run)) is not None:
+                if id not in self._cells and (owner := await self.kept_by(tenant, cell.run)) is not None:
                     raise KeptElsewhere(owner)
                 found[id] = cell
         return found
 
     # ---- variables
 
-    def find(self, tenant: str, id: VariableId) -> Cell | None:
+    async def find(self, tenant: str, id: VariableId) -> Cell | None:
         """A variable by its id; None where the tenant has none such. Hold on to it while you wait."""
         cell = self._cells.get(id)
         if cell is not None:
             return cell if cell.tenant == tenant else None
-        return self._elsewhere.watch(tenant, id)
+        return await self._elsewhere.watch(tenant, id)
 
     async def until_ended(self, cell: Cell) -> Cell:
         """Return when it has ended and that is committed, also where another process carries its run on meanwhile."""
@@ -453,24 +455,24 @@ class Runs:
             await cell.until_ended(kept=True)
             if cell.failure is None or cell.failure.code != LOST:
                 return cell
-            found = self.find(cell.tenant, cell.id)
+            found = await self.find(cell.tenant, cell.id)
             if found is None or found is cell:
                 return cell
             cell = found
 
-    def kept_by(self, tenant: str, run: str) -> str | None:
+    async def kept_by(self, tenant: str, run: str) -> str | None:
         """Which other process has this run's values in memory only; None where they are stored, or here."""
         if not run or run in self._live or not self._shared:
             return None
         if (tenant, run) not in self._owners:
-            whole = self.store.run(run, tenant)
+            whole = await self.store.reads(self.store.run, run, tenant)
             private = whole is not None and whole.run.no_store and whole.run.owner != self.owner
             self._owners[tenant, run] = whole.run.owner if whole is not None and private else None
         return self._owners[tenant, run]
 
-    def named(self, tenant: str, app: str, names: Collection[str]) -> dict[str, VariableId]:
+    async def named(self, tenant: str, app: str, names: Collection[str]) -> dict[str, VariableId]:
         """Ids of an app's variables by name; those that are not there are left out."""
-        found = self.store.named(tenant, app, list(names), now_s=self.now())
+        found = await self.store.reads(self.store.named, tenant, app, list(names), now_s=self.now())
         return {name: variable.id for name, variable in found.items()}
 
     def got(self, cell: Cell, criteria: Criteria, *, stream: bool = False) -> None:
@@ -598,18 +600,17 @@ class Runs:
                 cell.keep()
         self._release(run.id)
         for cell in run.cells.values():
-            self._read_elsewhere(cell)
+            if cell.id in self._readers:
+                self.spawn(self._read_elsewhere(cell), "read a lost run's variable")
         for watcher in run.watchers:
             watcher(Changes())
 
-    def _read_elsewhere(self, cell: Cell) -> None:
+    async def _read_elsewhere(self, cell: Cell) -> None:
         """Runs of this process that read a lost run's variable have it from the process that carries that run on."""
-        if (readers := self._readers.get(cell.id)) is None:
-            return
         found: Cell | None = None
         with suppress(StoreError):
-            found = self.find(cell.tenant, cell.id)
-        for run in readers.values():
+            found = await self.find(cell.tenant, cell.id)
+        for run in self._readers.get(cell.id, {}).values():
             run.outside[cell.id] = found or cell
         if found is None or found.ended:
             self._outside_ended(found or cell)
@@ -890,22 +891,22 @@ class Runs:
 
     # ---- other processes
 
-    def _elsewhere_wake(self) -> None:
+    async def _elsewhere_wake(self) -> None:
         if self._shared:
-            self._elsewhere.wake()
+            await self._elsewhere.wake()
 
-    def _told(self, change: Change) -> None:
+    async def _told(self, change: Change) -> None:
         run = self._live.get(change.run_id)
         if run is None:
             return
         if run.ended is not None:
-            if change.kind == "cancel" and self.store.run(run.id) is None:
+            if change.kind == "cancel" and await self.store.reads(self.store.run, run.id) is None:
                 # It was forgotten, and its values are in memory only.
                 self._release(run.id)
         elif change.kind == "cancel":
             self.cancel(run)
         elif change.kind == "resolve":
-            self._look_for_resolutions(run)
+            await self._look_for_resolutions(run)
         elif change.kind == "get" and change.variable_id in run.cells:
             cell = run.cells[change.variable_id]
             if run.progress.got(cell.id, _criteria(change.criteria)):
@@ -914,15 +915,15 @@ class Runs:
                 cell.shared = True
                 self._pieces.note(cell)
 
-    def _look_for_resolutions(self, run: LiveRun) -> None:
-        whole = self.store.run(run.id, run.tenant)
+    async def _look_for_resolutions(self, run: LiveRun) -> None:
+        whole = await self.store.reads(self.store.run, run.id, run.tenant)
         for step in whole.steps if whole is not None else ():
             if step.resolution is not None:
                 self._resolved(run, step.plan.id, step.resolution)
 
-    def adopt(self, run: LiveRun) -> None:
+    async def adopt(self, run: LiveRun) -> None:
         """Carry on a run that another process began; see gateway.runs.leases."""
-        self._elsewhere_wake()
+        await self._elsewhere_wake()
         self._live[run.id] = run
         self._metrics.live(1)
         self._metrics.adopted()
@@ -943,7 +944,7 @@ class Runs:
         if run.dirty:
             self._saving.note(run)
         if run.flow is not None:
-            self._look_for_resolutions(run)
+            await self._look_for_resolutions(run)
 
 
 def _variables_end(run: LiveRun, changes: Changes) -> list[VariableId]:

@@ -15,15 +15,13 @@ class TaskFollower(Poller):
     def __init__(
         self, known: KnownTasks, tasks: Sequence[Tasks], *, look_every_s: float = LOOK_EVERY_S
     ) -> None:
+        """Reads the list, which blocks."""
         super().__init__("tasks", look_every_s)
         self._known = known
         self._tasks = tuple(tasks)
         self._seen = -1
-
-    def start(self) -> None:
-        """Reads the list, then starts the thread. Blocks for one read."""
+        # Here, and not with the thread: that is begun on an event loop.
         self.look()
-        super().start()
 
     def look(self) -> None:
         """See Poller."""

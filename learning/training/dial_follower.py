@@ -26,17 +26,14 @@ class DialFollower(Poller):
         *,
         look_every_s: float = LOOK_EVERY_S,
     ) -> None:
-        """`models`: by served model, called with its dials when they change; on this thread, so it must be quick."""
+        """Applies the dials in force, which blocks for a read of each. `models`: by served model, called with its dials when they change; on this thread, so it must be quick."""
         super().__init__("dials", look_every_s)
         self._dials = dials
         self._models = dict(models)
         self._applied: dict[str, Dials] = {}
         self._seen = -1
-
-    def start(self) -> None:
-        """Applies the dials in force, then starts the thread. Blocks for one read."""
+        # Here, and not with the thread: that is begun on an event loop.
         self.look()
-        super().start()
 
     def look(self) -> None:
         """See Poller. The applied dials stay in force in this process after the last one."""

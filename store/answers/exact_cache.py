@@ -55,7 +55,16 @@ class ExactCache:
 
     def get(self, key: bytes, now_s: float) -> ExactAnswer | None:
         """The answer that may be replayed at `now_s` (seconds since the epoch), or None. Microseconds; no waiting."""
-        answer = self._in_memory(key) or self._on_disk(key, now_s)
+        return self._given(key, self._in_memory(key) or self._on_disk(key, now_s), now_s)
+
+    async def find(self, key: bytes, now_s: float) -> ExactAnswer | None:
+        """The same for an event loop: what is in memory at once, the rest in time. Raises ReadLate, and what reading raises."""
+        if self._db.reads.inline:
+            return self.get(key, now_s)
+        held = self._given(key, self._in_memory(key), now_s)
+        return held or await self._db.reads.in_time(self.get, key, now_s)
+
+    def _given(self, key: bytes, answer: ExactAnswer | None, now_s: float) -> ExactAnswer | None:
         if answer is None:
             return None
         if not self._fresh(answer, now_s):
@@ -86,11 +95,20 @@ class ExactCache:
         answer = replace(answer, body=bytes(memoryview(answer.body)), ttl_s=self._ttl_s)
         size_bytes = _size_bytes(answer)
         large = len(answer.body) > self._max_entry_bytes or size_bytes > self._disk_bytes
-        if large or not _all_stand(self._db.read(), examples):
+        inline = self._db.reads.inline
+        if large or (inline and not _all_stand(self._db.read(), examples)):
             refused: Future[bool] = Future()
             refused.set_result(False)
             return refused
-        self._keep(key, answer)
+        # This may be an event loop's thread: elsewhere only the transaction looks whether the examples stand.
+        at_once = inline or not examples
+        generation = -1 if at_once else self._generation.value()
+        if at_once:
+            self._keep(key, answer)
+
+        def written(is_kept: bool) -> None:
+            if is_kept and not at_once:
+                self._keep(key, answer, generation)
 
         def insert(connection: Connection) -> bool:
             if not _all_stand(connection, examples):
@@ -124,7 +142,7 @@ class ExactCache:
             self._make_room(connection, answer.stored_at_s)
             return True
 
-        return self._db.write(insert, patient=True)
+        return self._db.write(insert, after=written, patient=True)
 
     def forget(
         self,
@@ -175,7 +193,7 @@ class ExactCache:
 
     def size_bytes(self) -> int:
         """What the answers on disk count for, over all tenants."""
-        row: tuple[int] = self._db.read().execute("SELECT total_bytes FROM exact_size").fetchone()
+        row: tuple[int] = self._db.read().execute("SELECT sum(total_bytes) FROM exact_size").fetchone()
         return row[0]
 
     def flush_uses(self) -> Future[None] | None:
@@ -249,12 +267,12 @@ class ExactCache:
                 return
 
     def _make_room(self, connection: Connection, now_s: float) -> None:
-        (total_bytes,) = connection.execute("SELECT total_bytes FROM exact_size").fetchone()
+        (total_bytes,) = connection.execute("SELECT sum(total_bytes) FROM exact_size").fetchone()
         if total_bytes <= self._disk_bytes:
             return
         connection.execute(_DELETE_EXPIRED, (now_s - self._ttl_s, now_s + CLOCKS_APART_S))
         while True:
-            (total_bytes,) = connection.execute("SELECT total_bytes FROM exact_size").fetchone()
+            (total_bytes,) = connection.execute("SELECT sum(total_bytes) FROM exact_size").fetchone()
             excess_bytes = total_bytes - self._disk_bytes
             if excess_bytes <= 0:
                 return

@@ -38,6 +38,8 @@ class KeptResponses:
     def __init__(
         self, db: Database, secret: bytes, *, kept_s: float = KEPT_S, disk_bytes: int = 2**30
     ) -> None:
+        self.reads = db.reads
+        """How an event loop asks it."""
         self._db = db
         self._secret = secret
         self._kept_s = kept_s

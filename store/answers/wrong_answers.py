@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 
 from store.database import Connection
+from store.generation import bump
 
 EXACT_GENERATION = "exact_answers"
 """The counter that tells every process to look on disk again."""
@@ -24,7 +25,7 @@ def drop_answers(
     connection.execute(_SEMANTIC, named)
     dropped = connection.execute(_EXACT, named).rowcount
     if dropped:
-        connection.execute("UPDATE generations SET value = value + 1 WHERE name = ?", (EXACT_GENERATION,))
+        bump(connection, EXACT_GENERATION)
     return dropped
 
 

@@ -128,7 +128,7 @@ class ExampleBank:
                 "UPDATE examples SET vector = ?, embedding_version = ?, embedded_text = ?, seq = ? WHERE id = ?",
                 (blob, version, text, example_rows.next_seq(connection), id),
             )
-            grown = len(blob) - (row[0] or 0) + len(text.encode()) - len(row[1].encode())
+            grown = len(blob) - (row[0] or 0) + example_rows.text_bytes(text) - len(row[1].encode())
             if grown:
                 connection.execute(
                     "UPDATE example_accounts SET size_bytes = size_bytes + ? WHERE id = ?", (grown, id)
@@ -176,7 +176,7 @@ class ExampleBank:
                 drop_answers(connection, tenant, examples=[id])
             if answer is not None and corrected:
                 connection.execute("UPDATE examples SET answer = ? WHERE id = ?", (answer, id))
-                grown = len(answer.encode()) - len(found[0].answer.encode())
+                grown = example_rows.text_bytes(answer) - len(found[0].answer.encode())
                 connection.execute(
                     "UPDATE example_accounts SET size_bytes = size_bytes + ? WHERE id = ?", (grown, id)
                 )

@@ -101,9 +101,9 @@ class Standings:
 
 
 _OWN = """
-    SELECT count(*), coalesce(sum(e.created_at_s >= :hour_ago), 0), min(e.created_at_s),
-           coalesce(sum(a.quality_count > 0 AND a.quality_sum / a.quality_count >= :good), 0),
-           coalesce(sum(a.quality_count > 0 AND a.quality_sum / a.quality_count < 0.5), 0)
+    SELECT count(*), count(*) FILTER (WHERE e.created_at_s >= :hour_ago), min(e.created_at_s),
+           count(*) FILTER (WHERE a.quality_sum / nullif(a.quality_count, 0) >= :good),
+           count(*) FILTER (WHERE a.quality_sum / nullif(a.quality_count, 0) < 0.5)
     FROM example_accounts a JOIN examples e USING (id)
     WHERE a.tenant = :tenant AND a.contributor >= :low AND a.contributor < :high
 """

@@ -259,8 +259,15 @@ def _size_bytes(new: NewExample, blob: bytes | None) -> int:
 
 
 def size_bytes_of(question: str, answer: str, embedded_text: str, vector_bytes: int) -> int:
-    """What an example counts against a tenant's cap. Raises UnicodeEncodeError for text that is none."""
-    return FIXED_BYTES + vector_bytes + sum(len(text.encode()) for text in (question, answer, embedded_text))
+    """What an example counts against a tenant's cap. Raises ValueError: see `text_bytes`."""
+    return FIXED_BYTES + vector_bytes + sum(map(text_bytes, (question, answer, embedded_text)))
+
+
+def text_bytes(text: str) -> int:
+    """How long a text is in UTF-8. Raises ValueError for what no database keeps as text: half a surrogate pair, U+0000."""
+    if "\0" in text:
+        raise ValueError("U+0000 is in the text, which PostgreSQL does not keep")
+    return len(text.encode())
 
 
 def instructions_of(connection: Connection, tenant: str, scope: str) -> str | None:

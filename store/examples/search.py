@@ -26,11 +26,11 @@ _MOST_GAINS = 200_000
 _WORDS = 2_000
 
 _WHICH: dict[Which, str] = {
-    "": "1",
+    "": "TRUE",
     "demonstration": "a.kind = 'demonstration'",
     "observed": "a.kind = 'observed'",
-    "pinned": "a.pinned",
-    "flagged": "a.flagged",
+    "pinned": "a.pinned = 1",
+    "flagged": "a.flagged = 1",
     "held_back": "a.served_from_s > :now",
 }
 # The inner rows come in an index's order, and are looked through one by one until the page is full.

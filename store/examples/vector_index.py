@@ -252,6 +252,7 @@ class TenantIndexes:
             self._wanted.pop(tenant, None)
             if not len(index):
                 self._empty[tenant] = True
+                self._resident.pop(tenant, None)
                 return
             self._bytes[tenant] = _bytes_of(index, self.dimensions)
             self._resident[tenant] = index
@@ -352,6 +353,11 @@ class TenantIndexes:
             if tenant not in self._resident:
                 return
         self.load(tenant)
+
+    def forget_empty(self) -> None:
+        """Look again at tenants that had no vectors."""
+        with self._lock:
+            self._empty.clear()
 
     def purge(self, tenant: str, database_id: str) -> None:
         """Have nothing of removed vectors left in memory and in the snapshot. Blocks for a rebuild; not for the event loop.

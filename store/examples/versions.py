@@ -268,6 +268,6 @@ def _set_answer(
     )
     connection.execute(
         "UPDATE example_accounts SET size_bytes = size_bytes + ?, quality_sum = ?, quality_count = ? WHERE id = ?",
-        (len(answer.encode()) - len(old.answer.encode()), *judged, old.id),
+        (example_rows.text_bytes(answer) - len(old.answer.encode()), *judged, old.id),
     )
     example_rows.refresh_worth(connection, old.id)

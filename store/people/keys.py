@@ -7,10 +7,11 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from store.database import Connection, Database
-from store.errors import StoreError
+from store.errors import StoreError, StoreFailed
 from store.generation import Generation
 from store.people.rows import (
     INSERT_KEY,
@@ -59,8 +60,17 @@ class _Known:
 class KeyStore:
     """Creates, changes, revokes and recognises keys. Safe to use from any thread."""
 
-    def __init__(self, db: Database, secret: bytes, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        db: Database,
+        secret: bytes,
+        clock: Callable[[], float] = time.time,
+        *,
+        stale_s: float = 600.0,
+    ) -> None:
+        """`stale_s`: how long requests are let in by what was read last while a database elsewhere cannot be read."""
         self._db = db
+        self._stale_s = stale_s
         self._secret = secret
         self._clock = clock
         self._generation = Generation(db, GENERATION)
@@ -68,6 +78,10 @@ class KeyStore:
         self._known: _Known | None = None
         self._read_at = -1
         """The generation that the keys in memory were read at."""
+        self._confirmed_s = time.monotonic()
+        """When they were known to be what is in force."""
+        if not db.reads.inline:
+            db.on_news(self._keep_up)
 
     # ---- making and changing
 
@@ -106,6 +120,7 @@ class KeyStore:
         digest = self.hmac(secret_text)
 
         def insert(connection: Connection) -> None:
+            self._db.hold(connection, GENERATION)
             _check_unused(connection, digest)
             insert_key(connection, key, digest)
             self._generation.bump(connection)
@@ -121,6 +136,7 @@ class KeyStore:
         """
 
         def update(connection: Connection) -> tuple[Key, Key]:
+            self._db.hold(connection, GENERATION)
             before = _changeable(connection, id)
             wanted = change(before)
             check_name("key name", wanted.name)
@@ -155,6 +171,7 @@ class KeyStore:
         digest, now_s = self.hmac(secret_text), self._clock()
 
         def update(connection: Connection) -> Key:
+            self._db.hold(connection, GENERATION)
             key = _changeable(connection, id)
             if key.revoked_at_s is not None:
                 raise ValueError(f"the key {id!r} is revoked; make a new one")
@@ -186,6 +203,7 @@ class KeyStore:
         now_s = self._clock()
 
         def update(connection: Connection) -> Key:
+            self._db.hold(connection, GENERATION)
             _changeable(connection, id)
             revoke_key(connection, id, now_s)
             self._generation.bump(connection)
@@ -254,10 +272,29 @@ class KeyStore:
     def look_again(self, _: object = None) -> None:
         """Have the next look-up see what was committed just now."""
         self._generation.look_again()
+        if not self._db.reads.inline:
+            self._keep_up()
+
+    def _keep_up(self) -> None:
+        """Read what changed, where requests must not wait for it: on the thread that hears of news, or has committed."""
+        at_s = time.monotonic()
+        self._generation.look_again()
+        with suppress(StoreError):
+            generation = self._generation.value()
+            if generation != self._read_at:
+                self._read(generation)
+            self._confirmed_s = at_s
 
     def _current(self) -> _Known:
-        """What is in force. While it cannot be read, what was last read, and every call tries again."""
+        """What is in force. While it cannot be read, what was last read.
+
+        Inline every call tries again; else what is read in the background holds for `stale_s`, then StoreFailed is raised.
+        """
         known = self._known
+        if known is not None and not self._db.reads.inline:
+            if time.monotonic() - self._confirmed_s > self._stale_s:
+                raise StoreFailed(f"the keys could not be read for over {self._stale_s:g} s")
+            return known
         try:
             generation = self._generation.value()
             if known is not None and generation == self._read_at:

@@ -40,6 +40,8 @@ class OwnedIds:
     """Notes and tells owners. Safe to use from any thread."""
 
     def __init__(self, db: Database, secret: bytes) -> None:
+        self.reads = db.reads
+        """How an event loop asks it."""
         self._db = db
         self._secret = secret
 

@@ -68,7 +68,7 @@ _SAVED = (
     " DO UPDATE SET tenant = excluded.tenant, vector = excluded.vector"
     " WHERE example_vectors.vector IS DISTINCT FROM excluded.vector"
 )
-_REMEDY = "run `understudy store migrate` as the database's owner, with memory.index set"
+_REMEDY = "run `understudy store migrate --vectors` as the database's owner"
 
 
 def prepare(connection: psycopg.Connection[Any]) -> str:
@@ -171,7 +171,7 @@ class PostgresVectors:
 
     def has_graph(self, tenant: str) -> bool:
         """Whether a tenant is searched by a graph, and not scanned."""
-        return _graph_name(tenant) in self._graphs(valid=True)
+        return _graphs(self._db.read()).get(_graph_name(tenant), False)
 
     # ---- following the log
 
@@ -302,8 +302,11 @@ class PostgresVectors:
     def _begin_anew(self, old: str) -> None:
         """Another embedder's vectors mean something else: they go, and so do their graphs."""
         log.info("vectors_read_anew", version=self._version)
-        for name in self._graphs():
-            self._drop(name)
+        graphs = _graphs(self._db.read())
+        if graphs:
+            with self._db.connect(statement_timeout_ms=0) as connection:
+                for name in graphs:
+                    _drop(connection, name)
 
         def job(connection: Connection) -> None:
             state = connection.execute("SELECT version FROM example_vectors_state FOR UPDATE").fetchone()
@@ -336,58 +339,72 @@ class PostgresVectors:
             log.error("pgvector_graphs_not_made", problem=str(error))
 
     def make_graphs(self) -> int:
-        """Build the graphs of tenants with many vectors, drop those of tenants with few; gives how many were built.
-
-        Others read and write meanwhile. Takes about 0.2 ms of the server's CPU per vector. Raises psycopg.Error.
-        """
-        totals = self._bank.tenants()
-        there = self._graphs()
-        # Half as many: a number that goes up and down must not build each time.
-        for name in there - {
-            _graph_name(t) for t, count in totals.items() if count > self._scanned_at_most / 2
-        }:
-            self._drop(name)
-        due = [tenant for tenant, count in totals.items() if count > self._scanned_at_most]
-        valid, built = self._graphs(valid=True), 0
-        for tenant in sorted(due, key=lambda one: -totals[one]):
-            if _graph_name(tenant) not in valid and not self._stopping.is_set():
-                self._build(tenant)
-                built += 1
+        """As the function `make_graphs`, over a connection of its own. Raises psycopg.Error, and StoreError."""
+        with self._db.connect(statement_timeout_ms=0) as connection:
+            built = make_graphs(
+                connection, scanned_at_most=self._scanned_at_most, stopping=self._stopping.is_set
+            )
         self.built += built
         return built
 
-    def _build(self, tenant: str) -> None:
-        name = _graph_name(tenant)
-        # One that is not valid is what a kill has left.
-        self._drop(name)
-        begun_s = time.monotonic()
-        statement = sql.SQL(
-            "CREATE INDEX CONCURRENTLY {name} ON example_vectors USING hnsw"
-            " ((vector::halfvec({dimensions})) halfvec_cosine_ops)"
-            " WITH (m = {m}, ef_construction = {width}) WHERE tenant = {tenant}"
-        ).format(
-            name=sql.Identifier(name),
-            dimensions=sql.Literal(self._dimensions),
-            m=sql.Literal(CONNECTIVITY),
-            width=sql.Literal(EXPANSION_ADD),
-            tenant=sql.Literal(checked_tenant(tenant)),
-        )
-        with self._db.connect(statement_timeout_ms=0) as connection:
-            connection.execute(sql.SQL("SET maintenance_work_mem = {}").format(sql.Literal(_BUILD_MEMORY)))
-            connection.execute(statement)
-        log.info("pgvector_graph_made", tenant=tenant, seconds=round(time.monotonic() - begun_s, 1))
 
-    def _drop(self, name: str) -> None:
-        with self._db.connect(statement_timeout_ms=0) as connection:
-            connection.execute(sql.SQL("DROP INDEX CONCURRENTLY IF EXISTS {}").format(sql.Identifier(name)))
+def make_graphs(
+    connection: psycopg.Connection[Any],
+    *,
+    scanned_at_most: int = SCANNED_AT_MOST,
+    stopping: Callable[[], bool] = lambda: False,
+) -> int:
+    """Build the graphs of tenants with many vectors, drop those of tenants with few; gives how many were built.
 
-    def _graphs(self, *, valid: bool = False) -> set[str]:
-        rows = self._db.read().execute(
-            "SELECT c.relname, i.indisvalid FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid"
-            " WHERE i.indrelid = to_regclass('example_vectors') AND starts_with(c.relname::text, ?)",
-            (_GRAPHS,),
-        )
-        return {str(name) for name, is_valid in rows.fetchall() if is_valid or not valid}
+    Others read and write meanwhile. Takes about 0.2 ms of the server's CPU per vector. Raises psycopg.Error.
+    """
+    (version,) = connection.execute("SELECT version FROM example_vectors_state").fetchone() or ("",)
+    counts = connection.execute("SELECT tenant, examples FROM example_totals").fetchall()
+    there = _graphs(connection)
+    # Half as many: a number that goes up and down must not build each time.
+    for name in there.keys() - {_graph_name(t) for t, count in counts if count > scanned_at_most / 2}:
+        _drop(connection, name)
+    built = 0
+    for tenant, count in sorted(counts, key=lambda row: -row[1]):
+        is_due = version and count > scanned_at_most and not there.get(_graph_name(tenant))
+        if is_due and not stopping():
+            _build(connection, tenant, int(version.rsplit(" ", 1)[1]))
+            built += 1
+    return built
+
+
+def _build(connection: psycopg.Connection[Any], tenant: str, dimensions: int) -> None:
+    name = _graph_name(tenant)
+    # One that is not valid is what a kill has left.
+    _drop(connection, name)
+    begun_s = time.monotonic()
+    statement = sql.SQL(
+        "CREATE INDEX CONCURRENTLY {name} ON example_vectors USING hnsw"
+        " ((vector::halfvec({dimensions})) halfvec_cosine_ops)"
+        " WITH (m = {m}, ef_construction = {width}) WHERE tenant = {tenant}"
+    ).format(
+        name=sql.Identifier(name),
+        dimensions=sql.Literal(dimensions),
+        m=sql.Literal(CONNECTIVITY),
+        width=sql.Literal(EXPANSION_ADD),
+        tenant=sql.Literal(checked_tenant(tenant)),
+    )
+    connection.execute(sql.SQL("SET maintenance_work_mem = {}").format(sql.Literal(_BUILD_MEMORY)))
+    connection.execute(statement)
+    log.info("pgvector_graph_made", tenant=tenant, seconds=round(time.monotonic() - begun_s, 1))
+
+
+def _drop(connection: psycopg.Connection[Any], name: str) -> None:
+    connection.execute(sql.SQL("DROP INDEX CONCURRENTLY IF EXISTS {}").format(sql.Identifier(name)))
+
+
+def _graphs(connection: Any) -> dict[str, bool]:
+    """The names of all graphs, and whether each is whole."""
+    rows = connection.execute(
+        "SELECT c.relname, i.indisvalid FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid"
+        f" WHERE i.indrelid = to_regclass('example_vectors') AND starts_with(c.relname::text, '{_GRAPHS}')"
+    )
+    return {str(name): bool(is_valid) for name, is_valid in rows.fetchall()}
 
 
 def _graph_name(tenant: str) -> str:

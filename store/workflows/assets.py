@@ -10,6 +10,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Protocol
 
+from store.reading import Reads
 from store.workflows.records import Limits
 
 NO_LIMITS = Limits()
@@ -72,6 +73,9 @@ class Collection:
 
 class Assets(Protocol):
     """Definitions and collections. What names a tenant never gives another's."""
+
+    reads: Reads
+    """How an event loop reads of it."""
 
     # ---- workflows
 

@@ -36,6 +36,7 @@ class KeptAssets:
     """Definitions and collections: see `Assets` for what each does."""
 
     def __init__(self, db: Database) -> None:
+        self.reads = db.reads
         self._db = db
 
     # ---- workflows

@@ -8,6 +8,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from store.reading import INLINE
 from store.workflows.assets import (
     NO_LIMITS,
     Collection,
@@ -45,6 +46,7 @@ class MemoryAssets:
     """Definitions and collections: see `Assets` for what each does. `used`: bytes by tenant, shared with the runs."""
 
     def __init__(self, used: Counter[str]) -> None:
+        self.reads = INLINE
         self._bytes = used
         self._workflows: dict[tuple[str, str], list[KeptWorkflow]] = {}
         self._collections: dict[tuple[str, str], _Shelf] = {}

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from typing import Protocol
 
+from store.reading import Reads
 from store.workflows.assets import Assets
 from store.workflows.records import (
     Begun,
@@ -35,6 +36,8 @@ NO_LIMITS = Limits()
 class RunStore(Protocol):
     """Runs, steps, variables, leases, and a log by which processes notice what others did."""
 
+    reads: Reads
+    """How an event loop reads of it."""
     assets: Assets
     """Tenants' own workflows and collections. Whoever is forgotten here is forgotten there."""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -20,7 +21,7 @@ from multidict import CIMultiDict
 
 from gateway.server import ServerLimits, serve
 from tests.aiohttp_server import aiohttp_server
-from tests.patience import until
+from tests.patience import PATIENCE_S, until
 from understudy.build import Gateway
 from understudy.processes.listening import bind
 from understudy.settings.file import parse_config
@@ -157,7 +158,14 @@ class Line:
 
     async def settled(self) -> None:
         """Wait until everything answered so far is committed and indexed."""
-        await until(self.gateway.settled, "what was answered is committed and indexed")
+        memory = self.gateway.memory
+        if memory is None or memory.store.reads.inline:
+            await until(self.gateway.settled, "what was answered is committed and indexed")
+            return
+        end = time.monotonic() + PATIENCE_S
+        while not await memory.store.reads(self.gateway.settled):
+            assert time.monotonic() < end, "what was answered is not committed and indexed"
+            await asyncio.sleep(0.01)
 
 
 @dataclass

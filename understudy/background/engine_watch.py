@@ -9,7 +9,7 @@ import os
 import secrets
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import structlog
@@ -45,7 +45,11 @@ class EngineWatch:
         self._said: list[EngineStateRow] = []
         self._said_at = 0.0
         self._drained_at = -1
+        self._wanted: set[tuple[str, str]] = set()
+        """Engines and replicas that are to be drained."""
         self._lock = threading.Lock()
+        # Here, since an engine is begun with on an event loop, which must not wait for a database.
+        self._guarded(self._look)
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="engines", daemon=True)
 
@@ -56,11 +60,8 @@ class EngineWatch:
         """
         with self._lock:
             self._guards, self._keys = list(guards), [key for key in keys if key]
-            self._drained_at = -1
-        try:
-            self.step()
-        except Exception as error:
-            log.error("engine_watch_failed", error=error)
+            self._drain()
+            self._guarded(self._say)
         if not self._thread.is_alive():
             self._thread.start()
 
@@ -78,10 +79,8 @@ class EngineWatch:
     def step(self) -> None:
         """Look once. Raises what the store raises."""
         with self._lock:
-            generation = self._states.drained_generation()
-            if generation != self._drained_at:
+            if self._look():
                 self._drain()
-                self._drained_at = generation
             self._say()
 
     def _run(self) -> None:
@@ -92,11 +91,25 @@ class EngineWatch:
                 log.error("engine_watch_failed", error=error)
                 self._stopping.wait(5.0)
 
+    def _guarded(self, work: Callable[[], object]) -> None:
+        try:
+            work()
+        except Exception as error:
+            log.error("engine_watch_failed", error=error)
+
+    def _look(self) -> bool:
+        """Whether it may be others now that are to be drained. Blocks for a read."""
+        generation = self._states.drained_generation()
+        if generation == self._drained_at:
+            return False
+        self._wanted = {(drained.engine, drained.replica) for drained in self._states.drained()}
+        self._drained_at = generation
+        return True
+
     def _drain(self) -> None:
-        wanted = {(drained.engine, drained.replica) for drained in self._states.drained()}
         for guard in self._guards:
             name, replica = guard.info.name, guard.info.replica
-            drained = not wanted.isdisjoint({(name, ""), (name, replica)})
+            drained = not self._wanted.isdisjoint({(name, ""), (name, replica)})
             if guard.drained != drained:
                 guard.drained = drained
                 log.warning("engine_drained" if drained else "engine_restored", engine=name, replica=replica)

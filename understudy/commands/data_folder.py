@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +15,8 @@ from store.errors import StoreError
 from understudy.commands.giving_up import give_up
 from understudy.commands.tenant_option import NoSuchTenant
 
+DATABASE_URL = "UNDERSTUDY_DATABASE_URL"
+"""The variable of the environment with memory.database_url: in an argument every user of the machine could read it."""
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -23,7 +26,8 @@ def data_option() -> Callable[[F], F]:
         "--data",
         required=True,
         type=click.Path(path_type=Path),
-        help="The gateway's data folder (memory.data_dir). A gateway may be running on it.",
+        help="The gateway's data folder (memory.data_dir). A gateway may be running on it. With PostgreSQL, give"
+        f" memory.database_url in ${DATABASE_URL}, too.",
     )
 
 
@@ -31,11 +35,13 @@ def data_option() -> Callable[[F], F]:
 def store_in(data: Path, *, create: bool = False) -> Iterator[Store]:
     """The open store, without indexes. What keeps a command from working ends the process with status 2, saying why."""
     try:
-        if not create and not Store.is_in(data):
+        url = os.environ.get(DATABASE_URL, "")
+        there = Store.is_in(data) or bool(url)
+        if not create and not there:
             raise FileNotFoundError(f"{data} holds no understudy.db: it is no gateway's data folder")
-        new = not Store.is_in(data)
+        new = not there
         data.mkdir(parents=True, exist_ok=True, mode=0o700)
-        store = Store.open(data)
+        store = Store.open(data, database_url=url)
         if new:
             click.echo(f"{data} is a new data folder: set memory.data_dir to it", err=True)
     except (OSError, StoreError) as error:

@@ -1,7 +1,7 @@
 """Writes `config.example.yaml`: `python -m understudy.settings.example`.
 
-It shows the settings an operator meets. Those under `advanced` and `health`, what bounds workflows, and the simulated
-engines, are in docs/reference/settings.md.
+It shows the settings an operator meets. Those under `advanced` and `health`, what bounds workflows, what goes with
+PostgreSQL, and the simulated engines, are in docs/reference/settings.md.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def _group(
 ) -> Iterator[str]:
     pad = "  " * depth
     for name, field in model.model_fields.items():
-        if name == "advanced" or name in (left_out or ()):
+        if name in _WITH_ANOTHER or name in (left_out or ()):
             continue
         yield f"{pad}# {field.description or _KIND}"
         if name in _INSTEAD:
@@ -132,9 +132,15 @@ def _group(
 
 
 _INSTEAD = {
+    "database_url": '"postgresql://understudy:${PGPASSWORD}@db.example/understudy?sslmode=verify-full"',
     "base_urls": '["http://10.0.0.1:8000/v1", {"url": "http://10.0.0.2:8000/v1", "weight": 2}]',
 }
 """Settings in the place of another one, and what they may look like."""
+_WITH_ANOTHER = {
+    "advanced",
+    *("listen_url", "deadline_ms", "stale_s", "connections", "index", "index_memory_mib", "blobs_url"),
+}
+"""Less common settings, and those that mean something with memory.database_url only."""
 _KIND = "Which kind of engine this is: openai, anthropic, azure, vllm, vllm-local, or simulated."
 
 

@@ -120,7 +120,9 @@ _LITELLM = frozenset({"model_list", "litellm_settings", "general_settings", "rou
 _CREDENTIALS = re.compile(r"//[^/]*@")
 _MAY_HOLD_CREDENTIALS = re.compile("[@?#]")
 """Where a URL has one of these, what stands around it may be a credential."""
-_SECRET_KEYS = re.compile(r"key|token|secret|password|authorization|webhooks", re.IGNORECASE)
+_SECRET_KEYS = re.compile(
+    r"key|token|secret|password|authorization|webhooks|database_url|listen_url", re.IGNORECASE
+)
 
 
 def _explain(problem: dict[str, Any]) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
+from understudy.settings.database import DatabaseUrl, checked_blobs_url
 from understudy.settings.group import Settings
 
 
@@ -158,6 +159,43 @@ class MemorySettings(Settings):
         None,
         description="Folder of database, index snapshots and secret; null: a temporary one, forgotten at the end.",
     )
+    database_url: DatabaseUrl | None = Field(
+        None,
+        description="PostgreSQL to keep rows in, for gateways on several machines; null: SQLite in data_dir.",
+    )
+    listen_url: DatabaseUrl | None = Field(
+        None,
+        description="PostgreSQL: how to reach it past a pooler, to hear of news; null: database_url.",
+    )
+    deadline_ms: float = Field(
+        50,
+        gt=0,
+        description="PostgreSQL: longest wait of a request for what it reads; after it the request goes on without.",
+    )
+    stale_s: float = Field(
+        600,
+        ge=0,
+        description="PostgreSQL: how long keys read last are good for while it cannot be read; then requests get 503.",
+    )
+    connections: int = Field(
+        6, ge=3, le=100, description="PostgreSQL: most connections per process; two of them write and listen."
+    )
+    index: Literal["usearch", "pgvector", "auto"] = Field(
+        "usearch",
+        description="PostgreSQL: where the nearest examples are found: in each worker's memory, in the database, or by "
+        "index_memory_mib.",
+    )
+    index_memory_mib: float = Field(
+        2048,
+        gt=0,
+        description="PostgreSQL: with index auto, what a worker's indexes may take, in MiB, before the least used tenants "
+        "move to the database.",
+    )
+    blobs_url: Annotated[str, AfterValidator(checked_blobs_url)] = Field(
+        "",
+        description="PostgreSQL: where artifacts and snapshots of indexes lie, such as s3://bucket/understudy; empty: in "
+        "the database.",
+    )
     partition: Literal["user", "tenant"] = Field(
         "user",
         description="user: a request that names its end user reads and writes what is remembered of that user only; "
@@ -185,5 +223,23 @@ class MemorySettings(Settings):
         if self.semantic_reuse.deltas and not self.examples.enabled:
             raise ValueError(
                 "semantic_reuse.deltas names keys, but examples.enabled is false: it needs examples"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _database_suits(self) -> MemorySettings:
+        if self.database_url is None:
+            needing = {
+                "listen_url": self.listen_url is not None,
+                "index": self.index != "usearch",
+                "blobs_url": bool(self.blobs_url),
+            }
+            for name, is_set in needing.items():
+                if is_set:
+                    raise ValueError(f"{name} is set, but database_url is not: it is for PostgreSQL only")
+        elif self.data_dir is None:
+            raise ValueError(
+                "database_url is set, but data_dir is null: name a folder, which holds the file `secret` that every "
+                "gateway on this database needs the same of"
             )
         return self

@@ -8,7 +8,16 @@ from typing import Any
 from understudy.settings.config import Config
 from understudy.settings.engines import VLLMLocalEngine
 
-_WITH_THE_PROCESSES = ("listen.host", "listen.port", "listen.workers", "memory.data_dir")
+_WITH_THE_PROCESSES = (
+    "listen.host",
+    "listen.port",
+    "listen.workers",
+    "memory.data_dir",
+    "memory.database_url",
+    "memory.listen_url",
+    "memory.connections",
+    "memory.blobs_url",
+)
 """What every process of the gateway was started with."""
 _WITH_A_WORKER = (
     "listen.grace_s",
@@ -16,6 +25,10 @@ _WITH_A_WORKER = (
     "listen.advanced.max_json_mib",
     "listen.advanced.body_gap_s",
     "listen.advanced.max_connections",
+    "memory.deadline_ms",
+    "memory.stale_s",
+    "memory.index",
+    "memory.index_memory_mib",
     "memory.examples.enabled",
     "memory.examples.embedding_model",
     "memory.advanced.embedding_cache_dir",

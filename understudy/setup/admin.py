@@ -25,6 +25,7 @@ from understudy.settings.engines import HTTPEngine
 from understudy.setup.assumed_profile import profile
 from understudy.setup.proof import gates
 from understudy.setup.replay import budget_of
+from understudy.setup.store import open_store
 from understudy.setup.tasks import task_of
 from workflows.declared import read_definition
 
@@ -38,7 +39,7 @@ def admin(
     """The application over the open store, which is closed again. Raises what opening a store raises."""
     memory = config.memory
     assert memory is not None and memory.data_dir is not None, "admin_wanted"
-    store = Store.open(memory.data_dir)
+    store = open_store(memory)
     try:
         actions = AdminActions(config, store)
         made = sources(config, store, gateway_url, config_file, actions.actions())

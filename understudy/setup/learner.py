@@ -19,10 +19,12 @@ from learning.training.scorer.rows import AnswersOf
 from learning.training.trainers import BanditTrainer, ScorerTrainer
 from router.choosing.floor import FloorSettings
 from store import Store
+from store.jobs.leases import Leases
 from store.learned.quality_floors import FloorRow
 from understudy.settings.config import Config
 from understudy.settings.knobs import knobs_of
 from understudy.settings.models import ModelSettings
+from understudy.setup.store import open_store
 from understudy.setup.students import student_learner
 
 log = structlog.get_logger(__name__)
@@ -41,6 +43,7 @@ class Learning:
     students: StudentLearner
     floors: Callable[[], None]
     """Brings every quality floor's account up to date."""
+    leases: Leases
 
 
 @contextmanager
@@ -50,7 +53,7 @@ def learning(config: Config, stopping: Callable[[], bool]) -> Iterator[Learning]
     assert memory is not None and memory.data_dir is not None, (
         "understudy.processes.run gives every memory a folder"
     )
-    store = Store.open(memory.data_dir)
+    store = open_store(memory)
     try:
         learner = Learner(
             store.outcomes,
@@ -60,7 +63,12 @@ def learning(config: Config, stopping: Callable[[], bool]) -> Iterator[Learning]
             lenders=_granted(config, store),
             stopping=stopping,
         )
-        yield Learning(learner, student_learner(store, config, stopping), Floors(store, config).catch_up)
+        yield Learning(
+            learner,
+            student_learner(store, config, stopping),
+            Floors(store, config).catch_up,
+            store.jobs.leases,
+        )
     finally:
         store.close()
 

@@ -30,11 +30,11 @@ def response_owners(memory: Memory | None) -> ResponseOwners:
     return ResponseOwners(memory.store.owned, memory.store.answers.responses)
 
 
-def still_stands(owners: ResponseOwners, asked: Asked, answer: ExactAnswer) -> bool:
+async def still_stands(owners: ResponseOwners, asked: Asked, answer: ExactAnswer) -> bool:
     """Whether what a remembered answer names is still there: of other APIs' answers nothing is."""
     if asked.chat.api != "responses":
         return True
-    return replayable(owners, answer.body, Asker(asked.arrival.tenant, asked.end_user))
+    return await replayable(owners, answer.body, Asker(asked.arrival.tenant, asked.end_user))
 
 
 def response_handlers(

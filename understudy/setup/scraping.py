@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from multidict import MultiMapping
+
+from gateway.handlers.health import nobody
 
 if TYPE_CHECKING:
     from understudy.memory import Memory
@@ -13,21 +15,21 @@ if TYPE_CHECKING:
 _SCHEME = "bearer "
 
 
-def reads_people(memory: Memory | None) -> Callable[[MultiMapping[str]], bool]:
+def reads_people(memory: Memory | None) -> Callable[[MultiMapping[str]], Awaitable[bool]]:
     """What says of a request's headers whether its sender may. Without a store there are no tokens, and nobody may."""
     if memory is None:
-        return lambda headers: False
+        return nobody
     from store.people.secret import TOKEN_PREFIX
 
-    tokens = memory.store.admin_tokens
+    tokens, store = memory.store.admin_tokens, memory.store
 
-    def reads(headers: MultiMapping[str]) -> bool:
+    async def reads(headers: MultiMapping[str]) -> bool:
         given = headers.get("Authorization", "")
         token = given[len(_SCHEME) :].strip()
         if given[: len(_SCHEME)].lower() != _SCHEME or not token.startswith(TOKEN_PREFIX):
             return False
         try:
-            return tokens.find(token) is not None
+            return await store.reads(tokens.find, token) is not None
         except Exception:
             # A store that fails must not hide the figures that everybody may read.
             return False

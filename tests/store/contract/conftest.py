@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import pytest
 
 from store import Store
+from tests.patience import eventually
 
 
 class Opening(Protocol):
@@ -41,6 +42,19 @@ def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Openi
     yield open_one
     for store in opened:
         store.close()
+
+
+@pytest.fixture
+def kind(request: pytest.FixtureRequest) -> str:
+    """Of the test's database: one of `BACKENDS`."""
+    found: str = request.node.callspec.params["open_store"]
+    return found
+
+
+@pytest.fixture
+def holds(kind: str) -> Callable[[Callable[[], object]], bool]:
+    """Whether what another process did holds here: with SQLite from its commit on, with PostgreSQL once it is heard of."""
+    return (lambda condition: bool(condition())) if kind == "sqlite" else eventually
 
 
 @pytest.fixture

@@ -157,10 +157,17 @@ def test_listeners_hear_of_a_change_before_its_future_resolves(bank: ExampleBank
 
 def test_text_that_is_not_unicode_text_fails_alone(bank: ExampleBank) -> None:
     broken = bank.add(new_example(1, question="\ud800"))
-    fine = bank.add(new_example(2, question="it's; -- 'quoted' \0 日本 🙂"))
+    null = bank.add(new_example(3, answer="a\0b"))
+    fine = bank.add(new_example(2, question="it's; -- 'quoted' 日本 🙂"))
     with pytest.raises(UnicodeEncodeError):
         broken.result(30)
-    assert bank.by_ids("a1", [fine.result(30).id])[0].question == "it's; -- 'quoted' \0 日本 🙂"
+    with pytest.raises(ValueError, match=r"U\+0000"):
+        null.result(30)
+    id = fine.result(30).id
+    assert bank.by_ids("a1", [id])[0].question == "it's; -- 'quoted' 日本 🙂"
+    with pytest.raises(ValueError, match=r"U\+0000"):
+        bank.update("a1", id, answer="\0").result(30)
+    assert bank.by_ids("a1", [id])[0].answer == "answer 2" and bank.count() == 1
 
 
 def test_what_is_in_quarantine_is_not_served_before_its_time(bank: ExampleBank) -> None:
