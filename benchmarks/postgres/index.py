@@ -144,7 +144,7 @@ def in_postgres(url: str, data: Data, truth: Any, tenants: int) -> list[Searched
             )
         ]
         vectors._scanned_at_most = size - 1
-        _execute(url, f"INSERT INTO example_totals (tenant, examples, size_bytes) VALUES ('00', {size}, 0)")
+        _execute(url, f"INSERT INTO example_totals (tenant, examples, size_bytes) VALUES ('00', {size}, 0)")  # noqa: S608
         begun_s = time.perf_counter()
         vectors.make_graphs()
         build_s = time.perf_counter() - begun_s

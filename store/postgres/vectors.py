@@ -68,6 +68,10 @@ _SAVED = (
     " DO UPDATE SET tenant = excluded.tenant, vector = excluded.vector"
     " WHERE example_vectors.vector IS DISTINCT FROM excluded.vector"
 )
+_ALL_GRAPHS = (
+    "SELECT c.relname, i.indisvalid FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid"
+    " WHERE i.indrelid = to_regclass('example_vectors') AND starts_with(c.relname::text, 'example_vectors_of_')"
+)
 _REMEDY = "run `understudy store migrate --vectors` as the database's owner"
 
 
@@ -400,10 +404,7 @@ def _drop(connection: psycopg.Connection[Any], name: str) -> None:
 
 def _graphs(connection: Any) -> dict[str, bool]:
     """The names of all graphs, and whether each is whole."""
-    rows = connection.execute(
-        "SELECT c.relname, i.indisvalid FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid"
-        f" WHERE i.indrelid = to_regclass('example_vectors') AND starts_with(c.relname::text, '{_GRAPHS}')"
-    )
+    rows = connection.execute(_ALL_GRAPHS)
     return {str(name): bool(is_valid) for name, is_valid in rows.fetchall()}
 
 
