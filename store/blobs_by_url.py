@@ -17,7 +17,7 @@ class UrlBlobs:
     def __init__(self, url: str) -> None:
         """Raises StoreFailed for a protocol whose package is not installed."""
         with _failing(url):
-            from fsspec.core import url_to_fs
+            from fsspec.core import url_to_fs  # type: ignore[import-untyped]
 
             # What is listed is what is there: other replicas write, too.
             self._files, folder = url_to_fs(url, use_listings_cache=False)

@@ -16,7 +16,7 @@ from store.moving.tables import Table, tables
 from store.postgres.connecting import connect
 from store.postgres.errors import translating
 from store.postgres.schema import grant, migrate
-from store.postgres.vectors import make_graphs, prepare
+from store.postgres.vectors import make_graphs, prepare, unavailable
 
 
 def is_url(place: str) -> bool:
@@ -31,11 +31,12 @@ def migrated(url: str, roles: tuple[str, ...] = (), *, vectors: bool = False) ->
     same. Raises SchemaError (DatabaseTooNew among them), and StoreFailed without a connection.
     """
     with _connecting(), translating(), connect(url, statement_timeout_ms=0) as connection:
+        if vectors and (problem := unavailable(connection)):
+            raise SchemaError(problem)
         applied = migrate(connection)
         if vectors:
-            problem = prepare(connection)
-            if problem:
-                raise SchemaError(f"vectors cannot be searched in this database: {problem}")
+            if problem := prepare(connection):
+                raise SchemaError(problem)
             make_graphs(connection)
         for role in roles:
             grant(connection, role)

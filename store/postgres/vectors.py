@@ -75,15 +75,22 @@ _ALL_GRAPHS = (
 _REMEDY = "run `understudy store migrate --vectors` as the database's owner"
 
 
+def unavailable(connection: psycopg.Connection[Any]) -> str:
+    """Why the server has no pgvector; empty where it has."""
+    query = "SELECT 1 FROM pg_available_extensions WHERE name = %s"
+    if connection.execute(query, (_EXTENSION,)).fetchone() is None:
+        return "the server has no extension `vector` (pgvector)"
+    return ""
+
+
 def prepare(connection: psycopg.Connection[Any]) -> str:
     """Make the extension, the tables and the search, as their owner may; does nothing where they are.
 
     Gives why that cannot be, such as an extension that is not installed; empty when all is there.
     """
-    query = "SELECT 1 FROM pg_available_extensions WHERE name = %s"
-    found = connection.execute(query, (_EXTENSION,)).fetchone()
-    if found is None:
-        return "the server has no extension `vector` (pgvector)"
+    problem = unavailable(connection)
+    if problem:
+        return problem
     try:
         with connection.transaction():
             connection.execute(_PREPARED.encode())

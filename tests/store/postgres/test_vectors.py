@@ -10,7 +10,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from store import Store
+from store.errors import SchemaError
 from store.examples.vectors import checked
+from store.moving.opening import migrated
 from store.postgres import vectors as module
 from store.postgres.connecting import connect
 from store.postgres.vectors import PostgresVectors, prepare
@@ -227,6 +229,18 @@ def test_without_the_extension_usearch_serves_and_the_log_says_why(
     followed(store)
     assert store.indexes is not None and store.indexes.far is None
     assert store.indexes.nearest("a1", vector(1), 1)[0][0] == ids[1]
+
+
+def test_the_owner_of_the_tables_prepares_them_with_the_schema(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert migrated(postgres_url, vectors=True) == []
+    with connect(postgres_url, statement_timeout_ms=0) as connection:
+        row = connection.execute("SELECT version, seq FROM example_vectors_state").fetchone()
+    assert row == ("", 0)
+    monkeypatch.setattr(module, "_EXTENSION", "vector_that_nobody_has")
+    with pytest.raises(SchemaError, match="pgvector"):
+        migrated(postgres_url, vectors=True)
 
 
 def test_a_role_that_may_only_write_rows_searches_and_says_that_it_makes_no_graphs(
