@@ -178,6 +178,14 @@ class Database(Protocol):
         """Move such a counter, inside a write job."""
         ...
 
+    def locking(self, how: Literal["share", "skip"]) -> str:
+        """What stands at the end of a SELECT in a write job, where several may write at the same time.
+
+        share: until the transaction ends nobody changes these rows. skip: nor reads them like this; those that another one
+        holds are left out.
+        """
+        ...
+
     def tell(self, connection: Connection) -> None:
         """Inside a write job: have other processes hear of its commit at once, where they would not by themselves."""
         ...

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import structlog
 
 from store.errors import StoreBusy, StoreClosed, StoreFailed
+from store.guarding import checked
 
 log = structlog.get_logger(__name__)
 
@@ -101,10 +102,13 @@ class WritingThread(ABC):
         """Queue a job; its future resolves after the commit. Raises StoreBusy or StoreClosed, and never waits.
 
         A patient one may wait a little for others, and as long as it takes where the database is away; others fail then at
-        once. `spare`: dropped with StoreBusy, the oldest first, where another finds no room. All are written in their order.
+        once. `spare`: dropped with StoreBusy, the oldest first, where another finds no room. All are written in their order,
+        and only if the guards of the caller's context allow it then (store.guarding).
         """
         future: Future[T] = Future()
         dropped: Item | None = None
+        if not alone:
+            job = checked(job)
         with self._state:
             if self._closing:
                 raise StoreClosed("the store is closed: nothing more can be written")

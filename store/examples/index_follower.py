@@ -167,6 +167,7 @@ class IndexFollower:
     def _bring_in_all(self) -> None:
         seq = self._bank.last_seq()
         tenants = self._bank.tenants()
+        self._indexes.keep_snapshots_of(tenants)
         for tenant in sorted(tenants, key=lambda name: (-tenants[name], name)):
             if self._stopping.is_set():
                 return

@@ -166,6 +166,10 @@ class PostgresDatabase:
         assert isinstance(connection, JobConnection)
         connection.bumped.add(name)
 
+    def locking(self, how: str) -> str:
+        """See `store.database.Database`."""
+        return " FOR SHARE" if how == "share" else " FOR UPDATE SKIP LOCKED"
+
     def tell(self, connection: Connection) -> None:
         """Have others hear of this job's batch at once."""
         assert isinstance(connection, JobConnection)

@@ -13,11 +13,11 @@ from pathlib import Path
 
 from store.sqlite.database import Database
 
-_OF_SQLITE = re.compile(
+OF_SQLITE = re.compile(
     r"_sqlite_migrations|sqlite_sequence|example_words\w*|example_vocabulary|request_words\w*"
 )
 """What SQLite alone has: its bookkeeping and its indexes of words."""
-_WORDS_TRIGGERS = re.compile(r"(example|request)_words_\w+")
+WORDS_TRIGGERS = re.compile(r"(example|request)_words_\w+")
 _TYPES = {"INTEGER": "BIGINT", "REAL": "DOUBLE PRECISION", "BLOB": "BYTEA", "TEXT": 'TEXT COLLATE "C"'}
 _TRIGGER = re.compile(
     r"CREATE TRIGGER (?P<name>\w+) AFTER (?P<event>INSERT|DELETE|UPDATE(?: OF [\w, ]+)?) ON (?P<table>\w+)"
@@ -78,7 +78,7 @@ def _parts(connection: sqlite3.Connection) -> Iterator[str]:
         for name, sql in connection.execute(
             "SELECT name, sql FROM sqlite_master WHERE type = 'table' AND sql IS NOT NULL ORDER BY name"
         )
-        if not _OF_SQLITE.fullmatch(name)
+        if not OF_SQLITE.fullmatch(name)
     }
     for name in _in_order(tables):
         yield table(tables[name]) + ";\n"
@@ -91,7 +91,7 @@ def _parts(connection: sqlite3.Connection) -> Iterator[str]:
     for name, sql in connection.execute(
         "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' ORDER BY name"
     ):
-        if not _WORDS_TRIGGERS.fullmatch(name):
+        if not WORDS_TRIGGERS.fullmatch(name):
             yield trigger(sql)
     for name in sorted(tables):
         yield from _rows(connection, name)

@@ -86,6 +86,7 @@ class Database:
             cached_statements=256,
         )
         try:
+            connection.create_function("now_s", 0, _now_s)
             connection.execute(f"PRAGMA busy_timeout = {_BUSY_TIMEOUT_MS}")
             connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
             connection.execute("PRAGMA foreign_keys = ON")
@@ -189,6 +190,10 @@ class Database:
     def bump(self, connection: Connection, name: str) -> None:
         """Move such a counter, inside a write job."""
         connection.execute("UPDATE generations SET value = value + 1 WHERE name = ?", (name,))
+
+    def locking(self, how: str) -> str:
+        """Nothing: one transaction writes at a time."""
+        return ""
 
     def tell(self, connection: Connection) -> None:
         """Nothing: who wants to know looks at `data_version`."""
@@ -328,6 +333,11 @@ def _switch_to_wal(connection: sqlite3.Connection) -> str:
             time.sleep(_SWITCH_AGAIN_S)
 
 
+def _now_s() -> float:
+    """The database's clock is its machine's. PostgreSQL's schema has a function of this name."""
+    return time.clock_gettime(time.CLOCK_REALTIME)
+
+
 def _open_to_read(path: Path) -> sqlite3.Connection:
     with translating():
         connection = sqlite3.connect(
@@ -339,6 +349,7 @@ def _open_to_read(path: Path) -> sqlite3.Connection:
             cached_statements=256,
         )
     connection.execute(f"PRAGMA busy_timeout = {_BUSY_TIMEOUT_MS}")
+    connection.create_function("now_s", 0, _now_s)
     connection.execute("PRAGMA query_only = ON")
     return connection
 
