@@ -40,7 +40,9 @@ class Site:
         key, secret = await asyncio.to_thread(
             keys.create, "acme", "test", terms=Terms(limits=limits or Limits())
         )
-        await until(lambda: store_of(self.other).keys.lookup(secret) is not None, "the key known on the other")
+        await until(
+            lambda: store_of(self.other).keys.lookup(secret) is not None, "the key known on the other"
+        )
         return key, {"Authorization": f"Bearer {secret}"}
 
 
