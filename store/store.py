@@ -230,10 +230,11 @@ class Store:
         """Open `understudy.db`, `secret`, `index/` and `artifacts/` in a folder, made as needed.
 
         With `database_url` all rows are in that PostgreSQL database (`listen_url`: how to reach it past a pooler), whose
-        schema `understudy store migrate` has made: over at most so many `connections`, and a request waits `deadline_s` at
-        most for what it reads, and is let in for `stale_s` by keys that cannot be read anew. Without `dimensions` there is no embedder, hence no index and no
-        follower. Raises SchemaError (DatabaseTooNew among them), StoreFailed where the file is no database or there is no
-        connection, BadSecretFile, and OSError.
+        schema `understudy store migrate` has made: over at most so many `connections`. A request waits `deadline_s` at
+        most for what it reads, and is let in for `stale_s` by keys that cannot be read anew.
+
+        Without `dimensions` there is no embedder, hence no index and no follower. Raises SchemaError (DatabaseTooNew among
+        them), StoreFailed where the file is no database or there is no connection, BadAddress, BadSecretFile, and OSError.
         """
         db: Database
         secret: bytes | None
