@@ -300,7 +300,8 @@ class Store:
             if gone := self._db.missing():
                 return f"{gone} and start again"
             self._db.data_version()
-            self.artifacts.generation()
+            if self.reads.inline:
+                self.artifacts.generation()
         except (StoreError, OSError) as error:
             return f"the store cannot be read: {error}"
         return f"the store cannot be written: {self._db.problem}" if self._db.problem else None
