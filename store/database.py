@@ -114,13 +114,16 @@ class Database(Protocol):
         *,
         after: Callable[[T], None] | None = None,
         patient: bool = False,
+        spare: bool = False,
     ) -> Future[T]:
         """Run `job` on the writer's thread; the future resolves after the COMMIT, so a result is a promise kept.
 
         A job that raises is undone alone and its exception is the future's. A job may be run again when a batch had to be
         given up, so it must have no effect but the one on the connection. It must not end the transaction, and must not
         go on after an error of a statement. `after` is called with the result, on the writer's thread, after the commit
-        and before the future resolves. `patient`: nobody waits for it, so it may wait a hundredth of a second for others.
+        and before the future resolves. `patient`: nobody waits for it, so it may wait a hundredth of a second for others,
+        and for a database that is away; what is not patient fails then at once with StoreFailed. `spare`: dropped with
+        StoreBusy before others where there is no room.
 
         Raises StoreBusy when too many jobs wait already, StoreClosed after `close`. Never waits.
         """
@@ -133,8 +136,27 @@ class Database(Protocol):
         """
         ...
 
+    def at_end(
+        self, connection: Connection, key: tuple[Any, ...], job: Callable[[Connection], object]
+    ) -> None:
+        """Inside a write job: run `job` at once, or when all jobs of the transaction have run, in the order of the keys.
+
+        For updates of rows that every process updates, such as sums: in one order for all, none waits for another in a
+        circle, and the rows are locked for as short as can be. `key`: the table's name and the row's key.
+        """
+        ...
+
     def last_id(self, table: Literal["outcomes", "task_answers"]) -> int:
-        """The id of the last row that ever was in a table, kept or not; 0 where there never was one."""
+        """The id of the last row that ever was in a table, kept or not, as far as it is settled; 0 where none was."""
+        ...
+
+    def settled(
+        self, table: Literal["requests", "choices", "outcomes", "task_answers", "workflow_changes"]
+    ) -> int:
+        """An id: no row up to it will be added any more. Whoever follows a table reads no further, and misses nothing.
+
+        To be asked before the rows are read. Costs two reads where ids are not given out in the order of commits.
+        """
         ...
 
     def missing(self) -> str | None:
@@ -156,12 +178,53 @@ class Database(Protocol):
         """Move such a counter, inside a write job."""
         ...
 
+    def locking(self, how: Literal["share", "skip"]) -> str:
+        """What stands at the end of a SELECT in a write job, where several may write at the same time.
+
+        share: until the transaction ends nobody changes these rows. skip: nor reads them like this; those that another one
+        holds are left out.
+        """
+        ...
+
     def tell(self, connection: Connection) -> None:
         """Inside a write job: have other processes hear of its commit at once, where they would not by themselves."""
         ...
 
+    def hold(self, connection: Connection, name: str) -> None:
+        """Inside a write job: until it is committed no other process is in a job that holds the same.
+
+        For jobs that read, and write by what they read. Nothing in SQLite, where only one process writes at a time.
+        """
+        ...
+
+    def add(
+        self,
+        connection: Connection,
+        sql: str,
+        key: tuple[str | int, ...],
+        amounts: Sequence[float],
+        only_if: Rows | None = None,
+    ) -> None:
+        """Inside a write job: add to sums, by a statement whose parameters are `key` and `amounts`.
+
+        `only_if`: where this changed a row. PostgreSQL does it before the commit, for all jobs together and in the order of
+        keys, so that processes that add to the same rows never wait for each other in a circle.
+        """
+        ...
+
+    def settle(self, connection: Connection) -> None:
+        """Inside a write job that reads or deletes such sums: have done what earlier jobs added."""
+        ...
+
     def on_news(self, told: Callable[[], None]) -> None:
         """Call `told`, on another thread, whenever other processes may have committed; never where nobody tells."""
+        ...
+
+    def on_lost(self, told: Callable[[], None]) -> None:
+        """Call `told`, on another thread, when commits that were seen are gone, as after a failover or a restore.
+
+        What was derived from the rows has to be read anew then.
+        """
         ...
 
     def database_id(self) -> str:

@@ -11,7 +11,7 @@
     store.owned           whose the ids are that engines gave to what they store
     store.operators       who may sign in to the admin pages, beside them store.sessions() and store.audit
     store.admin_tokens    which programs may use the admin API
-    store.jobs            .replay .kv_plans .engine_states .operator_asks .webhooks
+    store.jobs            .replay .kv_plans .engine_states .operator_asks .webhooks .leases
     store.tasks           .known .answers of requests that a student may answer
     store.runs            applications' runs: their steps, variables, and who carries them out. .assets: tenants'
                           workflows, and collections of texts
@@ -23,7 +23,7 @@ commit; those that say so wait for it themselves. Errors: store.errors.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
@@ -33,6 +33,7 @@ from store.answers.exact_cache import ExactCache
 from store.answers.responses import KeptResponses
 from store.answers.semantic_entries import SemanticEntries
 from store.answers.semantic_observations import SemanticObservations
+from store.blobs import Blobs, RowBlobs
 from store.database import Database
 from store.decisions.choices import Choices
 from store.decisions.exported import RequestPages
@@ -47,11 +48,13 @@ from store.decisions.usage import UsageBooks
 from store.errors import StoreBusy, StoreError, StoreFailed
 from store.examples.bank import ExampleBank
 from store.examples.index_follower import IndexFollower
+from store.examples.shared_snapshots import SharedSnapshots
 from store.examples.snapshots import Snapshots
 from store.examples.twins import TwinRule
 from store.examples.vector_index import TenantIndexes
 from store.jobs.engine_states import EngineStates
 from store.jobs.kv_plans import KvPlans
+from store.jobs.leases import Leases
 from store.jobs.operator_asks import OperatorAsks
 from store.jobs.replay_jobs import ReplayJobs
 from store.jobs.webhooks import WebhookOutbox
@@ -144,6 +147,8 @@ class Jobs:
     operator_asks: OperatorAsks
     webhooks: WebhookOutbox
     """What operators are to be told."""
+    leases: Leases
+    """Who does what only one process does at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +174,7 @@ class Store:
         versions_kept: int,
         index: tuple[TenantIndexes, IndexFollower] | None,
         stale_s: float = 600.0,
+        blobs: Blobs | None = None,
     ) -> None:
         """For `open`."""
         self._db = db
@@ -184,7 +190,7 @@ class Store:
         )
         self.decisions = Decisions(db)
         self.outcomes = Outcomes(db)
-        self.artifacts = Artifacts(db, folder / "artifacts", keep=versions_kept)
+        self.artifacts = Artifacts(db, folder / "artifacts", keep=versions_kept, blobs=blobs)
         self.dials = TurnedDialsLog(db)
         self.quality_floors = QualityFloors(db)
         self.keys = KeyStore(db, secret, stale_s=stale_s)
@@ -196,7 +202,9 @@ class Store:
         self.admin_tokens = AdminTokens(db, secret)
         self.operators = AdminUsers(db)
         self.audit = AuditLog(db)
-        self.jobs = Jobs(ReplayJobs(db), KvPlans(db), EngineStates(db), OperatorAsks(db), WebhookOutbox(db))
+        self.jobs = Jobs(
+            ReplayJobs(db), KvPlans(db), EngineStates(db), OperatorAsks(db), WebhookOutbox(db), Leases(db)
+        )
         self.tasks = Tasks(KnownTasks(db), TaskAnswers(db))
         self.runs: RunStore = WorkflowRuns(db)
         self.indexes: TenantIndexes | None = index[0] if index else None
@@ -226,12 +234,14 @@ class Store:
         save_every_s: float = 300.0,
         twin_rule: TwinRule | None = None,
         versions_kept: int = 20,
+        owner: Callable[[], bool] = lambda: False,
     ) -> Store:
         """Open `understudy.db`, `secret`, `index/` and `artifacts/` in a folder, made as needed.
 
         With `database_url` all rows are in that PostgreSQL database (`listen_url`: how to reach it past a pooler), whose
         schema `understudy store migrate` has made: over at most so many `connections`. A request waits `deadline_s` at
-        most for what it reads, and is let in for `stale_s` by keys that cannot be read anew.
+        most for what it reads, and is let in for `stale_s` by keys that cannot be read anew. What every replica needs of
+        files is there, too, and snapshots of indexes are published by the process of which `owner` says so.
 
         Without `dimensions` there is no embedder, hence no index and no follower. Raises SchemaError (DatabaseTooNew among
         them), StoreFailed where the file is no database or there is no connection, BadAddress, BadSecretFile, and OSError.
@@ -257,16 +267,26 @@ class Store:
                 max_entry_bytes=exact_max_entry_bytes,
             )
             examples = ExampleBank(db, twin_rule=twin_rule)
+            blobs = RowBlobs(db) if database_url else None
             index = None
             if dimensions is not None:
-                indexes = TenantIndexes(data_folder / _INDEX, dimensions, embedding_version)
+                indexes = TenantIndexes(
+                    data_folder / _INDEX,
+                    dimensions,
+                    embedding_version,
+                    shared=SharedSnapshots(blobs) if blobs is not None else None,
+                    owner=owner,
+                )
                 follower = IndexFollower(examples, indexes, poll_s=poll_s, save_every_s=save_every_s)
                 examples.on_change(follower.notify)
                 db.on_news(follower.notify)
+                db.on_lost(follower.read_anew)
                 follower.start()
                 index = indexes, follower
             undo.pop_all()
-        return cls(data_folder, db, secret, examples, exact, exact_ttl_s, versions_kept, index, stale_s)
+        return cls(
+            data_folder, db, secret, examples, exact, exact_ttl_s, versions_kept, index, stale_s, blobs
+        )
 
     @staticmethod
     def is_in(data_folder: Path) -> bool:

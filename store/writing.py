@@ -13,7 +13,8 @@ from typing import Any, TypeVar
 
 import structlog
 
-from store.errors import StoreBusy, StoreClosed
+from store.errors import StoreBusy, StoreClosed, StoreFailed
+from store.guarding import checked
 
 log = structlog.get_logger(__name__)
 
@@ -35,6 +36,8 @@ class Item:
     """Runs outside any transaction, as a checkpoint must."""
     patient: bool
     """Nobody waits for it."""
+    spare: bool = False
+    """Dropped first where there is no room."""
 
 
 class WritingThread(ABC):
@@ -48,7 +51,11 @@ class WritingThread(ABC):
         """How many of those that wait are not patient."""
         self._state = threading.Condition()
         self._closing = False
+        self._spare = 0
+        """How many of those that wait would be dropped first."""
         self._problem = ""
+        self._down = ""
+        """Why nothing can be written at all, for now: then only what is patient is taken."""
         self._writing_since_s = 0.0
         self._thread = threading.Thread(target=self._run, name="store-writer", daemon=True)
 
@@ -90,22 +97,44 @@ class WritingThread(ABC):
         after: Callable[[T], None] | None = None,
         alone: bool = False,
         patient: bool = False,
+        spare: bool = False,
     ) -> Future[T]:
         """Queue a job; its future resolves after the commit. Raises StoreBusy or StoreClosed, and never waits.
 
-        A patient one may wait a little for others. All are written in their order.
+        A patient one may wait a little for others, and as long as it takes where the database is away; others fail then at
+        once. `spare`: dropped with StoreBusy, the oldest first, where another finds no room. All are written in their order,
+        and only if the guards of the caller's context allow it then (store.guarding).
         """
         future: Future[T] = Future()
+        dropped: Item | None = None
+        if not alone:
+            job = checked(job)
         with self._state:
             if self._closing:
                 raise StoreClosed("the store is closed: nothing more can be written")
+            if self._down and not patient:
+                future.set_exception(StoreFailed(self._down))
+                return future
             if len(self._waiting) + self._taken >= self._max_pending:
-                raise StoreBusy(f"{self._max_pending} jobs already wait to be written")
-            self._waiting.append(Item(job, future, after, alone, patient))
+                if spare or not self._spare:
+                    raise StoreBusy(f"{self._max_pending} jobs already wait to be written")
+                dropped = self._drop_spare()
+            self._waiting.append(Item(job, future, after, alone, patient, spare))
             self._urgent += not patient
+            self._spare += spare
             if len(self._waiting) == 1 or (self._urgent == 1 and not patient):
                 self._state.notify_all()
+        if dropped is not None:
+            fail(dropped.future, StoreBusy(f"{self._max_pending} jobs already wait to be written"))
         return future
+
+    def _drop_spare(self) -> Item:
+        at = next(place for place, item in enumerate(self._waiting) if item.spare)
+        item = self._waiting[at]
+        del self._waiting[at]
+        self._spare -= 1
+        self._urgent -= not item.patient
+        return item
 
     def drain(self, timeout_s: float) -> bool:
         """Wait until nothing is pending. False if that took longer than `timeout_s` seconds."""
@@ -125,6 +154,7 @@ class WritingThread(ABC):
         with self._state:
             abandoned.extend(self._waiting)
             self._waiting.clear()
+            self._urgent = self._spare = 0
             self._state.notify_all()
         for item in abandoned:
             fail(item.future, StoreClosed("the store was closed before this could be written"))
@@ -150,6 +180,28 @@ class WritingThread(ABC):
         finally:
             self._close_connection()
 
+    def _begin_down(self, reason: str, kept: list[Item]) -> None:
+        """Nothing can be written: what is urgent fails now, what is patient goes back to where it was in the queue."""
+        with self._state:
+            self._down = reason
+            waiting = [*kept, *self._waiting]
+            self._waiting = collections.deque(item for item in waiting if item.patient)
+            self._taken = self._urgent = 0
+            self._spare = sum(item.spare for item in self._waiting)
+            self._state.notify_all()
+        for item in waiting:
+            if not item.patient:
+                fail(item.future, StoreFailed(reason))
+
+    def _end_down(self) -> None:
+        with self._state:
+            self._down = ""
+
+    def _rest(self, seconds: float) -> bool:
+        """Wait so long; False where nothing is left to be written before closing."""
+        with self._state:
+            return not self._state.wait_for(lambda: self._closing and not self._waiting, seconds)
+
     def _next_batch(self) -> list[Item]:
         with self._state:
             self._state.wait_for(lambda: self._waiting or self._closing)
@@ -160,6 +212,7 @@ class WritingThread(ABC):
                     break
                 batch.append(self._waiting.popleft())
                 self._urgent -= not batch[-1].patient
+                self._spare -= batch[-1].spare
                 if batch[-1].alone:
                     break
             self._taken = len(batch)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 import shutil
@@ -9,6 +10,7 @@ import subprocess
 import tomllib
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 from urllib.request import urlopen
 
 import pytest
@@ -134,9 +136,9 @@ def test_the_systemd_unit_is_one_that_systemd_reads_and_starts_a_command_of_ours
     assert (found.returncode, found.stderr) == (0, "")
 
 
-def manifests() -> list[dict[str, Any]]:
+def manifests(name: str = "kubernetes") -> list[dict[str, Any]]:
     """What `kubectl kustomize` makes of the folder, as far as this project's files use it."""
-    folder = DEPLOY / "kubernetes"
+    folder = DEPLOY / name
     kustomization = yaml.safe_load((folder / "kustomization.yaml").read_text(encoding="utf-8"))
     found = [
         yaml.safe_load((folder / name).read_text(encoding="utf-8")) for name in kustomization["resources"]
@@ -172,11 +174,108 @@ def test_the_kubernetes_manifests_fit_together() -> None:
 
 
 @pytest.mark.parametrize("version", ["1.30", "1.32", "1.36"])
-def test_the_kubernetes_manifests_obey_the_schemas_of_kubernetes(version: str) -> None:
+@pytest.mark.parametrize("folder", ["kubernetes", "kubernetes-postgresql"])
+def test_the_kubernetes_manifests_obey_the_schemas_of_kubernetes(folder: str, version: str) -> None:
     """The schemas come with the package; nothing is asked over the network."""
     validator = pytest.importorskip("kubernetes_validate", reason="kubernetes-validate is not installed")
-    for manifest in manifests():
+    for manifest in manifests(folder) + (secrets() if folder == "kubernetes-postgresql" else []):
         validator.validate(manifest, version, strict=True)
+
+
+# ---- replicas on PostgreSQL
+
+
+DATABASE_SECRETS = {"OPENAI_API_KEY": "sk-1", "UNDERSTUDY_KEY": "us-" + "k" * 30}
+
+
+def secrets() -> list[dict[str, Any]]:
+    text = (DEPLOY / "kubernetes-postgresql" / "secrets.example.yaml").read_text(encoding="utf-8")
+    return list(yaml.safe_load_all(text))
+
+
+def test_replicas_on_postgresql_fit_together() -> None:
+    by_kind = {each["kind"]: each for each in manifests("kubernetes-postgresql")}
+    workload, service = by_kind["Deployment"], by_kind["Service"]
+    pod = workload["spec"]["template"]
+    (container,) = pod["spec"]["containers"]
+    labels = pod["metadata"]["labels"]
+    selectors = [workload["spec"]["selector"], by_kind["PodDisruptionBudget"]["spec"]["selector"]]
+    assert [labels] * 3 == [*(each["matchLabels"] for each in selectors), service["spec"]["selector"]]
+    assert labels != by_kind["Job"]["spec"]["template"]["metadata"]["labels"], "the Service must not find it"
+    assert {port["targetPort"] for port in service["spec"]["ports"]} <= {
+        p["name"] for p in container["ports"]
+    }
+    mounted = {mount["mountPath"]: mount["name"] for mount in container["volumeMounts"]}
+    assert set(mounted.values()) == {volume["name"] for volume in pod["spec"]["volumes"]}
+    # An upgrade never leaves fewer that serve, and a drained node one less at most.
+    assert workload["spec"]["replicas"] == 3
+    assert workload["spec"]["strategy"]["rollingUpdate"] == {"maxUnavailable": 0, "maxSurge": 1}
+    assert by_kind["PodDisruptionBudget"]["spec"]["minAvailable"] == 2
+    held = {secret["metadata"]["name"]: secret.get("stringData") or secret["data"] for secret in secrets()}
+    url = held["understudy"]["UNDERSTUDY_DATABASE_URL"]
+    data = yaml.safe_load(by_kind["ConfigMap"]["data"]["config.yaml"])
+    config = parse_config(resolve(data, {**DATABASE_SECRETS, "UNDERSTUDY_DATABASE_URL": url}))
+    assert config.listen.port == container["ports"][0]["containerPort"] and config.memory is not None
+    assert mounted[str(config.memory.data_dir)] == "data" and mounted["/data/secret"] == "installation"
+    assert len(base64.b64decode(held["understudy-installation"]["secret"])) == 32
+    assert pod["spec"]["terminationGracePeriodSeconds"] > config.listen.grace_s + 30
+
+
+def test_only_the_migration_has_the_owners_password_and_both_verify_the_server() -> None:
+    held = {secret["metadata"]["name"]: secret.get("stringData") or secret["data"] for secret in secrets()}
+    by_kind = {each["kind"]: each for each in manifests("kubernetes-postgresql")}
+    pods = {kind: by_kind[kind]["spec"]["template"]["spec"] for kind in ("Job", "Deployment")}
+    users = {}
+    for kind, pod in pods.items():
+        (container,) = pod["containers"]
+        named = {source["secretRef"]["name"] for source in container["envFrom"]}
+        named |= {volume["secret"]["secretName"] for volume in pod["volumes"] if "secret" in volume}
+        assert named <= set(held)
+        (url,) = {held[name].get("UNDERSTUDY_DATABASE_URL") for name in named} - {None}
+        assert url not in str(container["args"])
+        parts = urlsplit(url)
+        users[kind] = parts.username
+        options = dict(parse_qsl(parts.query))
+        assert options["sslmode"] == "verify-full"
+        folder, _, file = options["sslrootcert"].rpartition("/")
+        assert folder in {mount["mountPath"] for mount in container["volumeMounts"]}
+        assert file in held["understudy-database"]
+    assert users == {"Job": "understudy_owner", "Deployment": "understudy_gateway"}
+    # The release is in the Job's name: a Job that is there already cannot be changed.
+    version = PROJECT["project"]["version"].replace(".", "-")
+    assert by_kind["Job"]["metadata"]["name"] == f"understudy-migrate-{version}"
+
+
+def test_gateways_and_postgresql_in_compose_fit_together() -> None:
+    compose = yaml.safe_load((DEPLOY / "compose.postgresql.yaml").read_text(encoding="utf-8"))
+    services = compose["services"]
+    gateways = [service for name, service in services.items() if name.startswith("gateway")]
+    assert len(gateways) == 2
+    (url,) = {gateway["environment"]["UNDERSTUDY_DATABASE_URL"] for gateway in gateways}
+    assert services["migrate"]["environment"]["UNDERSTUDY_DATABASE_URL"] == url
+    url = url.replace("${DATABASE_PASSWORD:?}", "letters")
+    parts = urlsplit(url)
+    assert parts.hostname in services and dict(parse_qsl(parts.query))["sslmode"] == "verify-full"
+    content = compose["configs"]["gateway"]["content"].replace("$$", "$")
+    environment = {"UNDERSTUDY_UPSTREAM": "http://127.0.0.1:9/v1", "UNDERSTUDY_DATABASE_URL": url}
+    config = parse_config(resolve(yaml.safe_load(content), environment))
+    assert config.memory is not None
+    for service in services.values():
+        assert all(port.startswith("127.0.0.1:") for port in service.get("ports", ()))
+    for gateway in gateways:
+        assert any(tmpfs.split(":")[0] == str(config.memory.data_dir) for tmpfs in gateway["tmpfs"])
+        assert f"./secret:{config.memory.data_dir}/secret:ro" in gateway["volumes"]
+        assert gateway["depends_on"] == {"migrate": {"condition": "service_completed_successfully"}}
+
+
+def test_the_image_can_reach_postgresql() -> None:
+    base, image = _pins("requirements.lock"), _pins("requirements-postgres.lock")
+    developers = _pins("requirements-dev.lock")
+    assert dict(image.items() - base.items()) == {
+        name: developers[name] for name in ("psycopg", "psycopg-binary", "psycopg-pool")
+    }
+    assert base.items() <= image.items()
+    assert "-r requirements-postgres.lock" in (ROOT / "Dockerfile").read_text(encoding="utf-8")
 
 
 def _pins(lock: str) -> dict[str, str]:

@@ -22,6 +22,11 @@ _COMMANDS = {
         "Write a data folder into one file, while it is in use.",
     ),
     "restore": ("understudy.commands.backup", "restore", "Make a data folder of a backup."),
+    "store": (
+        "understudy.commands.store",
+        "store",
+        "PostgreSQL: make its schema, move to it from SQLite, and back.",
+    ),
     "check": ("understudy.commands.check", "check", "Validate a configuration and print what it comes to."),
     "import": (
         "understudy.commands.import_files",

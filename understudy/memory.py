@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Protocol
 
 import structlog
@@ -33,6 +32,8 @@ log = structlog.get_logger(__name__)
 
 _MIB = 2**20
 _FOLLOWED_WITHIN_S = 2.0
+_HOUSEKEEPING_S = 60.0
+"""Longer than from one chore to the next: whoever has begun goes on with it."""
 _REPLAYS_KEPT_S = 90 * 86_400.0
 _RUNS_AT_ONCE = 500
 _TASK_ANSWERS_KEPT = 50_000
@@ -96,10 +97,10 @@ class Memory:
                 make_private(store, private.tenants)
             templates = Templates()
             if embedder is not None:
-                for worker in _workers(store, embedder, templates, folder):
+                for worker in _workers(store, embedder, templates):
                     worker.start()
                     closing.callback(worker.stop)
-            working = _Working(store, embedder, folder)
+            working = _Working(store, embedder)
             closing.callback(working.stop)
             working.begin(settings, retention, scores)
             return cls(store, embedder, templates, working, closing.pop_all(), None, None).seen_by(settings)
@@ -173,19 +174,18 @@ class _Worker(Protocol):
     def stop(self) -> None: ...
 
 
-def _workers(store: Store, embedder: Embedder, templates: Templates, folder: Path) -> Iterator[_Worker]:
+def _workers(store: Store, embedder: Embedder, templates: Templates) -> Iterator[_Worker]:
     """What works on a store in the background, whatever the settings."""
-    yield Reembedder(store.examples, embedder, folder / "reembed.lock")
+    yield Reembedder(store.examples, embedder, store.jobs.leases.lease("reembed"))
     yield TemplateFollower(store.examples, embedder, templates)
 
 
 class _Working:
     """What works on a store by settings that may change."""
 
-    def __init__(self, store: Store, embedder: Embedder | None, folder: Path) -> None:
+    def __init__(self, store: Store, embedder: Embedder | None) -> None:
         self._store = store
         self._embedder = embedder
-        self._folder = folder
         self._workers: list[_Worker] = []
         self._done: dict[str, float] = {}
         """When each chore was done last."""
@@ -195,9 +195,11 @@ class _Working:
         self.stop()
         embedder, store = self._embedder, self._store
         if embedder is not None and scores and settings.advanced.answer_vectors:
-            answers = AnswerEmbedder(store.examples.answer_vectors, embedder, self._folder / "answers.lock")
+            lease = store.jobs.leases.lease("answers")
+            answers = AnswerEmbedder(store.examples.answer_vectors, embedder, lease)
             self._workers.append(answers)
-        self._workers.append(Housekeeper(_chores(store, settings, retention), self._done))
+        lease = store.jobs.leases.lease("housekeeping", _HOUSEKEEPING_S)
+        self._workers.append(Housekeeper(_chores(store, settings, retention), self._done, lease))
         for worker in self._workers:
             worker.start()
 
@@ -226,8 +228,8 @@ def _chores(store: Store, settings: MemorySettings, retention: RetentionSettings
     )
     return [
         *by_age.chores(),
-        Chore("flush_example_uses", 10, store.examples.flush_uses),
-        Chore("flush_answer_uses", 10, store.answers.exact.flush_uses),
+        Chore("flush_example_uses", 10, store.examples.flush_uses, each=True),
+        Chore("flush_answer_uses", 10, store.answers.exact.flush_uses, each=True),
         # After an hour of running: by then a clock that was wrong when the machine started has been set right.
         Chore("trim_allowances", 600, lambda: store.allowances.trim(time.time())),
         Chore("clamp_stamps", 3600, lambda: _clamp_stamps(store)),
@@ -243,7 +245,8 @@ def _chores(store: Store, settings: MemorySettings, retention: RetentionSettings
         Chore(
             "trim_private", 60, lambda: store.examples.private.trim(time.time() - _PRIVATE_QUESTIONS_KEPT_S)
         ),
-        Chore("sweep_artifacts", 3600, store.artifacts.sweep),
+        # Of this machine's folder.
+        Chore("sweep_artifacts", 3600, store.artifacts.sweep, each=True),
         Chore("make_room", 60, lambda: _make_room(store, settings)),
         Chore("compact", 3600, store.examples.compact),
     ]

@@ -15,7 +15,8 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -55,13 +56,14 @@ async def chaos(
     quiet_s: float = _QUIET_S,
     kinds: Sequence[str] = KINDS,
     orders: Sequence[str] = ORDERS,
+    happens: Callable[[Any, Traffic, int], Schedule] = Schedule,
 ) -> dict[str, Any]:
     """Everything that was measured, as it is written with --json.
 
-    `kinds`: of faults; `orders`: what an operator does in between, drawn from these.
+    `kinds`: of faults; `orders`: what an operator does in between, drawn from these; `happens` knows how they are done.
     """
-    traffic = Traffic(made.url, rate, seed)
-    schedule = Schedule(made, traffic, seed)
+    traffic = Traffic(made.urls, rate, seed)
+    schedule = happens(made, traffic, seed)
     zero_s = time.monotonic()
     asking = asyncio.create_task(traffic.run())
     try:
@@ -83,7 +85,10 @@ async def chaos(
     status = await asyncio.to_thread(made.stop)
     if status != 0:
         violations.append(Violation("end", f"the gateway ended with status {status}"))
-    rows = [_row(fault, traffic, schedule.faults, usual_s, zero_s, violations) for fault in schedule.faults]
+    rows = [
+        _row(fault, traffic, schedule.faults, usual_s, zero_s, violations, orders)
+        for fault in schedule.faults
+    ]
     return {
         "seed": seed,
         "minutes": minutes,
@@ -108,7 +113,7 @@ async def _money(
     sums = {}
     carried = sum(f.kind in ("engine killed", "engine stopped") for f in faults)
     for key in ("wide", "tight"):
-        standing = await books(made.data, key)
+        standing = await books(made.data, key, made.database_url)
         told = charged(made.ledger, key)
         usd = made.config["keys"][key]["limits"]["budgets"][0]["usd"]
         cut = sum(a.outcome == "cut" and a.key == key for a in traffic.asked)
@@ -135,8 +140,9 @@ def _row(
     usual_s: float,
     zero_s: float,
     violations: list[Violation],
+    orders: Sequence[str],
 ) -> dict[str, Any]:
-    recovery = recovered_s(traffic.asked, faults, fault, usual_s) if fault.kind not in ORDERS else 0.0
+    recovery = recovered_s(traffic.asked, faults, fault, usual_s) if fault.kind not in orders else 0.0
     if recovery is None:
         violations.append(Violation("recovery", f"{fault.kind} over at {fault.over_s - zero_s:.1f} s"))
     until = fault.over_s + (recovery or 0.0)
@@ -191,21 +197,25 @@ def tight_usd(minutes: float, rate: float) -> float:
     return round(minutes * 60 * rate * _TIGHT_USD_PER_REQUEST, 6)
 
 
-def _name(kind: str) -> str:
+def name_of(kind: str) -> str:
+    """How a kind is named on the command line."""
     return kind.replace(" ", "-")
 
 
-def _named(names: str) -> list[str]:
+def named(names: str, all_kinds: Sequence[str]) -> list[str]:
     """Kinds of faults and orders, by their names. Raises argparse.ArgumentTypeError."""
-    kinds = {_name(kind): kind for kind in (*KINDS, *ORDERS)}
+    kinds = {name_of(kind): kind for kind in all_kinds}
     unknown = [name for name in names.split(",") if name not in kinds]
     if unknown:
         raise argparse.ArgumentTypeError(f"unknown: {', '.join(unknown)}; there are {', '.join(kinds)}")
     return [kinds[name] for name in names.split(",")]
 
 
-def main() -> None:
-    parser = options(__doc__)
+def command_line(
+    doc: str | None, run: Callable[..., dict[str, Any]], kinds: Sequence[str], orders: Sequence[str]
+) -> None:
+    """Read the options, `run`, print the report; ends with status 1 where something was promised and did not hold."""
+    parser = options(doc)
     parser.add_argument("--minutes", type=float, default=10.0, help="how long [%(default)s]")
     parser.add_argument("--seed", type=int, default=1, help="of faults and load [%(default)s]")
     parser.add_argument("--rate", type=float, default=10.0, help="requests per second [%(default)s]")
@@ -217,15 +227,15 @@ def main() -> None:
     )
     parser.add_argument(
         "--faults",
-        type=_named,
+        type=partial(named, all_kinds=(*kinds, *orders)),
         metavar="NAMES",
-        default=(*KINDS, *ORDERS),
-        help=f"only these, separated by commas: {', '.join(map(_name, (*KINDS, *ORDERS)))}",
+        default=(*kinds, *orders),
+        help=f"only these, separated by commas: {', '.join(map(name_of, (*kinds, *orders)))}",
     )
     chosen = parser.parse_args()
     only: dict[str, Any] = {
-        "kinds": [kind for kind in KINDS if kind in chosen.faults],
-        "orders": [order for order in ORDERS if order in chosen.faults],
+        "kinds": [kind for kind in kinds if kind in chosen.faults],
+        "orders": [order for order in orders if order in chosen.faults],
     }
     if chosen.keep is not None:
         figures = run(chosen.minutes, chosen.seed, chosen.rate, chosen.keep, kept=True, **only)
@@ -238,4 +248,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    command_line(__doc__, run, KINDS, ORDERS)

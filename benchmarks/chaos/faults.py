@@ -45,41 +45,44 @@ class Schedule:
     def __init__(self, site: Site, traffic: Traffic, seed: int) -> None:
         self._site = site
         self._traffic = traffic
-        self._dice = random.Random(seed)
+        self.dice = random.Random(seed)
         self.faults: list[Fault] = []
 
     async def run(self, until_s: float, kinds: Sequence[str] = KINDS, orders: Sequence[str] = ORDERS) -> None:
         """Ends no later than a fault and its recovery after `until_s` (time.monotonic)."""
         waiting: list[str] = []
         while time.monotonic() < until_s:
-            waiting = waiting or self._dice.sample(kinds, len(kinds))
+            waiting = waiting or self.dice.sample(kinds, len(kinds))
             if waiting:
                 await self._happens(waiting.pop())
                 await asyncio.sleep(RECOVERS_WITHIN_S + JUDGED_S)
             if orders and time.monotonic() < until_s:
-                await self._happens(self._dice.choice(orders))
-                await asyncio.sleep(self._dice.uniform(1.0, 3.0))
+                await self._happens(self.dice.choice(orders))
+                await asyncio.sleep(self.dice.uniform(1.0, 3.0))
 
     async def _happens(self, kind: str) -> None:
         fault = Fault(kind, time.monotonic())
         self.faults.append(fault)
-        acts: dict[str, Callable[[], Awaitable[str]]] = {
+        fault.what = await self.acts()[kind]()
+        fault.over_s = time.monotonic()
+
+    def acts(self) -> dict[str, Callable[[], Awaitable[str]]]:
+        """What is done, by its name; each says what it did when it is over."""
+        return {
             "worker killed": self._worker,
             "learner killed": self._learner,
             "supervisor killed": self._supervisor,
-            "engine stopped": self._stopped,
-            "engine killed": self._killed,
+            "engine stopped": self.engine_stopped,
+            "engine killed": self.engine_killed,
             "disk full": self._disk,
             "store locked": self._locked,
             "reload": self._reload,
             "restart": self._restart,
         }
-        fault.what = await acts[kind]()
-        fault.over_s = time.monotonic()
 
     async def _worker(self) -> str:
         pids = self._site.workers()
-        place = self._dice.randrange(len(pids))
+        place = self.dice.randrange(len(pids))
         os.kill(pids[place], signal.SIGKILL)
         return f"one of {len(pids)}"
 
@@ -97,28 +100,28 @@ class Schedule:
         self._traffic.serving.set()
         return f"served again after {time.monotonic() - began:.1f} s"
 
-    async def _stopped(self) -> str:
-        name, for_s = self._dice.choice(ENGINES), self._dice.uniform(3, 8)
+    async def engine_stopped(self) -> str:
+        name, for_s = self.dice.choice(ENGINES), self.dice.uniform(3, 8)
         self._site.signal_engine(name, signal.SIGSTOP)
         await asyncio.sleep(for_s)
         self._site.signal_engine(name, signal.SIGCONT)
         return f"{name} for {for_s:.1f} s"
 
-    async def _killed(self) -> str:
-        name, for_s = self._dice.choice(ENGINES), self._dice.uniform(2, 6)
+    async def engine_killed(self) -> str:
+        name, for_s = self.dice.choice(ENGINES), self.dice.uniform(2, 6)
         self._site.signal_engine(name, signal.SIGKILL)
         await asyncio.sleep(for_s)
         self._site.start_engine(name)
         return f"{name} for {for_s:.1f} s"
 
     async def _disk(self) -> str:
-        for_s = self._dice.uniform(3, 8)
+        for_s = self.dice.uniform(3, 8)
         with self._site.full_disk():
             await asyncio.sleep(for_s)
         return f"{for_s:.1f} s"
 
     async def _locked(self) -> str:
-        for_s = self._dice.uniform(2, 7)
+        for_s = self.dice.uniform(2, 7)
         await asyncio.to_thread(self._site.lock_store, for_s)
         return f"{for_s:.1f} s"
 

@@ -104,6 +104,15 @@ class Site:
         return f"http://127.0.0.1:{self.port}"
 
     @property
+    def urls(self) -> list[str]:
+        return [self.url]
+
+    @property
+    def database_url(self) -> str:
+        """Of PostgreSQL; empty: the data folder holds the database."""
+        return str(self.config["memory"].get("database_url", ""))
+
+    @property
     def data(self) -> Path:
         return self.folder / "disk" / "data"
 

@@ -20,6 +20,8 @@ RETRIES = 2
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 8.0
 _REQUEST_WITHIN_S = 60.0
 _SERVES_AGAIN_WITHIN_S = 120.0
+_PASSED_OVER_S = 3.0
+"""A gateway that could not be reached is asked again after so long, as balancers do."""
 _KINDS = {
     "chat": 30,
     "chat stream": 25,
@@ -112,9 +114,10 @@ class _Answer:
 
 @dataclass
 class Traffic:
-    """Asks at a rate until it is told to stop."""
+    """Asks at a rate until it is told to stop, one gateway or, by turns, several."""
 
-    url: str
+    urls: list[str]
+    """Where gateways serve, as a balancer knows: an address that is taken out is asked nothing more."""
     rate: float
     seed: int
     asked: list[Asked] = field(default_factory=list)
@@ -132,6 +135,8 @@ class Traffic:
         self._dice = random.Random(self.seed)
         self._number = 0
         self._answers: deque[_Answer] = deque(maxlen=50)
+        self._turn = 0
+        self._unreachable: dict[str, float] = {}
         self.serving.set()
 
     async def run(self) -> None:
@@ -140,6 +145,13 @@ class Traffic:
             while not self.stopping:
                 tasks.create_task(self._one(session))
                 await asyncio.sleep(self._dice.expovariate(self.rate))
+
+    def address(self) -> str:
+        """Of the gateway whose turn it is, of those that could be reached lately."""
+        now = time.monotonic()
+        there = [url for url in self.urls if self._unreachable.get(url, 0.0) < now] or self.urls
+        self._turn += 1
+        return there[self._turn % len(there)]
 
     async def _one(self, session: aiohttp.ClientSession) -> None:
         kind = self._dice.choices(list(_KINDS), list(_KINDS.values()))[0]
@@ -195,7 +207,9 @@ class Traffic:
         for _ in range(3):
             await asyncio.sleep(1.0)
             try:
-                async with session.get(f"{self.url}/v1/usage/{decision}", headers=bearer(key)) as answer:
+                async with session.get(
+                    f"{self.address()}/v1/usage/{decision}", headers=bearer(key)
+                ) as answer:
                     if answer.status == 200:
                         self.bills[decision] = (key, (await answer.json())["cost_usd"])
                         return
@@ -240,11 +254,11 @@ class Traffic:
         """Head and body of a good answer; None where there is none, with the outcome noted."""
         pause_s = _FIRST_PAUSE_S
         while True:
-            head = False
+            head, url = False, self.address()
             try:
                 async with asyncio.timeout(_REQUEST_WITHIN_S):
                     async with session.post(
-                        f"{self.url}/v1{path}", json=body, headers=bearer(asked.key)
+                        f"{url}/v1{path}", json=body, headers=bearer(asked.key)
                     ) as answer:
                         head = True
                         if asked.kind == "leaves" and answer.status == 200:
@@ -265,6 +279,8 @@ class Traffic:
                 if asked.tries > RETRIES and self.serving.is_set():
                     raise
                 asked.note = f"tried again: {error!r}"[:200]
+                if isinstance(error, aiohttp.ClientConnectorError):
+                    self._unreachable[url] = time.monotonic() + _PASSED_OVER_S
             if self.serving.is_set():
                 asked.tries += 1
             else:

@@ -18,8 +18,8 @@ from benchmarks.chaos.upstream import HEARD, INPUT_NANO, LEFT, MOST_TOKENS, OUTP
 from store import Store
 from store.people.allowance import USD, Standing
 
-KILLS = ("worker killed", "supervisor killed")
-STORE_FAULTS = ("disk full", "store locked")
+KILLS = ("worker killed", "supervisor killed", "replica killed")
+STORE_FAULTS = ("disk full", "store locked", "database killed", "connections frozen")
 MOST_NANO = 60 * INPUT_NANO + MOST_TOKENS * OUTPUT_NANO
 """No request may cost more: prompts have less than 200 characters."""
 _NOTED_AFTER_S = 5.0
@@ -136,11 +136,11 @@ async def lost(traffic: Traffic) -> list[Violation]:
 
         async def ask(one: Acknowledged) -> Violation | None:
             async with places:
-                return await _kept(session, traffic.url, one)
+                return await _kept(session, traffic.address(), one)
 
         async def bill(decision: str, key: str, usd: float) -> Violation | None:
             async with places:
-                return await _settled(session, traffic.url, decision, key, usd)
+                return await _settled(session, traffic.address(), decision, key, usd)
 
         asking = [ask(one) for one in traffic.acknowledged]
         asking += [bill(decision, key, usd) for decision, (key, usd) in traffic.bills.items()]
@@ -189,18 +189,18 @@ def charged(ledger: Path, key: str) -> Charged:
     return Charged(sums[HEARD], sums[LEFT], sums[UNHEARD])
 
 
-async def books(data: Path, key: str, within_s: float = 30.0) -> Standing:
+async def books(data: Path, key: str, database_url: str = "", within_s: float = 30.0) -> Standing:
     """How the key's budget stands in the store, once no worker holds any of it. Raises TimeoutError."""
     end = time.monotonic() + within_s
-    while (found := await asyncio.to_thread(_standing, data, key)).leased:
+    while (found := await asyncio.to_thread(_standing, data, key, database_url)).leased:
         if time.monotonic() > end:
             raise TimeoutError(f"{found.leased} of {key}'s budget are still leased")
         await asyncio.sleep(0.5)
     return found
 
 
-def _standing(data: Path, key: str) -> Standing:
-    store = Store.open(data)
+def _standing(data: Path, key: str, database_url: str) -> Standing:
+    store = Store.open(data, database_url=database_url)
     try:
         (id,) = [k.id for k in store.keys.list() if k.name == key]
         (found,) = [s for s in store.allowances.standings(f"key:{id}", 0) if s.window.kind.startswith(USD)]

@@ -1,20 +1,19 @@
 """Embeds the examples' answers in the background at a bounded rate, since only requests are urgent.
 
 Runs on its own thread. The table says which answers are left, so the work continues where it was after any stop; of several
-workers only the one that holds the lock file works.
+workers only the one that holds the lease works.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import structlog
 
 from store.examples.answer_vectors import AnswerVectors, WaitingAnswer
-from store.jobs.exclusive import again_while_alone
+from store.jobs.leases import Lease, again_while_alone
 
 if TYPE_CHECKING:
     from router.embedding.embedder import BlockingEmbedder
@@ -34,7 +33,7 @@ class AnswerEmbedder:
         self,
         answers: AnswerVectors,
         embedder: BlockingEmbedder,
-        lock_file: Path,
+        lease: Lease,
         *,
         max_characters: int = ANSWER_CHARACTERS,
         share: float = 0.1,
@@ -48,7 +47,7 @@ class AnswerEmbedder:
         """Version of the embeddings it makes; readers must ask for this one."""
         self._answers = answers
         self._embedder = embedder
-        self._lock_file = lock_file
+        self._lease = lease
         self._max_characters = max_characters
         self._share = share
         self._stopping = threading.Event()
@@ -80,10 +79,11 @@ class AnswerEmbedder:
     def _run(self) -> None:
         again_while_alone(
             self._embed_all,
-            self._lock_file,
+            self._lease,
             self._stopping,
             every_s=_LOOK_AGAIN_S,
             failed="embedding_answers_failed",
+            wanted=lambda: self._answers.missing(self.version, 1),
         )
 
     def _embed_all(self) -> None:

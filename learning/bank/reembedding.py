@@ -1,19 +1,18 @@
 """Embeds examples without an embedding of the current version: the embedder had failed, or was changed.
 
 Runs on its own thread. The table says which examples are left, so the work continues where it was after any stop; of several
-workers only the one that holds the lock file works.
+workers only the one that holds the lease works.
 """
 
 from __future__ import annotations
 
 import threading
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import structlog
 
 from store.examples.bank import ExampleBank
-from store.jobs.exclusive import again_while_alone
+from store.jobs.leases import Lease, again_while_alone
 
 if TYPE_CHECKING:
     from router.embedding.embedder import BlockingEmbedder
@@ -29,10 +28,10 @@ _LOOK_AGAIN_S = 30.0
 class Reembedder:
     """Works on its own thread between `start` and `stop`."""
 
-    def __init__(self, bank: ExampleBank, embedder: BlockingEmbedder, lock_file: Path) -> None:
+    def __init__(self, bank: ExampleBank, embedder: BlockingEmbedder, lease: Lease) -> None:
         self._bank = bank
         self._embedder = embedder
-        self._lock_file = lock_file
+        self._lease = lease
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="reembedder", daemon=True)
         self.done = 0
@@ -50,10 +49,11 @@ class Reembedder:
     def _run(self) -> None:
         again_while_alone(
             self._embed_all,
-            self._lock_file,
+            self._lease,
             self._stopping,
             every_s=_LOOK_AGAIN_S,
             failed="reembedding_failed",
+            wanted=lambda: self._bank.without_vector(self._embedder.version, 1),
         )
 
     def _embed_all(self) -> None:

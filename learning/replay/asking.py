@@ -19,6 +19,7 @@ from engines.chat import ChatRequest
 from engines.engine import Engine
 from learning.outcomes.judge import Judgement
 from learning.outcomes.verdicts import Judge, VerdictRequest
+from store.guarding import check_here
 from store.jobs.replay_jobs import ReplayJobs
 from store.jobs.replay_records import AskState, NewAsk, ReplayStep
 
@@ -129,7 +130,7 @@ class Asking:
         """What `read` makes of the engine's answer; that is what is remembered until the step is done.
 
         `most_tokens`: the bound on the answer that `chat` carries. Raises NotAnswered (the engine gave no answer, or `read`
-        could make nothing of it: paid all the same), BudgetSpent, StopAsked, and what the store raises.
+        could make nothing of it: paid all the same), BudgetSpent, StopAsked, LeaseOver, and what the store raises.
         """
         known = self._paid.get(key)
         if known is not None:
@@ -138,6 +139,8 @@ class Asking:
         id = await asyncio.wrap_future(
             self._jobs.asks.note(self._noted(key, engine, chat, most_tokens, purpose))
         )
+        # A process that slept since then does not pay for what its successor pays for.
+        check_here()
         bill, text = Bill({}), ""
         state: AskState = "unknown"
         said: Said | None = None

@@ -11,13 +11,13 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, tzinfo
-from pathlib import Path
 
 import structlog
 
+from learning.alone import alone
 from learning.replay.asking import MayGoOn
 from learning.ticks import latest_tick, next_tick
-from store.jobs.exclusive import NotAlone, alone
+from store.jobs.leases import LeaseOver, Leases, NotAlone
 from store.jobs.replay_jobs import AnotherReplayRuns, ReplayJobs
 from store.jobs.replay_records import ReplayBudget, ReplayRun
 
@@ -26,6 +26,8 @@ log = structlog.get_logger(__name__)
 WINDOW_S = 6 * 3600.0
 """How long after its time a run may begin or go on; then the next is waited for."""
 
+LEASE = "replayer"
+"""Of who takes up what is due."""
 _LOOK_S = 1.0
 _SCHEDULE, _ADMIN = "schedule", "admin"
 _UNFINISHED = ("wanted", "interrupted")
@@ -122,18 +124,18 @@ class Replayer:
         may_go_on: MayGoOn,
         schedule: Schedule,
         budget: ReplayBudget,
-        lock_file: Path,
+        leases: Leases,
         *,
         clock: Callable[[], float] = time.time,
         look_every_s: float = _LOOK_S,
     ) -> None:
-        """`budget`: of each run of the schedule. `lock_file`: of such processes; each run has a lock of its own (Replay)."""
+        """`budget`: of each run of the schedule. `leases`: one of them is such processes'; each run has one of its own (Replay)."""
         self._jobs = jobs
         self._take_up = take_up
         self._may_go_on = may_go_on
         self._schedule = schedule
         self._budget = budget
-        self._lock_file = lock_file
+        self._leases = leases
         self._clock = clock
         self._look_every_s = look_every_s
 
@@ -154,7 +156,7 @@ class Replayer:
         # A scheduled run begins only once traffic is low: a window in which it never is leaves no empty run behind.
         await self._may_go_on()
         try:
-            with alone(self._lock_file):
+            async with alone(self._leases, LEASE):
                 return await self._take_up_due()
         except (NotAlone, AnotherReplayRuns):
             # It is taken up the next time.
@@ -172,7 +174,7 @@ class Replayer:
         try:
             async with asyncio.timeout(left_s) as limit:
                 return await self._take_up(run_id, self._may_go_on)
-        except AnotherReplayRuns:
+        except (AnotherReplayRuns, LeaseOver):
             raise
         except Exception as error:
             if isinstance(error, TimeoutError) and limit.expired():

@@ -7,20 +7,20 @@ again, and what was paid for is not paid for again.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import structlog
 
 from engines.asking import NotAnswered
+from learning.alone import alone
 from learning.replay.asking import Asking, Gate, MayGoOn, ReplayMetrics, always
 from learning.replay.material import NotReplayable
 from learning.replay.plan import Order, Planner
 from store import Store
 from store.examples.versions import Undone
-from store.jobs.exclusive import NotAlone, alone
+from store.jobs.leases import LeaseOver, NotAlone
 from store.jobs.replay_jobs import AnotherReplayRuns, BudgetSpent, NotThatRun, ReplayJobs, StopAsked
 from store.jobs.replay_records import (
     NewStep,
@@ -34,12 +34,14 @@ from store.jobs.replay_records import (
 
 log = structlog.get_logger(__name__)
 
+LEASE = "replay"
+"""Of who carries out a run."""
 _HEARTBEAT_S = 5.0
 _PAUSED_AFTER_S = 0.25
 _GIVE_UP_AFTER = 8
 """Steps without an answer in a row: the engine is down, and the rest of the plan would fare no better."""
 _UNFINISHED: tuple[RunState, ...] = ("interrupted", "stopped", "failed", "running", "paused")
-"""A run whose process was killed still seems to be running; only its lock tells: see Replay.take_up."""
+"""A run whose process was killed still seems to be running; only its lease tells: see Replay.take_up."""
 
 StepWork = Callable[[ReplayStep, Asking], Awaitable[str]]
 """Does one kind of step, finishes it in the store (ReplayJobs.finish), and gives the result's code.
@@ -63,7 +65,7 @@ Watch = Callable[[Progress], Awaitable[None]]
 
 
 class ReplayRunner:
-    """Carries out planned runs, one at a time, on the event loop. Whoever calls `run` holds replay's lock (Replay)."""
+    """Carries out planned runs, one at a time, on the event loop. Whoever calls `run` holds replay's lease (Replay)."""
 
     def __init__(
         self,
@@ -101,7 +103,7 @@ class ReplayRunner:
         try:
             run = await asyncio.wrap_future(self._jobs.begin(run_id))
         except asyncio.CancelledError:
-            # It may have begun all the same, and nobody else can be at work: whoever calls this holds replay's lock.
+            # It may have begun all the same, and nobody else can be at work: whoever calls this holds replay's lease.
             await asyncio.shield(asyncio.wrap_future(self._jobs.interrupt_dead()))
             raise
         try:
@@ -154,6 +156,8 @@ class ReplayRunner:
                 state.failed += 1
                 log.warning("replay_unanswered", run=state.run.id, step=step.id, reason=str(error))
                 continue
+            except LeaseOver:
+                raise
             except Exception as error:
                 state.failed += 1
                 log.error("replay_step_failed", run=state.run.id, step=step.id, error=error)
@@ -242,14 +246,11 @@ class Replay:
         store: Store,
         planner: Planner,
         runner: ReplayRunner,
-        lock_file: Path,
     ) -> None:
-        """`lock_file`: the same for every process."""
         self.store = store
         self.jobs = store.jobs.replay
         self.planner = planner
         self._runner = runner
-        self._lock_file = lock_file
 
     async def plan(self, budget: ReplayBudget, tenant: str = "") -> list[NewStep]:
         """What a run would do for a tenant, or for all, best first. Asks no engine and changes nothing."""
@@ -265,7 +266,7 @@ class Replay:
         progress: Watch | None = None,
     ) -> ReplayRun:
         """Plan and run. Raises AnotherReplayRuns while any process runs one, and what the store raises."""
-        with self._only_one():
+        async with self._only_one():
             await asyncio.wrap_future(self.jobs.interrupt_dead())
             run_id = await asyncio.wrap_future(self.jobs.want(tenant, budget, asked_by=asked_by))
             return await self._planned_and_run(run_id, budget, tenant, may_go_on, progress)
@@ -282,7 +283,7 @@ class Replay:
 
         Raises AnotherReplayRuns, NotThatRun.
         """
-        with self._only_one():
+        async with self._only_one():
             await asyncio.wrap_future(self.jobs.interrupt_dead())
             run = await asyncio.to_thread(self.jobs.run, run_id)
             if run is None:
@@ -321,13 +322,13 @@ class Replay:
         )
         return ended
 
-    @contextmanager
-    def _only_one(self) -> Iterator[None]:
+    @asynccontextmanager
+    async def _only_one(self) -> AsyncIterator[None]:
         try:
-            with alone(self._lock_file):
+            async with alone(self.store.jobs.leases, LEASE):
                 yield
         except NotAlone:
-            raise AnotherReplayRuns("another process runs a replay on this data folder") from None
+            raise AnotherReplayRuns("another process runs a replay on this store") from None
 
 
 async def take_back_run(store: Store, run_id: int) -> Undone:

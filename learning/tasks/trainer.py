@@ -16,6 +16,7 @@ import structlog
 
 from learning.tasks.training import KINDS, Kind, Labelled, TooFew, TrainedStudent, faded, train
 from router.tasks.form import Form, normalised, read, usual
+from store.jobs.leases import LeaseOver
 from store.learned.artifacts import ArtifactBroken, Artifacts
 from store.records import ArtifactRecord, TaskAnswer
 from store.tasks.answers import TaskAnswers
@@ -92,6 +93,8 @@ class StudentLearner:
                 return published
             try:
                 record = self._train_if_due(tenant, slot)
+            except LeaseOver:
+                raise
             except Exception as error:
                 # One task's odd rows must not keep the others from learning.
                 log.error("training_failed", kind=KIND, tenant=tenant, model=slot, error=error)

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import structlog
 
 from store.decisions.outcomes import Experience, Outcomes
+from store.jobs.leases import LeaseOver
 from store.learned.artifacts import ArtifactBroken, Artifacts
 from store.records import ArtifactRecord
 
@@ -141,6 +142,10 @@ class Learner:
                 note=trained.reason,
                 state="active" if trained.accepted else "rejected",
             )
+        except LeaseOver:
+            # Whoever holds it now trains; or this process, should it hold it again.
+            self._tried.pop(slot)
+            raise
         except Exception as error:
             # One tenant's bad outcomes must not keep the others from learning.
             log.error("training_failed", kind=trainer.kind, tenant=tenant, model=model, error=error)

@@ -193,7 +193,7 @@ class ExactCache:
 
     def size_bytes(self) -> int:
         """What the answers on disk count for, over all tenants."""
-        row: tuple[int] = self._db.read().execute("SELECT total_bytes FROM exact_size").fetchone()
+        row: tuple[int] = self._db.read().execute("SELECT sum(total_bytes) FROM exact_size").fetchone()
         return row[0]
 
     def flush_uses(self) -> Future[None] | None:
@@ -267,12 +267,12 @@ class ExactCache:
                 return
 
     def _make_room(self, connection: Connection, now_s: float) -> None:
-        (total_bytes,) = connection.execute("SELECT total_bytes FROM exact_size").fetchone()
+        (total_bytes,) = connection.execute("SELECT sum(total_bytes) FROM exact_size").fetchone()
         if total_bytes <= self._disk_bytes:
             return
         connection.execute(_DELETE_EXPIRED, (now_s - self._ttl_s, now_s + CLOCKS_APART_S))
         while True:
-            (total_bytes,) = connection.execute("SELECT total_bytes FROM exact_size").fetchone()
+            (total_bytes,) = connection.execute("SELECT sum(total_bytes) FROM exact_size").fetchone()
             excess_bytes = total_bytes - self._disk_bytes
             if excess_bytes <= 0:
                 return

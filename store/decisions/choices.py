@@ -67,8 +67,8 @@ class Choices:
         self, row_id: int, limit: int = 1000, *, tenant: str | None = None, model: str | None = None
     ) -> list[tuple[int, ChoiceRecord]]:
         """The next choices in the order in which they were written, each with its place; of one tenant or model if named."""
-        condition = "row_id > ?"
-        values: tuple[object, ...] = (row_id,)
+        condition = "row_id > ? AND row_id <= ?"
+        values: tuple[object, ...] = (row_id, self._db.settled("choices"))
         for column, value in (("tenant", tenant), ("model", model)):
             if value is not None:
                 condition += f" AND {column} = ?"

@@ -70,9 +70,15 @@ class Outcomes:
     ) -> list[OutcomeRecord]:
         """The next outcomes in the log's order; of one tenant or served model if named."""
         rows = self._db.read().execute(
-            _SELECT + " WHERE id > :id AND (:tenant IS NULL OR tenant = :tenant)"
+            _SELECT + " WHERE id > :id AND id <= :settled AND (:tenant IS NULL OR tenant = :tenant)"
             " AND (:model IS NULL OR model = :model) ORDER BY id LIMIT :limit",
-            {"id": id, "tenant": tenant, "model": model, "limit": limit},
+            {
+                "id": id,
+                "settled": self._db.settled("outcomes"),
+                "tenant": tenant,
+                "model": model,
+                "limit": limit,
+            },
         )
         return [_as_record(row) for row in rows.fetchall()]
 

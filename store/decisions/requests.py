@@ -79,8 +79,7 @@ class RequestLog:
         )
 
         def insert(connection: Connection) -> None:
-            if connection.execute(_INSERT, row).rowcount:
-                add_usage(connection, used)
+            add_usage(self._db, connection, used, only_if=connection.execute(_INSERT, row))
 
         return self._db.write(insert, patient=True)
 
@@ -173,7 +172,7 @@ class RequestLog:
         def blank(connection: Connection) -> int:
             requests_deleted(connection)
             forget_sums(connection, tenant, key_id)
-            forget_usage(connection, tenant, key_id)
+            forget_usage(self._db, connection, tenant, key_id)
             return connection.execute(
                 "UPDATE requests SET key_id = '' WHERE tenant = ? AND key_id = ? AND key_id <> ''",
                 (tenant, key_id),
@@ -185,7 +184,7 @@ class RequestLog:
         """Take an end user's digest off the rows, and delete their own sums; gives how many rows. They stay, as nobody's."""
 
         def blank(connection: Connection) -> int:
-            forget_usage_of_user(connection, tenant, end_user)
+            forget_usage_of_user(self._db, connection, tenant, end_user)
             return connection.execute(
                 "UPDATE requests SET end_user = '' WHERE tenant = ? AND end_user = ? AND end_user <> ''",
                 (tenant, end_user),
@@ -200,7 +199,7 @@ class RequestLog:
             gone = connection.execute("DELETE FROM requests WHERE tenant = ?", (tenant,)).rowcount
             requests_deleted(connection)
             forget_sums(connection, tenant)
-            forget_usage(connection, tenant)
+            forget_usage(self._db, connection, tenant)
             return gone
 
         return self._db.write(delete)

@@ -39,7 +39,7 @@ class RequestRollups:
         """
         read = self._db.read()
         last, deletions = read.execute("SELECT last_row_id, deletions FROM rollup_progress").fetchone()
-        rows = read.execute(_NEXT, (last, most)).fetchall()
+        rows = read.execute(_NEXT, (last, self._db.settled("requests"), most)).fetchall()
         if not rows:
             return 0
         sums = _Sums(self._models)
@@ -104,7 +104,7 @@ class RequestRollups:
         rows = self._db.read().execute(
             f"SELECT 0, model, engine, outcome, with_examples, {_SUMMED} FROM request_rollups"  # noqa: S608
             " WHERE span_s = ? AND start_s IN (SELECT CAST(value AS INTEGER) FROM json_each(?)) AND tenant = ?"
-            " GROUP BY model, engine, outcome, with_examples",
+            " GROUP BY model, engine, outcome, with_examples ORDER BY model, engine, outcome, with_examples",
             (DAY_S, json.dumps(days), tenant),
         )
         return [RequestSums(*row) for row in rows.fetchall()]
@@ -215,11 +215,13 @@ class _Sums:
             _into(self._keys[hour, tenant, key_id], (1, cost, prompt + completion))
 
     def write(self, connection: Connection) -> None:
-        """Add everything to the tables."""
-        connection.executemany(_ADD_REQUESTS, [(*key, *sums) for key, sums in self._requests.items()])
-        connection.executemany(_ADD_STAGES, [(*key, *sums) for key, sums in self._stages.items()])
-        connection.executemany(_ADD_LATENCIES, [(*key, count) for key, count in self._latencies.items()])
-        connection.executemany(_ADD_KEYS, [(*key, *sums) for key, sums in self._keys.items()])
+        """Add everything to the tables, in the order of keys: other processes may add to the same rows."""
+        connection.executemany(_ADD_REQUESTS, [(*key, *sums) for key, sums in sorted(self._requests.items())])
+        connection.executemany(_ADD_STAGES, [(*key, *sums) for key, sums in sorted(self._stages.items())])
+        connection.executemany(
+            _ADD_LATENCIES, [(*key, count) for key, count in sorted(self._latencies.items())]
+        )
+        connection.executemany(_ADD_KEYS, [(*key, *sums) for key, sums in sorted(self._keys.items())])
 
 
 def _into(sums: list[float], values: Sequence[float]) -> None:
@@ -241,10 +243,10 @@ def _bucket(ms: float) -> int:
 
 _NEXT = (
     "SELECT row_id, tenant, started_at_s, model, engine,"
-    " iif(outcome = 'answered' AND failed_over <> '', 'failed_over', outcome), example_count, prompt_tokens,"
+    " CASE WHEN outcome = 'answered' AND failed_over <> '' THEN 'failed_over' ELSE outcome END, example_count, prompt_tokens,"
     " completion_tokens,"
     " cost_usd, reference_cost_usd, total_ms, first_chunk_ms, overhead_ms, stages_ms, key_id"
-    " FROM requests WHERE row_id > ? ORDER BY row_id LIMIT ?"
+    " FROM requests WHERE row_id > ? AND row_id <= ? ORDER BY row_id LIMIT ?"
 )
 _SUMS = (
     *("requests", "cost_usd", "reference_cost_usd", "unreckoned", "unreckoned_usd", "prompt_tokens"),

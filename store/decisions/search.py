@@ -20,7 +20,7 @@ _WORDS_AT_ONCE = 500
 _MOST_ROUNDS = 4
 
 _WAYS: dict[Way, str] = {
-    "": "1",
+    "": "TRUE",
     "exact": "outcome = 'hit' AND policy <> 'semantic'",
     "semantic": "outcome = 'hit' AND policy = 'semantic'",
     "offloaded": "outcome <> 'hit' AND example_count > 0 AND failed_over = ''",
@@ -154,7 +154,7 @@ def _last_looked_query(wanted: Wanted, looked: int, before: Place | None) -> tup
 
 def _bounds(wanted: Wanted, before: Place | None) -> tuple[str, dict[str, Any]]:
     """What an index answers by itself."""
-    parts = ["1"]
+    parts = ["TRUE"]
     values: dict[str, Any] = {}
     if wanted.tenant:
         parts.append("tenant = :tenant")

@@ -35,6 +35,7 @@ class Spending:
         """Set an amount aside; False, and nothing is, where a cap would not hold. Exact among processes."""
 
         def write(connection: Connection) -> bool:
+            self._db.hold(connection, "spending")
             for cap in caps:
                 spent = _spent(connection, unit, cap.since_s, cap.tenant, at_s)
                 # A hair of tolerance: sums of floats must not forbid what adds up to exactly the cap.
@@ -47,7 +48,12 @@ class Spending:
 
     def settle(self, tenant: str, unit: str, reserved: float, spent: float, at_s: float) -> Future[None]:
         """Book what was spent of an amount that was reserved at `at_s`, and give the rest back."""
-        return self._db.write(lambda connection: _add(connection, tenant, unit, spent - reserved, at_s))
+
+        def write(connection: Connection) -> None:
+            self._db.hold(connection, "spending")
+            _add(connection, tenant, unit, spent - reserved, at_s)
+
+        return self._db.write(write)
 
     def spent(self, unit: str, since_s: float, now_s: float, tenant: str | None = None) -> float:
         """What was spent or set aside since a time, rounded down as in Cap; by one tenant if named."""

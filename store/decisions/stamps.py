@@ -15,7 +15,7 @@ _STAMPED = (
     ("task_answers", "id", "at_s"),
     ("workflow_runs", "id", "ended_at_s"),
 )
-"""Each column has an index: where no clock was ahead, this costs eight look-ups."""
+"""Table, key, and the time. Each column has an index: where no clock was ahead, this costs eight look-ups."""
 _AT_ONCE = 5_000
 
 

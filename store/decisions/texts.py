@@ -81,7 +81,7 @@ class RequestTextLog:
         def insert(connection: Connection) -> None:
             connection.execute(_INSERT, row)
 
-        return self._db.write(insert, patient=True)
+        return self._db.write(insert, patient=True, spare=True)
 
     def get(self, tenant: str, request_id: str) -> RequestTexts | None:
         """The texts of a tenant's request; of the first of its repeats where it is one. None where none are kept."""
@@ -120,7 +120,9 @@ class RequestTextLog:
 
     def total_bytes(self) -> int:
         """How much is kept. Costs no scan."""
-        row: tuple[int] = self._db.read().execute("SELECT total_bytes FROM request_texts_size").fetchone()
+        row: tuple[int] = (
+            self._db.read().execute("SELECT sum(total_bytes) FROM request_texts_size").fetchone()
+        )
         return row[0]
 
     def trim(
@@ -137,7 +139,7 @@ class RequestTextLog:
                 f"{tenants.condition} ORDER BY at_s LIMIT ?)",
                 (before_s, *tenants.values, limit),
             ).rowcount
-            (total,) = connection.execute("SELECT total_bytes FROM request_texts_size").fetchone()
+            (total,) = connection.execute("SELECT sum(total_bytes) FROM request_texts_size").fetchone()
             over: list[tuple[int]] = []
             for row_id, size in connection.execute(
                 "SELECT row_id, size_bytes FROM request_texts ORDER BY row_id LIMIT ?", (limit - count,)

@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, fields
 from typing import Any, Literal, NamedTuple, get_args
 
-from store.database import Connection, Database
+from store.database import Connection, Database, Rows
 from store.records import RequestRecord
 
 _HOUR_S, _DAY_S = 3600, 86_400
@@ -105,7 +105,7 @@ class UsageBooks:
     def book(self, used: Used) -> Future[None]:
         """Add what has no row of its own to the sums. Raises StoreBusy."""
         used = self._bounds.kept(used)
-        return self._db.write(lambda connection: add_usage(connection, used), patient=True)
+        return self._db.write(lambda connection: add_usage(self._db, connection, used), patient=True)
 
     def sums(
         self,
@@ -228,20 +228,20 @@ def usage_of(record: RequestRecord) -> Used:
     )
 
 
-def add_usage(connection: Connection, used: Used) -> None:
-    """Add to the sums, inside a job of the writer."""
+def add_usage(db: Database, connection: Connection, used: Used, *, only_if: Rows | None = None) -> None:
+    """Add to the sums, inside a job of the writer; `only_if`: where that statement changed a row."""
     at_s, amounts = int(used.at_s), used.amounts
     where = used.key_id, used.model, used.engine, used.api
-    connection.execute(
-        _ADD["usage_hours"], (at_s // _HOUR_S * _HOUR_S, used.line, used.tenant, *where, *amounts)
-    )
+    hour = at_s // _HOUR_S * _HOUR_S
+    db.add(connection, _ADD["usage_hours"], (hour, used.line, used.tenant, *where), amounts, only_if)
     if used.line == "answer":
         day = at_s // _DAY_S * _DAY_S
-        connection.execute(_ADD["usage_users"], (day, used.tenant, used.end_user, *where, *amounts))
+        db.add(connection, _ADD["usage_users"], (day, used.tenant, used.end_user, *where), amounts, only_if)
 
 
-def forget_usage(connection: Connection, tenant: str, key_id: str | None = None) -> None:
+def forget_usage(db: Database, connection: Connection, tenant: str, key_id: str | None = None) -> None:
     """Delete a tenant's sums; or take a key's id off them, inside the job that forgets the requests."""
+    db.settle(connection)
     if key_id is not None:
         for table in _TABLES:
             _take_off(connection, table, "key_id", tenant, key_id)
@@ -250,8 +250,9 @@ def forget_usage(connection: Connection, tenant: str, key_id: str | None = None)
         connection.execute(f"DELETE FROM {table} WHERE tenant = ?", (tenant,))  # noqa: S608 - constants
 
 
-def forget_usage_of_user(connection: Connection, tenant: str, end_user: str) -> None:
+def forget_usage_of_user(db: Database, connection: Connection, tenant: str, end_user: str) -> None:
     """Take one end user's digest off the sums, likewise."""
+    db.settle(connection)
     _take_off(connection, "usage_users", "end_user", tenant, end_user)
 
 
@@ -263,7 +264,7 @@ def _take_off(connection: Connection, table: str, column: str, tenant: str, name
     where = f"FROM {table} WHERE tenant = ? AND {column} = ?"
     rows = connection.execute(f"SELECT {columns} {where}", (tenant, name)).fetchall()
     connection.execute(f"DELETE {where}", (tenant, name))
-    connection.executemany(_ADD[table], rows)
+    connection.executemany(_ADD[table], sorted(rows))
 
 
 _COLUMNS = {

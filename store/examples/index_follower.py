@@ -41,6 +41,7 @@ class IndexFollower:
         self._poll_s = poll_s
         self._save_every_s = save_every_s
         self._news = threading.Event()
+        self._anew = threading.Event()
         self._progress = threading.Condition()
         self._folded_seq = -1
         self._reloaded: dict[str, int] = {}
@@ -78,6 +79,11 @@ class IndexFollower:
             return self._progress.wait_for(
                 lambda: self._folded_seq >= seq and self.ready and not self._indexes.wanted(), timeout_s
             )
+
+    def read_anew(self) -> None:
+        """Say that changes which were seen are gone: everything in memory is read again. May be called from any thread."""
+        self._anew.set()
+        self._news.set()
 
     def stop(self, timeout_s: float = 30.0) -> bool:
         """Write the snapshots and end the thread. False if that took longer than `timeout_s` seconds."""
@@ -117,6 +123,13 @@ class IndexFollower:
 
     def _round(self) -> None:
         self._news.clear()
+        if self._anew.is_set():
+            self._anew.clear()
+            try:
+                self._read_anew()
+            except BaseException:
+                self._anew.set()
+                raise
         if not self.ready:
             self._bring_in_all()
         while not self._stopping.is_set():
@@ -133,6 +146,16 @@ class IndexFollower:
             if len(changes) < _PAGE:
                 return
 
+    def _read_anew(self) -> None:
+        seq = self._bank.last_seq()
+        for tenant in self._indexes.resident():
+            self._indexes.reload(tenant)
+        self._indexes.forget_empty()
+        self._reloaded.clear()
+        with self._progress:
+            self._folded_seq = min(self._folded_seq, seq)
+            self._progress.notify_all()
+
     def _reload_what_was_missed(self) -> None:
         for tenant, up_to_seq in self._bank.dropped(self._folded_seq).items():
             if self._reloaded.get(tenant, 0) < up_to_seq:
@@ -144,6 +167,7 @@ class IndexFollower:
     def _bring_in_all(self) -> None:
         seq = self._bank.last_seq()
         tenants = self._bank.tenants()
+        self._indexes.keep_snapshots_of(tenants)
         for tenant in sorted(tenants, key=lambda name: (-tenants[name], name)):
             if self._stopping.is_set():
                 return

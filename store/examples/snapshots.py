@@ -12,34 +12,16 @@ import fcntl
 import hashlib
 import json
 import os
-import re
 import secrets
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import structlog
 
+from store.examples.seals import Seal, checked_tenant, sealed, unsealed
 from store.people.secret import sync_folder
 
 log = structlog.get_logger(__name__)
-
-_FORMAT = 1
-_TENANT = re.compile(r"[0-9a-f]{1,64}|default")
-
-
-@dataclass(frozen=True, slots=True)
-class Seal:
-    """What a snapshot is of. Loading asks for equality in all but `seq` and `count`."""
-
-    tenant: str
-    database_id: str
-    version: str
-    """Of the embedding, and of how the index is built."""
-    dimensions: int
-    seq: int
-    """Every change of the tenant up to this place in the log is in it."""
-    count: int
 
 
 class Snapshots:
@@ -55,7 +37,7 @@ class Snapshots:
 
         Raises OSError, for instance when the disk is full; what was there before then stays.
         """
-        name = _checked(seal.tenant)
+        name = checked_tenant(seal.tenant)
         self._folder.mkdir(parents=True, exist_ok=True)
         with self._only_one(wait=False) as mine:
             if not mine:
@@ -65,15 +47,13 @@ class Snapshots:
             file_name = f"{name}.{seal.seq}-{secrets.token_hex(4)}.usearch"
             try:
                 size_bytes = _write(self._folder / file_name, graph)
-                sealed = {
-                    "format": _FORMAT,
-                    **asdict(seal),
+                named = {
                     "file": file_name,
                     "size_bytes": size_bytes,
                     "sha256": hashlib.sha256(graph).hexdigest(),
                 }
                 temporary = self._folder / f"{name}.json.new"
-                _write(temporary, json.dumps({**sealed, "seal": _sum(sealed)}, indent=1).encode())
+                _write(temporary, json.dumps(sealed(seal, named), indent=1).encode())
                 temporary.replace(self._folder / f"{name}.json")
             except BaseException:
                 (self._folder / file_name).unlink(missing_ok=True)
@@ -87,7 +67,7 @@ class Snapshots:
 
         `wanted.seq` is the last place in the database's log: a snapshot from beyond it is of another history.
         """
-        name = _checked(wanted.tenant)
+        name = checked_tenant(wanted.tenant)
         if not (self._folder / f"{name}.json").exists():
             return None
         with self._only_one(wait=True, shared=True):
@@ -99,56 +79,50 @@ class Snapshots:
         assert path is not None and seal is not None
         return path, seal
 
+    def tenants(self) -> list[str]:
+        """Of whom there is a snapshot."""
+        return sorted(path.stem for path in self._folder.glob("*.json"))
+
     def remove(self, tenant: str) -> None:
         """Delete a tenant's snapshot."""
         if self._folder.exists():
             with self._only_one(wait=True):
-                (self._folder / f"{_checked(tenant)}.json").unlink(missing_ok=True)
-                self._remove_files(_checked(tenant), keep=None)
+                (self._folder / f"{checked_tenant(tenant)}.json").unlink(missing_ok=True)
+                self._remove_files(checked_tenant(tenant), keep=None)
 
     def _examine(self, wanted: Seal) -> tuple[str, Path | None, Seal | None]:
-        sealed = self._sealed(wanted.tenant)
-        if sealed is None:
+        known = self._sealed(wanted.tenant)
+        if known is None:
             return "its seal is damaged", None, None
-        seal = Seal(**{field: sealed[field] for field in asdict(wanted)})  # type: ignore[arg-type]
-        for field in ("tenant", "database_id", "version", "dimensions"):
-            if getattr(seal, field) != getattr(wanted, field):
-                return (
-                    f"it is of {field} {getattr(seal, field)!r}, not {getattr(wanted, field)!r}",
-                    None,
-                    None,
-                )
+        seal, written = known
+        if field := seal.differs(wanted):
+            problem = f"it is of {field} {getattr(seal, field)!r}, not {getattr(wanted, field)!r}"
+            return problem, None, None
         if seal.seq > wanted.seq:
             return f"it reaches to {seal.seq}, but the log ends at {wanted.seq}", None, None
-        path = self._folder / str(sealed["file"])
+        path = self._folder / str(written["file"])
         try:
-            if path.stat().st_size != sealed["size_bytes"]:
+            if path.stat().st_size != written["size_bytes"]:
                 return "its length is wrong", None, None
             with path.open("rb") as file:
                 digest = hashlib.file_digest(file, "sha256").hexdigest()
         except OSError as error:
             return str(error), None, None
-        if digest != sealed["sha256"]:
+        if digest != written["sha256"]:
             return "its checksum is wrong", None, None
         return "", path, seal
 
     def _is_there(self, seal: Seal) -> bool:
-        sealed = self._sealed(seal.tenant)
-        if sealed is None or not (self._folder / str(sealed["file"])).exists():
+        known = self._sealed(seal.tenant)
+        if known is None or not (self._folder / str(known[1]["file"])).exists():
             return False
-        same = all(
-            sealed[field] == getattr(seal, field) for field in ("database_id", "version", "dimensions")
-        )
-        return same and int(str(sealed["seq"])) >= seal.seq
+        return known[0].fits(seal) and known[0].seq >= seal.seq
 
-    def _sealed(self, tenant: str) -> dict[str, object] | None:
+    def _sealed(self, tenant: str) -> tuple[Seal, dict[str, object]] | None:
         try:
-            sealed = json.loads((self._folder / f"{tenant}.json").read_bytes())
-            if sealed.pop("seal") == _sum(sealed) and sealed["format"] == _FORMAT:
-                return dict(sealed)
-        except (OSError, ValueError, KeyError, AttributeError, TypeError, RecursionError):
-            pass
-        return None
+            return unsealed((self._folder / f"{tenant}.json").read_bytes())
+        except OSError:
+            return None
 
     @contextlib.contextmanager
     def _only_one(self, *, wait: bool, shared: bool = False) -> Iterator[bool]:
@@ -165,16 +139,6 @@ class Snapshots:
         for path in self._folder.glob(f"{name}.*.usearch"):
             if path.name != keep:
                 path.unlink(missing_ok=True)
-
-
-def _checked(tenant: str) -> str:
-    if not _TENANT.fullmatch(tenant):
-        raise ValueError(f"the tenant {tenant!r} is neither lower-case hexadecimal nor 'default'")
-    return tenant
-
-
-def _sum(sealed: dict[str, object]) -> str:
-    return hashlib.sha256(json.dumps(sealed, sort_keys=True).encode()).hexdigest()
 
 
 def _write(path: Path, content: bytes | bytearray) -> int:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,10 @@ import numpy.typing as npt
 import structlog
 from cachetools import LRUCache
 
-from store.examples.snapshots import Seal, Snapshots
+from store.errors import StoreError
+from store.examples.seals import Seal
+from store.examples.shared_snapshots import Publisher, SharedSnapshots
+from store.examples.snapshots import Snapshots
 from store.examples.tenant_index import CONNECTIVITY, EXPANSION_ADD, TenantIndex, new_usearch_index
 from store.examples.vectors import BadVector, checked
 from store.records import Change
@@ -26,6 +30,9 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 _EMPTY_REMEMBERED = 10_000
+_WORTH_FETCHING = 1000
+"""Changes in the log that a published snapshot must be ahead of this folder's own: following them takes half a second."""
+_ANY_SEQ = 2**62
 _REBUILT_AT_ONCE = 2000
 """Vectors; a larger graph takes more than a second, for which the follower does not wait."""
 
@@ -38,10 +45,22 @@ class TenantIndexes:
     dimensions); beyond it the one not used for longest goes, and comes back when it is asked for.
     """
 
-    def __init__(self, folder: Path, dimensions: int, version: str, *, max_resident: int = 1000) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        dimensions: int,
+        version: str,
+        *,
+        max_resident: int = 1000,
+        shared: SharedSnapshots | None = None,
+        owner: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """`shared`: where snapshots lie that every replica reads, and `owner` (this process, if it says so) publishes."""
         self.dimensions = dimensions
         self.version = version
         self._snapshots = Snapshots(folder)
+        self._shared = shared
+        self.publisher = Publisher(shared, owner) if shared is not None else None
         self.max_resident = max_resident
         self._resident: OrderedDict[str, TenantIndex] = OrderedDict()
         self._saved: dict[str, tuple[TenantIndex, int]] = {}
@@ -105,12 +124,19 @@ class TenantIndexes:
         without room it is passed over, and fetched whole when asked for.
         """
         touched: dict[str, TenantIndex | None] = {}
+        erased: set[str] = set()
         for change in changes:
             if change.tenant not in touched:
                 touched[change.tenant] = self._index_to_fold(change.tenant)
             index = touched[change.tenant]
             if index is not None:
                 self._take_in(index, change)
+            elif change.erase:
+                erased.add(change.tenant)
+        for tenant in erased:
+            # Nobody here would write it anew without what has to leave the files.
+            with self._files:
+                self._remove_snapshot(tenant)
         for tenant, index in touched.items():
             # A vector that has to leave the files leaves them at the next snapshot: many removals, one rebuild.
             if index is None or not index.worn or (index.tainted and len(index)):
@@ -169,6 +195,7 @@ class TenantIndexes:
             self._wanted.pop(tenant, None)
             if not len(index):
                 self._empty[tenant] = True
+                self._resident.pop(tenant, None)
                 return
             self._resident[tenant] = index
             while len(self._resident) > self.max_resident:
@@ -187,6 +214,11 @@ class TenantIndexes:
                 return
         self.load(tenant)
 
+    def forget_empty(self) -> None:
+        """Look again at tenants that had no vectors."""
+        with self._lock:
+            self._empty.clear()
+
     def purge(self, tenant: str, database_id: str) -> None:
         """Have nothing of removed vectors left in memory and in the snapshot. Blocks for a rebuild; not for the event loop.
 
@@ -196,7 +228,7 @@ class TenantIndexes:
             index = self._resident.get(tenant)
         if index is None:
             with self._files:
-                self._snapshots.remove(tenant)
+                self._remove_snapshot(tenant)
             return
         seq = index.folded_seq
         if index.tombstones:
@@ -209,11 +241,19 @@ class TenantIndexes:
             with self._lock:
                 self._resident.pop(tenant, None)
                 self._saved.pop(tenant, None)
-            self._snapshots.remove(tenant)
+            self._remove_snapshot(tenant)
+
+    def keep_snapshots_of(self, tenants: Container[str]) -> None:
+        """Remove the snapshots of all others: of tenants that were forgotten while this process was away."""
+        with self._files:
+            for tenant in self._snapshots.tenants():
+                if tenant not in tenants:
+                    self._snapshots.remove(tenant)
 
     def close(self, timeout_s: float = 30.0) -> bool:
-        """End the rebuilding, if there is any. False if that took longer than `timeout_s` seconds."""
-        return self.rebuilder.stop(timeout_s)
+        """End rebuilding and publishing, if there is any. False if that took longer than `timeout_s` seconds."""
+        published = self.publisher is None or self.publisher.stop(timeout_s)
+        return self.rebuilder.stop(timeout_s) and published
 
     def _save_one(self, tenant: str, database_id: str, seq: int) -> bool:
         with self._files:
@@ -222,21 +262,47 @@ class TenantIndexes:
             if index is None or self._saved.get(tenant) == (index, index.changes):
                 return False
             if index.tainted and len(index):
-                self._snapshots.remove(tenant)
+                self._remove_snapshot(tenant)
                 if len(index) > _REBUILT_AT_ONCE:
                     self.rebuilder.ask(index)
                     return False
                 index.rebuild()
             changes = index.changes
             if not len(index):
-                self._snapshots.remove(tenant)
+                self._remove_snapshot(tenant)
                 self._saved[tenant] = (index, changes)
                 return False
             seal = Seal(tenant, database_id, self._seal_version, self.dimensions, seq, len(index))
             if self._snapshots.save(seal, index.to_bytes()):
                 self._saved[tenant] = (index, changes)
+                if self.publisher is not None:
+                    anything = replace(seal, seq=_ANY_SEQ)
+                    self.publisher.ask(tenant, lambda: self._snapshots.find(anything))
                 return True
             return False
+
+    def _remove_snapshot(self, tenant: str) -> None:
+        self._snapshots.remove(tenant)
+        if self._shared is not None:
+            self._shared.remove(tenant)
+
+    def _found(self, wanted: Seal) -> tuple[Path, Seal] | None:
+        """In this folder; first fetched to it, where what is published is much fresher."""
+        found = self._snapshots.find(wanted)
+        if self._shared is None:
+            return found
+        try:
+            seal = self._shared.seal(wanted)
+            if seal is None or (found is not None and seal.seq < found[1].seq + _WORTH_FETCHING):
+                return found
+            fetched = self._shared.graph(wanted)
+        except (StoreError, OSError) as error:
+            log.warning("index_snapshot_not_fetched", tenant=wanted.tenant, error=error)
+            return found
+        if fetched is None:
+            return found
+        self._snapshots.save(*fetched)
+        return self._snapshots.find(wanted)
 
     @property
     def _seal_version(self) -> str:
@@ -244,7 +310,7 @@ class TenantIndexes:
 
     def _from_snapshot(self, tenant: str, source: ExampleBank) -> tuple[TenantIndex, int]:
         wanted = Seal(tenant, source.database_id(), self._seal_version, self.dimensions, source.last_seq(), 0)
-        found = self._snapshots.find(wanted)
+        found = self._found(wanted)
         if found is not None:
             path, seal = found
             graph = new_usearch_index(self.dimensions)

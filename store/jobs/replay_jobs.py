@@ -14,7 +14,6 @@ from concurrent.futures import Future
 from typing import Any
 
 from store.database import Connection, Database
-from store.errors import ValueRefused
 from store.jobs.replay_records import (
     AskState,
     NewAsk,
@@ -68,6 +67,7 @@ class ReplayJobs:
         """
 
         def begin(connection: Connection) -> ReplayRun:
+            self._db.hold(connection, _HELD)
             run = _run(connection, run_id)
             if run is None:
                 raise NotThatRun(f"there is no run {run_id}; `understudy replay list` shows them")
@@ -76,14 +76,13 @@ class ReplayJobs:
             if run.state == "undone":
                 raise NotThatRun(f"run {run_id} was undone; start a new one")
             now_s = time.time()
-            try:
-                connection.execute(
-                    "UPDATE replay_runs SET state = 'running', started_at_s = coalesce(started_at_s, ?),"
-                    " ended_at_s = NULL, heartbeat_at_s = ?, stop_asked = 0, note = '' WHERE id = ?",
-                    (now_s, now_s, run_id),
-                )
-            except ValueRefused:
-                raise AnotherReplayRuns("another run goes on; two never do at once") from None
+            if connection.execute(_ANY_GOES_ON).fetchone() is not None:
+                raise AnotherReplayRuns("another run goes on; two never do at once")
+            connection.execute(
+                "UPDATE replay_runs SET state = 'running', started_at_s = coalesce(started_at_s, ?),"
+                " ended_at_s = NULL, heartbeat_at_s = ?, stop_asked = 0, note = '' WHERE id = ?",
+                (now_s, now_s, run_id),
+            )
             begun = _run(connection, run_id)
             assert begun is not None
             return begun
@@ -346,6 +345,7 @@ class ReplayAsks:
         """
 
         def insert(connection: Connection) -> int:
+            self._db.hold(connection, _HELD)
             row = connection.execute(_GOES_ON, (ask.run_id,)).fetchone()
             if row is None:
                 raise StopAsked
@@ -415,7 +415,7 @@ class ReplayAsks:
             "SELECT engine, purpose, "  # noqa: S608 - our own constants
             + _SUMS.removeprefix("SELECT ")
             + " FROM replay_asks WHERE asked_at_s >= :since"
-            " AND (:tenant IS NULL OR tenant = :tenant) AND (:run IS NULL OR run_id = :run)"
+            " AND (:tenant IS NULL OR tenant = :tenant) AND (CAST(:run AS INTEGER) IS NULL OR run_id = :run)"
             " GROUP BY engine, purpose ORDER BY engine, purpose",
             {"since": since_s, "tenant": tenant, "run": run_id},
         )
@@ -437,6 +437,8 @@ def _check_budget(budget: ReplayBudget, spent: ReplaySpent, ask: NewAsk) -> None
         raise BudgetSpent("minutes")
 
 
+_HELD = "replay"
+_ANY_GOES_ON = "SELECT 1 FROM replay_runs WHERE state IN ('running', 'paused')"
 _GOES_ON = (
     "SELECT budget_usd, budget_tokens, budget_s FROM replay_runs"
     " WHERE id = ? AND stop_asked = 0 AND state IN ('running', 'paused')"

@@ -52,30 +52,6 @@ class WebhookOutbox:
     def __init__(self, db: Database) -> None:
         self._db = db
 
-    def own(self, owner: str, now_s: float, until_s: float) -> Future[bool]:
-        """Be the process that watches and delivers, until then; False while another one is."""
-
-        def write(connection: Connection) -> bool:
-            return (
-                connection.execute(
-                    "INSERT INTO webhook_owner (only_row, owner, until_s) VALUES (1, :owner, :until)"
-                    " ON CONFLICT (only_row) DO UPDATE SET owner = excluded.owner, until_s = excluded.until_s"
-                    " WHERE webhook_owner.owner = :owner OR webhook_owner.until_s < :now",
-                    {"owner": owner, "until": until_s, "now": now_s},
-                ).rowcount
-                > 0
-            )
-
-        return self._db.write(write)
-
-    def disown(self, owner: str) -> Future[None]:
-        """Let another process take over at once."""
-
-        def write(connection: Connection) -> None:
-            connection.execute("UPDATE webhook_owner SET until_s = 0.0 WHERE owner = ?", (owner,))
-
-        return self._db.write(write)
-
     def notice(
         self, crossings: Sequence[Crossing], endpoints: Sequence[tuple[str, frozenset[str]]], now_s: float
     ) -> Future[list[str]]:
@@ -85,6 +61,7 @@ class WebhookOutbox:
         """
 
         def write(connection: Connection) -> list[str]:
+            self._db.hold(connection, "webhooks")
             become = []
             for one in crossings:
                 before = connection.execute(

@@ -1,7 +1,8 @@
 """Versions of what was learnt: written whole or not at all, checksummed, taken into use by a row, rolled back by another.
 
 The file is on disk before its row is, so a kill between the two leaves a file that no row names, which `sweep` removes, and
-never a version without its bytes. What the bytes mean is not known here.
+never a version without its bytes. Where replicas have a folder each, `store.blobs` holds every file, and a folder those that
+were read. What the bytes mean is not known here.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any, Literal
 
 import orjson
 
+from store.blobs import Blobs
 from store.database import Connection, Database
 from store.generation import Generation
 from store.people.secret import sync_folder
@@ -25,6 +27,8 @@ from store.records import ArtifactRecord
 KINDS = ("scorer", "bandit", "counts", "student")
 _GENERATION = "artifacts"
 _UNFINISHED = ".unfinished-"
+_PREFIX = "artifacts/"
+"""Of a file's name where all replicas have it."""
 _ORPHAN_AGE_S = 3600.0
 """A file that young may belong to a version whose row is being written."""
 
@@ -36,10 +40,22 @@ class ArtifactBroken(Exception):
 class Artifacts:
     """Everything published under one folder. Reading is cheap; what writes blocks, and is for learners and commands."""
 
-    def __init__(self, db: Database, folder: Path, *, keep: int = 10, timeout_s: float = 60.0) -> None:
-        """`keep`: how many versions out of use are kept of each kind, tenant and model, for rolling back to."""
+    def __init__(
+        self,
+        db: Database,
+        folder: Path,
+        *,
+        keep: int = 10,
+        timeout_s: float = 60.0,
+        blobs: Blobs | None = None,
+    ) -> None:
+        """`keep`: how many versions out of use are kept of each kind, tenant and model, for rolling back to.
+
+        `blobs`: what holds every file, where other replicas do not see this folder.
+        """
         self._db = db
         self._folder = folder
+        self._blobs = blobs
         self._keep = keep
         self._timeout_s = timeout_s
         self._generation = Generation(db, _GENERATION)
@@ -67,19 +83,23 @@ class Artifacts:
         return None
 
     def read(self, record: ArtifactRecord) -> bytes:
-        """The bytes that were published. Raises ArtifactBroken when they are not there whole and unchanged."""
+        """The bytes that were published. Raises ArtifactBroken when they are not there whole and unchanged.
+
+        What this folder lacks is fetched from where all replicas have it. Raises what reading raises.
+        """
         try:
-            data = self.path(record).read_bytes()
+            data, problem = self.path(record).read_bytes(), "is damaged: its checksum differs"
         except OSError as error:
-            raise ArtifactBroken(
-                f"{record.kind} version {record.id} cannot be read: {error.strerror}"
-            ) from error
-        if hashlib.sha256(data).hexdigest() != record.sha256:
-            raise ArtifactBroken(f"{record.kind} version {record.id} is damaged: its checksum differs")
-        return data
+            data, problem = None, f"cannot be read: {error.strerror}"
+        if data is not None and hashlib.sha256(data).hexdigest() == record.sha256:
+            return data
+        fetched = self._fetched(record)
+        if fetched is None:
+            raise ArtifactBroken(f"{record.kind} version {record.id} {problem}")
+        return fetched
 
     def path(self, record: ArtifactRecord) -> Path:
-        """Where a version's bytes lie. Two versions of a slot that are the same byte for byte share one file."""
+        """Where a version's bytes lie, once they were read. Two versions of a slot that are the same share one file."""
         return self._folder / _file_name(record.kind, record.tenant, record.model, record.sha256)
 
     # ---- for learners and commands
@@ -110,7 +130,7 @@ class Artifacts:
         except TypeError as error:
             raise ValueError(f"metrics that are no JSON: {error}") from error
         created_at_s = time.time()
-        self._write_file(_file_name(kind, tenant, model, digest), data)
+        self._keep_file(_file_name(kind, tenant, model, digest), data)
 
         def insert(connection: Connection) -> tuple[ArtifactRecord, set[str]]:
             kept_as = state
@@ -239,7 +259,10 @@ class Artifacts:
 
         deleted = self._db.write(delete).result(self._timeout_s)
         # By name rather than by row: a file that a kill left without one goes, too.
-        self._remove_files({file.name for file in self._folder.glob(f"*-{_short(tenant)}-*-*")})
+        names = {file.name for file in self._folder.glob(f"*-{_short(tenant)}-*-*")}
+        for kind in KINDS if self._blobs is not None else ():
+            names |= set(self._shared(f"{kind}-{_short(tenant)}-"))
+        self._remove_files(names)
         return deleted
 
     def sweep(self, older_than_s: float = _ORPHAN_AGE_S) -> int:
@@ -247,10 +270,58 @@ class Artifacts:
         before_s = time.time() - older_than_s
         # Files first, rows second: a file whose row comes in between is then known.
         old = [file.name for file in self._files() if _written_at_s(file) <= before_s]
+        old += [name for name, at_s in self._shared("").items() if at_s <= before_s]
         named = {_file_name(*row) for row in files_of(self._db.read())}
         orphans = set(old) - named
         self._remove_files(orphans)
         return len(orphans)
+
+    # ---- where replicas have a folder each
+
+    def share(self) -> int:
+        """Give all replicas what only this folder has, as after a move from SQLite; gives how many files.
+
+        Raises ArtifactBroken for one that is not what was written, and what writing raises.
+        """
+        assert self._blobs is not None, "with SQLite the folder is all there is"
+        there = self._shared("")
+        wanted = {self.path(record).name: record for record in self.versions()}
+        missing = {name: record for name, record in wanted.items() if name not in there}
+        for name, record in missing.items():
+            self._blobs.put(_PREFIX + name, self.read(record))
+        return len(missing)
+
+    def fetch(self) -> int:
+        """Bring every version's bytes into this folder, as before a move to SQLite; gives how many files there are.
+
+        Raises ArtifactBroken, and what reading raises.
+        """
+        wanted = {self.path(record).name: record for record in self.versions()}
+        for record in wanted.values():
+            self.read(record)
+        return len(wanted)
+
+    def _fetched(self, record: ArtifactRecord) -> bytes | None:
+        if self._blobs is None:
+            return None
+        name = self.path(record).name
+        data = self._blobs.get(_PREFIX + name)
+        if data is None or hashlib.sha256(data).hexdigest() != record.sha256:
+            return None
+        self._write_file(name, data)
+        return data
+
+    def _shared(self, beginning: str) -> dict[str, float]:
+        """Names of files that all replicas have, and when each was written (Unix seconds)."""
+        if self._blobs is None:
+            return {}
+        found = self._blobs.names(_PREFIX + beginning)
+        return {name.removeprefix(_PREFIX): at_s for name, at_s in found.items()}
+
+    def _keep_file(self, name: str, data: bytes) -> None:
+        self._write_file(name, data)
+        if self._blobs is not None:
+            self._blobs.put(_PREFIX + name, data)
 
     def _files(self) -> list[Path]:
         return [file for file in self._folder.iterdir() if file.is_file()] if self._folder.is_dir() else []
@@ -259,6 +330,8 @@ class Artifacts:
         for name in names:
             with contextlib.suppress(FileNotFoundError):
                 (self._folder / name).unlink()
+        if self._blobs is not None:
+            self._blobs.remove(_PREFIX + name for name in names)
 
     def _write_file(self, name: str, data: bytes) -> None:
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -100,5 +100,5 @@ _PUT = (
     f"INSERT INTO quality_floors ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608 - a constant
     " ON CONFLICT (tenant, model) DO UPDATE SET at_s = excluded.at_s, cap = excluded.cap, standing = excluded.standing,"
     " last_choice = excluded.last_choice, last_outcome = excluded.last_outcome, state = excluded.state"
-    " WHERE excluded.last_choice >= last_choice AND excluded.last_outcome >= last_outcome"
+    " WHERE excluded.last_choice >= quality_floors.last_choice AND excluded.last_outcome >= quality_floors.last_outcome"
 )

@@ -58,7 +58,7 @@ class Allowances:
         """
 
         def write(connection: Connection) -> Lease:
-            _check_worker(connection, worker)
+            self._check_worker(connection, worker)
             connection.execute(_BEGIN_WINDOW, (*window, 0, 0, 0))
             most = limit - _before(connection, window, rolls_s, now_s)
             spent, leased = _state(connection, window)
@@ -82,17 +82,18 @@ class Allowances:
         """
 
         def write(connection: Connection) -> list[tuple[int, int]]:
-            _check_worker(connection, worker)
-            states = []
-            for window, settled, estimated, granted, ends in bookings:
+            self._check_worker(connection, worker)
+            states = {}
+            # In one order, whoever books: two that wait for each other's rows would both have to begin again.
+            for window, settled, estimated, granted, ends in sorted(bookings, key=lambda b: b.window):
                 connection.execute(_BOOK_LEASE, (granted, settled, worker.id, *window[:3]))
                 connection.execute(_BOOK, (settled, estimated, granted - settled, *window[:3]))
                 if ends:
                     row = connection.execute(_HELD, (worker.id, *window[:3])).fetchone()
                     connection.execute(_BOOK, (0, 0, -row[0] if row is not None else 0, *window[:3]))
                     connection.execute(_END_LEASE, (worker.id, *window[:3]))
-                states.append(_state(connection, window))
-            return states
+                states[window] = _state(connection, window)
+            return [states[booking.window] for booking in bookings]
 
         return self._db.write(write, patient=patient)
 
@@ -122,6 +123,7 @@ class Allowances:
         """
 
         def write(connection: Connection) -> int:
+            self._db.hold(connection, worker_id)
             leases = connection.execute(_LEASES_OF, (worker_id,)).fetchall()
             for scope, kind, start_s, slot, granted, settled in leases:
                 held = granted - settled
@@ -162,15 +164,16 @@ class Allowances:
 
         return self._db.write(write, patient=True)
 
+    def _check_worker(self, connection: Connection, worker: Worker) -> None:
+        """Nobody takes its leases for a dead one's until the job is committed."""
+        self._db.hold(connection, worker.id)
+        if connection.execute(_IS_WORKER, (worker.id,)).fetchone() is None:
+            raise NoSuchWorker(worker.id)
+
 
 def _granted(connection: Connection, window: Window, amount: int, most: int) -> bool:
     """Take `amount` of what is left, if there is so much: one conditional statement, whoever else writes."""
     return connection.execute(_TAKE, (amount, *window[:3], amount, most)).rowcount > 0
-
-
-def _check_worker(connection: Connection, worker: Worker) -> None:
-    if connection.execute(_IS_WORKER, (worker.id,)).fetchone() is None:
-        raise NoSuchWorker(worker.id)
 
 
 def _state(connection: Connection, window: Window) -> tuple[int, int]:
@@ -220,7 +223,10 @@ _HELD = "SELECT granted - settled FROM allowance_leases WHERE worker = ? AND sco
 _END_LEASE = "DELETE FROM allowance_leases WHERE worker = ? AND scope = ? AND kind = ? AND start_s = ?"
 _RENEW = "UPDATE allowance_workers SET until_s = ? WHERE id = ?"
 _WORKERS = "SELECT id, boot_id, until_s FROM allowance_workers"
-_LEASES_OF = "SELECT scope, kind, start_s, slot, granted, settled FROM allowance_leases WHERE worker = ?"
+_LEASES_OF = (
+    "SELECT scope, kind, start_s, slot, granted, settled FROM allowance_leases WHERE worker = ?"
+    " ORDER BY scope, kind, start_s"
+)
 _END_WORKER = "DELETE FROM allowance_workers WHERE id = ?"
 _STANDINGS = (
     "SELECT scope, kind, start_s, ends_s, spent, estimated, leased FROM allowances"

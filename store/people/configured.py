@@ -92,9 +92,12 @@ class ConfiguredPeople:
         records = [self._tenants.made(t.name, t.terms, t.region, t.retention, "config") for t in tenants]
 
         if not self._planned(self._db.read(), keys, records, tenants):
+            # Another process was faster: what this one has read may be from before.
+            self._keys.look_again()
             return []
 
         def write(connection: Connection) -> list[Changed]:
+            self._db.hold(connection, GENERATION)
             planned = self._planned(connection, keys, records, tenants)
             for change in planned:
                 if isinstance(change.after, Key) and change.digest is not None:

@@ -120,6 +120,7 @@ class KeyStore:
         digest = self.hmac(secret_text)
 
         def insert(connection: Connection) -> None:
+            self._db.hold(connection, GENERATION)
             _check_unused(connection, digest)
             insert_key(connection, key, digest)
             self._generation.bump(connection)
@@ -135,6 +136,7 @@ class KeyStore:
         """
 
         def update(connection: Connection) -> tuple[Key, Key]:
+            self._db.hold(connection, GENERATION)
             before = _changeable(connection, id)
             wanted = change(before)
             check_name("key name", wanted.name)
@@ -169,6 +171,7 @@ class KeyStore:
         digest, now_s = self.hmac(secret_text), self._clock()
 
         def update(connection: Connection) -> Key:
+            self._db.hold(connection, GENERATION)
             key = _changeable(connection, id)
             if key.revoked_at_s is not None:
                 raise ValueError(f"the key {id!r} is revoked; make a new one")
@@ -200,6 +203,7 @@ class KeyStore:
         now_s = self._clock()
 
         def update(connection: Connection) -> Key:
+            self._db.hold(connection, GENERATION)
             _changeable(connection, id)
             revoke_key(connection, id, now_s)
             self._generation.bump(connection)

@@ -84,6 +84,7 @@ class AdminUsers:
         now_s = time.time()
 
         def write(connection: Connection) -> bool:
+            self._db.hold(connection, "admin_users")
             return (
                 connection.execute(
                     "INSERT INTO admin_users (name, role, password_hash, created_at_s, changed_at_s)"

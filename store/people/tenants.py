@@ -52,6 +52,7 @@ class TenantStore:
         tenant = self.made(name, terms or Terms(), region, retention or Retention(), source)
 
         def insert(connection: Connection) -> Tenant:
+            self._db.hold(connection, GENERATION)
             if connection.execute("SELECT 1 FROM tenants WHERE id = ?", (tenant.id,)).fetchone() is not None:
                 raise TenantExists(f"there is a tenant {name!r} already")
             put_tenant(connection, tenant)
@@ -68,6 +69,7 @@ class TenantStore:
         id = self._keys.tenant_named(name)
 
         def update(connection: Connection) -> tuple[Tenant, Tenant]:
+            self._db.hold(connection, GENERATION)
             row = connection.execute(SELECT_TENANTS + " WHERE id = ?", (id,)).fetchone()
             if row is None:
                 raise NoSuchTenantRecord(f"there is no tenant {name[:60]!r}")

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import psycopg
+from psycopg.abc import PQGen
 from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
 from store.errors import StoreClosed, StoreFailed
 from store.postgres.adapting import adapt
 from store.postgres.address import checked
-from store.postgres.errors import translating
+from store.postgres.errors import is_lost, translating
 from store.postgres.statements import arguments, translated
 
 _CONNECT_TIMEOUT_S = 5
+_HAS_TRANSACTION_TIMEOUT = 170_000
 _USER_TIMEOUT_MS = 5_000
 """After so long without an acknowledgement a connection counts as dead, and not after the kernel's quarter of an hour."""
 _KEEPALIVE: dict[str, Any] = {
@@ -24,14 +27,66 @@ _KEEPALIVE: dict[str, Any] = {
     "keepalives_interval": 2,
     "keepalives_count": 3,
 }
-_IDLE_IN_TRANSACTION_MS = 30_000
-_HAS_TRANSACTION_TIMEOUT = 170_000
+_IDLE_IN_TRANSACTION_MS = 10_000
+"""A process that was stopped in the midst of a transaction holds up for so long whoever takes over its leases."""
 _MAX_IDLE_S = 300.0
+
+
+_ANSWER_AFTER_S = 5.0
+"""How much longer than a statement may take an answer is waited for: the limit itself is the server's to hold."""
+_RECONNECT_S = 2.0
+"""The pool tries so long by itself, with longer and longer pauses; after that whenever somebody reads."""
+_WHILE_AWAY_S = 0.1
+
+T = TypeVar("T")
+
+
+class TimedConnection(psycopg.Connection[Any]):
+    """A connection that is given up where no answer comes.
+
+    The limits of TCP do not suffice: a kernel acknowledges for a server, or a pooler, that stands still.
+    """
+
+    answer_within_s: float | None = None
+
+    def wait(self, gen: PQGen[T], interval: float = 0.1, timeout: float | None = None) -> T:
+        """As psycopg's. Raises psycopg.OperationalError after `answer_within_s`; the connection is then closed."""
+        if timeout is not None or self.answer_within_s is None:
+            return super().wait(gen, interval, timeout)
+        until_s = time.monotonic() + self.answer_within_s
+        try:
+            return super().wait(gen, interval, self.answer_within_s)
+        except psycopg.OperationalError:
+            if time.monotonic() >= until_s:
+                # Its answer may still come, and would be taken for another statement's.
+                self.pgconn.finish()
+            raise
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where commits go: another one after a failover or a restore."""
+
+    system: str
+    timeline: str
+
+
+def place_of(connection: psycopg.Connection[Any]) -> Place:
+    """The server's. Raises psycopg.OperationalError on a standby, which cannot be written to."""
+    row = connection.execute(
+        "SELECT pg_is_in_recovery(), (SELECT system_identifier::text FROM pg_control_system())"
+    ).fetchone()
+    assert row is not None
+    if row[0]:
+        raise psycopg.errors.ReadOnlySqlTransaction("the server is a standby")
+    timeline = connection.execute("SELECT left(pg_walfile_name(pg_current_wal_lsn()), 8)").fetchone()
+    assert timeline is not None
+    return Place(row[1], timeline[0])
 
 
 def connect(url: str, *, statement_timeout_ms: int) -> psycopg.Connection[Any]:
     """Open one connection, in autocommit. Raises BadAddress, and psycopg.OperationalError."""
-    connection: psycopg.Connection[Any] = psycopg.connect(
+    connection = TimedConnection.connect(
         checked(url),
         autocommit=True,
         connect_timeout=_CONNECT_TIMEOUT_S,
@@ -46,6 +101,8 @@ def connect(url: str, *, statement_timeout_ms: int) -> psycopg.Connection[Any]:
 def prepare(connection: psycopg.Connection[Any], statement_timeout_ms: int) -> None:
     """Give a new connection its adapters and limits of time, in one round trip. 0: statements take as long as they take."""
     adapt(connection)
+    if statement_timeout_ms and isinstance(connection, TimedConnection):
+        connection.answer_within_s = statement_timeout_ms / 1000 + _ANSWER_AFTER_S
     limits = {
         "statement_timeout": statement_timeout_ms,
         "idle_in_transaction_session_timeout": _IDLE_IN_TRANSACTION_MS,
@@ -85,12 +142,17 @@ class Pool:
 
     def __init__(self, url: str, *, connections: int, statement_timeout_ms: int) -> None:
         self._timeout_s = statement_timeout_ms / 1000
-        self._pool: ConnectionPool[psycopg.Connection[Any]] = ConnectionPool(
+        self._connections = connections
+        self._away = False
+        """Whether no connection could be had lately: then nobody waits for one."""
+        self._pool: ConnectionPool[TimedConnection] = ConnectionPool(
             url,
+            connection_class=TimedConnection,
             min_size=1,
             max_size=connections,
             max_idle=_MAX_IDLE_S,
             timeout=self._timeout_s,
+            reconnect_timeout=_RECONNECT_S,
             configure=lambda connection: prepare(connection, statement_timeout_ms),
             kwargs={
                 "autocommit": True,
@@ -107,13 +169,28 @@ class Pool:
         """Run a statement, and fetch what it gives. Raises StoreFailed, or StoreClosed."""
         with translating():
             try:
-                with self._pool.connection() as connection, connection.cursor(binary=True) as cursor:
-                    cursor.execute(translated(sql), arguments(sql, parameters))
-                    return Fetched(cursor.fetchall() if cursor.description else [], cursor.rowcount)
+                return self._run(translated(sql), arguments(sql, parameters))
             except PoolClosed as error:
                 raise StoreClosed("the store is closed: nothing more can be read") from error
             except PoolTimeout as error:
+                self._away = True
                 raise StoreFailed(f"no connection to PostgreSQL within {self._timeout_s:g} s") from error
+
+    def _run(self, sql: str, parameters: Any) -> Fetched:
+        """Again where a connection turns out to be dead: each may be, after a restart of the server."""
+        for left in range(self._connections, -1, -1):
+            try:
+                with (
+                    self._pool.connection(_WHILE_AWAY_S if self._away else None) as connection,
+                    connection.cursor(binary=True) as cursor,
+                ):
+                    cursor.execute(sql, parameters)
+                    self._away = False
+                    return Fetched(cursor.fetchall() if cursor.description else [], cursor.rowcount)
+            except psycopg.OperationalError as error:
+                if isinstance(error, PoolTimeout) or not left or not (is_lost(error) and connection.closed):
+                    raise
+        raise AssertionError("unreachable")
 
     def executemany(self, sql: str, parameters: Iterable[Any], /) -> Fetched:
         """For writing only."""

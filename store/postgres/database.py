@@ -5,21 +5,23 @@ Knows nothing of what the tables mean.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import hashlib
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import psycopg
 import structlog
 
-from store.database import Connection
+from store.database import Connection, Rows
 from store.errors import StoreClosed
 from store.postgres.connecting import Pool, connect
 from store.postgres.errors import translated
 from store.postgres.news import News
 from store.postgres.room import shortage
 from store.postgres.schema import check
+from store.postgres.settled import Settled, Table
 from store.postgres.words import PostgresWords
 from store.postgres.writer import CHANNEL, JobConnection, Writer
 from store.reading import Reads, refuse_on_loop
@@ -45,6 +47,8 @@ class PostgresDatabase:
         self._writer = writer
         self._news = news
         self._closed = False
+        self._settled = Settled(lambda sql: self.read().execute(sql))
+        news.on_lost(self._settled.forget)
         self.words = PostgresWords(self)
 
     @classmethod
@@ -78,6 +82,7 @@ class PostgresDatabase:
                 partial(connect, url, statement_timeout_ms=_WRITE_TIMEOUT_MS),
                 max_pending=max_pending,
                 committed=news.committed,
+                connected=news.connected,
             )
         except BaseException as error:
             pool.close()
@@ -115,9 +120,10 @@ class PostgresDatabase:
         *,
         after: Callable[[T], None] | None = None,
         patient: bool = False,
+        spare: bool = False,
     ) -> Future[T]:
         """See `store.database.Database`."""
-        return self._writer.submit(job, after=after, patient=patient)
+        return self._writer.submit(job, after=after, patient=patient, spare=spare)
 
     def read(self) -> Connection:
         """The pool: each statement is run on whichever connection is free."""
@@ -126,11 +132,20 @@ class PostgresDatabase:
         refuse_on_loop()
         return self._pool
 
-    def last_id(self, table: str) -> int:
-        """The id of the last row that ever was in a table, or was to be: one that was undone counts."""
-        query = "SELECT last_value FROM pg_sequences WHERE sequencename = ? AND schemaname = current_schema()"
-        row = self.read().execute(query, (f"{table}_id_seq",)).fetchone()
-        return 0 if row is None or row[0] is None else int(row[0])
+    def last_id(self, table: Literal["outcomes", "task_answers"]) -> int:
+        """See `store.database.Database`."""
+        return self._settled.up_to(table)
+
+    def settled(self, table: Table) -> int:
+        """See `store.database.Database`, and Settled."""
+        return self._settled.up_to(table)
+
+    def at_end(
+        self, connection: Connection, key: tuple[Any, ...], job: Callable[[Connection], object]
+    ) -> None:
+        """When all jobs of the batch have run."""
+        assert isinstance(connection, JobConnection)
+        connection.at_end(key, job)
 
     def missing(self) -> str | None:
         """None: a database that is gone cannot be connected to, which reading and writing tell."""
@@ -151,23 +166,57 @@ class PostgresDatabase:
         assert isinstance(connection, JobConnection)
         connection.bumped.add(name)
 
+    def locking(self, how: str) -> str:
+        """See `store.database.Database`."""
+        return " FOR SHARE" if how == "share" else " FOR UPDATE SKIP LOCKED"
+
     def tell(self, connection: Connection) -> None:
         """Have others hear of this job's batch at once."""
         assert isinstance(connection, JobConnection)
         connection.telling = True
 
+    def hold(self, connection: Connection, name: str) -> None:
+        """A lock of the transaction, which works behind a pooler, too."""
+        connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(?, 0))", (name,))
+
+    def add(
+        self,
+        connection: Connection,
+        sql: str,
+        key: tuple[str | int, ...],
+        amounts: Sequence[float],
+        only_if: Rows | None = None,
+    ) -> None:
+        """Have it done before the batch of this job is committed."""
+        assert isinstance(connection, JobConnection)
+        connection.add(sql, key, amounts, only_if)
+
+    def settle(self, connection: Connection) -> None:
+        """Do what was added so far."""
+        assert isinstance(connection, JobConnection)
+        connection.settle()
+
     def on_news(self, told: Callable[[], None]) -> None:
         """Call `told`, on another thread, whenever others may have committed."""
         self._news.on_news(told)
+
+    def on_lost(self, told: Callable[[], None]) -> None:
+        """Call `told`, on another thread, after a failover or a restore."""
+        self._news.on_lost(told)
 
     def news_age_s(self) -> float:
         """How long ago other processes' commits were last heard of."""
         return self._news.age_s()
 
     def database_id(self) -> str:
-        """32 hex characters drawn when the database was made."""
+        """32 hex characters, of the database, of the server and its timeline.
+
+        A promoted standby may give places of the log out again that a snapshot of the index has seen.
+        """
         row: tuple[str] = self.read().execute("SELECT database_id FROM installation").fetchone()
-        return row[0]
+        server = self._news.server
+        said = f"{row[0]} {server.system} {server.timeline}" if server else row[0]
+        return hashlib.blake2b(said.encode(), digest_size=16).hexdigest()
 
     def scrub(self) -> Future[bool]:
         """False: deleted text stays in dead rows until VACUUM, in the write-ahead log, in backups."""

@@ -11,7 +11,17 @@ from psycopg import errors
 from store.errors import StoreError, StoreFailed, ValueRefused
 
 _REFUSED = (psycopg.IntegrityError, psycopg.DataError)
+_RULES = (
+    (errors.UniqueViolation, "UNIQUE"),
+    (errors.NotNullViolation, "NOT NULL"),
+    (errors.CheckViolation, "CHECK"),
+    (errors.ForeignKeyViolation, "FOREIGN KEY"),
+)
 _AGAIN = (errors.DeadlockDetected, errors.SerializationFailure, errors.LockNotAvailable)
+
+_AWAY = ("08", "53", "57P", "58", "25006", "25P03", "28", "3D000", "XX")
+"""SQLSTATEs: connection, resources, shutdown, input and output, read-only transaction, idle too long, refused, no such
+database, corrupted."""
 
 
 def in_words(error: BaseException) -> str:
@@ -29,12 +39,21 @@ def translated(error: psycopg.Error) -> StoreError:
     """The store's error for one of PostgreSQL's, which is its cause."""
     found: StoreError
     if isinstance(error, _REFUSED):
-        constraint = error.diag.constraint_name
-        found = ValueRefused(f"{type(error).__name__}{f' of {constraint}' if constraint else ''}")
+        found = ValueRefused(_refusal(error))
     else:
         found = StoreFailed(in_words(error))
     found.__cause__ = error
     return found
+
+
+def _refusal(error: psycopg.Error) -> str:
+    """Which rule was broken, in SQLite's words where both know it."""
+    rule = next((rule for kind, rule in _RULES if isinstance(error, kind)), None)
+    if rule is None:
+        return type(error).__name__
+    diag = error.diag
+    what = f"{diag.table_name}.{diag.column_name}" if diag.column_name else diag.constraint_name
+    return f"{rule} constraint failed: {what}"
 
 
 def may_succeed_again(error: BaseException) -> bool:
@@ -43,13 +62,16 @@ def may_succeed_again(error: BaseException) -> bool:
 
 
 def is_lost(error: BaseException) -> bool:
-    """Whether the connection is gone, or the server refuses for now (starting, stopping, read-only after a failover)."""
+    """Whether nothing can be written for now: no connection, the server starts or stops, is read-only, or has no room left.
+
+    What one statement is refused for (too long, a lock not got, cancelled) is not that.
+    """
     cause = error if isinstance(error, psycopg.Error) else error.__cause__
-    if isinstance(cause, errors.ReadOnlySqlTransaction):
-        return True
-    return isinstance(cause, psycopg.OperationalError) and not isinstance(
-        cause, (*_AGAIN, errors.QueryCanceled, errors.DiskFull)
-    )
+    if not isinstance(cause, psycopg.Error) or isinstance(cause, errors.PipelineAborted):
+        return False
+    if cause.sqlstate is None:
+        return isinstance(cause, psycopg.OperationalError)
+    return cause.sqlstate.startswith(_AWAY)
 
 
 @contextmanager

@@ -11,13 +11,22 @@ import psycopg
 import structlog
 
 from store.errors import StoreError
-from store.postgres.connecting import Pool
+from store.postgres.connecting import Place, Pool
 from store.postgres.errors import in_words
 
 log = structlog.get_logger(__name__)
 
 LOOK_EVERY_S = 0.5
 _AGAIN_S = 0.5
+_PROVE_EVERY_S = 5.0
+"""So often the listener asks its server for an answer: a dead connection says nothing, as does one without news."""
+_ANSWER_WITHIN_S = 5.0
+_ANEW = 1 << 40
+"""What is added to every counter for each time that commits were lost: what was read before differs then for sure."""
+_LOOK = (
+    "SELECT name, value FROM generations UNION ALL SELECT '', last_seq FROM example_sequence"
+    " UNION ALL SELECT 'timeline', 0 WHERE pg_is_in_recovery()"
+)
 
 
 class News:
@@ -27,16 +36,23 @@ class News:
     """
 
     def __init__(self, connect: Callable[[], psycopg.Connection[Any]], pool: Pool, channel: str) -> None:
+        """`connect` gives connections to listen on. Raises StoreFailed."""
         self._connect = connect
         self._pool = pool
         self._channel = channel
         self._counters: dict[str, int] = {}
         self._version = 0
         self._looked_s = 0.0
+        self._last_seq = 0
+        self._server: Place | None = None
+        self._lost = 0
+        """How often commits that had been seen were found to be gone."""
         self._told: list[Callable[[], None]] = []
+        self._told_anew: list[Callable[[], None]] = []
         self._wake = threading.Event()
         self._stopping = threading.Event()
         self._lock = threading.Lock()
+        self.listening = False
         self._look()
         self._threads = [
             threading.Thread(target=self._listen, name="store-listener", daemon=True),
@@ -50,17 +66,26 @@ class News:
         """Another one whenever anybody may have committed."""
         return self._version
 
+    @property
+    def server(self) -> Place | None:
+        """Where the last connection for writing went."""
+        return self._server
+
     def age_s(self) -> float:
         """How long ago the counters were read last."""
         return time.monotonic() - self._looked_s
 
     def counter(self, name: str) -> int:
         """As read last; 0 for one that there is not."""
-        return self._counters.get(name, 0)
+        return self._counters.get(name, 0) + self._lost * _ANEW
 
     def on_news(self, told: Callable[[], None]) -> None:
         """Call `told`, on a thread of this object, whenever others may have committed what matters to it."""
         self._told.append(told)
+
+    def on_lost(self, told: Callable[[], None]) -> None:
+        """Call `told` when commits that were seen are gone: what was derived from them is to be read anew."""
+        self._told_anew.append(told)
 
     def committed(self, names: frozenset[str]) -> None:
         """This process has committed; `names`: the counters that moved."""
@@ -72,12 +97,28 @@ class News:
         if names:
             self._wake.set()
 
+    def connected(self, server: Place) -> None:
+        """This process writes to that server from now on. After a failover or a restore all is read anew."""
+        before, self._server = self._server, server
+        if before is not None and before != server:
+            self._read_anew("another server, or another timeline of it")
+
     def stop(self) -> None:
         """End both threads."""
         self._stopping.set()
         self._wake.set()
         for thread in self._threads:
             thread.join(5.0)
+
+    def _read_anew(self, why: str) -> None:
+        log.warning("store_read_anew", reason=why)
+        with self._lock:
+            self._lost += 1
+            self._version += 1
+            self._last_seq = 0
+        for told in self._told_anew:
+            told()
+        self._wake.set()
 
     def _follow(self) -> None:
         while not self._stopping.is_set():
@@ -92,11 +133,19 @@ class News:
                 self._stopping.wait(_AGAIN_S)
 
     def _look(self) -> None:
-        rows = self._pool.execute("SELECT name, value FROM generations").fetchall()
+        found: dict[str, int] = dict(self._pool.execute(_LOOK).fetchall())
+        if "timeline" in found:
+            # A standby knows less than was seen already.
+            return
+        last_seq = found.pop("", 0)
         with self._lock:
-            self._counters = dict(rows)
+            went_back = last_seq < self._last_seq
+            self._last_seq = last_seq
+            self._counters = found
             self._version += 1
             self._looked_s = time.monotonic()
+        if went_back:
+            self._read_anew("the log of examples is shorter than it was")
         for told in self._told:
             told()
 
@@ -105,13 +154,22 @@ class News:
             try:
                 with self._connect() as connection:
                     connection.execute(f"LISTEN {self._channel}")
+                    self.listening = True
                     # What was committed before is not announced.
                     self._wake.set()
-                    while not self._stopping.is_set():
-                        for _ in connection.notifies(timeout=LOOK_EVERY_S):
-                            self._wake.set()
-                            if self._stopping.is_set():
-                                break
+                    self._hear(connection)
             except (psycopg.Error, OSError) as error:
                 log.warning("store_listener_lost", reason=in_words(error))
-                self._stopping.wait(_AGAIN_S)
+            self.listening = False
+            self._stopping.wait(_AGAIN_S)
+
+    def _hear(self, connection: psycopg.Connection[Any]) -> None:
+        prove_at_s = time.monotonic() + _PROVE_EVERY_S
+        while not self._stopping.is_set():
+            for _ in connection.notifies(timeout=LOOK_EVERY_S):
+                self._wake.set()
+                if self._stopping.is_set():
+                    return
+            if time.monotonic() >= prove_at_s:
+                connection.execute("SELECT 1")
+                prove_at_s = time.monotonic() + _PROVE_EVERY_S

@@ -16,6 +16,8 @@ _TOKEN = re.compile(
     r"|(?P<cross>\bCROSS JOIN\b)|(?P<type>\bAS (?:INTEGER|REAL|BLOB)(?=\)))|(?P<is>\bIS (?:NOT )?(?=[?:]))",
     re.IGNORECASE,
 )
+_TRUNCATED = re.compile(r"\bCAST\(([^()?:]+(?:[?]\d*)?) AS INTEGER\)", re.IGNORECASE)
+"""PostgreSQL rounds where SQLite cuts off: a function of the schema does as SQLite."""
 _OF_NO_TYPE = re.compile(r"(%s|%\(\w+\)s)( IS (?:NOT )?NULL)", re.IGNORECASE)
 """Nothing tells PostgreSQL the type of a parameter that is only compared with NULL."""
 _TYPES = {"INTEGER": "bigint", "REAL": "double precision", "BLOB": "bytea"}
@@ -49,7 +51,7 @@ def translated(sql: str) -> str:
             return "IS DISTINCT FROM " if "NOT" in said.upper() else "IS NOT DISTINCT FROM "
         return said
 
-    return _OF_NO_TYPE.sub(r"\1::text\2", _TOKEN.sub(one, sql))
+    return _OF_NO_TYPE.sub(r"\1::text\2", _TOKEN.sub(one, _TRUNCATED.sub(r"as_integer(\1)", sql)))
 
 
 @lru_cache(maxsize=4096)

@@ -9,12 +9,12 @@ import sqlite3
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from store.database import Connection
+from store.database import Connection, Rows
 from store.errors import SchemaError, StoreBusy, StoreClosed
 from store.reading import INLINE, Reads
 from store.sqlite.power_cut import sync_log
@@ -32,6 +32,7 @@ _SCRUB_TIMEOUT_MS = 1_000
 _OPENING_TIMEOUT_MS = 60_000
 _SWITCH_AGAIN_S = 0.01
 _WAL_LIMIT_BYTES = 64 * 1024 * 1024
+_EVERY_ID = 2**63 - 1
 
 
 class Database:
@@ -85,6 +86,7 @@ class Database:
             cached_statements=256,
         )
         try:
+            connection.create_function("now_s", 0, _now_s)
             connection.execute(f"PRAGMA busy_timeout = {_BUSY_TIMEOUT_MS}")
             connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
             connection.execute("PRAGMA foreign_keys = ON")
@@ -122,6 +124,7 @@ class Database:
         *,
         after: Callable[[T], None] | None = None,
         patient: bool = False,
+        spare: bool = False,
     ) -> Future[T]:
         """Run `job` on the writer's thread; the future resolves after the COMMIT, so a result is a promise kept.
 
@@ -132,7 +135,7 @@ class Database:
 
         Raises StoreBusy when too many jobs wait already, StoreClosed after `close`. Never waits.
         """
-        return self._writer.submit(job, after=after, patient=patient)
+        return self._writer.submit(job, after=after, patient=patient, spare=spare)
 
     def read(self) -> sqlite3.Connection:
         """This thread's own read-only connection. Fetch all rows at once: an open cursor holds up checkpoints."""
@@ -188,11 +191,46 @@ class Database:
         """Move such a counter, inside a write job."""
         connection.execute("UPDATE generations SET value = value + 1 WHERE name = ?", (name,))
 
+    def locking(self, how: str) -> str:
+        """Nothing: one transaction writes at a time."""
+        return ""
+
     def tell(self, connection: Connection) -> None:
         """Nothing: who wants to know looks at `data_version`."""
 
+    def hold(self, connection: Connection, name: str) -> None:
+        """Nothing: only one process writes at a time."""
+
+    def add(
+        self,
+        connection: Connection,
+        sql: str,
+        key: tuple[str | int, ...],
+        amounts: Sequence[float],
+        only_if: Rows | None = None,
+    ) -> None:
+        """Done at once."""
+        if only_if is None or only_if.rowcount:
+            connection.execute(sql, (*key, *amounts))
+
+    def settle(self, connection: Connection) -> None:
+        """Nothing: see `add`."""
+
     def on_news(self, told: Callable[[], None]) -> None:
         """Nothing: see `tell`."""
+
+    def on_lost(self, told: Callable[[], None]) -> None:
+        """Nothing: what was committed to the file stays there."""
+
+    def at_end(
+        self, connection: Connection, key: tuple[Any, ...], job: Callable[[Connection], object]
+    ) -> None:
+        """At once: one process writes at a time."""
+        job(connection)
+
+    def settled(self, table: str) -> int:
+        """Everything: ids are given out in the order of commits."""
+        return _EVERY_ID
 
     def last_id(self, table: str) -> int:
         """The id of the last row that ever was in a table."""
@@ -295,6 +333,11 @@ def _switch_to_wal(connection: sqlite3.Connection) -> str:
             time.sleep(_SWITCH_AGAIN_S)
 
 
+def _now_s() -> float:
+    """The database's clock is its machine's. PostgreSQL's schema has a function of this name."""
+    return time.clock_gettime(time.CLOCK_REALTIME)
+
+
 def _open_to_read(path: Path) -> sqlite3.Connection:
     with translating():
         connection = sqlite3.connect(
@@ -306,6 +349,7 @@ def _open_to_read(path: Path) -> sqlite3.Connection:
             cached_statements=256,
         )
     connection.execute(f"PRAGMA busy_timeout = {_BUSY_TIMEOUT_MS}")
+    connection.create_function("now_s", 0, _now_s)
     connection.execute("PRAGMA query_only = ON")
     return connection
 

@@ -11,15 +11,23 @@ from pathlib import Path
 from store.errors import DatabaseTooNew, SchemaError
 
 MIGRATIONS_FOLDER = Path(__file__).parent / "migrations"
+COPYING = "copying"
+"""The table that a database has while another is copied into it (store.moving). Nobody serves such a database."""
 _MIGRATION_SET = "understudy"
 _TABLE = re.compile(r"^(CREATE TABLE|CREATE VIRTUAL TABLE|DROP TABLE) (\w+)", re.MULTILINE)
 _NUMBERED = re.compile(r"(\d{4})_[a-z0-9_]+\.sql")
 
 
 def refuse_foreign(connection: sqlite3.Connection) -> None:
-    """Raise SchemaError for a file that holds another program's tables. To be asked before anything is changed in it."""
+    """Raise SchemaError for a file that holds another program's tables, or half a copy. To be asked before any change."""
+    tables = _tables(connection)
+    if COPYING in tables:
+        raise SchemaError(
+            "the database is half a copy of another: end it with `understudy store copy --final`, or begin anew in an"
+            " empty folder"
+        )
     # In this order: whoever sees tables of ours sees the migrations that made them.
-    if _tables(connection) and not applied_migrations(connection):
+    if tables and not applied_migrations(connection):
         raise SchemaError(
             "the database is another program's: name another data folder, or move the file away to begin anew"
         )

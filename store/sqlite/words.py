@@ -6,7 +6,6 @@ merges all of them, step by step, so that writers need not wait long.
 
 from __future__ import annotations
 
-import re
 import sqlite3
 import time
 from collections.abc import Sequence
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from store.database import WordsTable
 from store.errors import StoreBusy, StoreClosed, StoreFailed
+from store.typed import typed
 
 if TYPE_CHECKING:
     from store.sqlite.database import Database
@@ -22,14 +22,12 @@ if TYPE_CHECKING:
 _TABLES: tuple[WordsTable, ...] = ("request_words", "example_words")
 
 _STEP_PAGES = 500
-_MAX_WORDS = 12
 _MOST_READ = 1000
 """Rows with any of the words; of a common word they would be most of the bank."""
 _MATCHING = (
     "SELECT rowid, -bm25(example_words, 0, 0, 1, 0) AS score FROM example_words WHERE example_words MATCH ?"
     " ORDER BY score DESC LIMIT ?"
 )
-_WORD = re.compile(r"\w+", re.UNICODE)
 
 
 def as_match(text: str) -> str:
@@ -37,17 +35,10 @@ def as_match(text: str) -> str:
 
     Nothing that is typed can be read as FTS5's syntax. Empty when there is no word in it.
     """
-    parts: list[str] = []
-    for place, piece in enumerate(text.split('"')):
-        words = _WORD.findall(piece)[:_MAX_WORDS]
-        if not words:
-            continue
-        quoted = place % 2 == 1
-        parts += [" ".join(words)] if quoted else words
-    if not parts:
+    asked = typed(text)
+    if not asked.parts:
         return ""
-    typing = bool(text) and not text.rstrip().endswith('"') and not text.endswith(" ")
-    return " ".join(f'"{part}"' for part in parts[:_MAX_WORDS]) + ("*" if typing else "")
+    return " ".join(f'"{part}"' for part in asked.parts) + ("*" if asked.beginning else "")
 
 
 def any_of(connection: sqlite3.Connection, tenant: str, scope: str, said: Sequence[str]) -> str | None:

@@ -137,7 +137,7 @@ _INSERT = (
     " WHERE (SELECT count(*) FROM tasks WHERE tenant = :tenant) < :most"
     " OR EXISTS (SELECT 1 FROM tasks WHERE tenant = :tenant AND model = :model AND name = :name)"
     " ON CONFLICT (tenant, model, name) DO UPDATE SET at_s = excluded.at_s, grounds = excluded.grounds,"
-    " labels = excluded.labels WHERE state = 'proposed' AND excluded.state = 'proposed'"
+    " labels = excluded.labels WHERE tasks.state = 'proposed' AND excluded.state = 'proposed'"
 )
 
 

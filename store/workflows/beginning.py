@@ -122,10 +122,11 @@ def put(
         raise VariableExists([variable.name])
     hold_room(total_bytes(connection, tenant), added_bytes((), (variable,)), limits)
     if known is None:
-        try:
-            connection.execute(_INSERT_VARIABLE, _variable_row(owned, variable))
-        except ValueRefused:
-            raise VariableExists([variable.name or variable.id]) from None
+        added = connection.execute(
+            _INSERT_VARIABLE + " ON CONFLICT DO NOTHING", _variable_row(owned, variable)
+        )
+        if not added.rowcount:
+            raise VariableExists([variable.name or variable.id])
         return variable.id
     id: str = known[0]
     if variable.value is not None:

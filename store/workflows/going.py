@@ -10,7 +10,7 @@ from store.workflows.rows import ids_json, note
 
 _CHANGES_KEPT_S = 600.0
 """Whoever looks less often reads anew what it waits for."""
-_IN_MEMORY = "state = 'running' OR no_store AND expired = 0"
+_IN_MEMORY = "state = 'running' OR no_store = 1 AND expired = 0"
 """Whether a process has something of it in its memory, and is to be told."""
 
 

@@ -21,7 +21,7 @@ from store.workflows.values import as_bytes, strictest
 
 _UPDATE_STEP = (
     f"UPDATE workflow_steps SET ({PROGRESS}) = ({', '.join('?' * 22)}),"  # noqa: S608 - a constant
-    " resolution = CASE WHEN ? THEN resolution END WHERE run_id = ? AND step = ?"
+    " resolution = CASE WHEN ? = 1 THEN resolution END WHERE run_id = ? AND step = ?"
 )
 _END_VARIABLE = (
     "UPDATE variables SET state = ?, value = ?, is_list = ?, size_bytes = ?, failure = ?, ended_at_s = ?"
@@ -188,7 +188,7 @@ def resolve(
     told = connection.execute(
         "UPDATE workflow_steps SET resolution = :resolution WHERE run_id = :run AND step = :step AND state = 'unknown'"
         " AND EXISTS (SELECT 1 FROM workflow_runs r WHERE r.id = :run AND r.tenant = :tenant AND r.state = 'running'"
-        " AND (r.no_store = 0 OR :no_value))",
+        " AND (r.no_store = 0 OR :no_value = 1))",
         {
             "resolution": resolution_json(resolution),
             "run": run_id,

@@ -178,22 +178,30 @@ class WorkflowRuns:
 
     def place(self) -> int:
         """The last place in the log of changes."""
+        settled = self._db.settled("workflow_changes")
         row: tuple[int] = (
-            self._db.read().execute("SELECT coalesce(max(place), 0) FROM workflow_changes").fetchone()
+            self._db.read()
+            .execute("SELECT coalesce(max(place), 0) FROM workflow_changes WHERE place <= ?", (settled,))
+            .fetchone()
         )
         return row[0]
 
     def changes(self, after: int, limit: int = 1000) -> Changes:
         """What happened in any process after that place, in order."""
+        settled = self._db.settled("workflow_changes")
         read = self._db.read()
         rows = read.execute(
             "SELECT place, kind, run_id, variable_id, criteria, stream FROM workflow_changes WHERE place > ?"
-            " ORDER BY place LIMIT ?",
-            (after, limit),
+            " AND place <= ? ORDER BY place LIMIT ?",
+            (after, settled, limit),
         ).fetchall()
         if not rows:
             return Changes(after, False, ())
-        return Changes(rows[-1][0], rows[0][0] > after + 1, tuple(as_change(row[1:]) for row in rows))
+        missed = rows[0][0] > after + 1
+        if missed:
+            # A place may also be missing because its transaction was undone.
+            missed = read.execute("SELECT min(place) FROM workflow_changes").fetchone()[0] > after + 1
+        return Changes(rows[-1][0], missed, tuple(as_change(row[1:]) for row in rows))
 
     def version(self) -> bytes | int:
         """Differs from the last one seen whenever anybody may have written."""

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.chaos.__main__ import _named, report, run
-from benchmarks.chaos.faults import Fault
+from benchmarks.chaos.__main__ import named, report, run
+from benchmarks.chaos.faults import KINDS, ORDERS, Fault
 from benchmarks.chaos.site import configuration
 from benchmarks.chaos.traffic import Asked
 from benchmarks.chaos.upstream import pieces, tagged
@@ -103,9 +103,10 @@ def test_its_configuration_is_one(tmp_path: Path) -> None:
 
 
 def test_faults_are_named_on_the_command_line() -> None:
-    assert _named("supervisor-killed,restart") == ["supervisor killed", "restart"]
+    known = (*KINDS, *ORDERS)
+    assert named("supervisor-killed,restart", known) == ["supervisor killed", "restart"]
     with pytest.raises(argparse.ArgumentTypeError, match="disk-empty"):
-        _named("disk-empty")
+        named("disk-empty", known)
 
 
 @pytest.mark.slow

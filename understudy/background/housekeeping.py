@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 import structlog
 
+from store.jobs.leases import Lease
+
 log = structlog.get_logger(__name__)
 
 
@@ -19,16 +21,23 @@ class Chore:
     name: str
     every_s: float
     run: Callable[[], object]
+    each: bool = False
+    """Done in every process: else by one of those that share a lease."""
 
 
 class Housekeeper:
     """Owns its thread between `start` and `stop`."""
 
-    def __init__(self, chores: Sequence[Chore], done: dict[str, float] | None = None) -> None:
-        """`done`: when each was done last, by name (time.monotonic); it is kept up. Whoever has another housekeeper work by
+    def __init__(
+        self, chores: Sequence[Chore], done: dict[str, float] | None = None, lease: Lease | None = None
+    ) -> None:
+        """`lease`: whoever holds it does the chores that are not each process's; None: nobody else does them.
+
+        `done`: when each was done last, by name (time.monotonic); it is kept up. Whoever has another housekeeper work by
         other settings gives it that: with reloads each minute, what is due each minute would never be done."""
         self._chores = tuple(chores)
         self._done = {} if done is None else done
+        self._lease = lease
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="housekeeper", daemon=True)
 
@@ -37,9 +46,11 @@ class Housekeeper:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop after the chore at hand and wait for the thread to end."""
+        """Stop after the chore at hand, wait for the thread to end, and let another process do the chores."""
         self._stopping.set()
         self._thread.join()
+        if self._lease is not None:
+            self._lease.release()
 
     def _run(self) -> None:
         begun = time.monotonic()
@@ -49,8 +60,15 @@ class Housekeeper:
             if self._stopping.wait(max(0.0, due[chore] - time.monotonic())):
                 return
             try:
-                chore.run()
+                self._do(chore)
             except Exception as error:
                 log.error("chore_failed", chore=chore.name, error=error)
             self._done[chore.name] = time.monotonic()
             due[chore] = self._done[chore.name] + chore.every_s
+
+    def _do(self, chore: Chore) -> None:
+        if chore.each or self._lease is None:
+            chore.run()
+        elif self._lease.take():
+            with self._lease.holding():
+                chore.run()

@@ -9,12 +9,13 @@ from typing import Any
 import click
 import orjson
 
+from learning.alone import alone
 from learning.private.budget import AccountingMissing, epsilon_of
 from learning.private.build import BudgetExhausted, NothingToRelease, Written, spent
 from store import Store
 from store.errors import StoreBusy
 from store.examples.private_bank import BudgetMoved, PrivateBank, Release
-from store.jobs.exclusive import NotAlone, alone
+from store.jobs.leases import LeaseOver, NotAlone
 from understudy.commands.giving_up import give_up
 from understudy.commands.tenant_option import NoSuchTenant, tenant_named
 from understudy.settings.config import Config
@@ -22,7 +23,7 @@ from understudy.settings.file import ConfigError, load_config
 from understudy.setup.private import CannotBuild, builder, check_reach, reference_of, writer
 from understudy.setup.store import open_store
 
-_LOCK_FILE = "private.lock"
+_LEASE = "private"
 _CONFIG = click.option(
     "--config",
     "config_path",
@@ -129,6 +130,7 @@ def _run(
         AccountingMissing,
         NoSuchTenant,
         NotAlone,
+        LeaseOver,
     ) as error:
         give_up(str(error))
     except (BudgetMoved, StoreBusy):
@@ -150,11 +152,11 @@ async def _built(
     from understudy.memory import Memory
     from understudy.setup.engines import Tenants, engines
 
-    assert config.memory is not None and config.memory.data_dir is not None
-    with alone(config.memory.data_dir / _LOCK_FILE):
-        memory = await asyncio.to_thread(Memory.open, config.memory, config.retention, private=config.private)
-        made = engines(config, Tenants(memory.store.secret, memory.store.keys.tenant_named))
-        try:
+    assert config.memory is not None
+    memory = await asyncio.to_thread(Memory.open, config.memory, config.retention, private=config.private)
+    made = engines(config, Tenants(memory.store.secret, memory.store.keys.tenant_named))
+    try:
+        async with alone(memory.store.jobs.leases, _LEASE):
             tenant = tenant_named(memory.store.keys, name)
             bank = memory.store.examples.private
             if tenant not in bank.tenants():
@@ -170,10 +172,10 @@ async def _built(
             topics = f"{len(release.told)} topics of release {release.id}"
             click.echo(f"asking {generator} and {reference} about {topics}", err=True)
             return release, await writing.write(release, max_usd)
-        finally:
-            for each in made.values():
-                await each.aclose()
-            await asyncio.to_thread(memory.close)
+    finally:
+        for each in made.values():
+            await each.aclose()
+        await asyncio.to_thread(memory.close)
 
 
 def _row(config: Config, bank: PrivateBank, tenant: str) -> dict[str, Any]:

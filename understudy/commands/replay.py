@@ -12,6 +12,7 @@ import click
 import orjson
 
 from store import Store
+from store.jobs.leases import LeaseOver
 from store.jobs.replay_jobs import AnotherReplayRuns, NotThatRun
 from store.jobs.replay_records import NewStep, ReplayBudget, ReplayRun
 from understudy.commands.data_folder import data_option, store_in
@@ -201,7 +202,7 @@ async def _run(
                 else:
                     run = await made.run(budget, whose, progress=progress)
             return run, as_json(made.jobs, run)
-    except (CannotReplay, NoSuchTenant, AnotherReplayRuns, NotThatRun) as error:
+    except (CannotReplay, NoSuchTenant, AnotherReplayRuns, NotThatRun, LeaseOver) as error:
         give_up(str(error))
 
 

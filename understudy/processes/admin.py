@@ -38,7 +38,8 @@ def serve_admin(config: Config, gateway_port: int, config_file: Path | None = No
     gateway_url = f"http://{config.listen.host}:{gateway_port}"
     with sock, admin(config, sock.getsockname()[1], gateway_url, config_file) as (app, sources):
         _first_password(sources.store.operators)
-        chores = Housekeeper(_chores(sources, config.admin))
+        lease = sources.store.jobs.leases.lease("rollups")
+        chores = Housekeeper(_chores(sources, config.admin), lease=lease)
         chores.start()
         try:
             asyncio.run(_serve(app, sock))

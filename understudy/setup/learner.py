@@ -19,6 +19,7 @@ from learning.training.scorer.rows import AnswersOf
 from learning.training.trainers import BanditTrainer, ScorerTrainer
 from router.choosing.floor import FloorSettings
 from store import Store
+from store.jobs.leases import Leases
 from store.learned.quality_floors import FloorRow
 from understudy.settings.config import Config
 from understudy.settings.knobs import knobs_of
@@ -42,6 +43,7 @@ class Learning:
     students: StudentLearner
     floors: Callable[[], None]
     """Brings every quality floor's account up to date."""
+    leases: Leases
 
 
 @contextmanager
@@ -61,7 +63,12 @@ def learning(config: Config, stopping: Callable[[], bool]) -> Iterator[Learning]
             lenders=_granted(config, store),
             stopping=stopping,
         )
-        yield Learning(learner, student_learner(store, config, stopping), Floors(store, config).catch_up)
+        yield Learning(
+            learner,
+            student_learner(store, config, stopping),
+            Floors(store, config).catch_up,
+            store.jobs.leases,
+        )
     finally:
         store.close()
 

@@ -23,7 +23,6 @@ from understudy.settings.learning import JudgingAdvanced
 from understudy.setup.engines import Tenants, engines
 from understudy.setup.examples import admission
 
-LOCK_FILE = "replay.lock"
 _MOST_STEPS = 2000
 """Most examples one run takes up."""
 
@@ -84,8 +83,7 @@ def replay(
         order=planner.order,
         in_flight=settings.in_flight,
     )
-    assert remembered.data_dir is not None, "understudy.processes.run gives every memory a folder"
-    return Replay(memory.store, planner, runner, remembered.data_dir / LOCK_FILE)
+    return Replay(memory.store, planner, runner)
 
 
 def budget_of(config: Config) -> ReplayBudget:

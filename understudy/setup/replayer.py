@@ -84,7 +84,7 @@ def _parts(
             gate.may_go_on,
             schedule,
             budget_of(config),
-            folder / "replayer.lock",
+            memory.store.jobs.leases,
         )
         parts.append(takes_up.run())
         plan = settings.advanced.kv_plan

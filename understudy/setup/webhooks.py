@@ -30,7 +30,13 @@ def webhooks(
         )
         for one in config.webhooks
     ]
-    return Webhooks(store.jobs.webhooks, endpoints, _look(store), series(WebhookMetrics))
+    return Webhooks(
+        store.jobs.webhooks,
+        store.jobs.leases.lease("webhooks"),
+        endpoints,
+        _look(store),
+        series(WebhookMetrics),
+    )
 
 
 def _look(store: Store) -> Callable[[float], Sequence[Crossing]]:

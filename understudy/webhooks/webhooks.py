@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import os
 import random
-import secrets
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -23,13 +21,13 @@ from prometheus_client import CollectorRegistry
 from prometheus_client import Counter as Series
 from standardwebhooks.webhooks import Webhook
 
-from store.errors import StoreError
+from store.guarding import check_here
+from store.jobs.leases import Lease
 from store.jobs.webhooks import Crossing, Message, State, WebhookOutbox
 
 log = structlog.get_logger(__name__)
 
 _LOOK_EVERY_S = 1.0
-_LEASE_S = 15.0
 _TIMEOUT_S = 10.0
 _AT_ONCE = 4
 """Posts to one receiver at a time."""
@@ -69,6 +67,7 @@ class Webhooks:
     def __init__(
         self,
         outbox: WebhookOutbox,
+        lease: Lease,
         endpoints: Sequence[Endpoint],
         look: Callable[[float], Sequence[Crossing]],
         metrics: WebhookMetrics,
@@ -79,13 +78,13 @@ class Webhooks:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._outbox = outbox
+        self._lease = lease
         self._endpoints = {endpoint.id: endpoint for endpoint in endpoints}
         self._look = look
         self._every_s = every_s
         self._timeout_s = timeout_s
         self._retry_after_s = tuple(retry_after_s)
         self._clock = clock
-        self._me = f"{os.getpid()}-{secrets.token_hex(4)}"
         self._task: asyncio.Task[None] | None = None
         self._under_way: set[str] = set()
         self._busy: Counter[str] = Counter()
@@ -102,10 +101,7 @@ class Webhooks:
             return
         task.cancel()
         await asyncio.wait([task])
-        try:
-            await asyncio.wrap_future(self._outbox.disown(self._me))
-        except (StoreError, OSError) as error:
-            log.warning("webhooks_not_handed_over", error=error)
+        await asyncio.to_thread(self._lease.release)
 
     async def _run(self) -> None:
         timeout = aiohttp.ClientTimeout(total=self._timeout_s)
@@ -126,12 +122,14 @@ class Webhooks:
     async def _due(self) -> list[Message]:
         """What is to be posted now, after a look at how things stand; nothing while another process does this."""
         now_s = self._clock()
-        if not await asyncio.wrap_future(self._outbox.own(self._me, now_s, now_s + _LEASE_S)):
+        if not await asyncio.to_thread(self._lease.take):
             return []
         crossings = await asyncio.to_thread(self._changed, now_s)
         if crossings:
             wants = [(endpoint.id, endpoint.events) for endpoint in self._endpoints.values()]
-            for name in await asyncio.wrap_future(self._outbox.notice(crossings, wants, now_s)):
+            with self._lease.holding():
+                noticed = await asyncio.wrap_future(self._outbox.notice(crossings, wants, now_s))
+            for name in noticed:
                 log.info("noticed", what=name)
         return await asyncio.to_thread(self._outbox.due, now_s)
 
@@ -147,7 +145,8 @@ class Webhooks:
 
     async def _deliver(self, message: Message, session: aiohttp.ClientSession) -> None:
         try:
-            await self._try(message, session)
+            with self._lease.holding():
+                await self._try(message, session)
         except Exception as error:
             # It stays due, and is sent once more with the same id; not at once, since nobody notes that it was.
             log.error("webhook_failed", message=message.id, error=error)
@@ -163,6 +162,7 @@ class Webhooks:
         if endpoint is None:
             result = "not_configured"
         else:
+            check_here()
             result, asked_again_s = await self._post(message, endpoint, session)
         now_s = self._clock()
         if result.startswith("2"):

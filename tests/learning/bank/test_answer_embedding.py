@@ -13,6 +13,7 @@ import pytest
 from learning.bank.answer_embedding import AnswerEmbedder, version_of
 from store.examples.answer_vectors import AnswerVectors
 from store.examples.bank import ExampleBank
+from store.jobs.leases import Leases
 from store.records import NewExample, Vector
 from store.sqlite.database import Database
 from tests.patience import eventually
@@ -54,13 +55,13 @@ def fill(db: Database, count: int) -> AnswerVectors:
     return AnswerVectors(db)
 
 
-def worker(answers: AnswerVectors, embedder: Embedder, folder: Path, share: float = 1.0) -> AnswerEmbedder:
-    return AnswerEmbedder(answers, embedder, folder / "lock", max_characters=12, share=share)
+def worker(answers: AnswerVectors, embedder: Embedder, db: Database, share: float = 1.0) -> AnswerEmbedder:
+    return AnswerEmbedder(answers, embedder, Leases(db).lease("answers"), max_characters=12, share=share)
 
 
 def test_every_answer_gets_a_vector_of_its_beginning_once(store: Database, tmp_path: Path) -> None:
     answers, embedder = fill(store, 120), Embedder()
-    one = worker(answers, embedder, tmp_path)
+    one = worker(answers, embedder, store)
     one.start()
     assert eventually(lambda: one.done == 120)
     one.stop()
@@ -72,18 +73,18 @@ def test_every_answer_gets_a_vector_of_its_beginning_once(store: Database, tmp_p
 
 def test_nothing_is_done_unless_it_is_started(store: Database, tmp_path: Path) -> None:
     answers, embedder = fill(store, 3), Embedder()
-    one = worker(answers, embedder, tmp_path)
+    one = worker(answers, embedder, store)
     one.stop()
     assert not embedder.texts and len(answers.missing(VERSION)) == 3
 
 
 def test_it_goes_on_where_it_was_stopped(store: Database, tmp_path: Path) -> None:
     answers, embedder = fill(store, 60), Embedder()
-    first = worker(answers, embedder, tmp_path)
+    first = worker(answers, embedder, store)
     first.start()
     assert eventually(lambda: first.done >= 5)
     first.stop()
-    second = worker(answers, embedder, tmp_path)
+    second = worker(answers, embedder, store)
     second.start()
     assert eventually(lambda: first.done + second.done == 60)
     second.stop()
@@ -92,7 +93,7 @@ def test_it_goes_on_where_it_was_stopped(store: Database, tmp_path: Path) -> Non
 
 def test_two_workers_do_not_do_the_same_work(store: Database, tmp_path: Path) -> None:
     answers, embedder = fill(store, 40), Embedder()
-    workers = [worker(answers, embedder, tmp_path) for _ in range(2)]
+    workers = [worker(answers, embedder, store) for _ in range(2)]
     for one in workers:
         one.start()
     assert eventually(lambda: not answers.missing(VERSION))
@@ -103,7 +104,7 @@ def test_two_workers_do_not_do_the_same_work(store: Database, tmp_path: Path) ->
 
 def test_it_stops_while_paused_and_does_nothing_until_resumed(store: Database, tmp_path: Path) -> None:
     answers, embedder = fill(store, 30), Embedder()
-    one = worker(answers, embedder, tmp_path)
+    one = worker(answers, embedder, store)
     one.pause()
     one.start()
     time.sleep(0.1)
@@ -119,7 +120,7 @@ def test_it_stops_while_paused_and_does_nothing_until_resumed(store: Database, t
 
 def test_it_leaves_the_embedder_to_requests_most_of_the_time(store: Database, tmp_path: Path) -> None:
     answers, embedder = fill(store, 6), Embedder(takes_s=0.01)
-    one = worker(answers, embedder, tmp_path, share=0.2)
+    one = worker(answers, embedder, store, share=0.2)
     one.start()
     assert eventually(lambda: one.done == 6)
     one.stop()
@@ -131,7 +132,7 @@ def test_an_answer_that_cannot_be_embedded_does_not_hold_up_the_others(
     store: Database, tmp_path: Path
 ) -> None:
     answers, embedder = fill(store, 10), Embedder(refuses="answer 4 is ")
-    one = worker(answers, embedder, tmp_path)
+    one = worker(answers, embedder, store)
     one.start()
     assert eventually(lambda: one.done == 9)
     one.stop()
@@ -141,4 +142,4 @@ def test_an_answer_that_cannot_be_embedded_does_not_hold_up_the_others(
 def test_a_share_that_is_none_is_refused(store: Database, tmp_path: Path) -> None:
     for share in (0.0, -1.0, 1.5):
         with pytest.raises(ValueError, match="share"):
-            worker(AnswerVectors(store), Embedder(), tmp_path, share)
+            worker(AnswerVectors(store), Embedder(), store, share)

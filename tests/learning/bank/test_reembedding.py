@@ -8,6 +8,7 @@ import numpy as np
 
 from learning.bank.reembedding import Reembedder
 from store.examples.bank import ExampleBank
+from store.jobs.leases import Leases
 from store.records import NewExample, Vector
 from store.sqlite.database import Database
 from tests.patience import eventually
@@ -34,7 +35,7 @@ def fill(db: Database, count: int) -> ExampleBank:
 def test_every_example_gets_a_vector_once(tmp_path: Path) -> None:
     db = Database.open(tmp_path / "u.db")
     bank, embedder = fill(db, 120), Embedder()
-    worker = Reembedder(bank, embedder, tmp_path / "lock")
+    worker = Reembedder(bank, embedder, Leases(db).lease("reembed"))
     worker.start()
     assert eventually(lambda: worker.done == 120)
     worker.stop()
@@ -49,11 +50,11 @@ def test_every_example_gets_a_vector_once(tmp_path: Path) -> None:
 def test_it_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
     db = Database.open(tmp_path / "u.db")
     bank, embedder = fill(db, 60), Embedder()
-    first = Reembedder(bank, embedder, tmp_path / "lock")
+    first = Reembedder(bank, embedder, Leases(db).lease("reembed"))
     first.start()
     assert eventually(lambda: first.done >= 5)
     first.stop()
-    second = Reembedder(bank, embedder, tmp_path / "lock")
+    second = Reembedder(bank, embedder, Leases(db).lease("reembed"))
     second.start()
     assert eventually(lambda: first.done + second.done == 60)
     second.stop()

@@ -14,9 +14,10 @@ from learning.replay.asking import Asking, ReplayMetrics
 from learning.replay.run import ReplayRunner
 from simulation.engine import SimulatedEngine
 from simulation.world import World
+from store.database import Database
 from store.jobs.replay_jobs import ReplayJobs
 from store.jobs.replay_records import NewStep, ReplayBudget, ReplayStep
-from store.sqlite.database import Database
+from store.sqlite.database import Database as SqliteDatabase
 
 ASKS = 3
 LEAD = EngineInfo("lead", "lead", Price(2.5, 10.0))
@@ -48,9 +49,20 @@ class AsksThrice:
         return "kept"
 
 
-def planned(folder: Path, steps: int, budget: ReplayBudget | None = None) -> tuple[Database, ReplayJobs, int]:
+def database(folder: Path, url: str = "") -> Database:
+    """SQLite's in a folder; with a URL PostgreSQL's."""
+    if url:
+        from store.postgres.database import PostgresDatabase
+
+        return PostgresDatabase.open(url)
+    return SqliteDatabase.open(folder / "understudy.db")
+
+
+def planned(
+    folder: Path, steps: int, budget: ReplayBudget | None = None, *, url: str = ""
+) -> tuple[Database, ReplayJobs, int]:
     """An open store with a wanted run of so many steps."""
-    db = Database.open(folder / "understudy.db")
+    db = database(folder, url)
     jobs = ReplayJobs(db)
     run = jobs.want("t", budget or ReplayBudget(), asked_by="command").result()
     plan = [NewStep("t", "distil", n + 1, 0.1, 0.0, 0.1, 0.001, 100, 0.1) for n in range(steps)]
@@ -59,9 +71,17 @@ def planned(folder: Path, steps: int, budget: ReplayBudget | None = None) -> tup
 
 
 def runner(
-    jobs: ReplayJobs, engine: Engine, in_flight: int = 4, **more: Callable[[str], None]
+    jobs: ReplayJobs,
+    engine: Engine,
+    in_flight: int = 4,
+    heartbeat_s: float = 0.1,
+    **more: Callable[[str], None],
 ) -> ReplayRunner:
     work = AsksThrice(jobs, engine, **more)
     return ReplayRunner(
-        jobs, {"distil": work}, ReplayMetrics(CollectorRegistry()), in_flight=in_flight, heartbeat_s=0.1
+        jobs,
+        {"distil": work},
+        ReplayMetrics(CollectorRegistry()),
+        in_flight=in_flight,
+        heartbeat_s=heartbeat_s,
     )

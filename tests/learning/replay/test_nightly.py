@@ -5,18 +5,20 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC
 from pathlib import Path
 
 import pytest
 
+from learning.alone import alone
 from learning.replay.asking import MayGoOn, always
 from learning.replay.nightly import Due, Replayer, Schedule, Window, due
 from learning.replay.off_peak import OffPeakGate, Quiet
-from store.jobs.exclusive import NotAlone, alone
+from learning.replay.run import LEASE
+from store.jobs.leases import Leases, NotAlone
 from store.jobs.live_load import LoadReport, live_load
 from store.jobs.replay_jobs import AnotherReplayRuns, ReplayJobs
 from store.jobs.replay_records import NewStep, ReplayBudget, ReplayRun, RunState
@@ -69,18 +71,22 @@ class Scene:
     begun: list[int] = field(default_factory=list)
 
     @property
+    def leases(self) -> Leases:
+        return Leases(self.db)
+
+    @property
     def jobs(self) -> ReplayJobs:
         return ReplayJobs(self.db)
 
     async def carry_out(self, run_id: int, may_go_on: MayGoOn) -> ReplayRun:
-        with self._only_one():
+        async with self._only_one():
             await asyncio.wrap_future(self.jobs.interrupt_dead())
             return await self._run(run_id, may_go_on)
 
-    @contextmanager
-    def _only_one(self) -> Iterator[None]:
+    @asynccontextmanager
+    async def _only_one(self) -> AsyncIterator[None]:
         try:
-            with alone(self.folder / "replay.lock"):
+            async with alone(self.leases, LEASE):
                 yield
         except NotAlone:
             raise AnotherReplayRuns from None
@@ -93,14 +99,13 @@ class Scene:
 
     def replayer(self, may_go_on: MayGoOn = always) -> Replayer:
         schedule = Schedule("0 2 * * *", UTC, 6 * H)
-        lock = self.folder / "replayer.lock"
         return Replayer(
             self.jobs,
             self.carry_out,
             may_go_on,
             schedule,
             BUDGET,
-            lock,
+            self.leases,
             clock=lambda: self.now_s,
             look_every_s=0.01,
         )
@@ -155,7 +160,7 @@ async def test_two_replayers_on_one_folder_make_one_run(scene: Scene) -> None:
 
 
 async def test_a_replay_that_a_person_runs_is_not_disturbed_and_what_was_due_stays_due(scene: Scene) -> None:
-    with alone(scene.folder / "replay.lock"):
+    async with alone(scene.leases, LEASE):
         assert await scene.replayer().step() is None
         assert await scene.replayer().step() is None
     assert not scene.begun

@@ -15,11 +15,11 @@ from aiohttp import web
 
 from engines.engine import EngineRequest
 from engines.errors import ConnectFailed
-from learning.replay.run import Progress
-from store.jobs.exclusive import NotAlone, alone
+from learning.replay.run import LEASE, Progress
+from store.database import Database
+from store.jobs.leases import Leases
 from store.jobs.replay_jobs import AnotherReplayRuns, ReplayJobs
 from store.jobs.replay_records import ReplayBudget
-from store.sqlite.database import Database
 from tests.flow.line import Asked, completion, upstream
 from tests.learning.replay.replaying import ASKS, lead, planned, runner
 from tests.patience import until
@@ -188,8 +188,7 @@ async def test_killed_again_and_again_it_pays_for_nothing_twice(tmp_path: Path) 
                 assert said[-1] == "done"
                 assert await child.wait() == 0
                 break
-            with pytest.raises(NotAlone), alone(tmp_path / "replay.lock"):
-                pass
+            assert not Leases(db).lease(LEASE).take()
             for _ in range(rng.randrange(6, 20)):
                 await child.stdout.readline()
             # Anywhere between two answers: before a note is committed, while it is asked, before it is paid.
@@ -211,11 +210,3 @@ async def test_killed_again_and_again_it_pays_for_nothing_twice(tmp_path: Path) 
     assert sum(asked.values()) <= len(keys) + unknown, "whatever an engine was asked stands in the books"
     assert jobs.asks.spent(run).unknown_usd > 0 or unknown == 0
     db.close()
-
-
-def test_a_lock_that_somebody_holds_is_not_waited_for(tmp_path: Path) -> None:
-    with alone(tmp_path / "lock"):
-        with pytest.raises(NotAlone), alone(tmp_path / "lock"):
-            pass
-    with alone(tmp_path / "lock"):
-        pass

@@ -40,6 +40,14 @@ def test_keys_are_made_changed_and_revoked(store: Store) -> None:
     assert lookup(store, WEB) == key
 
 
+def test_whoever_reconciles_second_knows_at_once_what_the_first_has_changed(open_store: Opening) -> None:
+    first, second = open_store(), open_store()
+    assert second.keys.lookup(WEB) is None
+    web = [ConfiguredKey("web", "acme", WEB)]
+    assert first.configured.reconcile(web, []) and not second.configured.reconcile(web, [])
+    assert lookup(second, WEB).name == "web"
+
+
 def test_a_secret_may_move_from_one_key_to_another_and_two_may_swap_theirs(store: Store) -> None:
     store.configured.reconcile([ConfiguredKey("web", "acme", WEB), ConfiguredKey("app", "acme", APP)], [])
     store.configured.reconcile([ConfiguredKey("web", "acme", APP), ConfiguredKey("app", "acme", WEB)], [])

@@ -53,12 +53,3 @@ def test_a_message_is_due_again_until_it_is_delivered_or_given_up(store: Store) 
     (kept,) = outbox.recent()
     assert (kept.state, kept.tries, kept.result) == ("delivered", 2, "204")
     assert outbox.trim(31 * 86_400.0).result(30) == 1 and outbox.recent() == []
-
-
-def test_one_process_owns_it_until_its_lease_ends_or_it_hands_it_over(store: Store) -> None:
-    own = store.jobs.webhooks.own
-    assert own("a", 10.0, 25.0).result(30) and not own("b", 20.0, 35.0).result(30)
-    assert own("a", 20.0, 35.0).result(30), "renewed"
-    assert own("b", 36.0, 50.0).result(30) and not own("a", 37.0, 50.0).result(30)
-    store.jobs.webhooks.disown("b").result(30)
-    assert own("a", 38.0, 50.0).result(30)

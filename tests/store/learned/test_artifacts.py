@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from store.learned.artifacts import Artifacts
+from store.learned.artifacts import ArtifactBroken, Artifacts
 from store.records import ArtifactRecord
 from store.sqlite.database import Database
 
@@ -32,6 +32,18 @@ def publish(
 def in_use(artifacts: Artifacts, tenant: str = "a1", model: str = "m") -> bytes | None:
     record = artifacts.active("bandit", tenant, model)
     return artifacts.read(record) if record is not None else None
+
+
+@pytest.mark.parametrize("damage", ["gone", "cut", "changed", "empty"])
+def test_a_damaged_version_is_never_given_out(artifacts: Artifacts, damage: str) -> None:
+    record = publish(artifacts, b"x" * 1000)
+    path = artifacts.path(record)
+    if damage == "gone":
+        path.unlink()
+    else:
+        path.write_bytes({"cut": b"x" * 999, "changed": b"x" * 999 + b"y", "empty": b""}[damage])
+    with pytest.raises(ArtifactBroken, match=f"version {record.id}"):
+        artifacts.read(record)
 
 
 def test_a_kill_between_file_and_row_leaves_a_file_that_is_swept_and_what_was_in_use(
@@ -57,7 +69,7 @@ def test_a_kill_between_file_and_row_leaves_a_file_that_is_swept_and_what_was_in
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from store.learned.artifacts import Artifacts
+from store.learned.artifacts import ArtifactBroken, Artifacts
 from store.sqlite.database import Database
 
 db = Database.open(Path(sys.argv[1]) / "understudy.db")
@@ -90,7 +102,7 @@ def test_kills_while_publishing_never_leave_a_version_without_its_bytes(tmp_path
 ENDLESS = """
 import itertools, os, sys
 from pathlib import Path
-from store.learned.artifacts import Artifacts
+from store.learned.artifacts import ArtifactBroken, Artifacts
 from store.sqlite.database import Database
 
 db = Database.open(Path(sys.argv[1]) / "understudy.db")

@@ -67,6 +67,7 @@ async def running(
     endpoints = [Endpoint(url, SECRET, ALL) for url in urls]
     made = Webhooks(
         store.jobs.webhooks,
+        store.jobs.leases.lease("webhooks"),
         endpoints,
         look,
         WebhookMetrics(CollectorRegistry()),

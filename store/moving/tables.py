@@ -1,0 +1,109 @@
+"""What is copied between two databases: every table of SQLite's schema, read from its catalogue."""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias
+
+from store.postgres.from_sqlite import OF_SQLITE
+from store.sqlite.schema import COPYING
+
+_SUMS = frozenset({"exact_size", "request_texts_size"})
+"""Totals that triggers keep: in SQLite one row, `total_bytes`; elsewhere of another shape, of which the sum is copied."""
+_LEFT_OUT = frozenset({COPYING, "leases", "blobs"})
+"""Who does what at the moment; and files, which the folder `artifacts` has where there is one."""
+
+Key: TypeAlias = tuple[Any, ...]
+Row: TypeAlias = tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One table, as both databases have it."""
+
+    name: str
+    columns: tuple[str, ...]
+    types: tuple[str, ...]
+    """INTEGER, REAL, TEXT or BLOB, of each column."""
+    key: tuple[str, ...]
+    """The columns that tell rows apart; rows are copied in this order."""
+    counts: bool
+    """Whether ids of deleted rows are never given again (AUTOINCREMENT)."""
+
+    def key_of(self, row: Row) -> Key:
+        """A row's key."""
+        return tuple(row[self.columns.index(column)] for column in self.key)
+
+    @property
+    def is_sum(self) -> bool:
+        """Whether it is a total of other rows."""
+        return self.name in _SUMS
+
+    @property
+    def is_seeded(self) -> bool:
+        """Whether a new database has rows in it."""
+        return self.is_sum or "only_row" in self.columns or self.name == "generations"
+
+    @property
+    def identity(self) -> str | None:
+        """The column that numbers the rows, where there is one."""
+        first = self.key[0]
+        numbers = len(self.key) == 1 and self.types[self.columns.index(first)] == "INTEGER"
+        return first if numbers and first != "only_row" else None
+
+    @property
+    def column_list(self) -> str:
+        """For SQL."""
+        return ", ".join(f'"{column}"' for column in self.columns)
+
+    @property
+    def key_list(self) -> str:
+        """For SQL."""
+        return ", ".join(f'"{column}"' for column in self.key)
+
+
+class Page(NamedTuple):
+    """Some rows in the order of their keys."""
+
+    rows: list[Row]
+    end: Key | None
+    """All rows up to this key are in it; None: all to the table's end."""
+
+    def up_to(self, table: Table, end: Key | None) -> Page:
+        """Without the rows beyond a key."""
+        if end is None or self.end == end:
+            return self
+        return Page([row for row in self.rows if table.key_of(row) <= end], end)
+
+
+def tables(connection: sqlite3.Connection) -> list[Table]:
+    """All that are copied, by name. SQLite's own and its indexes of words are not."""
+    found = connection.execute(
+        "SELECT name, sql FROM sqlite_master WHERE type = 'table' AND sql IS NOT NULL ORDER BY name"
+    ).fetchall()
+    return [_table(connection, name, sql) for name, sql in found if not _is_left_out(name)]
+
+
+def _is_left_out(name: str) -> bool:
+    return name in _LEFT_OUT or OF_SQLITE.fullmatch(name) is not None
+
+
+def _table(connection: sqlite3.Connection, name: str, sql: str) -> Table:
+    columns = connection.execute(f"PRAGMA table_info({name})").fetchall()
+    key = [column for _, column, _, _, _, place in sorted(columns, key=lambda one: one[5]) if place]
+    return Table(
+        name,
+        tuple(column[1] for column in columns),
+        tuple(column[2] for column in columns),
+        tuple(key or _unique(connection, name)),
+        "AUTOINCREMENT" in sql,
+    )
+
+
+def _unique(connection: sqlite3.Connection, table: str) -> list[str]:
+    """The columns of a table's first rule of uniqueness."""
+    index: str = next(
+        name for _, name, unique, *_ in connection.execute(f"PRAGMA index_list({table})") if unique
+    )
+    return [column for _, _, column in connection.execute(f"PRAGMA index_info({index})")]
