@@ -44,8 +44,6 @@ CREATE FUNCTION as_integer(double precision) RETURNS bigint LANGUAGE sql IMMUTAB
     AS $$ SELECT trunc($1)::bigint $$;
 CREATE FUNCTION as_integer(text) RETURNS bigint LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
     AS $$ SELECT $1::bigint $$;
-CREATE FUNCTION substr(text, bigint, bigint) RETURNS text LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-    AS $$ SELECT substr($1, $2::integer, $3::integer) $$;
 CREATE FUNCTION instr(text, text) RETURNS bigint LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
     AS $$ SELECT strpos($1, $2)::bigint $$;
 CREATE FUNCTION substr(text, bigint) RETURNS text LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE

@@ -122,7 +122,9 @@ async def test_what_one_remembers_the_other_knows(tmp_path: Path, postgres_url: 
         assert (await two.other.post("/feedback", said, key)).status == 200
 
 
-async def test_a_key_that_is_revoked_on_one_is_refused_on_the_other(tmp_path: Path, postgres_url: str) -> None:
+async def test_a_key_that_is_revoked_on_one_is_refused_on_the_other(
+    tmp_path: Path, postgres_url: str
+) -> None:
     async with site(tmp_path, postgres_url, examples={"enabled": False}) as two:
         key, headers = await two.new_key()
         assert (await two.other.chat("Q", headers, model="m")).status == 200
@@ -171,7 +173,8 @@ async def test_a_database_that_does_not_answer_is_gone_without(
             finally:
                 proxy.freeze(frozen=False)
             await until_async(lambda: ready(two.one), "ready again")
-            assert (await two.one.post("/feedback", said, key)).status == 201
+            # What took too long may have been written yet.
+            assert (await two.one.post("/feedback", said, key)).status in (200, 201)
             assert (await two.other.chat(QUESTION, key, model="m")).hit
 
 
@@ -212,7 +215,10 @@ async def send(gate: Line, path: str, body: dict[str, Any], headers: dict[str, s
 
 async def ask(gate: Line, question: str, headers: dict[str, str]) -> Got:
     return await send(
-        gate, "/chat/completions", {"model": "m", "messages": [{"role": "user", "content": question}]}, headers
+        gate,
+        "/chat/completions",
+        {"model": "m", "messages": [{"role": "user", "content": question}]},
+        headers,
     )
 
 
