@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -39,6 +40,9 @@ _RECONNECT_S = 2.0
 _WHILE_AWAY_S = 0.1
 
 T = TypeVar("T")
+
+# What psycopg says of lost connections is no line of JSON; what matters of it the writer and the listener log.
+logging.getLogger("psycopg").addHandler(logging.NullHandler())
 
 
 class TimedConnection(psycopg.Connection[Any]):
