@@ -31,9 +31,8 @@ def test_a_command_without_its_database_ends_and_tells_no_password(
         "keys": ("keys", "list", "--data", str(tmp_path / "data")),
     }
     status, out, told = ran(*arguments[command], environment=environment)
-    assert (
-        status == 2 and "password authentication failed" in told or "no connection to PostgreSQL" in told
-    ), told
+    assert status == 2, told
+    assert "password authentication failed" in told or "no connection to PostgreSQL" in told, told
     assert CANARY not in out + told
 
 
