@@ -254,14 +254,14 @@ class Store:
         """Open `understudy.db`, `secret`, `index/` and `artifacts/` in a folder, made as needed.
 
         With `database_url` all rows are in that PostgreSQL database (`listen_url`: how to reach it past a pooler), whose
-        schema `understudy store migrate` has made: over at most so many `connections`, and a request waits `deadline_s` at
+        schema `understudy store migrate` has made: over at most so many `connections`. A request waits `deadline_s` at
         most for what it reads, and is let in for `stale_s` by keys that cannot be read anew. What every replica needs of
         files is there, too, or in `blobs_url`; snapshots of indexes are published by the process of which `owner` says so
         (None: by who holds a lease). `index`: tenants are searched in memory (usearch), in PostgreSQL (pgvector), or there
         beyond `index_memory_bytes` (auto). Without `dimensions` there is no embedder, hence no index and no follower.
 
         Raises SchemaError (DatabaseTooNew among them), StoreFailed where the file is no database or there is no
-        connection, BadSecretFile, and OSError.
+        connection, BadAddress, BadSecretFile, and OSError.
         """
         db: Database
         secret: bytes | None
@@ -356,7 +356,8 @@ class Store:
             if gone := self._db.missing():
                 return f"{gone} and start again"
             self._db.data_version()
-            self.artifacts.generation()
+            if self.reads.inline:
+                self.artifacts.generation()
         except (StoreError, OSError) as error:
             return f"the store cannot be read: {error}"
         return f"the store cannot be written: {self._db.problem}" if self._db.problem else None

@@ -58,7 +58,7 @@ class ExactCache:
         return self._given(key, self._in_memory(key) or self._on_disk(key, now_s), now_s)
 
     async def find(self, key: bytes, now_s: float) -> ExactAnswer | None:
-        """The same for an event loop: what is in memory at once, the rest in time. Raises ReadLate, and what reading raises."""
+        """The same for an event loop: what is in memory at once, the rest in time. Raises StoreError, ReadLate among it."""
         if self._db.reads.inline:
             return self.get(key, now_s)
         held = self._given(key, self._in_memory(key), now_s)

@@ -44,6 +44,9 @@ _WHILE_AWAY_S = 0.1
 
 T = TypeVar("T")
 
+# What psycopg says of lost connections is no line of JSON; what matters of it the writer and the listener log.
+logging.getLogger("psycopg").addHandler(logging.NullHandler())
+
 
 class NoAnswer(psycopg.OperationalError):
     """A server, or what stands before it, that stands still."""
@@ -93,8 +96,8 @@ def place_of(connection: psycopg.Connection[Any]) -> Place:
     return Place(row[1], timeline[0])
 
 
-def connect(url: str, *, statement_timeout_ms: int) -> psycopg.Connection[Any]:
-    """Open one connection, in autocommit. Raises BadAddress, and psycopg.OperationalError."""
+def connect(url: str, *, statement_timeout_ms: int, pooled: bool = False) -> psycopg.Connection[Any]:
+    """Open one connection, in autocommit. `pooled`: see `prepare`. Raises BadAddress, and psycopg.OperationalError."""
     connection = TimedConnection.connect(
         checked(url),
         autocommit=True,
@@ -103,15 +106,21 @@ def connect(url: str, *, statement_timeout_ms: int) -> psycopg.Connection[Any]:
         application_name="understudy",
         **_KEEPALIVE,
     )
-    prepare(connection, statement_timeout_ms)
+    prepare(connection, statement_timeout_ms, pooled=pooled)
     return connection
 
 
-def prepare(connection: psycopg.Connection[Any], statement_timeout_ms: int) -> None:
-    """Give a new connection its adapters and limits of time, in one round trip. 0: statements take as long as they take."""
+def prepare(connection: psycopg.Connection[Any], statement_timeout_ms: int, *, pooled: bool = False) -> None:
+    """Give a new connection its adapters and limits of time, in one round trip. 0: statements take as long as they take.
+
+    `pooled`: a pooler is between, and may hand the server's connection to anybody after each transaction. What would be
+    set here would hold for others, so the server's limits are the role's.
+    """
     adapt(connection)
     if statement_timeout_ms and isinstance(connection, TimedConnection):
         connection.answer_within_s = statement_timeout_ms / 1000 + _ANSWER_AFTER_S
+    if pooled:
+        return
     limits = {
         "statement_timeout": statement_timeout_ms,
         "idle_in_transaction_session_timeout": _IDLE_IN_TRANSACTION_MS,
@@ -149,7 +158,9 @@ class Fetched:
 class Pool:
     """Reads, each statement on whichever connection is free. Safe to use from any thread."""
 
-    def __init__(self, url: str, *, connections: int, statement_timeout_ms: int) -> None:
+    def __init__(
+        self, url: str, *, connections: int, statement_timeout_ms: int, pooled: bool = False
+    ) -> None:
         self._timeout_s = statement_timeout_ms / 1000
         self._connections = connections
         self._away = False
@@ -162,7 +173,7 @@ class Pool:
             max_idle=_MAX_IDLE_S,
             timeout=self._timeout_s,
             reconnect_timeout=_RECONNECT_S,
-            configure=lambda connection: prepare(connection, statement_timeout_ms),
+            configure=lambda connection: prepare(connection, statement_timeout_ms, pooled=pooled),
             kwargs={
                 "autocommit": True,
                 "connect_timeout": _CONNECT_TIMEOUT_S,

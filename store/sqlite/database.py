@@ -222,12 +222,6 @@ class Database:
     def on_lost(self, told: Callable[[], None]) -> None:
         """Nothing: what was committed to the file stays there."""
 
-    def at_end(
-        self, connection: Connection, key: tuple[Any, ...], job: Callable[[Connection], object]
-    ) -> None:
-        """At once: one process writes at a time."""
-        job(connection)
-
     def settled(self, table: str) -> int:
         """Everything: ids are given out in the order of commits."""
         return _EVERY_ID
