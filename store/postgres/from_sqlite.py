@@ -6,12 +6,14 @@ Later migrations are written in pairs; tests/store/postgres/test_schema.py compa
 from __future__ import annotations
 
 import re
+import shutil
 import sqlite3
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 from store.sqlite.database import Database
+from store.sqlite.schema import MIGRATIONS_FOLDER, numbered_files
 
 OF_SQLITE = re.compile(
     r"_sqlite_migrations|sqlite_sequence|example_words\w*|example_vocabulary|request_words\w*"
@@ -25,6 +27,8 @@ _TRIGGER = re.compile(
     re.DOTALL,
 )
 
+_LATER = "0089"
+"""From this migration on both databases have files of their own."""
 _BY_HAND = {
     "outcomes_learn_their_model": (
         "UPDATE outcomes SET model = NEW.model, id = nextval(pg_get_serial_sequence('outcomes', 'id'))"
@@ -64,8 +68,12 @@ CREATE FUNCTION min(bigint, bigint) RETURNS bigint LANGUAGE sql IMMUTABLE STRICT
 def script() -> str:
     """All of it, ready to be run."""
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "understudy.db"
-        Database.open(path).close()
+        path, first = Path(folder) / "understudy.db", Path(folder) / "migrations"
+        first.mkdir()
+        for file in numbered_files(MIGRATIONS_FOLDER):
+            if file.name < _LATER:
+                shutil.copy(file, first)
+        Database.open(path, migrations=first).close()
         with sqlite3.connect(path) as connection:
             return "\n".join(_parts(connection))
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from store import writing
 from store.errors import StoreBusy, StoreClosed, StoreFailed, ValueRefused
-from store.sqlite import writer
 from store.sqlite.database import Database
 
 
@@ -178,7 +178,7 @@ def test_a_cancelled_job_is_not_run(db: Database) -> None:
 def test_patient_jobs_wait_for_others_and_are_written_with_them_in_their_order(
     db: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writer, "_GATHER_S", 600.0)
+    monkeypatch.setattr(writing, "_GATHER_S", 600.0)
     done: list[str] = []
     for name in ("first", "second"):
         db.write(lambda _, name=name: done.append(name), patient=True)  # type: ignore[misc]
@@ -192,7 +192,7 @@ def test_patient_jobs_are_written_where_nothing_else_comes(db: Database) -> None
 
 
 def test_closing_waits_for_no_patience(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writer, "_GATHER_S", 600.0)
+    monkeypatch.setattr(writing, "_GATHER_S", 600.0)
     db = Database.open(tmp_path / "a.db")
     future = db.write(insert("patient"), patient=True)
     assert db.close()
