@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -39,6 +40,9 @@ _RECONNECT_S = 2.0
 _WHILE_AWAY_S = 0.1
 
 T = TypeVar("T")
+
+# What psycopg says of lost connections is no line of JSON; what matters of it the writer and the listener log.
+logging.getLogger("psycopg").addHandler(logging.NullHandler())
 
 
 class TimedConnection(psycopg.Connection[Any]):
@@ -84,8 +88,8 @@ def place_of(connection: psycopg.Connection[Any]) -> Place:
     return Place(row[1], timeline[0])
 
 
-def connect(url: str, *, statement_timeout_ms: int) -> psycopg.Connection[Any]:
-    """Open one connection, in autocommit. Raises BadAddress, and psycopg.OperationalError."""
+def connect(url: str, *, statement_timeout_ms: int, pooled: bool = False) -> psycopg.Connection[Any]:
+    """Open one connection, in autocommit. `pooled`: see `prepare`. Raises BadAddress, and psycopg.OperationalError."""
     connection = TimedConnection.connect(
         checked(url),
         autocommit=True,
@@ -94,15 +98,23 @@ def connect(url: str, *, statement_timeout_ms: int) -> psycopg.Connection[Any]:
         application_name="understudy",
         **_KEEPALIVE,
     )
-    prepare(connection, statement_timeout_ms)
+    prepare(connection, statement_timeout_ms, pooled=pooled)
     return connection
 
 
-def prepare(connection: psycopg.Connection[Any], statement_timeout_ms: int) -> None:
-    """Give a new connection its adapters and limits of time, in one round trip. 0: statements take as long as they take."""
+def prepare(
+    connection: psycopg.Connection[Any], statement_timeout_ms: int, *, pooled: bool = False
+) -> None:
+    """Give a new connection its adapters and limits of time, in one round trip. 0: statements take as long as they take.
+
+    `pooled`: a pooler is between, and may hand the server's connection to anybody after each transaction. What would be
+    set here would hold for others, so the server's limits are the role's.
+    """
     adapt(connection)
     if statement_timeout_ms and isinstance(connection, TimedConnection):
         connection.answer_within_s = statement_timeout_ms / 1000 + _ANSWER_AFTER_S
+    if pooled:
+        return
     limits = {
         "statement_timeout": statement_timeout_ms,
         "idle_in_transaction_session_timeout": _IDLE_IN_TRANSACTION_MS,
@@ -140,7 +152,7 @@ class Fetched:
 class Pool:
     """Reads, each statement on whichever connection is free. Safe to use from any thread."""
 
-    def __init__(self, url: str, *, connections: int, statement_timeout_ms: int) -> None:
+    def __init__(self, url: str, *, connections: int, statement_timeout_ms: int, pooled: bool = False) -> None:
         self._timeout_s = statement_timeout_ms / 1000
         self._connections = connections
         self._away = False
@@ -153,7 +165,7 @@ class Pool:
             max_idle=_MAX_IDLE_S,
             timeout=self._timeout_s,
             reconnect_timeout=_RECONNECT_S,
-            configure=lambda connection: prepare(connection, statement_timeout_ms),
+            configure=lambda connection: prepare(connection, statement_timeout_ms, pooled=pooled),
             kwargs={
                 "autocommit": True,
                 "connect_timeout": _CONNECT_TIMEOUT_S,

@@ -67,19 +67,20 @@ class PostgresDatabase:
 
         Raises BadAddress, SchemaError, DatabaseTooNew among them, and StoreFailed where there is no connection.
         """
+        pooled = bool(listen_url) and listen_url != url
         try:
-            with connect(url, statement_timeout_ms=read_timeout_ms) as first:
+            with connect(url, statement_timeout_ms=read_timeout_ms, pooled=pooled) as first:
                 check(first)
-                short = shortage(first, readers + _BESIDE_READERS)
+                short = None if pooled else shortage(first, readers + _BESIDE_READERS)
                 if short is not None:
                     log.warning("store_short_of_connections", reason=short)
         except psycopg.Error as error:
             raise translated(error) from error
-        pool = Pool(url, connections=readers, statement_timeout_ms=read_timeout_ms)
+        pool = Pool(url, connections=readers, statement_timeout_ms=read_timeout_ms, pooled=pooled)
         try:
             news = News(partial(connect, listen_url or url, statement_timeout_ms=0), pool, CHANNEL)
             writer = Writer(
-                partial(connect, url, statement_timeout_ms=_WRITE_TIMEOUT_MS),
+                partial(connect, url, statement_timeout_ms=_WRITE_TIMEOUT_MS, pooled=pooled),
                 max_pending=max_pending,
                 committed=news.committed,
                 connected=news.connected,
