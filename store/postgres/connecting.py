@@ -102,9 +102,7 @@ def connect(url: str, *, statement_timeout_ms: int, pooled: bool = False) -> psy
     return connection
 
 
-def prepare(
-    connection: psycopg.Connection[Any], statement_timeout_ms: int, *, pooled: bool = False
-) -> None:
+def prepare(connection: psycopg.Connection[Any], statement_timeout_ms: int, *, pooled: bool = False) -> None:
     """Give a new connection its adapters and limits of time, in one round trip. 0: statements take as long as they take.
 
     `pooled`: a pooler is between, and may hand the server's connection to anybody after each transaction. What would be
@@ -152,7 +150,9 @@ class Fetched:
 class Pool:
     """Reads, each statement on whichever connection is free. Safe to use from any thread."""
 
-    def __init__(self, url: str, *, connections: int, statement_timeout_ms: int, pooled: bool = False) -> None:
+    def __init__(
+        self, url: str, *, connections: int, statement_timeout_ms: int, pooled: bool = False
+    ) -> None:
         self._timeout_s = statement_timeout_ms / 1000
         self._connections = connections
         self._away = False

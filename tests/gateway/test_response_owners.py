@@ -48,9 +48,13 @@ async def test_strangers_are_told_apart_from_what_nobody_noted(owners: ResponseO
     owned = Owned(RESPONSE, "acme", "", "", "large")
     store.owned.note("resp_1", owned).result(30)
     assert not await owners.is_strangers("resp_1", Asker("acme", "ann"))
-    assert await owners.is_strangers("resp_1", Asker("beta")) and not await owners.is_strangers("resp_2", Asker("beta"))
+    assert await owners.is_strangers("resp_1", Asker("beta")) and not await owners.is_strangers(
+        "resp_2", Asker("beta")
+    )
     await owners.forget("resp_1", Asker("acme"), owned)
-    assert await owners.find("resp_1", "acme") is None and not await owners.is_strangers("resp_1", Asker("beta"))
+    assert await owners.find("resp_1", "acme") is None and not await owners.is_strangers(
+        "resp_1", Asker("beta")
+    )
 
 
 async def test_what_is_about_to_be_kept_is_waited_for(owners: ResponseOwners, store: Store) -> None:
