@@ -89,6 +89,10 @@ class Process:
             "name": self.name,
             "requests": round(self.requests[-1]),
             "rss_mib": [round(self.rss_mib[half], 1), round(self.rss_mib[-1], 1)],
+            "readings": [
+                [count, round(mib, 1)]
+                for count, mib in zip(self.requests[::10], self.rss_mib[::10], strict=True)
+            ],
             "mib_per_10000": [round(10_000 * one, 2) for one in (found.low, found.per, found.high)],
             "files": [max(self.files[half:]), self.files[-1]],
             "threads": [max(self.threads[half:]), self.threads[-1]],

@@ -9,13 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from store.database import WordsTable
 from store.examples.bank import ExampleBank
 from store.sqlite import words
 from store.sqlite.database import Database
 from tests.store.rows import new_example
 
 
-def vocabulary(db: Database, table: words.Table) -> set[str]:
+def vocabulary(db: Database, table: WordsTable) -> set[str]:
     with closing(sqlite3.connect(db.path)) as connection:
         connection.execute(f"CREATE VIRTUAL TABLE temp.known USING fts5vocab(main, {table}, row)")
         return {term for (term,) in connection.execute("SELECT term FROM temp.known")}
@@ -73,4 +74,4 @@ def test_purging_a_closed_store_is_nothing() -> None:
 
             raise StoreClosed("closed")
 
-    words.purge_soon(Closed(), "example_words")  # type: ignore[arg-type]
+    words.SqliteWords(Closed()).purge_soon("example_words")  # type: ignore[arg-type]
