@@ -69,7 +69,7 @@ from store.people.configured import ConfiguredPeople
 from store.people.keys import KeyStore
 from store.people.operators import AdminUsers
 from store.people.owned import OwnedIds
-from store.people.secret import load_or_create_secret
+from store.people.secret import check_secret_of, load_or_create_secret
 from store.people.sessions import AdminSessions
 from store.people.tenants import TenantStore
 from store.people.tokens import AdminTokens
@@ -274,6 +274,8 @@ class Store:
             db = SqliteDatabase.open(data_folder / _DATABASE, durable=durable, max_pending=max_pending)
         with contextlib.ExitStack() as undo:
             undo.callback(db.close)
+            if database_url and secret is not None:
+                check_secret_of(db, secret)
             if secret is None:
                 secret = load_or_create_secret(data_folder, create=False)
             exact = ExactCache(

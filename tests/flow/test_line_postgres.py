@@ -20,6 +20,7 @@ import pytest
 from benchmarks.postgres.proxy import Proxy
 from benchmarks.postgres_server import PostgresServer
 from store import Store, reading
+from store.errors import BadSecretFile
 from store.people.limits import Limits
 from store.records import Key, Terms
 from tests.flow.line import Got, Line, Upstream, line, upstream
@@ -147,6 +148,13 @@ async def test_limits_hold_over_both(tmp_path: Path, postgres_url: str) -> None:
         # A minute may begin meanwhile, once.
         assert 4 <= sum(one.status == 200 for one in got) <= 8 and len(two.large.asked) <= 8
         assert any(one.status == 429 for one in got) or len(two.large.asked) == 8
+
+
+def test_another_secret_is_refused(tmp_path: Path, postgres_url: str) -> None:
+    Store.open(tmp_path / "one", database_url=postgres_url).close()
+    Store.open(tmp_path / "one", database_url=postgres_url).close()
+    with pytest.raises(BadSecretFile, match="not the one"):
+        Store.open(tmp_path / "other", database_url=postgres_url)
 
 
 async def test_a_database_that_does_not_answer_is_gone_without(
