@@ -109,7 +109,7 @@ class _Run:
 
     def run(self, *, final: bool) -> Copied:
         for table in self._tables:
-            if table.name >= self._state["table"] and not _is_sum(self._source, self._target, table):
+            if table.name >= self._state["table"] and not table.is_sum:
                 self._copy(table)
         self._note(self._tables[0], (), (), _anew(self._state))
         return Copied(self._rows, self._written, self._deleted, final)
@@ -184,7 +184,7 @@ def _difference(table: Table, source: list[Row], target: list[Row]) -> tuple[lis
 
 
 def _compared(source: Side, target: Side, table: Table, told: Told) -> Compared:
-    if _is_sum(source, target, table):
+    if table.is_sum:
         sums = (str(source.total(table)), str(target.total(table)))
         return Compared(table.name, 1, 1, *sums)
     ours, theirs = hashlib.blake2b(digest_size=16), hashlib.blake2b(digest_size=16)
@@ -206,10 +206,6 @@ def _rows_said(rows: list[Row]) -> bytes:
 
 def _said(numbers: dict[str, int]) -> str:
     return hashlib.blake2b(repr(sorted(numbers.items())).encode(), digest_size=16).hexdigest()
-
-
-def _is_sum(source: Side, target: Side, table: Table) -> bool:
-    return table.is_sum and (source.differs(table) or target.differs(table))
 
 
 def _anew(state: State) -> State:

@@ -126,9 +126,9 @@ class PostgresSide:
             self._connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
             yield
 
-    def differs(self, table: Table) -> bool:
-        """Whether a table has other columns here. Raises SchemaError where it is not here."""
-        return self._columns.get(table.name) != set(table.columns)
+    def lacks(self, table: Table) -> bool:
+        """Whether a column of a table is not here. Columns beside SQLite's are made by the database."""
+        return not set(table.columns) <= self._columns.get(table.name, set())
 
     def state(self) -> State | None:
         """What was noted last."""
@@ -207,7 +207,9 @@ class PostgresSide:
     def finish(self, tables: Sequence[Table], last_ids: Mapping[str, int], totals: Mapping[str, int]) -> None:
         """Put references and triggers back, set the numbers, forget the note."""
         with translating(), self._connection.transaction():
-            self._set_totals({table.name: table for table in tables}, totals)
+            for name, total in totals.items():
+                self._connection.execute(f"DELETE FROM {name}".encode())
+                self._connection.execute(f"INSERT INTO {name} VALUES (1, %s)".encode(), (total,))
             for table in tables:
                 if table.name in last_ids:
                     last = last_ids[table.name]
@@ -223,16 +225,6 @@ class PostgresSide:
             self._connection.execute(f"DROP TABLE {COPYING}".encode())
         with translating():
             self._connection.execute("ANALYZE")
-
-    def _set_totals(self, tables: Mapping[str, Table], totals: Mapping[str, int]) -> None:
-        for name, total in totals.items():
-            if not self.differs(tables[name]):
-                continue
-            self._connection.execute(f"UPDATE {name} SET total_bytes = 0".encode())
-            self._connection.execute(
-                f"UPDATE {name} SET total_bytes = %s WHERE ctid = (SELECT min(ctid) FROM {name})".encode(),
-                (total,),
-            )
 
     def _one(self, query: str, parameters: tuple[Any, ...] = ()) -> Any:
         with translating():

@@ -18,6 +18,10 @@ class Side(Protocol):
     name: str
     """As people call it: a folder, or a URL without its password."""
 
+    def close(self) -> None:
+        """Let go of it."""
+        ...
+
     def database_id(self) -> str:
         """32 hex characters drawn when the database was made."""
         ...
@@ -44,10 +48,6 @@ class Side(Protocol):
 
     def looked_at(self) -> AbstractContextManager[None]:
         """All that is read meanwhile is of one moment."""
-        ...
-
-    def differs(self, table: Table) -> bool:
-        """Whether a table has other columns here than in SQLite, or is not here."""
         ...
 
 

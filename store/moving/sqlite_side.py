@@ -144,10 +144,6 @@ class SqliteSide:
         finally:
             self._connection.execute("ROLLBACK")
 
-    def differs(self, table: Table) -> bool:
-        """Never: its shape is the one that others may differ from."""
-        return False
-
     def state(self) -> State | None:
         """What was noted last."""
         with translating():

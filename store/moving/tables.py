@@ -6,11 +6,11 @@ import sqlite3
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
-from store.postgres.from_sqlite import OF_SQLITE
+from store.postgres.from_sqlite import BY_ROWID, OF_SQLITE
 from store.sqlite.schema import COPYING
 
 _SUMS = frozenset({"exact_size", "request_texts_size"})
-"""Totals that triggers keep: in SQLite one row, `total_bytes`; elsewhere of another shape, of which the sum is copied."""
+"""Totals that triggers keep: in SQLite one row, in PostgreSQL several. Their sum is copied."""
 _LEFT_OUT = frozenset({COPYING, "leases", "blobs"})
 """Who does what at the moment; and files, which the folder `artifacts` has where there is one."""
 
@@ -48,6 +48,8 @@ class Table:
     @property
     def identity(self) -> str | None:
         """The column that numbers the rows, where there is one."""
+        if self.name in BY_ROWID:
+            return "rowid"
         first = self.key[0]
         numbers = len(self.key) == 1 and self.types[self.columns.index(first)] == "INTEGER"
         return first if numbers and first != "only_row" else None
@@ -92,10 +94,12 @@ def _is_left_out(name: str) -> bool:
 def _table(connection: sqlite3.Connection, name: str, sql: str) -> Table:
     columns = connection.execute(f"PRAGMA table_info({name})").fetchall()
     key = [column for _, column, _, _, _, place in sorted(columns, key=lambda one: one[5]) if place]
+    hidden = [("rowid", "INTEGER")] if name in BY_ROWID else []
+    all_columns = [*hidden, *((column[1], column[2]) for column in columns)]
     return Table(
         name,
-        tuple(column[1] for column in columns),
-        tuple(column[2] for column in columns),
+        tuple(name for name, _ in all_columns),
+        tuple(type_ for _, type_ in all_columns),
         tuple(key or _unique(connection, name)),
         "AUTOINCREMENT" in sql,
     )

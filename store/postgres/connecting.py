@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -16,6 +17,9 @@ from store.postgres.adapting import adapt
 from store.postgres.address import checked
 from store.postgres.errors import is_lost, translating
 from store.postgres.statements import arguments, translated
+
+# It quotes values of rows where a statement is refused. What is wrong with a connection is logged here.
+logging.getLogger("psycopg").setLevel(logging.CRITICAL)
 
 _CONNECT_TIMEOUT_S = 5
 _HAS_TRANSACTION_TIMEOUT = 170_000
@@ -41,6 +45,10 @@ _WHILE_AWAY_S = 0.1
 T = TypeVar("T")
 
 
+class NoAnswer(psycopg.OperationalError):
+    """A server, or what stands before it, that stands still."""
+
+
 class TimedConnection(psycopg.Connection[Any]):
     """A connection that is given up where no answer comes.
 
@@ -56,11 +64,12 @@ class TimedConnection(psycopg.Connection[Any]):
         until_s = time.monotonic() + self.answer_within_s
         try:
             return super().wait(gen, interval, self.answer_within_s)
-        except psycopg.OperationalError:
-            if time.monotonic() >= until_s:
-                # Its answer may still come, and would be taken for another statement's.
-                self.pgconn.finish()
-            raise
+        except psycopg.OperationalError as error:
+            if time.monotonic() < until_s:
+                raise
+            # Its answer may still come, and would be taken for another statement's.
+            self.pgconn.finish()
+            raise NoAnswer(f"no answer from PostgreSQL within {self.answer_within_s:g} s") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +197,7 @@ class Pool:
                     self._away = False
                     return Fetched(cursor.fetchall() if cursor.description else [], cursor.rowcount)
             except psycopg.OperationalError as error:
-                if isinstance(error, PoolTimeout) or not left or not (is_lost(error) and connection.closed):
+                if isinstance(error, (PoolTimeout, NoAnswer)) or not left or not (is_lost(error) and connection.closed):
                     raise
         raise AssertionError("unreachable")
 

@@ -47,6 +47,7 @@ class PostgresDatabase:
         self._writer = writer
         self._news = news
         self._closed = False
+        self._url = ""
         self._settled = Settled(lambda sql: self.read().execute(sql))
         news.on_lost(self._settled.forget)
         self.words = PostgresWords(self)
@@ -89,7 +90,9 @@ class PostgresDatabase:
             if isinstance(error, psycopg.Error):
                 raise translated(error) from error
             raise
-        return cls(pool, writer, news, Reads(readers, deadline_s))
+        made = cls(pool, writer, news, Reads(readers, deadline_s))
+        made._url = url
+        return made
 
     @property
     def pending(self) -> int:
@@ -236,6 +239,15 @@ class PostgresDatabase:
 
     def sync(self) -> None:
         """Nothing: a commit that was acknowledged is on the primary's disk."""
+
+    def connect(self, *, statement_timeout_ms: int) -> psycopg.Connection[Any]:
+        """A connection of its own, for what takes long; to be closed by the caller. Raises StoreFailed, or StoreClosed."""
+        if self._closed:
+            raise StoreClosed("the store is closed: nothing more can be connected")
+        try:
+            return connect(self._url, statement_timeout_ms=statement_timeout_ms)
+        except psycopg.Error as error:
+            raise translated(error) from error
 
     def drain(self, timeout_s: float) -> bool:
         """Wait until everything handed over is written; False if `timeout_s` seconds did not suffice."""

@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from store.database import Connection, Rows
 from store.errors import SchemaError, StoreBusy, StoreClosed

@@ -54,3 +54,17 @@ def _opening(request: pytest.FixtureRequest, folder: Path) -> Callable[[], Datab
     from store.postgres.database import PostgresDatabase
 
     return lambda: PostgresDatabase.open(url)
+
+
+@pytest.fixture(params=("postgres", "sqlite"))
+def either(request: pytest.FixtureRequest) -> Iterator[Database]:
+    """A database of each kind: for what is not about one of them."""
+    if request.param == "sqlite":
+        yield request.getfixturevalue("db")
+        return
+    url = request.getfixturevalue("postgres_url")
+    from store.postgres.database import PostgresDatabase
+
+    database = PostgresDatabase.open(url)
+    yield database
+    database.close()
