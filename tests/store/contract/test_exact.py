@@ -97,7 +97,8 @@ def test_what_has_expired_is_let_go_of_in_memory_too(
         ours.put(b"%d" % number, "a1", answer(b"x" * 8000, 1000.0 + number)).result(30)
     before = taken_bytes()
     ours.trim(1105.0).result(30)
-    assert 6 * 8000 < before - taken_bytes() < 7 * 8000
+    # PostgreSQL's threads take and give back some memory meanwhile.
+    assert 5.5 * 8000 < before - taken_bytes() < 7 * 8000
     assert [number for number in range(10) if ours.get(b"%d" % number, 1105.0)] == [6, 7, 8, 9]
 
 
