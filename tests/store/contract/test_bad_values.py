@@ -11,6 +11,7 @@ from store.decisions.texts import RequestTexts
 from store.decisions.usage import Amounts, Used
 from store.errors import ValueRefused
 from store.people.audit import AuditRecord
+from store.plain import plain
 from tests.store.rows import request_record
 
 BEYOND = 2**63
@@ -76,9 +77,10 @@ def test_a_log_has_another_character_for_nul(store: Store) -> None:
     texts = RequestTexts("a1", "req-1", "", 1000.0, NUL, NUL, messages=({"role": "user", "content": NUL},))
     store.decisions.texts.keep(texts).result(30)
     store.audit.note(AuditRecord(1000.0, "ann", NUL, NUL, "done", NUL, {"said": NUL})).result(30)
-    plain = NUL.replace("\0", "\ufffd")
+    shown = plain(NUL)
+    assert shown == "before\ufffdafter"
     row, kept = store.decisions.requests.get("req-1"), store.decisions.texts.get("a1", "req-1")
-    assert row is not None and row.model == plain
-    assert kept is not None and (kept.question, kept.answer) == (plain, plain)
+    assert row is not None and row.model == shown
+    assert kept is not None and (kept.question, kept.answer) == (shown, shown)
     (noted,) = store.audit.page()
-    assert (noted.action, noted.target, noted.address, noted.detail) == (plain, plain, plain, {"said": NUL})
+    assert (noted.action, noted.target, noted.address, noted.detail) == (shown, shown, shown, {"said": NUL})

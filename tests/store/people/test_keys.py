@@ -45,9 +45,9 @@ def test_a_key_of_another_installation_opens_nothing(either: AnyDatabase) -> Non
 
 @pytest.mark.parametrize("fails", ["data_version", "read"])
 def test_a_revocation_is_not_lost_to_a_reading_that_failed(
-    either: AnyDatabase, fails: str, monkeypatch: pytest.MonkeyPatch
+    db: Database, fails: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ours, theirs = KeyStore(either, SECRET), KeyStore(either, SECRET)
+    ours, theirs = KeyStore(db, SECRET), KeyStore(db, SECRET)
     monkeypatch.setattr(ours._generation, "_check_every_s", 0.0)
     kept, kept_text = theirs.create("acme", "laptop")
     gone, gone_text = theirs.create("acme", "phone")
@@ -58,7 +58,7 @@ def test_a_revocation_is_not_lost_to_a_reading_that_failed(
         raise StoreFailed("disk I/O error")
 
     with monkeypatch.context() as broken:
-        broken.setattr(either, fails, failing)
+        broken.setattr(db, fails, failing)
         assert ours.lookup(kept_text) == kept, "the last good keys are still in force"
         assert ours.any_configured()
     assert ours.lookup(gone_text) is None
