@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from store.jobs.leases import LEASE_S, Lease, Leases, NotAlone
+from store.jobs.leases import LEASE_S, Leases, NotAlone
 
 
 @asynccontextmanager
@@ -16,7 +16,8 @@ async def alone(leases: Leases, name: str, for_s: float = LEASE_S) -> AsyncItera
     Raises NotAlone at once where another process, or block, holds it, and what reading and writing raise.
     """
     lease = leases.lease(name, for_s)
-    taking = asyncio.ensure_future(asyncio.to_thread(lease.take))
+    loop = asyncio.get_running_loop()
+    taking = loop.run_in_executor(None, lease.take)
     try:
         if not await asyncio.shield(taking):
             raise NotAlone(f"another process is at it: it holds the lease '{name}'")
@@ -24,9 +25,5 @@ async def alone(leases: Leases, name: str, for_s: float = LEASE_S) -> AsyncItera
             yield
     finally:
         # Whoever is cancelled meanwhile may have taken it all the same.
-        await asyncio.shield(asyncio.ensure_future(_let_go(lease, taking)))
-
-
-async def _let_go(lease: Lease, taking: asyncio.Future[bool]) -> None:
-    await asyncio.wait([taking])
-    await asyncio.to_thread(lease.release)
+        await asyncio.wait([taking])
+        await asyncio.shield(loop.run_in_executor(None, lease.release))

@@ -136,16 +136,6 @@ class Database(Protocol):
         """
         ...
 
-    def at_end(
-        self, connection: Connection, key: tuple[Any, ...], job: Callable[[Connection], object]
-    ) -> None:
-        """Inside a write job: run `job` at once, or when all jobs of the transaction have run, in the order of the keys.
-
-        For updates of rows that every process updates, such as sums: in one order for all, none waits for another in a
-        circle, and the rows are locked for as short as can be. `key`: the table's name and the row's key.
-        """
-        ...
-
     def last_id(self, table: Literal["outcomes", "task_answers"]) -> int:
         """The id of the last row that ever was in a table, kept or not, as far as it is settled; 0 where none was."""
         ...

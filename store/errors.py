@@ -32,8 +32,11 @@ class StoreFailed(StoreError):
     """The database could not do what was asked. The cause is the database's own error."""
 
 
+NO_INTEGER = "an integer beyond 64 bits"
+
+
 class ValueRefused(StoreFailed):
-    """A rule of the schema forbids a value."""
+    """A rule of the schema forbids a value. A text that has no UTF-8 raises Python's UnicodeEncodeError instead."""
 
 
 class SchemaError(StoreError):

@@ -20,6 +20,12 @@ def bump(connection: Connection, name: str) -> None:
         bumped.add(name)
 
 
+def tell(connection: Connection) -> None:
+    """Have others hear of this job's commit at once, where they do not see it by themselves."""
+    if hasattr(connection, "telling"):
+        connection.telling = True
+
+
 class Generation:
     """One counter. Whoever holds something in memory keeps the value it was read at, and reads again when that differs."""
 

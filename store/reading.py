@@ -11,7 +11,7 @@ import traceback
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from store.errors import StoreError
 
@@ -70,7 +70,7 @@ class Reads:
         except TimeoutError:
             raise ReadLate(f"PostgreSQL did not answer within {self._deadline_s * 1000:g} ms") from None
 
-    def _ended(self, reading: asyncio.Future[object]) -> None:
+    def _ended(self, reading: asyncio.Future[Any]) -> None:
         self._waiting -= 1
         if not reading.cancelled():
             # Whoever was late for it does not ask any more.

@@ -11,7 +11,7 @@
     store.owned           whose the ids are that engines gave to what they store
     store.operators       who may sign in to the admin pages, beside them store.sessions() and store.audit
     store.admin_tokens    which programs may use the admin API
-    store.jobs            .replay .kv_plans .engine_states .operator_asks .webhooks .leases
+    store.jobs            .replay .kv_plans .engine_states .operator_asks .webhooks .leases .claims
     store.tasks           .known .answers of requests that a student may answer
     store.runs            applications' runs: their steps, variables, and who carries them out. .assets: tenants'
                           workflows, and collections of texts
@@ -28,6 +28,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Literal
 
 from store.answers.exact_cache import ExactCache
 from store.answers.responses import KeptResponses
@@ -51,10 +52,11 @@ from store.examples.index_follower import IndexFollower
 from store.examples.shared_snapshots import SharedSnapshots
 from store.examples.snapshots import Snapshots
 from store.examples.twins import TwinRule
-from store.examples.vector_index import TenantIndexes
+from store.examples.vector_index import FarVectors, TenantIndexes
+from store.jobs.claims import EmbeddingClaims
 from store.jobs.engine_states import EngineStates
 from store.jobs.kv_plans import KvPlans
-from store.jobs.leases import Leases
+from store.jobs.leases import Lease, Leases
 from store.jobs.operator_asks import OperatorAsks
 from store.jobs.replay_jobs import ReplayJobs
 from store.jobs.webhooks import WebhookOutbox
@@ -67,7 +69,7 @@ from store.people.configured import ConfiguredPeople
 from store.people.keys import KeyStore
 from store.people.operators import AdminUsers
 from store.people.owned import OwnedIds
-from store.people.secret import load_or_create_secret
+from store.people.secret import check_secret_of, load_or_create_secret
 from store.people.sessions import AdminSessions
 from store.people.tenants import TenantStore
 from store.people.tokens import AdminTokens
@@ -149,6 +151,8 @@ class Jobs:
     """What operators are to be told."""
     leases: Leases
     """Who does what only one process does at a time."""
+    claims: EmbeddingClaims
+    """Who embeds what."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,9 +179,11 @@ class Store:
         index: tuple[TenantIndexes, IndexFollower] | None,
         stale_s: float = 600.0,
         blobs: Blobs | None = None,
+        lease: Lease | None = None,
     ) -> None:
         """For `open`."""
         self._db = db
+        self._lease = lease
         self.folder = folder
         self.secret = secret
         """What ids of tenants and hashes of keys are derived with."""
@@ -203,7 +209,13 @@ class Store:
         self.operators = AdminUsers(db)
         self.audit = AuditLog(db)
         self.jobs = Jobs(
-            ReplayJobs(db), KvPlans(db), EngineStates(db), OperatorAsks(db), WebhookOutbox(db), Leases(db)
+            ReplayJobs(db),
+            KvPlans(db),
+            EngineStates(db),
+            OperatorAsks(db),
+            WebhookOutbox(db),
+            Leases(db),
+            EmbeddingClaims(db),
         )
         self.tasks = Tasks(KnownTasks(db), TaskAnswers(db))
         self.runs: RunStore = WorkflowRuns(db)
@@ -234,17 +246,22 @@ class Store:
         save_every_s: float = 300.0,
         twin_rule: TwinRule | None = None,
         versions_kept: int = 20,
-        owner: Callable[[], bool] = lambda: False,
+        owner: Callable[[], bool] | None = None,
+        blobs_url: str = "",
+        index: Literal["usearch", "pgvector", "auto"] = "usearch",
+        index_memory_bytes: int | None = None,
     ) -> Store:
         """Open `understudy.db`, `secret`, `index/` and `artifacts/` in a folder, made as needed.
 
         With `database_url` all rows are in that PostgreSQL database (`listen_url`: how to reach it past a pooler), whose
-        schema `understudy store migrate` has made: over at most so many `connections`, and a request waits `deadline_s` at
+        schema `understudy store migrate` has made: over at most so many `connections`. A request waits `deadline_s` at
         most for what it reads, and is let in for `stale_s` by keys that cannot be read anew. What every replica needs of
-        files is there, too, and snapshots of indexes are published by the process of which `owner` says so. Without
-        `dimensions` there is no embedder, hence no index and no
-        follower. Raises SchemaError (DatabaseTooNew among them), StoreFailed where the file is no database or there is no
-        connection, BadSecretFile, and OSError.
+        files is there, too, or in `blobs_url`; snapshots of indexes are published by the process of which `owner` says so
+        (None: by who holds a lease). `index`: tenants are searched in memory (usearch), in PostgreSQL (pgvector), or there
+        beyond `index_memory_bytes` (auto). Without `dimensions` there is no embedder, hence no index and no follower.
+
+        Raises SchemaError (DatabaseTooNew among them), StoreFailed where the file is no database or there is no
+        connection, BadAddress, BadSecretFile, and OSError.
         """
         db: Database
         secret: bytes | None
@@ -257,6 +274,8 @@ class Store:
             db = SqliteDatabase.open(data_folder / _DATABASE, durable=durable, max_pending=max_pending)
         with contextlib.ExitStack() as undo:
             undo.callback(db.close)
+            if database_url and secret is not None:
+                check_secret_of(db, secret)
             if secret is None:
                 secret = load_or_create_secret(data_folder, create=False)
             exact = ExactCache(
@@ -267,25 +286,44 @@ class Store:
                 max_entry_bytes=exact_max_entry_bytes,
             )
             examples = ExampleBank(db, twin_rule=twin_rule)
-            blobs = RowBlobs(db) if database_url else None
-            index = None
+            blobs = _blobs(db, blobs_url) if database_url else None
+            indexed, lease = None, None
             if dimensions is not None:
+                if database_url and owner is None:
+                    lease = Leases(db).lease(_INDEX)
+                    owner = partial(_holds, lease)
+                owner = owner or (lambda: False)
                 indexes = TenantIndexes(
                     data_folder / _INDEX,
                     dimensions,
                     embedding_version,
                     shared=SharedSnapshots(blobs) if blobs is not None else None,
                     owner=owner,
+                    memory_bytes=index_memory_bytes if index == "auto" else None,
                 )
+                if database_url and index != "usearch":
+                    indexes.far = _far(db, examples, indexes, index, owner)
                 follower = IndexFollower(examples, indexes, poll_s=poll_s, save_every_s=save_every_s)
                 examples.on_change(follower.notify)
                 db.on_news(follower.notify)
                 db.on_lost(follower.read_anew)
                 follower.start()
-                index = indexes, follower
+                if indexes.far is not None:
+                    indexes.far.start()
+                indexed = indexes, follower
             undo.pop_all()
         return cls(
-            data_folder, db, secret, examples, exact, exact_ttl_s, versions_kept, index, stale_s, blobs
+            data_folder,
+            db,
+            secret,
+            examples,
+            exact,
+            exact_ttl_s,
+            versions_kept,
+            indexed,
+            stale_s,
+            blobs,
+            lease,
         )
 
     @staticmethod
@@ -320,7 +358,8 @@ class Store:
             if gone := self._db.missing():
                 return f"{gone} and start again"
             self._db.data_version()
-            self.artifacts.generation()
+            if self.reads.inline:
+                self.artifacts.generation()
         except (StoreError, OSError) as error:
             return f"the store cannot be read: {error}"
         return f"the store cannot be written: {self._db.problem}" if self._db.problem else None
@@ -435,7 +474,45 @@ class Store:
                 self.examples.flush_uses()
                 self.answers.exact.flush_uses()
         stopped = self.follower.stop(timeout_s) if self.follower is not None else True
+        if self._lease is not None and not self._db.closed:
+            self._lease.release()
         return self._db.close(timeout_s) and drained and stopped
+
+
+def _blobs(db: Database, url: str) -> Blobs:
+    if not url:
+        return RowBlobs(db)
+    from store.blobs_by_url import UrlBlobs
+
+    return UrlBlobs(url)
+
+
+def _holds(lease: Lease) -> bool:
+    """Whether this process has a lease, which it takes or renews as needed. Blocks."""
+    try:
+        return lease.take()
+    except (StoreError, TimeoutError):
+        return False
+
+
+def _far(
+    db: Database,
+    examples: ExampleBank,
+    indexes: TenantIndexes,
+    index: Literal["pgvector", "auto"],
+    owner: Callable[[], bool],
+) -> FarVectors | None:
+    """Where tenants out of memory are searched: PostgreSQL, if it has pgvector."""
+    from store.postgres.database import PostgresDatabase
+    from store.postgres.vectors import PostgresVectors
+
+    assert isinstance(db, PostgresDatabase)
+    wanted = indexes.is_too_small if index == "auto" else lambda: True
+    dimensions, version = indexes.dimensions, indexes.version
+    far = PostgresVectors.open(db, examples, dimensions, version, owner=owner, wanted=wanted)
+    if far is not None and index == "pgvector":
+        indexes.limit_memory(0)
+    return far
 
 
 def _postgres(url: str, listen_url: str, max_pending: int, connections: int, deadline_s: float) -> Database:

@@ -241,6 +241,8 @@ def test_only_the_migration_has_the_owners_password_and_both_verify_the_server()
         assert folder in {mount["mountPath"] for mount in container["volumeMounts"]}
         assert file in held["understudy-database"]
     assert users == {"Job": "understudy_owner", "Deployment": "understudy_gateway"}
+    (migrating,) = pods["Job"]["containers"]
+    assert migrating["args"] == ["store", "migrate", "--grant", "understudy_gateway"]
     # The release is in the Job's name: a Job that is there already cannot be changed.
     version = PROJECT["project"]["version"].replace(".", "-")
     assert by_kind["Job"]["metadata"]["name"] == f"understudy-migrate-{version}"

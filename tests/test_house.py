@@ -120,6 +120,7 @@ TESTED_BY = {
     "gateway/handlers/examples.py": "flow/test_line_demonstrations.py",
     "understudy/processes/learner.py": "flow/test_learner_process.py",
     "understudy/processes/replayer.py": "flow/test_replayer_process.py",
+    "understudy/processes/background.py": "flow/test_roles.py",
     "learning/bank/example_store.py": "flow/test_line_demonstrations.py",
     "learning/outcomes/feedback_intake.py": "gateway/handlers/test_feedback.py",
     "store/admission/cutting.py": "store/admission/test_chain.py",

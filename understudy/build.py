@@ -490,7 +490,7 @@ class Gateway:
             ("POST", codec.path): self._by_codec(codec, passthrough) for codec in (MESSAGES, COMPLETIONS)
         }
         if self._config.models or self._runs is not None:
-            workflows = self._runs.calls.names if self._runs is not None else lambda tenant: ()
+            workflows = self._runs.calls.names if self._runs is not None else None
             endpoints["GET", "/models"] = Models(
                 self._config.models, self._upstream, self._keys, workflows, passthrough
             )

@@ -58,7 +58,8 @@ class CannotStart(Exception):
 class Lasting:
     """See the module. Raises CannotStart. To be closed: first `over`, then every gateway on it, then `aclose`."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, *, chores: bool = True) -> None:
+        """`chores`: this process is among those that keep the memory in order."""
         self.parts = Parts()
         self.over = Parts()
         """What asks the gateway that is serving, and so ends before the last one."""
@@ -66,7 +67,7 @@ class Lasting:
         self._made: dict[str, Any] = {}
         self.memory: Memory | None = None
         if config.memory is not None:
-            self.memory = opened(config.memory, config)
+            self.memory = opened(config.memory, config, chores=chores)
             self.parts.add(self.memory, stop=self.memory.close)
         self.secret = self.memory.store.secret if self.memory is not None else secrets.token_bytes(32)
         """What tenants' salts hang on. Without memory of this process: several do not share their engines' prefix caches."""
@@ -118,7 +119,7 @@ class Lasting:
         await self.parts.aclose()
 
 
-def opened(settings: MemorySettings, config: Config) -> Memory:
+def opened(settings: MemorySettings, config: Config, *, chores: bool = True) -> Memory:
     """The memory. Raises CannotStart."""
     # A gateway without memory starts in a fraction of the time and space: nothing of it is even imported.
     from router.embedding.model import EmbeddingModelMissing
@@ -126,7 +127,9 @@ def opened(settings: MemorySettings, config: Config) -> Memory:
     from understudy.memory import Memory
 
     try:
-        return Memory.open(settings, config.retention, scores=scores(config), private=config.private)
+        return Memory.open(
+            settings, config.retention, scores=scores(config), private=config.private, chores=chores
+        )
     except (EmbeddingModelMissing, StoreError) as error:
         raise CannotStart(f"memory.data_dir {settings.data_dir}: {error}") from error
     except OSError as error:

@@ -20,6 +20,7 @@ from router.embedding.templates import Templates
 from store import Store
 from store.answers.exact_cache import ExactCache
 from store.decisions.requests import RequestLog
+from store.jobs.leases import Lease
 from understudy.background.housekeeping import Chore, Housekeeper
 from understudy.background.retention import Retention
 from understudy.settings.memory import MemorySettings
@@ -63,10 +64,12 @@ class Memory:
         *,
         scores: bool = False,
         private: PrivateSettings | None = None,
+        chores: bool = True,
     ) -> Memory:
         """Open or create the data folder. Blocks. `scores`: some policy scores examples, and wants their answers' vectors.
 
-        `private`: tenants that are made private before anything is served of them.
+        `private`: tenants that are made private before anything is served of them. `chores`: whether this process is among
+        those of which one at a time embeds what waits, trims and makes room.
 
         Raises OSError, StoreError, and EmbeddingModelMissing with
         its remedy.
@@ -81,8 +84,10 @@ class Memory:
             if settings.examples.enabled:
                 embedder = open_embedder(settings, folder)
                 closing.callback(embedder.close)
+            snapshots: list[Lease] = []
             store = open_store(
                 settings,
+                owner=lambda: any(lease.take() for lease in snapshots),
                 exact_ttl_s=settings.exact.ttl_s,
                 exact_disk_bytes=_bytes(settings.exact.disk_mib),
                 exact_max_entry_bytes=_max_entry_bytes(settings),
@@ -90,6 +95,9 @@ class Memory:
                 embedding_version=embedder.version if embedder else "",
             )
             closing.callback(store.close)
+            if chores:
+                snapshots.append(store.jobs.leases.lease("snapshots", _HOUSEKEEPING_S))
+                closing.callback(snapshots[0].release)
             if private is not None and private.tenants:
                 # An extra: imported only where a tenant is private.
                 from learning.private.tenants import make_private
@@ -97,10 +105,10 @@ class Memory:
                 make_private(store, private.tenants)
             templates = Templates()
             if embedder is not None:
-                for worker in _workers(store, embedder, templates):
+                for worker in _workers(store, embedder, templates, chores):
                     worker.start()
                     closing.callback(worker.stop)
-            working = _Working(store, embedder)
+            working = _Working(store, embedder, chores)
             closing.callback(working.stop)
             working.begin(settings, retention, scores)
             return cls(store, embedder, templates, working, closing.pop_all(), None, None).seen_by(settings)
@@ -174,16 +182,18 @@ class _Worker(Protocol):
     def stop(self) -> None: ...
 
 
-def _workers(store: Store, embedder: Embedder, templates: Templates) -> Iterator[_Worker]:
+def _workers(store: Store, embedder: Embedder, templates: Templates, chores: bool) -> Iterator[_Worker]:
     """What works on a store in the background, whatever the settings."""
-    yield Reembedder(store.examples, embedder, store.jobs.leases.lease("reembed"))
+    if chores:
+        yield Reembedder(store.examples, embedder, store.jobs.claims, _alone_on_a_machine(store, "reembed"))
     yield TemplateFollower(store.examples, embedder, templates)
 
 
 class _Working:
     """What works on a store by settings that may change."""
 
-    def __init__(self, store: Store, embedder: Embedder | None) -> None:
+    def __init__(self, store: Store, embedder: Embedder | None, chores: bool) -> None:
+        self._chores = chores
         self._store = store
         self._embedder = embedder
         self._workers: list[_Worker] = []
@@ -194,12 +204,13 @@ class _Working:
         """Work by these settings from now on, and no longer by others. Blocks, while a chore is under way."""
         self.stop()
         embedder, store = self._embedder, self._store
-        if embedder is not None and scores and settings.advanced.answer_vectors:
-            lease = store.jobs.leases.lease("answers")
-            answers = AnswerEmbedder(store.examples.answer_vectors, embedder, lease)
+        if self._chores and embedder is not None and scores and settings.advanced.answer_vectors:
+            lease = _alone_on_a_machine(store, "answers")
+            answers = AnswerEmbedder(store.examples.answer_vectors, embedder, store.jobs.claims, lease)
             self._workers.append(answers)
         lease = store.jobs.leases.lease("housekeeping", _HOUSEKEEPING_S)
-        self._workers.append(Housekeeper(_chores(store, settings, retention), self._done, lease))
+        wanted = [one for one in _chores(store, settings, retention) if self._chores or one.each]
+        self._workers.append(Housekeeper(wanted, self._done, lease))
         for worker in self._workers:
             worker.start()
 
@@ -208,6 +219,11 @@ class _Working:
         workers, self._workers = self._workers, []
         for worker in reversed(workers):
             worker.stop()
+
+
+def _alone_on_a_machine(store: Store, name: str) -> Lease | None:
+    """Where all processes share one machine, one of them embeds: requests need the rest of it."""
+    return None if store.jobs.claims.several else store.jobs.leases.lease(name)
 
 
 def _bytes(mib: float) -> int:

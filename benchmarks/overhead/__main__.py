@@ -1,5 +1,7 @@
 """What does the gateway add to a request? `python -m benchmarks.overhead [--quick] [--markdown FILE]`.
 
+`--store sqlite,postgres` compares the two databases, and nothing else.
+
 Side by side in one run, in alternation (A B C, then C B A, and so on): straight to a fast mock upstream, through a bare
 relay on the same libraries (`relay_bare.py`), and through `understudy serve` in several settings, log and all, as its users
 run it.
@@ -25,7 +27,7 @@ from typing import Any
 import uvloop
 
 from benchmarks.options import options, write
-from benchmarks.overhead import limits, report, runs, stages, student, texts
+from benchmarks.overhead import limits, report, runs, stages, store, student, texts
 from benchmarks.overhead.load import Streams, ask, chat_request, read_streams
 from benchmarks.overhead.questions import KNOWN_TEXTS, Questions
 from benchmarks.overhead.rounds import CONNECTIONS, Subject, in_rounds, measured, settle
@@ -75,7 +77,10 @@ def few_shot(mock: Server, data: Path) -> list[str]:
 class Bench:
     """The servers of a run, and its parts."""
 
-    def __init__(self, counts: Counts, folder: Path, parts: tuple[str, ...]) -> None:
+    def __init__(
+        self, counts: Counts, folder: Path, parts: tuple[str, ...], stores: tuple[str, ...] = store.STORES
+    ) -> None:
+        self._stores = stores
         self._counts = counts
         self._folder = folder
         self._parts = parts
@@ -120,6 +125,15 @@ class Bench:
             if "texts" in self._parts:
                 figures["texts"] = await texts.measured_side_by_side(
                     mock, self._folder, rounds=counts.rounds, requests=counts.requests, fill=self._fill
+                )
+            if "store" in self._parts:
+                figures["store"], figures["bypassed"] = await store.measured_side_by_side(
+                    mock,
+                    self._folder,
+                    self._stores,
+                    rounds=counts.rounds,
+                    requests=counts.requests,
+                    fill=self._fill,
                 )
             if "runs" in self._parts:
                 figures["runs"] = await runs.measured_side_by_side(
@@ -295,19 +309,29 @@ def machine() -> dict[str, Any]:
     }
 
 
+def _stores(text: str) -> tuple[str, ...]:
+    """Names of databases, the first of which the others are compared with. Raises ValueError."""
+    names = tuple(text.split(","))
+    if not set(names) <= set(store.STORES):
+        raise ValueError(text)
+    return names
+
+
 def main() -> None:
     """Measures, prints the table, and says which targets were missed."""
     arguments = options(__doc__)
     arguments.add_argument("--rounds", type=int, help=f"rounds of every comparison [{FULL.rounds}]")
     arguments.add_argument("--quick", action="store_true", help="just enough to see that it runs")
     arguments.add_argument("--only", choices=PARTS, action="append", help="only this part; may be repeated")
+    arguments.add_argument("--store", type=_stores, metavar="sqlite,postgres", help="compare databases only")
     arguments.add_argument("--markdown", type=Path, help="write the table to this file")
     chosen = arguments.parse_args()
     counts = QUICK if chosen.quick else FULL
     if chosen.rounds:
         counts = replace(counts, rounds=chosen.rounds)
     with tempfile.TemporaryDirectory() as folder:
-        bench = Bench(counts, Path(folder), tuple(chosen.only or PARTS))
+        parts = ("store",) if chosen.store else tuple(chosen.only or PARTS)
+        bench = Bench(counts, Path(folder), parts, chosen.store or store.STORES)
         figures = uvloop.run(bench.run())
     table = report.as_text(report.rows(figures), figures)
     print(table)

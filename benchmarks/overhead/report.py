@@ -80,6 +80,7 @@ def rows(figures: dict[str, Any]) -> list[Row]:
         "requests": _requests,
         "limits": _limits,
         "texts": _texts,
+        "store": _store,
         "student": _student,
         "chunks": _chunks,
         "runs": _runs,
@@ -142,6 +143,33 @@ def _texts(part: dict[str, list[dict[str, float]]]) -> list[Row]:
         small = statistics.mean(_column(rounds, "offloaded_share"))
         cpu = Spread.of(_column(rounds, "cpu_ms")).text(" ms", 3)
         found.append(Row("CPU per request, texts", _LABELS[key], cpu, added, note=f"{small:.0%} offloaded"))
+    return found
+
+
+def _store(part: dict[str, list[dict[str, float]]]) -> list[Row]:
+    """Each way with PostgreSQL beside the same with SQLite."""
+    found = []
+    for key, rounds in part.items():
+        name, _, way = key.partition("_")
+        against, target, met, note = "", "", None, ""
+        if name != "sqlite" and (base := f"sqlite_{way}") in part:
+            ratio = _paired(part, "cpu_ms", key, base, "ratio")
+            added = _paired(part, "cpu_ms", key, base, "difference")
+            speed = _paired(part, "per_s", key, base, "ratio")
+            against = f"{ratio.text('x', 2)}, adds {added.text(' ms', 3)}"
+            note = f"{speed.text('x', 2)} as many a second; "
+            if way == "exact":
+                target, met = "<= 1.05x", ratio.middle <= 1.05
+            else:
+                target = "adds <= 0.25 ms; 0.8x as many a second"
+                met = added.middle <= 0.25 and speed.middle >= 0.8
+        hits, small = (statistics.mean(_column(rounds, c)) for c in ("hit_share", "offloaded_share"))
+        note += f"{hits:.0%} hits, {small:.0%} offloaded"
+        if (busy := statistics.median(_column(rounds, "load_busy"))) > _BUSY:
+            note += f" LOAD {busy:.0%} BUSY: it, not the gateway, set the pace"
+        cpu = Spread.of(_column(rounds, "cpu_ms")).text(" ms", 3)
+        what = f"gateway, {way.replace('_', ' ') if way != 'few_shot' else way}, {name}"
+        found.append(Row("CPU per request, database", what, cpu, against, target, met, note))
     return found
 
 

@@ -32,7 +32,9 @@ class Collections:
         with refusals():
             match request.method, [unquote(part) for part in path.split("/")[1:]]:
                 case "GET", ["collections"]:
-                    data = [_shown(each) for each in await self._assets.reads(self._assets.collections, tenant)]
+                    data = [
+                        _shown(each) for each in await self._assets.reads(self._assets.collections, tenant)
+                    ]
                     content: dict[str, Any] = {"object": "list", "data": data}
                 case "GET", ["collections", name]:
                     content = _shown(await self._one(tenant, name))
@@ -50,7 +52,9 @@ class Collections:
         return json_response(content)
 
     async def _one(self, tenant: str, name: str) -> Collection:
-        found = [each for each in await self._assets.reads(self._assets.collections, tenant) if each.name == name]
+        found = [
+            each for each in await self._assets.reads(self._assets.collections, tenant) if each.name == name
+        ]
         if not found:
             raise absent("collection")
         return found[0]

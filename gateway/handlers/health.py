@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable
 from aiohttp import web
 from multidict import MultiMapping
 
-from gateway.journey import Journey
+from gateway.journey import Journey, arrival
 from gateway.metrics import Metrics
-from gateway.own_response import json_response
+from gateway.own_response import error_response, json_response
 
 
 async def nobody(headers: MultiMapping[str]) -> bool:
@@ -72,6 +72,15 @@ class Health:
             body=self._metrics.exposition(people=await self._reads_people(request.headers)),
             headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"},
         )
+
+    async def only(self, request: web.BaseRequest) -> web.StreamResponse:
+        """The handler of a process that answers nothing else: 404, in OpenAI's shape, to all other requests."""
+        path = request.raw_path.partition("?")[0]
+        page = {"/healthz": self.healthz, "/readyz": self.readyz, "/metrics": self.metrics}.get(path)
+        if page is None or request.method != "GET":
+            told = "This process works in the background: it has /healthz, /readyz and /metrics."
+            return error_response(404, told, code="unknown_url")
+        return await page(request, path, Journey(arrival(request.method, path)))
 
 
 def _json(journey: Journey, status: int, content: object) -> web.Response:

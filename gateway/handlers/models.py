@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 import orjson
@@ -31,7 +31,7 @@ class Models:
         aliases: Iterable[str],
         upstream: Engine | None,
         keys: Authenticator,
-        workflows: Callable[[str], Iterable[str]] = lambda tenant: (),
+        workflows: Callable[[str], Awaitable[Iterable[str]]] | None = None,
         otherwise: Handler | None = None,
     ) -> None:
         """`workflows`: the names of those that a tenant may call. `otherwise` answers where there is nothing of ours."""
@@ -45,7 +45,9 @@ class Models:
     async def __call__(self, request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
         """See gateway.handlers.handler.Handler. An upstream that cannot be reached leaves our own names."""
         arrival = journey.arrival
-        own = () if arrival.anonymous else self._workflows(arrival.tenant)
+        own: Iterable[str] = ()
+        if self._workflows is not None and not arrival.anonymous:
+            own = await self._workflows(arrival.tenant)
         aliases = dict.fromkeys((*self._aliases, *own))
         keyed = arrival.key_id is not None
         if not aliases and not keyed and self._otherwise is not None:

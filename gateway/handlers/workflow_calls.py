@@ -222,7 +222,7 @@ class Answer:
         if cell.state != "ready":
             # Its code: an engine's message may quote what it was asked, and the log holds no words.
             journey.outcome, journey.error = Outcome.FAILED, step_failed(cell.failure).code
-        await response.write(self._end(cell, usage=usage))
+        await response.write(await self._end(cell, usage=usage))
         await response.write_eof()
         return response
 
@@ -242,7 +242,7 @@ class Answer:
         response.headers["x-understudy-run"] = self._run.id
         return response
 
-    def _end(self, cell: Cell, *, usage: bool) -> bytes:
+    async def _end(self, cell: Cell, *, usage: bool) -> bytes:
         if cell.state != "ready":
             error = step_failed(cell.failure)
             body = error_body(error.status, error.message, code=error.code, param=error.param)

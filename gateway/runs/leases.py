@@ -46,9 +46,9 @@ class Runs(Protocol):
     @property
     def live(self) -> Mapping[str, LiveRun]: ...
 
-    def find(self, tenant: str, id: str) -> Cell | None: ...
+    async def find(self, tenant: str, id: str) -> Cell | None: ...
 
-    def adopt(self, run: LiveRun) -> None: ...
+    async def adopt(self, run: LiveRun) -> None: ...
 
     def cancel(self, run: LiveRun) -> None: ...
 
@@ -88,7 +88,8 @@ class Leases:
     async def _adopt(self) -> None:
         runs = self._runs
         now = runs.now()
-        ids = await done(runs.store.adopt(runs.owner, now_s=now, until_s=now + runs.knobs.lease_s))
+        until_s = now + runs.knobs.lease_s
+        ids = await done(await runs.store.reads(runs.store.adopt, runs.owner, now_s=now, until_s=until_s))
         for id in ids:
             whole = await runs.store.reads(runs.store.run, id)
             if whole is None or id in runs.live:

@@ -423,9 +423,7 @@ class Runs:
             if not cell.ended:
                 self._readers.setdefault(id, {})[run.id] = run
 
-    async def _outside(
-        self, tenant: str, graph: Graph, steps: tuple[Step, ...]
-    ) -> dict[VariableId, Cell]:
+    async def _outside(self, tenant: str, graph: Graph, steps: tuple[Step, ...]) -> dict[VariableId, Cell]:
         """The variables that the steps read and no step of the graph writes. Raises KeyError for one that is not there."""
         made = {id for step in steps for id in step.writes.values()}
         wanted = {id for step in steps for id in step.reads.values()} - made

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from store.examples.answer_vectors import AnswerVectors, WaitingAnswer
+from store.jobs.claims import EmbeddingClaims
 from store.jobs.leases import Lease, again_while_alone
 
 if TYPE_CHECKING:
@@ -33,7 +34,8 @@ class AnswerEmbedder:
         self,
         answers: AnswerVectors,
         embedder: BlockingEmbedder,
-        lease: Lease,
+        claims: EmbeddingClaims,
+        lease: Lease | None,
         *,
         max_characters: int = ANSWER_CHARACTERS,
         share: float = 0.1,
@@ -47,6 +49,7 @@ class AnswerEmbedder:
         """Version of the embeddings it makes; readers must ask for this one."""
         self._answers = answers
         self._embedder = embedder
+        self._claims = claims
         self._lease = lease
         self._max_characters = max_characters
         self._share = share
@@ -92,15 +95,21 @@ class AnswerEmbedder:
             page = self._answers.missing(self.version, _PAGE, after_id)
             if not page:
                 break
+            after_id = page[-1].id
+            ids = [row.id for row in page]
+            mine = self._claims.take("answer", ids) if self._lease is None else set(ids)
             for row in page:
+                if row.id not in mine:
+                    continue
                 self._going.wait()
                 if self._stopping.is_set():
                     break
-                after_id = row.id
                 began = time.perf_counter()
                 self._embed(row)
                 took_s = time.perf_counter() - began
                 self._stopping.wait(took_s * (1.0 / self._share - 1.0))
+            if self._lease is None and mine:
+                self._claims.let_go("answer", sorted(mine))
         if self.done > before:
             log.info("embedded_answers", examples=self.done - before, version=self.version)
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from store.examples.bank import ExampleBank
+from store.jobs.claims import EmbeddingClaims
 from store.jobs.leases import Lease, again_while_alone
 
 if TYPE_CHECKING:
@@ -28,9 +29,13 @@ _LOOK_AGAIN_S = 30.0
 class Reembedder:
     """Works on its own thread between `start` and `stop`."""
 
-    def __init__(self, bank: ExampleBank, embedder: BlockingEmbedder, lease: Lease) -> None:
+    def __init__(
+        self, bank: ExampleBank, embedder: BlockingEmbedder, claims: EmbeddingClaims, lease: Lease | None
+    ) -> None:
+        """`lease`: of such processes; None: several are at it, each with what it claims."""
         self._bank = bank
         self._embedder = embedder
+        self._claims = claims
         self._lease = lease
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="reembedder", daemon=True)
@@ -63,13 +68,19 @@ class Reembedder:
             page = self._bank.without_vector(version, _PAGE, after_id)
             if not page:
                 break
+            after_id = page[-1].id
+            ids = [row.id for row in page]
+            mine = self._claims.take("question", ids) if self._lease is None else set(ids)
             for row in page:
+                if row.id not in mine:
+                    continue
                 if self._stopping.wait(_PAUSE_S):
                     break
-                after_id = row.id
                 self._bank.set_vector(
                     row.id, self._embedder.embed_blocking(row.embedded_text), version
                 ).result()
                 self.done += 1
+            if self._lease is None and mine:
+                self._claims.let_go("question", sorted(mine))
         if self.done > before:
             log.info("reembedded", examples=self.done - before, version=version)

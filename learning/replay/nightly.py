@@ -129,7 +129,7 @@ class Replayer:
         clock: Callable[[], float] = time.time,
         look_every_s: float = _LOOK_S,
     ) -> None:
-        """`budget`: of each run of the schedule. `leases`: one of them is such processes'; each run has one of its own (Replay)."""
+        """`budget`: of each run of the schedule. `leases`: each run has one of its own (Replay)."""
         self._jobs = jobs
         self._take_up = take_up
         self._may_go_on = may_go_on

@@ -26,7 +26,10 @@ class DialFollower(Poller):
         *,
         look_every_s: float = LOOK_EVERY_S,
     ) -> None:
-        """Applies the dials in force, which blocks for a read of each. `models`: by served model, called with its dials when they change; on this thread, so it must be quick."""
+        """Applies the dials in force, which blocks for a read of each.
+
+        `models`: by served model, called with its dials when they change; on this thread, so it must be quick.
+        """
         super().__init__("dials", look_every_s)
         self._dials = dials
         self._models = dict(models)

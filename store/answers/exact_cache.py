@@ -58,7 +58,7 @@ class ExactCache:
         return self._given(key, self._in_memory(key) or self._on_disk(key, now_s), now_s)
 
     async def find(self, key: bytes, now_s: float) -> ExactAnswer | None:
-        """The same for an event loop: what is in memory at once, the rest in time. Raises ReadLate, and what reading raises."""
+        """The same for an event loop: what is in memory at once, the rest in time. Raises StoreError, ReadLate among it."""
         if self._db.reads.inline:
             return self.get(key, now_s)
         held = self._given(key, self._in_memory(key), now_s)
@@ -111,6 +111,9 @@ class ExactCache:
                 self._keep(key, answer, generation)
 
         def insert(connection: Connection) -> bool:
+            if examples:
+                # So that none of them is taken back between this look and the commit.
+                self._db.hold(connection, "examples")
             if not _all_stand(connection, examples):
                 # Taken back a moment ago: out of memory, too.
                 self._generation.bump(connection)
@@ -203,7 +206,7 @@ class ExactCache:
             self._next_note_s = time.monotonic() + _NOTE_USE_EVERY_S
         if not used:
             return None
-        rows = [(last_used_at_s, key) for key, last_used_at_s in used.items()]
+        rows = [(last_used_at_s, key) for key, last_used_at_s in sorted(used.items())]
 
         def update(connection: Connection) -> None:
             connection.executemany(

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from store.database import Connection, Database
 from store.decisions.rollups import forget_sums, requests_deleted
 from store.decisions.usage import Bounds, add_usage, forget_usage, forget_usage_of_user, usage_of
+from store.plain import plain
 from store.records import RequestRecord
 from store.tenant_scope import ALL, TenantScope
 
@@ -43,7 +44,7 @@ class RequestLog:
             record.tenant,
             record.started_at_s,
             record.endpoint,
-            record.model,
+            plain(record.model),
             record.engine,
             record.outcome,
             record.status,

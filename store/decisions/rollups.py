@@ -243,7 +243,8 @@ def _bucket(ms: float) -> int:
 
 _NEXT = (
     "SELECT row_id, tenant, started_at_s, model, engine,"
-    " CASE WHEN outcome = 'answered' AND failed_over <> '' THEN 'failed_over' ELSE outcome END, example_count, prompt_tokens,"
+    " CASE WHEN outcome = 'answered' AND failed_over <> '' THEN 'failed_over' ELSE outcome END,"
+    " example_count, prompt_tokens,"
     " completion_tokens,"
     " cost_usd, reference_cost_usd, total_ms, first_chunk_ms, overhead_ms, stages_ms, key_id"
     " FROM requests WHERE row_id > ? AND row_id <= ? ORDER BY row_id LIMIT ?"

@@ -16,6 +16,7 @@ from typing import Any
 import orjson
 
 from store.database import Connection, Database
+from store.plain import plain
 from store.tenant_scope import ALL, TenantScope
 
 _DEFLATE_LEVEL = 1
@@ -211,8 +212,8 @@ def _as_row(texts: RequestTexts) -> tuple[Any, ...]:
         texts.at_s,
         texts.same,
         size_bytes,
-        texts.question,
-        texts.answer,
+        plain(texts.question),
+        plain(texts.answer),
         conversation,
     )
 

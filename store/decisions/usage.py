@@ -14,6 +14,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal, NamedTuple, get_args
 
 from store.database import Connection, Database, Rows
+from store.plain import plain
 from store.records import RequestRecord
 
 _HOUR_S, _DAY_S = 3600, 86_400
@@ -206,7 +207,7 @@ def usage_of(record: RequestRecord) -> Used:
         tenant=record.tenant,
         key_id=record.key_id,
         end_user=record.end_user,
-        model=record.model,
+        model=plain(record.model),
         engine=record.engine,
         api=record.api,
         amounts=Amounts(

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
+from functools import partial
 
 from store.database import Connection, Database
 
@@ -137,7 +138,7 @@ class Ledger:
         for start in range(0, len(items), _BATCH_EXAMPLES):
             batch = items[start : start + _BATCH_EXAMPLES]
             try:
-                written.append(self._db.write(lambda connection, batch=batch: _write(connection, batch)))  # type: ignore[misc]
+                written.append(self._db.write(partial(self._add, batch)))
             except BaseException:
                 self._take_back(items[start:])
                 raise
@@ -206,6 +207,10 @@ class Ledger:
                 )
         return [found[id] for id in ids if id in found]
 
+    def _add(self, batch: Sequence[tuple[int, _Noted]], connection: Connection) -> None:
+        self._db.hold(connection, "examples")
+        _write(connection, batch)
+
     def _of(self, id: int) -> _Noted:
         noted = self._noted.get(id)
         if noted is None:
@@ -233,7 +238,8 @@ def _write(connection: Connection, batch: Sequence[tuple[int, _Noted]]) -> None:
         (json.dumps(list(increments)),),
     ).fetchall()
     written = []
-    for row in rows:
+    # In the order of keys: two processes that update the same rows wait for each other, but in no circle.
+    for row in sorted(rows):
         (
             id,
             used,

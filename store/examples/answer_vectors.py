@@ -47,7 +47,7 @@ class AnswerVectors:
                 example_rows.refresh_worth(connection, id)
             return kept
 
-        return self._db.write(update)
+        return self._db.write(example_rows.alone(self._db, update))
 
     def of(self, tenant: str, ids: Sequence[int], version: str) -> dict[int, Vector]:
         """Vectors of the answers of the tenant's examples, by id; those that have none of this version are left out."""

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import astuple
-from typing import Any
+from typing import Any, TypeVar
 
 from store.answers.wrong_answers import drop_answers
 from store.database import Connection, Database
@@ -42,6 +42,8 @@ from store.records import (
     Unembedded,
     Vector,
 )
+
+T = TypeVar("T")
 
 _SCOPE_READ = 1000
 """Examples of a scope that are compared one by one, the latest first: some milliseconds."""
@@ -81,12 +83,12 @@ class ExampleBank:
         (a quality outside 0 to 1) or StoreBusy at once.
         """
         job = self._admission(new)
-        return self._db.write(job, after=self._tell)
+        return self._write(job, self._tell)
 
     def add(self, new: NewExample) -> Future[Example]:
         """`admit`, for who only wants the example that stands for the pair."""
         job = self._admission(new)
-        return self._db.write(lambda connection: job(connection).example, after=self._tell)
+        return self._write(lambda connection: job(connection).example, self._tell)
 
     def restore_many(self, rows: Sequence[Restored]) -> Future[list[Admitted]]:
         """Admit some hundreds of exported pairs in one transaction, all or none. What is known already is left as it is.
@@ -105,7 +107,7 @@ class ExampleBank:
                 done.append(admitted)
             return done
 
-        return self._db.write(job, after=self._tell)
+        return self._write(job, self._tell)
 
     def set_vector(
         self, id: int, vector: Vector, version: str, *, instead: tuple[str, str] | None = None
@@ -136,7 +138,7 @@ class ExampleBank:
                 example_rows.refresh_worth(connection, id)
             return True
 
-        return self._db.write(update, after=self._tell)
+        return self._write(update, self._tell)
 
     def update(
         self,
@@ -183,7 +185,7 @@ class ExampleBank:
                 example_rows.begin_anew(connection, id)
             return example_rows.these(connection, tenant, [id])[0]
 
-        return self._db.write(change)
+        return self._write(change)
 
     # ---- changed by a person
 
@@ -231,7 +233,7 @@ class ExampleBank:
                 example_rows.refresh_worth(connection, id)
             return example_rows.these(connection, tenant, [id])[0]
 
-        return self._db.write(change, after=self._purge_words)
+        return self._write(change, self._purge_words)
 
     def hold_back(self, tenant: str, id: int) -> Future[Example | None]:
         """Quarantine: no request is answered with it from its commit on, until it is let go."""
@@ -450,7 +452,7 @@ class ExampleBank:
 
         `scrub` empties the write-ahead log afterwards, so that the text is in no file any more.
         """
-        return self._db.write(job, after=self._scrub_and_tell if scrub else self._tell)
+        return self._write(job, self._scrub_and_tell if scrub else self._tell)
 
     def make_room(
         self, tenant: str, *, max_examples: int | None = None, max_bytes: int | None = None, batch: int = 500
@@ -539,6 +541,11 @@ class ExampleBank:
         return written[-1] if written else None
 
     # ---- inside
+
+    def _write(
+        self, job: Callable[[Connection], T], after: Callable[[Any], None] | None = None
+    ) -> Future[T]:
+        return self._db.write(example_rows.alone(self._db, job), after=after)
 
     def _admission(self, new: NewExample) -> Callable[[Connection], Admitted]:
         blob = None if new.vector is None else to_blob(new.vector)

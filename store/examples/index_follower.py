@@ -71,14 +71,18 @@ class IndexFollower:
     def notify(self) -> None:
         """Say that there is news. Costs nothing; may be called from any thread."""
         self._news.set()
+        if self._indexes.far is not None:
+            self._indexes.far.notify()
 
     def wait_for(self, seq: int, timeout_s: float) -> bool:
         """Wait until everything up to `seq`, and every tenant asked for, is in memory. False after `timeout_s`."""
-        self._news.set()
+        until_s = time.monotonic() + timeout_s
+        self.notify()
         with self._progress:
-            return self._progress.wait_for(
+            followed = self._progress.wait_for(
                 lambda: self._folded_seq >= seq and self.ready and not self._indexes.wanted(), timeout_s
             )
+        return followed and self._indexes.reached(seq, until_s - time.monotonic())
 
     def read_anew(self) -> None:
         """Say that changes which were seen are gone: everything in memory is read again. May be called from any thread."""
@@ -102,6 +106,7 @@ class IndexFollower:
             try:
                 self._round()
                 if time.monotonic() >= save_at_s:
+                    self._indexes.measure()
                     self._save()
                     save_at_s = time.monotonic() + self._save_every_s
             except StoreClosed:
@@ -171,9 +176,8 @@ class IndexFollower:
         for tenant in sorted(tenants, key=lambda name: (-tenants[name], name)):
             if self._stopping.is_set():
                 return
-            if not self._indexes.has_room():
-                break
-            self._indexes.load(tenant)
+            if self._indexes.has_room(tenants[tenant]):
+                self._indexes.load(tenant)
         self._folded_seq = seq
 
     def _save(self) -> None:

@@ -60,6 +60,7 @@ class ExamplePlaces:
         ]
 
         def write(connection: Connection) -> int:
+            self._db.hold(connection, "example_places")
             connection.execute("DELETE FROM example_places WHERE tenant = ?", (tenant,))
             # What was deleted while the map was drawn is not on it.
             return connection.executemany(

@@ -163,6 +163,7 @@ class PrivateBank:
         0 for none; the future raises BudgetMoved if there is a later one by now."""
 
         def insert(connection: Connection) -> int:
+            self._db.hold(connection, "private_releases")
             (last,) = connection.execute(
                 "SELECT coalesce(max(id), 0) FROM private_releases WHERE tenant = ?", (tenant,)
             ).fetchone()

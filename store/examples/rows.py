@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
 
 from store.answers.wrong_answers import drop_answers
-from store.database import Connection
+from store.database import Connection, Database
 from store.examples.accounting import worth
+from store.generation import tell
 from store.records import Example, NewExample
+
+T = TypeVar("T")
 
 FIXED_BYTES = 1024
 """What an example costs beside its texts and its vector: its row, and its place in the index."""
@@ -44,12 +47,28 @@ def as_example(row: Sequence[Any]) -> Example:
     return Example(*row[:_FLAGS], *(bool(flag) for flag in row[_FLAGS : _FLAGS + 2]), *row[_FLAGS + 2 :])
 
 
+def alone(db: Database, job: Callable[[Connection], T]) -> Callable[[Connection], T]:
+    """A job that changes examples by what it reads of them: with PostgreSQL too only one such runs at a time."""
+
+    def run(connection: Connection) -> T:
+        db.hold(connection, "examples")
+        return job(connection)
+
+    return run
+
+
 def next_seq(connection: Connection) -> int:
     """The next place in the log. A place that was given out is never given out again, except by a job undone."""
+    return next_seqs(connection, 1)[0]
+
+
+def next_seqs(connection: Connection, count: int) -> range:
+    """As many next places in the log, taken in one statement; followers in other processes hear of them."""
     row: tuple[int] = connection.execute(
-        "UPDATE example_sequence SET last_seq = last_seq + 1 RETURNING last_seq"
+        "UPDATE example_sequence SET last_seq = last_seq + ? RETURNING last_seq", (count,)
     ).fetchone()
-    return row[0]
+    tell(connection)
+    return range(row[0] - count + 1, row[0] + 1)
 
 
 def by_request(connection: Connection, tenant: str, request_id: str) -> Example | None:
@@ -200,10 +219,14 @@ def begin_anew(connection: Connection, id: int) -> None:
 
 def refresh_worth(connection: Connection, id: int) -> None:
     """Compute anew what eviction goes by, after anything of it was changed."""
-    used, used_at_s, seen_at_s, quality_sum, quality_count, size_bytes = connection.execute(
+    row = connection.execute(
         "SELECT used, used_at_s, seen_at_s, quality_sum, quality_count, size_bytes FROM example_accounts WHERE id = ?",
         (id,),
     ).fetchone()
+    if row is None:
+        # Removed by another process meanwhile.
+        return
+    used, used_at_s, seen_at_s, quality_sum, quality_count, size_bytes = row
     value = worth(used, used_at_s, seen_at_s, quality_sum, quality_count)
     connection.execute(
         "UPDATE example_accounts SET worth = ?, worth_per_byte = ? WHERE id = ?",
@@ -217,22 +240,28 @@ def remove(connection: Connection, tenant: str, ids: Iterable[int], *, erase: bo
     `erase` tells whoever follows the log that the vectors have to leave their files, too; then what would be given again of
     their answers goes as well: see drop_answers.
     """
+    ids = list(dict.fromkeys(ids))
     if erase:
-        ids = list(ids)
         drop_answers(connection, tenant, examples=ids)
-    count = 0
+    rows = connection.execute(
+        "SELECT id FROM example_accounts WHERE id IN (SELECT CAST(value AS INTEGER) FROM json_each(?)) AND +tenant = ?",
+        (json.dumps(ids), tenant),
+    )
+    there = {id for (id,) in rows.fetchall()}
+    if not there:
+        return 0
+    gone = [id for id in ids if id in there]
     now_s = time.time()
-    for id in ids:
-        if connection.execute(
-            "DELETE FROM example_accounts WHERE id = ? AND tenant = ?", (id, tenant)
-        ).rowcount:
-            connection.execute("DELETE FROM examples WHERE id = ?", (id,))
-            connection.execute(
-                "INSERT INTO removed_examples (seq, example_id, tenant, removed_at_s, erase) VALUES (?, ?, ?, ?, ?)",
-                (next_seq(connection), id, tenant, now_s, erase),
-            )
-            count += 1
-    return count
+    connection.executemany("DELETE FROM example_accounts WHERE id = ?", [(id,) for id in gone])
+    connection.executemany("DELETE FROM examples WHERE id = ?", [(id,) for id in gone])
+    connection.executemany(
+        "INSERT INTO removed_examples (seq, example_id, tenant, removed_at_s, erase) VALUES (?, ?, ?, ?, ?)",
+        [
+            (seq, id, tenant, now_s, erase)
+            for seq, id in zip(next_seqs(connection, len(gone)), gone, strict=True)
+        ],
+    )
+    return len(gone)
 
 
 def _keep_instructions(connection: Connection, new: NewExample) -> None:

@@ -94,10 +94,10 @@ class SharedSnapshots:
 
 
 class Publisher:
-    """Publishes what was written to this process's folder, beside the follower. Its thread lives only while there is work."""
+    """Publishes what was written to this process's folder. Its thread lives only while there is work."""
 
     def __init__(self, shared: SharedSnapshots, owner: Callable[[], bool]) -> None:
-        """`owner`: whether this process is the one that publishes; asked each time."""
+        """`owner`: whether this process is the one that publishes; may block, asked each time on this object's thread."""
         self._shared = shared
         self._owner = owner
         self._waiting: dict[str, Callable[[], tuple[Path, Seal] | None]] = {}
@@ -110,7 +110,7 @@ class Publisher:
     def ask(self, tenant: str, find: Callable[[], tuple[Path, Seal] | None]) -> None:
         """Have a tenant's snapshot published soon, by what `find` gives then. Asking again meanwhile changes nothing."""
         with self._state:
-            if self._stopping or not self._owner():
+            if self._stopping:
                 return
             self._waiting[tenant] = find
             if self._thread is None:
@@ -136,8 +136,8 @@ class Publisher:
                 tenant = next(iter(self._waiting))
                 find = self._waiting.pop(tenant)
             try:
-                found = find()
-                if found is not None and self._owner():
+                found = find() if self._owner() else None
+                if found is not None:
                     path, seal = found
                     self.published += self._shared.publish(seal, path.read_bytes())
             except FileNotFoundError:
@@ -146,6 +146,7 @@ class Publisher:
             except Exception as error:
                 log.error("index_snapshot_not_published", tenant=tenant, error=error)
         try:
-            self._shared.sweep()
+            if self._owner():
+                self._shared.sweep()
         except Exception as error:
             log.error("index_snapshots_not_swept", error=error)

@@ -6,11 +6,12 @@ Derived from the bank and rebuildable from it at any time. Knows ids and vectors
 from __future__ import annotations
 
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Container, Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy.typing as npt
 import structlog
@@ -22,7 +23,7 @@ from store.examples.shared_snapshots import Publisher, SharedSnapshots
 from store.examples.snapshots import Snapshots
 from store.examples.tenant_index import CONNECTIVITY, EXPANSION_ADD, TenantIndex, new_usearch_index
 from store.examples.vectors import BadVector, checked
-from store.records import Change
+from store.records import Change, Vector
 
 if TYPE_CHECKING:
     from store.examples.bank import ExampleBank
@@ -33,8 +34,43 @@ _EMPTY_REMEMBERED = 10_000
 _WORTH_FETCHING = 1000
 """Changes in the log that a published snapshot must be ahead of this folder's own: following them takes half a second."""
 _ANY_SEQ = 2**62
+_WORTH_BRINGING = 16
+_HALVED_EVERY_S = 600.0
 _REBUILT_AT_ONCE = 2000
 """Vectors; a larger graph takes more than a second, for which the follower does not wait."""
+
+
+class FarVectors(Protocol):
+    """Where tenants are searched whose index is not in this process's memory: see store.postgres.vectors."""
+
+    @property
+    def ready(self) -> bool:
+        """Whether what is found there is what the log told."""
+        ...
+
+    def nearest(self, tenant: str, vector: Vector, k: int) -> list[tuple[int, float]]:
+        """As `TenantIndexes.nearest`, of a vector of unit length. Raises StoreError."""
+        ...
+
+    def start(self) -> None:
+        """Begin following the log."""
+        ...
+
+    def notify(self) -> None:
+        """Say that there is news."""
+        ...
+
+    def reached(self, seq: int, timeout_s: float) -> bool:
+        """Wait until everything up to a place in the log is there."""
+        ...
+
+    def forget(self, tenant: str) -> None:
+        """Delete a tenant's vectors."""
+        ...
+
+    def stop(self, timeout_s: float) -> bool:
+        """End it."""
+        ...
 
 
 class TenantIndexes:
@@ -42,7 +78,8 @@ class TenantIndexes:
 
     `nearest` may be called from any thread; everything that changes an index is called by one thread, the follower's.
     At most `max_resident` tenants are held in memory (an index costs 60 KiB and about 1 KiB per vector at 384
-    dimensions); beyond it the one not used for longest goes, and comes back when it is asked for.
+    dimensions); beyond it the one not used for longest goes, and comes back when it is asked for. With `far` a tenant out
+    of memory is searched there, and comes back once it is asked for more often than the one that would go.
     """
 
     def __init__(
@@ -54,8 +91,22 @@ class TenantIndexes:
         max_resident: int = 1000,
         shared: SharedSnapshots | None = None,
         owner: Callable[[], bool] = lambda: False,
+        memory_bytes: int | None = None,
     ) -> None:
-        """`shared`: where snapshots lie that every replica reads, and `owner` (this process, if it says so) publishes."""
+        """`shared`: where snapshots lie that every replica reads, and `owner` (this process, if it says so) publishes.
+
+        `memory_bytes`: what all indexes together may take; None: no limit. 0: none is held here, all are searched in `far`.
+        """
+        self.far: FarVectors | None = None
+        """To be given before the follower starts."""
+        self._memory_bytes = memory_bytes
+        self._bytes: dict[str, int] = {}
+        self._too_large: dict[str, int] = {}
+        """Tenants that do not fit by themselves, and how many bytes they take."""
+        self._asked: LRUCache[str, int] = LRUCache(_EMPTY_REMEMBERED)
+        """How often each tenant was asked for of late."""
+        self._halve_at_s = 0.0
+        self._far_fails = False
         self.dimensions = dimensions
         self.version = version
         self._snapshots = Snapshots(folder)
@@ -86,19 +137,23 @@ class TenantIndexes:
         if k < 1:
             raise ValueError(f"k is {k}: at least 1 is right")
         query = checked(vector, self.dimensions)
+        far = self.far if self.far is not None and self.far.ready else None
         with self._lock:
+            if far is not None:
+                self._note_asked(tenant)
             index = self._resident.get(tenant)
             if index is not None:
                 self._resident.move_to_end(tenant)
             elif tenant in self._empty:
                 return []
-            else:
+            elif self._is_to_come(tenant, far is not None):
                 self._wanted[tenant] = None
-        if index is None:
-            if self._when_wanted is not None:
-                self._when_wanted()
-            return []
-        return index.nearest(query, k)
+            wanted = tenant in self._wanted
+        if index is not None:
+            return index.nearest(query, k)
+        if wanted and self._when_wanted is not None:
+            self._when_wanted()
+        return [] if far is None else self._nearest_far(far, tenant, query, k)
 
     def size(self, tenant: str) -> int:
         """How many vectors of the tenant are in memory."""
@@ -111,10 +166,10 @@ class TenantIndexes:
         with self._lock:
             return list(self._resident)
 
-    def has_room(self) -> bool:
-        """Whether another tenant can come into memory without one going."""
+    def has_room(self, examples: int = 0) -> bool:
+        """Whether another tenant, of so many examples, can come into memory without one going."""
         with self._lock:
-            return len(self._resident) < self.max_resident
+            return self._has_room(examples)
 
     def fold(self, changes: Iterable[Change]) -> None:
         """Take changes in, in the log's order. One that an index has taken in already is passed over.
@@ -172,6 +227,8 @@ class TenantIndexes:
         source = self._source
         if source is None:
             raise RuntimeError("no source is attached: nothing to load from")
+        if self._memory_bytes is not None and not self._fits(tenant, source):
+            return
         index, seq = self._from_snapshot(tenant, source)
         known = 0
         while True:
@@ -197,10 +254,93 @@ class TenantIndexes:
                 self._empty[tenant] = True
                 self._resident.pop(tenant, None)
                 return
+            self._bytes[tenant] = _bytes_of(index, self.dimensions)
             self._resident[tenant] = index
-            while len(self._resident) > self.max_resident:
-                gone, _ = self._resident.popitem(last=False)
-                self._saved.pop(gone, None)
+            self._make_room()
+
+    def _has_room(self, examples: int = 0) -> bool:
+        more_bytes = _bytes_at(examples, self.dimensions)
+        if self._memory_bytes is not None and self._used_bytes() + more_bytes > self._memory_bytes:
+            return False
+        return len(self._resident) < self.max_resident
+
+    def _fits(self, tenant: str, source: ExampleBank) -> bool:
+        """Whether a tenant takes less than all indexes may; who does not is noted as too large."""
+        size_bytes = _bytes_at(source.count(tenant), self.dimensions)
+        with self._lock:
+            if self._memory_bytes is None or size_bytes <= self._memory_bytes:
+                return True
+            self._too_large[tenant] = size_bytes
+            self._wanted.pop(tenant, None)
+            self._let_go(tenant)
+            return False
+
+    def _used_bytes(self) -> int:
+        return sum(self._bytes.values())
+
+    def _let_go(self, tenant: str) -> None:
+        for known in (self._resident, self._saved, self._bytes):
+            known.pop(tenant, None)
+
+    def _make_room(self) -> None:
+        """Let those go that were not used for longest, until the rest keeps to the limits."""
+        while len(self._resident) > self.max_resident or (
+            self._memory_bytes is not None
+            and len(self._resident) > 1
+            and self._used_bytes() > self._memory_bytes
+        ):
+            self._let_go(next(iter(self._resident)))
+
+    def _is_to_come(self, tenant: str, elsewhere: bool) -> bool:
+        """Whether a tenant out of memory is to come in; `elsewhere`: it can be searched without."""
+        if tenant in self._too_large or self._memory_bytes == 0:
+            return False
+        if not elsewhere or self._has_room():
+            return True
+        first = next(iter(self._resident), None)
+        return first is None or self._asked.get(tenant, 0) > 2 * self._asked.get(first, 0) + _WORTH_BRINGING
+
+    def _note_asked(self, tenant: str) -> None:
+        now_s = time.monotonic()
+        if now_s >= self._halve_at_s:
+            self._halve_at_s = now_s + _HALVED_EVERY_S
+            for name in list(self._asked):
+                self._asked[name] //= 2
+        self._asked[tenant] = self._asked.get(tenant, 0) + 1
+
+    def _nearest_far(self, far: FarVectors, tenant: str, query: Vector, k: int) -> list[tuple[int, float]]:
+        try:
+            found = far.nearest(tenant, query, k)
+        except StoreError as error:
+            if not self._far_fails:
+                log.warning("far_vectors_failed", error=error)
+            self._far_fails = True
+            return []
+        self._far_fails = False
+        return found
+
+    def measure(self) -> None:
+        """Count what the indexes take, and let go what is beyond the limit. For the follower, now and then."""
+        with self._lock:
+            for tenant, index in self._resident.items():
+                self._bytes[tenant] = _bytes_of(index, self.dimensions)
+            self._too_large.clear()
+            self._make_room()
+
+    def limit_memory(self, memory_bytes: int | None) -> None:
+        """Have another limit than at first. To be called before the follower starts."""
+        self._memory_bytes = memory_bytes
+
+    def is_too_small(self) -> bool:
+        """Whether all tenants together take more than may be held here. Raises what reading raises."""
+        if self._memory_bytes is None or self._source is None:
+            return False
+        totals = self._source.tenants().values()
+        return self._memory_bytes < sum(_bytes_at(count, self.dimensions) for count in totals)
+
+    def reached(self, seq: int, timeout_s: float) -> bool:
+        """Wait until tenants out of memory, too, are searched with everything up to `seq`. False after `timeout_s`."""
+        return self.far is None or self.far.reached(seq, timeout_s)
 
     def wanted(self) -> list[str]:
         """The tenants that were asked for while not in memory, and are still to be loaded."""
@@ -239,9 +379,10 @@ class TenantIndexes:
         """Drop a tenant's index and its snapshot: nothing of its vectors stays."""
         with self._files:
             with self._lock:
-                self._resident.pop(tenant, None)
-                self._saved.pop(tenant, None)
+                self._let_go(tenant)
             self._remove_snapshot(tenant)
+        if self.far is not None:
+            self.far.forget(tenant)
 
     def keep_snapshots_of(self, tenants: Container[str]) -> None:
         """Remove the snapshots of all others: of tenants that were forgotten while this process was away."""
@@ -251,7 +392,9 @@ class TenantIndexes:
                     self._snapshots.remove(tenant)
 
     def close(self, timeout_s: float = 30.0) -> bool:
-        """End rebuilding and publishing, if there is any. False if that took longer than `timeout_s` seconds."""
+        """End what works beside the follower. False if that took longer than `timeout_s` seconds."""
+        if self.far is not None and not self.far.stop(timeout_s):
+            return False
         published = self.publisher is None or self.publisher.stop(timeout_s)
         return self.rebuilder.stop(timeout_s) and published
 
@@ -351,6 +494,15 @@ class TenantIndexes:
             log.warning("example_not_indexed", example=change.id, problem=str(problem))
         else:
             index.add(change.id, vector)
+
+
+def _bytes_of(index: TenantIndex, dimensions: int) -> int:
+    """About what an index takes in memory: bfloat16 vectors, their links, and 60 KiB."""
+    return _bytes_at(len(index) + index.tombstones, dimensions)
+
+
+def _bytes_at(count: int, dimensions: int) -> int:
+    return 60 * 1024 + count * (2 * dimensions + 256)
 
 
 class Rebuilder:

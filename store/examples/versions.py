@@ -170,7 +170,7 @@ class ExampleVersions:
             finish_step(connection, step_id, state, "replaced" if replaced else "changed_meanwhile", detail)
             return replaced
 
-        return self._db.write(apply, after=self._told)
+        return self._db.write(example_rows.alone(self._db, apply), after=self._told)
 
     def add_variations(
         self,
@@ -198,16 +198,19 @@ class ExampleVersions:
             finish_step(connection, step_id, "done", result, detail)
             return any(added)
 
-        return self._db.write(apply, after=self._told)
+        return self._db.write(example_rows.alone(self._db, apply), after=self._told)
 
     def undo_run(self, run_id: int) -> Future[Undone]:
         """Take back all that a run of replay did to the bank."""
-        return self._db.write(lambda connection: undo_run(connection, run_id), after=self._told)
+        return self._db.write(
+            example_rows.alone(self._db, lambda connection: undo_run(connection, run_id)), after=self._told
+        )
 
     def undo_example(self, tenant: str, example_id: int) -> Future[Undone]:
         """Give a tenant's example the answer that it had before its last replay."""
         return self._db.write(
-            lambda connection: undo_example(connection, tenant, example_id), after=self._told
+            example_rows.alone(self._db, lambda connection: undo_example(connection, tenant, example_id)),
+            after=self._told,
         )
 
 

@@ -217,7 +217,7 @@ class _Guard:
 
 def again_while_alone(
     chore: Callable[[], None],
-    lease: Lease,
+    lease: Lease | None,
     stopping: threading.Event,
     *,
     every_s: float,
@@ -227,11 +227,13 @@ def again_while_alone(
     """Do `chore` again and again, `every_s` apart, whenever it is wanted and nobody else is at it, until `stopping`. Blocks.
 
     What either raises is logged as the event `failed`. The lease is let go each time. `wanted`: whether there is anything
-    to do, which costs no commit.
+    to do, which costs no commit. Without a lease several processes may be at it.
     """
     while not stopping.is_set():
         try:
-            if wanted():
+            if lease is None:
+                chore()
+            elif wanted():
                 do_if_alone(chore, lease, failed=failed)
                 lease.release()
         except Exception as error:
@@ -256,9 +258,8 @@ def _clock_s() -> float:
 @cache
 def _machine() -> str:
     """Of processes whose ids can be compared: since when it runs, and which of its spaces of ids."""
-    return (
-        f"{Path('/proc/sys/kernel/random/boot_id').read_text().strip()}.{os.stat('/proc/self/ns/pid').st_ino}"
-    )
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    return f"{boot}.{Path('/proc/self/ns/pid').stat().st_ino}"
 
 
 def _process(pid: int) -> str:

@@ -1,6 +1,6 @@
 """Replay's runs, the steps of their plans, what was asked of engines for each step, and what that cost.
 
-Two runs never go on at once: the database forbids it, whatever becomes of the lock file. A request to an engine is noted
+Two runs never go on at once: the database forbids it, whatever becomes of the lease. A request to an engine is noted
 before it is sent and its answer is committed with its cost, so that a kill repeats nothing that was paid for; what was
 under way then counts as spent to an unknown extent. Knows no engine and no example.
 """
@@ -121,7 +121,7 @@ class ReplayJobs:
         )
 
     def interrupt_dead(self) -> Future[list[int]]:
-        """Give up runs whose process is gone; gives their ids. Only for whoever holds replay's lock: none can be alive.
+        """Give up runs whose process is gone; gives their ids. Only for whoever holds replay's lease: none can be alive.
 
         What they had asked and not been answered is counted as spent to an unknown extent.
         """

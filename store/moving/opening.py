@@ -16,6 +16,7 @@ from store.moving.tables import Table, tables
 from store.postgres.connecting import connect
 from store.postgres.errors import translating
 from store.postgres.schema import grant, migrate
+from store.postgres.vectors import make_graphs, prepare, unavailable
 
 
 def is_url(place: str) -> bool:
@@ -23,13 +24,20 @@ def is_url(place: str) -> bool:
     return place.startswith(("postgresql://", "postgres://"))
 
 
-def migrated(url: str, roles: tuple[str, ...] = ()) -> list[str]:
+def migrated(url: str, roles: tuple[str, ...] = (), *, vectors: bool = False) -> list[str]:
     """Bring a database to this release's schema, and let roles read and write its rows; gives what was applied.
 
-    Waits for whoever does the same. Raises SchemaError (DatabaseTooNew among them), and StoreFailed without a connection.
+    `vectors`: also what pgvector needs, and its graphs, which only the tables' owner may make. Waits for whoever does the
+    same. Raises SchemaError (DatabaseTooNew among them), and StoreFailed without a connection.
     """
     with _connecting(), translating(), connect(url, statement_timeout_ms=0) as connection:
+        if vectors and (problem := unavailable(connection)):
+            raise SchemaError(problem)
         applied = migrate(connection)
+        if vectors:
+            if problem := prepare(connection):
+                raise SchemaError(problem)
+            make_graphs(connection)
         for role in roles:
             grant(connection, role)
         return applied

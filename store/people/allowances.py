@@ -69,6 +69,7 @@ class Allowances:
                     return Lease(amount, spent, leased + amount, most)
             if spent + need <= most:
                 connection.execute(_WANT, (now_s + _WANTED_S, *window[:3]))
+                self._db.tell(connection)
             return Lease(0, spent, leased, most)
 
         return self._db.write(write)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from store.database import Database
+from store.plain import plain
 
 AuditOutcome = Literal["done", "failed", "refused"]
 
@@ -38,11 +39,11 @@ class AuditLog:
         """Append one. Texts are cut to what a log line may hold. Raises StoreBusy."""
         row = (
             record.at_s,
-            record.user[:64],
-            record.action[:100],
-            record.target[:200],
+            plain(record.user[:64]),
+            plain(record.action[:100]),
+            plain(record.target[:200]),
             record.outcome,
-            record.address[:64],
+            plain(record.address[:64]),
             json.dumps(dict(record.detail))[:4000],
         )
 

@@ -9,13 +9,19 @@ import secrets
 import tempfile
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from store.errors import BadSecretFile
+
+if TYPE_CHECKING:
+    from store.database import Database
 
 TOKEN_PREFIX = "us-admin-"
 """How every token of the admin API begins. Where requests to models come in it is refused: none reaches an upstream."""
 _SECRET_BYTES = 32
 _FILE_NAME = "secret"
+_CHECK = "secret_check"
+_NOTE_CHECK = "INSERT INTO generations (name, value) VALUES (?, ?) ON CONFLICT (name) DO NOTHING"
 _REMEMBERED_CHARACTERS = 512
 """Longer texts are derived from anew each time: a client must not fill our memory with its own."""
 
@@ -52,6 +58,26 @@ def load_or_create_secret(data_folder: Path, *, create: bool = True) -> bytes:
         Path(temporary).unlink()
     sync_folder(data_folder)
     return _read(path)
+
+
+def check_secret_of(db: Database, secret: bytes, timeout_s: float = 30.0) -> None:
+    """Note the secret's check value in a database that several folders share, or compare it. Blocks.
+
+    48 bits of an HMAC: whoever reads the database learns nothing of the secret. Raises BadSecretFile where the database
+    was used with another secret, and what reading and writing raise.
+    """
+    value = int(derive(secret, "check value", "")[:12], 16)
+    # Not a counter that moves, but the table is the same: a name and a number.
+    query = "SELECT value FROM generations WHERE name = ?"
+    known = db.read().execute(query, (_CHECK,)).fetchone()
+    if known is None:
+        db.write(lambda c: c.execute(_NOTE_CHECK, (_CHECK, value)).rowcount).result(timeout_s)
+        known = db.read().execute(query, (_CHECK,)).fetchone()
+    if known is None or known[0] != value:
+        raise BadSecretFile(
+            f"the file {_FILE_NAME} in memory.data_dir is not the one that this database was first used with: its keys and"
+            " tenants are not known by it. Copy the file from a gateway that serves"
+        )
 
 
 def tenant_id(secret: bytes, text: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 from psycopg.abc import Buffer
 from psycopg.adapt import Dumper
-from psycopg.types.numeric import Int8Dumper, NumericBinaryLoader, NumericLoader
+from psycopg.types.numeric import FloatDumper, Int8Dumper, NumericBinaryLoader, NumericLoader
 from psycopg.types.string import StrDumperUnknown
 
 
@@ -38,6 +38,13 @@ class _BinaryNumericAsNumber(NumericBinaryLoader):
         return _number(super().load(data))
 
 
+class _Float(FloatDumper):
+    """NaN is nothing, as in SQLite."""
+
+    def dump(self, obj: float) -> Buffer | None:
+        return super().dump(obj) if obj == obj else None
+
+
 class _Text(StrDumperUnknown):
     """A text without U+0000, which PostgreSQL refuses: what is kept has U+FFFD in its place."""
 
@@ -51,6 +58,8 @@ def adapt(connection: psycopg.Connection[Any]) -> None:
     adapters.register_dumper(bool, _BoolAsInt)
     # Always 64 bits: with the smallest type that fits, one statement would be prepared for every width.
     adapters.register_dumper(int, Int8Dumper)
+    adapters.register_dumper(float, _Float)
+    adapters.register_dumper("numpy.float64", _Float)
     adapters.register_dumper(str, _Text)
     adapters.register_loader("numeric", _NumericAsNumber)
     adapters.register_loader("numeric", _BinaryNumericAsNumber)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -16,6 +17,9 @@ from store.postgres.adapting import adapt
 from store.postgres.address import checked
 from store.postgres.errors import is_lost, translating
 from store.postgres.statements import arguments, translated
+
+# It quotes values of rows where a statement is refused. What is wrong with a connection is logged here.
+logging.getLogger("psycopg").setLevel(logging.CRITICAL)
 
 _CONNECT_TIMEOUT_S = 5
 _HAS_TRANSACTION_TIMEOUT = 170_000
@@ -40,6 +44,13 @@ _WHILE_AWAY_S = 0.1
 
 T = TypeVar("T")
 
+# What psycopg says of lost connections is no line of JSON; what matters of it the writer and the listener log.
+logging.getLogger("psycopg").addHandler(logging.NullHandler())
+
+
+class NoAnswer(psycopg.OperationalError):
+    """A server, or what stands before it, that stands still."""
+
 
 class TimedConnection(psycopg.Connection[Any]):
     """A connection that is given up where no answer comes.
@@ -56,11 +67,12 @@ class TimedConnection(psycopg.Connection[Any]):
         until_s = time.monotonic() + self.answer_within_s
         try:
             return super().wait(gen, interval, self.answer_within_s)
-        except psycopg.OperationalError:
-            if time.monotonic() >= until_s:
-                # Its answer may still come, and would be taken for another statement's.
-                self.pgconn.finish()
-            raise
+        except psycopg.OperationalError as error:
+            if time.monotonic() < until_s:
+                raise
+            # Its answer may still come, and would be taken for another statement's.
+            self.pgconn.finish()
+            raise NoAnswer(f"no answer from PostgreSQL within {self.answer_within_s:g} s") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +96,8 @@ def place_of(connection: psycopg.Connection[Any]) -> Place:
     return Place(row[1], timeline[0])
 
 
-def connect(url: str, *, statement_timeout_ms: int) -> psycopg.Connection[Any]:
-    """Open one connection, in autocommit. Raises BadAddress, and psycopg.OperationalError."""
+def connect(url: str, *, statement_timeout_ms: int, pooled: bool = False) -> psycopg.Connection[Any]:
+    """Open one connection, in autocommit. `pooled`: see `prepare`. Raises BadAddress, and psycopg.OperationalError."""
     connection = TimedConnection.connect(
         checked(url),
         autocommit=True,
@@ -94,15 +106,21 @@ def connect(url: str, *, statement_timeout_ms: int) -> psycopg.Connection[Any]:
         application_name="understudy",
         **_KEEPALIVE,
     )
-    prepare(connection, statement_timeout_ms)
+    prepare(connection, statement_timeout_ms, pooled=pooled)
     return connection
 
 
-def prepare(connection: psycopg.Connection[Any], statement_timeout_ms: int) -> None:
-    """Give a new connection its adapters and limits of time, in one round trip. 0: statements take as long as they take."""
+def prepare(connection: psycopg.Connection[Any], statement_timeout_ms: int, *, pooled: bool = False) -> None:
+    """Give a new connection its adapters and limits of time, in one round trip. 0: statements take as long as they take.
+
+    `pooled`: a pooler is between, and may hand the server's connection to anybody after each transaction. What would be
+    set here would hold for others, so the server's limits are the role's.
+    """
     adapt(connection)
     if statement_timeout_ms and isinstance(connection, TimedConnection):
         connection.answer_within_s = statement_timeout_ms / 1000 + _ANSWER_AFTER_S
+    if pooled:
+        return
     limits = {
         "statement_timeout": statement_timeout_ms,
         "idle_in_transaction_session_timeout": _IDLE_IN_TRANSACTION_MS,
@@ -140,7 +158,9 @@ class Fetched:
 class Pool:
     """Reads, each statement on whichever connection is free. Safe to use from any thread."""
 
-    def __init__(self, url: str, *, connections: int, statement_timeout_ms: int) -> None:
+    def __init__(
+        self, url: str, *, connections: int, statement_timeout_ms: int, pooled: bool = False
+    ) -> None:
         self._timeout_s = statement_timeout_ms / 1000
         self._connections = connections
         self._away = False
@@ -153,7 +173,7 @@ class Pool:
             max_idle=_MAX_IDLE_S,
             timeout=self._timeout_s,
             reconnect_timeout=_RECONNECT_S,
-            configure=lambda connection: prepare(connection, statement_timeout_ms),
+            configure=lambda connection: prepare(connection, statement_timeout_ms, pooled=pooled),
             kwargs={
                 "autocommit": True,
                 "connect_timeout": _CONNECT_TIMEOUT_S,
@@ -188,13 +208,28 @@ class Pool:
                     self._away = False
                     return Fetched(cursor.fetchall() if cursor.description else [], cursor.rowcount)
             except psycopg.OperationalError as error:
-                if isinstance(error, PoolTimeout) or not left or not (is_lost(error) and connection.closed):
+                if isinstance(error, (PoolTimeout, NoAnswer)) or not left or not (is_lost(error) and connection.closed):
                     raise
         raise AssertionError("unreachable")
 
     def executemany(self, sql: str, parameters: Iterable[Any], /) -> Fetched:
         """For writing only."""
         raise NotImplementedError("reading runs one statement at a time")
+
+    def execute_within(self, within_s: float, sql: str, parameters: Any = (), /) -> Fetched:
+        """`execute`, given up after so long by the server, in one round trip."""
+        limit = f"SET LOCAL statement_timeout = {max(1, round(1000 * within_s))}"
+        with translating():
+            try:
+                with self._pool.connection() as connection, connection.cursor(binary=True) as cursor:
+                    with connection.pipeline(), connection.transaction():
+                        connection.execute(limit)
+                        cursor.execute(translated(sql), arguments(sql, parameters))
+                    return Fetched(cursor.fetchall(), cursor.rowcount)
+            except PoolClosed as error:
+                raise StoreClosed("the store is closed: nothing more can be read") from error
+            except PoolTimeout as error:
+                raise StoreFailed(f"no connection to PostgreSQL within {self._timeout_s:g} s") from error
 
     def close(self) -> None:
         """Close every connection."""

@@ -16,7 +16,7 @@ import structlog
 
 from store.database import Connection, Rows
 from store.errors import StoreClosed
-from store.postgres.connecting import Pool, connect
+from store.postgres.connecting import Fetched, Pool, connect
 from store.postgres.errors import translated
 from store.postgres.news import News
 from store.postgres.room import shortage
@@ -47,6 +47,7 @@ class PostgresDatabase:
         self._writer = writer
         self._news = news
         self._closed = False
+        self._url = ""
         self._settled = Settled(lambda sql: self.read().execute(sql))
         news.on_lost(self._settled.forget)
         self.words = PostgresWords(self)
@@ -67,19 +68,20 @@ class PostgresDatabase:
 
         Raises BadAddress, SchemaError, DatabaseTooNew among them, and StoreFailed where there is no connection.
         """
+        pooled = bool(listen_url) and listen_url != url
         try:
-            with connect(url, statement_timeout_ms=read_timeout_ms) as first:
+            with connect(url, statement_timeout_ms=read_timeout_ms, pooled=pooled) as first:
                 check(first)
-                short = shortage(first, readers + _BESIDE_READERS)
+                short = None if pooled else shortage(first, readers + _BESIDE_READERS)
                 if short is not None:
                     log.warning("store_short_of_connections", reason=short)
         except psycopg.Error as error:
             raise translated(error) from error
-        pool = Pool(url, connections=readers, statement_timeout_ms=read_timeout_ms)
+        pool = Pool(url, connections=readers, statement_timeout_ms=read_timeout_ms, pooled=pooled)
         try:
             news = News(partial(connect, listen_url or url, statement_timeout_ms=0), pool, CHANNEL)
             writer = Writer(
-                partial(connect, url, statement_timeout_ms=_WRITE_TIMEOUT_MS),
+                partial(connect, url, statement_timeout_ms=_WRITE_TIMEOUT_MS, pooled=pooled),
                 max_pending=max_pending,
                 committed=news.committed,
                 connected=news.connected,
@@ -89,7 +91,9 @@ class PostgresDatabase:
             if isinstance(error, psycopg.Error):
                 raise translated(error) from error
             raise
-        return cls(pool, writer, news, Reads(readers, deadline_s))
+        made = cls(pool, writer, news, Reads(readers, deadline_s))
+        made._url = url
+        return made
 
     @property
     def pending(self) -> int:
@@ -132,6 +136,11 @@ class PostgresDatabase:
         refuse_on_loop()
         return self._pool
 
+    def read_within(self, within_s: float, sql: str, parameters: Any = ()) -> Fetched:
+        """Run a statement as `read` does. Raises StoreFailed where the server has not done it in so many seconds."""
+        self.read()
+        return self._pool.execute_within(within_s, sql, parameters)
+
     def last_id(self, table: Literal["outcomes", "task_answers"]) -> int:
         """See `store.database.Database`."""
         return self._settled.up_to(table)
@@ -139,13 +148,6 @@ class PostgresDatabase:
     def settled(self, table: Table) -> int:
         """See `store.database.Database`, and Settled."""
         return self._settled.up_to(table)
-
-    def at_end(
-        self, connection: Connection, key: tuple[Any, ...], job: Callable[[Connection], object]
-    ) -> None:
-        """When all jobs of the batch have run."""
-        assert isinstance(connection, JobConnection)
-        connection.at_end(key, job)
 
     def missing(self) -> str | None:
         """None: a database that is gone cannot be connected to, which reading and writing tell."""
@@ -231,6 +233,15 @@ class PostgresDatabase:
 
     def sync(self) -> None:
         """Nothing: a commit that was acknowledged is on the primary's disk."""
+
+    def connect(self, *, statement_timeout_ms: int) -> psycopg.Connection[Any]:
+        """A connection of its own, for what takes long; to be closed by the caller. Raises StoreFailed, or StoreClosed."""
+        if self._closed:
+            raise StoreClosed("the store is closed: nothing more can be connected")
+        try:
+            return connect(self._url, statement_timeout_ms=statement_timeout_ms)
+        except psycopg.Error as error:
+            raise translated(error) from error
 
     def drain(self, timeout_s: float) -> bool:
         """Wait until everything handed over is written; False if `timeout_s` seconds did not suffice."""

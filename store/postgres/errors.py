@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import psycopg
 from psycopg import errors
 
-from store.errors import StoreError, StoreFailed, ValueRefused
+from store.errors import NO_INTEGER, StoreError, StoreFailed, ValueRefused
 
 _REFUSED = (psycopg.IntegrityError, psycopg.DataError)
 _RULES = (
@@ -37,11 +37,8 @@ def in_words(error: BaseException) -> str:
 
 def translated(error: psycopg.Error) -> StoreError:
     """The store's error for one of PostgreSQL's, which is its cause."""
-    found: StoreError
-    if isinstance(error, _REFUSED):
-        found = ValueRefused(_refusal(error))
-    else:
-        found = StoreFailed(in_words(error))
+    refused = isinstance(error, _REFUSED)
+    found: StoreError = ValueRefused(_refusal(error)) if refused else StoreFailed(in_words(error))
     found.__cause__ = error
     return found
 
@@ -49,6 +46,8 @@ def translated(error: psycopg.Error) -> StoreError:
 def _refusal(error: psycopg.Error) -> str:
     """Which rule was broken, in SQLite's words where both know it."""
     rule = next((rule for kind, rule in _RULES if isinstance(error, kind)), None)
+    if isinstance(error, errors.NumericValueOutOfRange):
+        return NO_INTEGER
     if rule is None:
         return type(error).__name__
     diag = error.diag

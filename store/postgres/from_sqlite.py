@@ -45,7 +45,8 @@ CREATE FUNCTION json_each(list text) RETURNS TABLE (value text) LANGUAGE sql IMM
 CREATE FUNCTION json_extract(object text, path text) RETURNS text LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
     AS $$ SELECT jsonb_path_query_first(replace(object, '\u0000', '\ufffd')::jsonb, path::jsonpath) #>> '{}' $$;
 CREATE FUNCTION json_remove(object text, VARIADIC paths text[]) RETURNS text LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-    AS $$ SELECT (replace(object, '\u0000', '\ufffd')::jsonb - (SELECT array_agg(substr(path, 3)) FROM unnest(paths) path))::text $$;
+    AS $$ SELECT (replace(object, '\u0000', '\ufffd')::jsonb
+        - (SELECT array_agg(substr(path, 3)) FROM unnest(paths) path))::text $$;
 CREATE FUNCTION as_integer(double precision) RETURNS bigint LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
     AS $$ SELECT trunc($1)::bigint $$;
 CREATE FUNCTION as_integer(text) RETURNS bigint LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
@@ -54,8 +55,6 @@ CREATE FUNCTION instr(text, text) RETURNS bigint LANGUAGE sql IMMUTABLE STRICT P
     AS $$ SELECT strpos($1, $2)::bigint $$;
 CREATE FUNCTION substr(text, bigint) RETURNS text LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
     AS $$ SELECT substr($1, $2::integer) $$;
-CREATE FUNCTION substr(text, bigint, bigint) RETURNS text LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-    AS $$ SELECT substr($1, $2::integer, $3::integer) $$;
 CREATE FUNCTION max(double precision, double precision) RETURNS double precision LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
     AS $$ SELECT greatest($1, $2) $$;
 CREATE FUNCTION max(bigint, bigint) RETURNS bigint LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE

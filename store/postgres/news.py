@@ -21,7 +21,9 @@ _AGAIN_S = 0.5
 _PROVE_EVERY_S = 5.0
 """So often the listener asks its server for an answer: a dead connection says nothing, as does one without news."""
 _ANSWER_WITHIN_S = 5.0
-_ANEW = 1 << 40
+_OWN = 1 << 20
+"""What is added to a counter for each time that this process moved it: a look that began before may tell the old value."""
+_ANEW = 1 << 50
 """What is added to every counter for each time that commits were lost: what was read before differs then for sure."""
 _LOOK = (
     "SELECT name, value FROM generations UNION ALL SELECT '', last_seq FROM example_sequence"
@@ -42,6 +44,8 @@ class News:
         self._channel = channel
         self._counters: dict[str, int] = {}
         self._version = 0
+        self._own: dict[str, int] = {}
+        """How often this process moved each counter."""
         self._looked_s = 0.0
         self._last_seq = 0
         self._server: Place | None = None
@@ -76,8 +80,8 @@ class News:
         return time.monotonic() - self._looked_s
 
     def counter(self, name: str) -> int:
-        """As read last; 0 for one that there is not."""
-        return self._counters.get(name, 0) + self._lost * _ANEW
+        """Only that it differs from before matters. What this process moved differs at once, before it is read again."""
+        return self._counters.get(name, 0) + self._own.get(name, 0) * _OWN + self._lost * _ANEW
 
     def on_news(self, told: Callable[[], None]) -> None:
         """Call `told`, on a thread of this object, whenever others may have committed what matters to it."""
@@ -92,8 +96,7 @@ class News:
         with self._lock:
             self._version += 1
             for name in names:
-                # Only that it differs from before matters; what it is now is read with the next look.
-                self._counters[name] = self._counters.get(name, 0) + 1
+                self._own[name] = self._own.get(name, 0) + 1
         if names:
             self._wake.set()
 

@@ -1,9 +1,9 @@
 """Up to which id a table is complete: ids are drawn from a sequence before the commit, so a lower one may come later.
 
-With plain `id > last` a reader misses what was drawn before and committed after it looked. No lock is needed: an id below
-what the sequence had given out at some moment belongs to a transaction that had begun by then. When all of those have ended
-(`pg_snapshot_xmin`), everything up to there is to be seen. An open transaction that writes holds this up, in whichever
-database of the server it is.
+With plain `id > last` a reader misses what was drawn before and committed after it looked. No lock is needed: an id that the
+sequence has given out belongs to a transaction that had its number by then. So: read the sequence, then draw a number; as soon
+as all lower ones have ended (`pg_snapshot_xmin`), everything up to there is to be seen. An open transaction that writes holds
+this up, in whichever database of the server it is.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ _IDS: dict[str, str] = {
     "task_answers": "id",
     "workflow_changes": "place",
 }
-_SNAPSHOT = "SELECT pg_snapshot_xmin(s)::text, pg_snapshot_xmax(s)::text FROM pg_current_snapshot() AS s"
+_NEXT = "SELECT pg_current_xact_id()::text"
+# `xmax` of a snapshot would not do: it is behind the last transaction that ended, not behind the last that began.
+_OLDEST = "SELECT pg_snapshot_xmin(pg_current_snapshot())::text"
 _LOOKS = 16
 
 
@@ -36,29 +38,37 @@ class Settled:
         self._lock = threading.Lock()
         self._settled: dict[str, int] = {}
         self._looks: dict[str, deque[tuple[int, int]]] = {}
-        """By table, (the last id given out, the first transaction id not yet given out then)."""
+        """By table, (the last id given out, a transaction that began after that)."""
 
     def up_to(self, table: Table) -> int:
-        """Every row with an id up to this one that will ever be there can be read now. Never goes back. Two reads.
+        """Every row with an id up to this one that will ever be there can be read now. Never goes back.
 
-        Raises what reading raises.
+        One read where nothing is new, else up to three. Raises what reading raises.
         """
         sequence = f"{table}_{_IDS[table]}_seq"
-        # In this order: what the sequence gave out before it was read was drawn by a transaction below `xmax`.
-        row: Any = self._execute(
+        last: int = self._one(
             f"SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM {sequence}"  # noqa: S608 - a constant
-        ).fetchone()
-        xmin, xmax = (int(number) for number in self._execute(_SNAPSHOT).fetchone())
+        )
         with self._lock:
-            looks = self._looks.setdefault(table, deque(maxlen=_LOOKS))
-            if not looks or looks[-1][0] < row[0]:
+            settled, looks = self._settled.get(table, 0), self._looks.setdefault(table, deque())
+            known = looks[-1][0] if looks else settled
+        if last > known:
+            began = int(self._one(_NEXT))
+            with self._lock:
                 if len(looks) == _LOOKS:
-                    # The oldest must stay: it is the next to be settled.
+                    # The oldest stays, as it is the next to be settled.
                     looks.pop()
-                looks.append((row[0], xmax))
-            while looks and looks[0][1] <= xmin:
-                self._settled[table] = max(self._settled.get(table, 0), looks.popleft()[0])
+                looks.append((last, began))
+        if last > settled:
+            oldest = int(self._one(_OLDEST))
+            with self._lock:
+                while looks and looks[0][1] < oldest:
+                    self._settled[table] = max(self._settled.get(table, 0), looks.popleft()[0])
+        with self._lock:
             return self._settled.get(table, 0)
+
+    def _one(self, sql: str) -> Any:
+        return self._execute(sql).fetchone()[0]
 
     def forget(self) -> None:
         """Begin anew: another server has transactions and sequences of its own."""

@@ -68,7 +68,7 @@ class PostgresWords:
                 "most": _MOST_READ,
                 "counted": _COUNTED,
             }
-            return self._db.read_within(_MATCHING, values, max(within_s, _LEAST_S)).fetchall()
+            return self._db.read_within(max(within_s, _LEAST_S), _MATCHING, values).fetchall()
         except StoreFailed:
             return []
 
@@ -112,29 +112,30 @@ _MEASURE = (
     "SELECT coalesce((SELECT sum(examples) FROM example_totals), 0),"
     " coalesce((SELECT avg(word_count) FROM (SELECT word_count FROM examples ORDER BY id DESC LIMIT ?) latest), 1)"
 )
-# BM25 (Robertson and Zaragoza, 2009) with k1 = 1.2 and b = 0.75, and a word's weight never below 1e-6: what SQLite's FTS5 does.
-# The rarest words are looked for, until `:most` rows would be read.
-_MATCHING = """
+# BM25 (Robertson and Zaragoza, 2009) with k1 = 1.2 and b = 0.75, a word's weight never below 1e-6: as FTS5 has it. The
+# rarest words are looked for, until `:most` rows would be read.
+_MATCHING = r"""
 WITH counted (word, asked, found) AS MATERIALIZED (
     SELECT word, asked, (SELECT count(*) FROM (
-        SELECT 1 FROM examples WHERE question_words @@ asked LIMIT :counted) some)
-    FROM (SELECT value AS word, array_to_string(tsvector_to_array(array_to_tsvector(ARRAY[value])), '') AS said,
-        quote_literal(value)::tsquery AS asked FROM json_each(:said) WHERE value <> '') said
+        SELECT 1 FROM examples WHERE question_words @@ asked LIMIT :counted) AS few)
+    FROM (SELECT value AS word,
+            ('''' || replace(replace(value, '\', '\\'), '''', '''''') || '''')::tsquery AS asked
+        FROM json_each(:said) WHERE octet_length(value) BETWEEN 1 AND 2000) said
 ),
 placed (word, asked, found, place, so_far) AS (
     SELECT word, asked, found, row_number() OVER rarest, sum(found) OVER rarest FROM counted WHERE found > 0
     WINDOW rarest AS (ORDER BY found, word)
 ),
 used (word, asked, weight) AS MATERIALIZED (
-    SELECT word, asked, greatest(1e-6, ln(greatest(1e-9, (:count - found + 0.5) / (found + 0.5))))::double precision
+    SELECT word, asked, greatest(1e-6, ln(greatest(1e-9, (:count - found + 0.5) / (found + 0.5))::double precision))
     FROM placed WHERE place = 1 OR so_far <= :most
 )
 SELECT e.id, sum(u.weight * held.often * 2.2
     / (held.often + 1.2 * (0.25 + 0.75 * e.word_count / :average)))::double precision AS score
 FROM examples e
-CROSS JOIN LATERAL unnest(e.question_words) AS word_held (lexeme, positions, weights)
-CROSS JOIN LATERAL (SELECT cardinality(positions)::double precision AS often) held
-JOIN used u ON u.word = word_held.lexeme
+JOIN LATERAL unnest(e.question_words) AS in_question (word, positions, weights) ON TRUE
+JOIN LATERAL (SELECT cardinality(positions)::double precision AS often) held ON TRUE
+JOIN used u ON u.word = in_question.word
 WHERE e.question_words @@ (SELECT string_agg(asked::text, ' | ')::tsquery FROM used)
     AND e.tenant = :tenant AND e.scope = :scope
 GROUP BY e.id ORDER BY score DESC, e.id LIMIT :limit

@@ -29,6 +29,8 @@ _AGAIN_WITHIN_S = 30.0
 """How long a batch that meets deadlocks is written again."""
 _PAUSE_S, _LONGEST_PAUSE_S = 0.02, 1.0
 _VERDICT_WITHIN_S = 10.0
+_SEVERAL = -1
+"""The place of a statement that several jobs asked for together."""
 
 
 class _Lazy:
@@ -73,7 +75,7 @@ class _Many:
         with translating():
             if self._cursors and self._cursors[-1].pgresult is None:
                 self._sync()
-            return sum(max(0, cursor.rowcount) for cursor in self._cursors)
+        return sum(max(0, cursor.rowcount) for cursor in self._cursors)
 
     def fetchone(self) -> Any:
         return None
@@ -92,7 +94,7 @@ class JobConnection:
         self._connection = connection
         self._pipeline = pipeline
         self._sent: list[tuple[psycopg.Cursor[Any], int]] = []
-        self._last: list[tuple[tuple[Any, ...], int, Callable[[JobConnection], object]]] = []
+        self._added: list[tuple[tuple[Any, ...], Sequence[float], Rows | None]] = []
         self.place = 0
         """Of the job that runs, in its batch."""
         self.statements = 0
@@ -100,7 +102,16 @@ class JobConnection:
         self.telling = False
         """Whether others are to be told of this batch."""
         self.bumped: set[str] = set()
-        self._added: list[tuple[tuple[Any, ...], Sequence[float], Rows | None]] = []
+
+    def execute(self, sql: str, parameters: Any = (), /) -> _Lazy:
+        """Send a statement. Its error, or an earlier one's, comes at once or whenever something is fetched."""
+        self.statements += not is_reading(sql)
+        return _Lazy(self._send(sql, parameters), self._pipeline.sync)
+
+    def executemany(self, sql: str, parameters: Iterable[Any], /) -> _Many:
+        """Send a statement once for each of many parameters."""
+        self.statements += 1
+        return _Many([self._send(sql, one) for one in parameters], self._pipeline.sync)
 
     def add(
         self, sql: str, key: tuple[str | int, ...], amounts: Sequence[float], only_if: Rows | None
@@ -119,37 +130,15 @@ class JobConnection:
                 sums[key] = (
                     amounts if before is None else [a + b for a, b in zip(before, amounts, strict=True)]
                 )
+        place, self.place = self.place, _SEVERAL
         for key in sorted(sums):
             self._send(key[0], (*key[1:], *sums[key]))
-
-    def execute(self, sql: str, parameters: Any = (), /) -> _Lazy:
-        """Send a statement. Its error, or an earlier one's, comes at once or whenever something is fetched."""
-        self.statements += not is_reading(sql)
-        return _Lazy(self._send(sql, parameters), self._pipeline.sync)
-
-    def executemany(self, sql: str, parameters: Iterable[Any], /) -> _Many:
-        """Send a statement once for each of many parameters."""
-        self.statements += 1
-        return _Many([self._send(sql, one) for one in parameters], self._pipeline.sync)
-
-    def at_end(self, key: tuple[Any, ...], job: Callable[[JobConnection], object]) -> None:
-        """Run `job` when all jobs of the batch have run, in the order of the keys. See `Database.at_end`."""
-        self.statements += 1
-        self._last.append((key, self.place, job))
-
-    def run_last(self) -> None:
-        """Run what `at_end` was given: every process in the same order, so that none waits for another in a circle."""
-        if not self._last:
-            return
-        # One round trip: what the jobs ask of their statements is then here.
-        self._pipeline.sync()
-        for _, place, job in sorted(self._last, key=lambda each: each[:2]):
-            self.place = place
-            job(self)
+        self.place = place
 
     def culprit(self) -> int | None:
-        """The place of the job whose statement failed, when the pipeline has ended; None where none did."""
-        return next((place for cursor, place in self._sent if cursor.pgresult is None), None)
+        """The place of the job whose statement failed, when the pipeline has ended; None where it is not one job's."""
+        found = next((place for cursor, place in self._sent if cursor.pgresult is None), _SEVERAL)
+        return None if found == _SEVERAL else found
 
     def _send(self, sql: str, parameters: Any) -> psycopg.Cursor[Any]:
         cursor = self._connection.cursor(binary=True)
@@ -334,7 +323,6 @@ class Writer(WritingThread):
                         # Nothing was sent that would have to be undone.
                         failures.append((item, error))
                 seen.settle()
-                seen.run_last()
                 for name in sorted(seen.bumped):
                     connection.execute("UPDATE generations SET value = value + 1 WHERE name = %s", (name,))
                 if seen.telling or seen.bumped:
@@ -407,7 +395,8 @@ class Writer(WritingThread):
 
     def _roll_back(self, connection: psycopg.Connection[Any]) -> None:
         try:
-            connection.execute("ROLLBACK", prepare=False)
+            # Forgets which statements were prepared, too, as executing ROLLBACK would not always.
+            connection.rollback()
         except psycopg.Error as error:
             log.error("store_rollback_failed", error=in_words(error))
             self._lose()

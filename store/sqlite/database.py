@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from store.database import Connection, Rows
 from store.errors import SchemaError, StoreBusy, StoreClosed
@@ -221,12 +221,6 @@ class Database:
 
     def on_lost(self, told: Callable[[], None]) -> None:
         """Nothing: what was committed to the file stays there."""
-
-    def at_end(
-        self, connection: Connection, key: tuple[Any, ...], job: Callable[[Connection], object]
-    ) -> None:
-        """At once: one process writes at a time."""
-        job(connection)
 
     def settled(self, table: str) -> int:
         """Everything: ids are given out in the order of commits."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from store.errors import StoreClosed, StoreError, StoreFailed, ValueRefused
+from store.errors import NO_INTEGER, StoreClosed, StoreError, StoreFailed, ValueRefused
 
 _WORDS = {
     sqlite3.SQLITE_FULL: "disk full",
@@ -67,6 +67,8 @@ class _ReadingCursor(sqlite3.Cursor):
             super().execute(sql, parameters)
         except sqlite3.Error as error:
             raise translated(error) from error
+        except OverflowError as error:
+            raise ValueRefused(NO_INTEGER) from error
         return self
 
     def fetchone(self) -> Any:

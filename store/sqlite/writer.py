@@ -10,7 +10,7 @@ from typing import Any
 
 import structlog
 
-from store.errors import ValueRefused
+from store.errors import NO_INTEGER, ValueRefused
 from store.sqlite.translation import in_words, translated
 from store.writing import Item, WritingThread, fail, succeed
 
@@ -29,6 +29,8 @@ class WritingConnection(sqlite3.Connection):
             return super().execute(sql, parameters)
         except sqlite3.IntegrityError as error:
             raise ValueRefused(str(error)) from error
+        except OverflowError as error:
+            raise ValueRefused(NO_INTEGER) from error
 
     def executemany(self, sql: str, parameters: Iterable[Any], /) -> sqlite3.Cursor:
         """As `execute`."""
@@ -36,6 +38,8 @@ class WritingConnection(sqlite3.Connection):
             return super().executemany(sql, parameters)
         except sqlite3.IntegrityError as error:
             raise ValueRefused(str(error)) from error
+        except OverflowError as error:
+            raise ValueRefused(NO_INTEGER) from error
 
     def commit(self) -> None:
         raise RuntimeError("a write job must not commit: the writer does, for the whole batch")

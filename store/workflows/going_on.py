@@ -142,20 +142,16 @@ def renew(connection: Connection, owner: str, run_ids: Sequence[str], until_s: f
 
 def adopt(connection: Connection, owner: str, now_s: float, until_s: float, limit: int) -> tuple[str, ...]:
     """`RunStore.adopt`."""
-    ids = [
-        id
-        for (id,) in connection.execute(
-            "SELECT id FROM workflow_runs WHERE state = 'running' AND lease_until_s < ?"
-            " ORDER BY created_at_s, id LIMIT ?",
-            (now_s, limit),
-        ).fetchall()
-    ]
-    wanted = ids_json(ids)
-    connection.execute(
+    # Of several who try at once the first gets a run: the others find its lease renewed.
+    adopted = connection.execute(
         "UPDATE workflow_runs SET owner = ?, lease_until_s = ?, adoptions = adoptions + 1"
-        " WHERE id IN (SELECT value FROM json_each(?))",
-        (owner, until_s, wanted),
-    )
+        " WHERE state = 'running' AND lease_until_s < ? AND id IN (SELECT id FROM workflow_runs"
+        " WHERE state = 'running' AND lease_until_s < ? ORDER BY created_at_s, id LIMIT ?)"
+        " RETURNING id, created_at_s",
+        (owner, until_s, now_s, now_s, limit),
+    ).fetchall()
+    ids = [id for id, _ in sorted(adopted, key=lambda each: (each[1], each[0]))]
+    wanted = ids_json(ids)
     anew = connection.execute(
         "UPDATE variables SET state = 'pending', attempt = attempt + 1 WHERE state = 'streaming'"
         " AND run_id IN (SELECT value FROM json_each(?)) RETURNING run_id, id",

@@ -56,6 +56,7 @@ class KeptAssets:
         """Keep a version of a workflow as its latest; gives its number."""
 
         def put(connection: Connection) -> int:
+            self._db.hold(connection, room_of(tenant))
             known = connection.execute(
                 f"{_WORKFLOW} WHERE w.tenant = ? AND w.name = ? AND {_LATEST}", (tenant, name)
             ).fetchone()
@@ -129,6 +130,7 @@ class KeptAssets:
         """Keep texts in a collection, made as needed; gives its place then."""
 
         def add(connection: Connection) -> CollectionPlace:
+            self._db.hold(connection, room_of(tenant))
             # Here, and not in the caller's thread: megabytes are hashed.
             rows = [
                 {
@@ -207,6 +209,11 @@ class KeptAssets:
         return self._db.write(
             lambda connection: connection.execute(statement, (tenant, name)).rowcount > 0, after=scrub
         )
+
+
+def room_of(tenant: str) -> str:
+    """What is held by whoever adds to what a tenant has: see `Database.hold`."""
+    return f"workflows of {tenant}"
 
 
 def forget(connection: Connection, tenant: str, contributor: str | None = None) -> int:

@@ -11,6 +11,7 @@ from typing import Any
 import orjson
 
 from store.database import Connection
+from store.generation import tell
 from store.workflows.records import (
     Change,
     ChangeKind,
@@ -147,11 +148,15 @@ def note(
     criteria: str = "",
     stream: bool = False,
 ) -> None:
-    """Add lines of (run id, variable id) to the log of changes."""
-    connection.executemany(
-        "INSERT INTO workflow_changes (at_s, kind, run_id, variable_id, criteria, stream) VALUES (?, ?, ?, ?, ?, ?)",
-        [(at_s, kind, run_id, variable_id, criteria, stream) for run_id, variable_id in lines],
-    )
+    """Add lines of (run id, variable id) to the log of changes, and have other processes look at it."""
+    rows = [(at_s, kind, run_id, variable_id, criteria, stream) for run_id, variable_id in lines]
+    if rows:
+        connection.executemany(
+            "INSERT INTO workflow_changes (at_s, kind, run_id, variable_id, criteria, stream)"
+            " VALUES (?, ?, ?, ?, ?, ?)",
+            rows,
+        )
+        tell(connection)
 
 
 def ids_json(ids: Iterable[str]) -> str:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
-from typing import get_args
+from typing import TypeVar, get_args
 
 from store.database import Connection, Database
 from store.workflows import beginning, going, going_on, kept_assets
@@ -31,6 +31,8 @@ from store.workflows.rows import HELD, RUN, STEP, VARIABLE, as_change, as_run, a
 from store.workflows.run_store import NO_LIMITS
 from store.workflows.values import as_value
 
+T = TypeVar("T")
+
 
 class WorkflowRuns:
     """Runs, steps, variables, leases, and the log of changes: see `RunStore` for what each does."""
@@ -50,8 +52,8 @@ class WorkflowRuns:
         limits: Limits = NO_LIMITS,
     ) -> Future[Begun]:
         """Keep a run with all its steps and variables, or nothing of it."""
-        return self._db.write(
-            partial(beginning.begin, run=run, steps=steps, variables=variables, limits=limits)
+        return self._held(
+            run.tenant, partial(beginning.begin, run=run, steps=steps, variables=variables, limits=limits)
         )
 
     def extend(
@@ -66,10 +68,11 @@ class WorkflowRuns:
         owner: str | None = None,
     ) -> Future[None]:
         """Add steps to a live run, whoever owns it."""
-        return self._db.write(
+        return self._held(
+            tenant,
             lambda connection: beginning.extend(
                 connection, tenant, run_id, steps, variables, now_s, limits, owner
-            )
+            ),
         )
 
     def save(self, owner: str, changes: Sequence[RunChange]) -> Future[None]:
@@ -100,7 +103,12 @@ class WorkflowRuns:
             nothing: Future[tuple[str, ...]] = Future()
             nothing.set_result(())
             return nothing
-        return self._db.write(lambda connection: going_on.adopt(connection, owner, now_s, until_s, limit))
+
+        def adopt(connection: Connection) -> tuple[str, ...]:
+            self._db.hold(connection, "adopted runs")
+            return going_on.adopt(connection, owner, now_s, until_s, limit)
+
+        return self._db.write(adopt)
 
     def request_cancel(self, tenant: str, run_id: str, *, now_s: float) -> Future[bool]:
         """Have a live run's owner cancel it."""
@@ -127,8 +135,11 @@ class WorkflowRuns:
         limits: Limits = NO_LIMITS,
     ) -> Future[str]:
         """Declare or set a variable that no step produces; gives its id."""
-        return self._db.write(
-            lambda connection: beginning.put(connection, tenant, variable, now_s, keep_s, contributor, limits)
+        return self._held(
+            tenant,
+            lambda connection: beginning.put(
+                connection, tenant, variable, now_s, keep_s, contributor, limits
+            ),
         )
 
     def note_get(
@@ -342,6 +353,15 @@ class WorkflowRuns:
     def trim(self, before_s: float, limit: int = 500) -> Future[int]:
         """Delete runs that ended before then."""
         return self._db.write(lambda connection: going.trim(connection, before_s, limit))
+
+    def _held(self, tenant: str, job: Callable[[Connection], T]) -> Future[T]:
+        """Write what is allowed by what the tenant has: nobody else adds to it meanwhile."""
+
+        def write(connection: Connection) -> T:
+            self._db.hold(connection, kept_assets.room_of(tenant))
+            return job(connection)
+
+        return self._db.write(write)
 
     def _forget(
         self,

@@ -76,7 +76,7 @@ class Exact:
     def __init__(self, answer: ExactAnswer) -> None:
         self.answer = answer
 
-    def get(self, key: bytes, now_s: float) -> ExactAnswer | None:
+    async def find(self, key: bytes, now_s: float) -> ExactAnswer | None:
         return self.answer
 
 

@@ -33,24 +33,28 @@ def test_the_first_id_is_the_responses_own() -> None:
     assert id_in(b'{"id":') == id_in(b'{"id":""}') == ""
 
 
-def test_what_was_just_noticed_is_its_owners_before_it_is_committed(owners: ResponseOwners) -> None:
+async def test_what_was_just_noticed_is_its_owners_before_it_is_committed(owners: ResponseOwners) -> None:
     owners.noticed("resp_1", Owned(RESPONSE, "acme", "ann", "", "large"))
     owners.noticed("resp_1", Owned(RESPONSE, "acme", "bob", "", "small"))
-    assert owners.find("resp_1", "acme", "ann").engine == "large"  # type: ignore[union-attr]
-    assert owners.find("resp_1", "acme", "bob").engine == "small"  # type: ignore[union-attr]
-    assert owners.find("resp_1", "acme") is not None
-    assert owners.find("resp_1", "acme", "eve") is None and owners.find("resp_1", "beta") is None
-    assert replayable(owners, b'{"id":"resp_1"}', Asker("acme", "ann"))
-    assert not replayable(owners, b'{"id":"resp_1"}', Asker("beta"))
+    assert (await owners.find("resp_1", "acme", "ann")).engine == "large"  # type: ignore[union-attr]
+    assert (await owners.find("resp_1", "acme", "bob")).engine == "small"  # type: ignore[union-attr]
+    assert await owners.find("resp_1", "acme") is not None
+    assert await owners.find("resp_1", "acme", "eve") is None and await owners.find("resp_1", "beta") is None
+    assert await replayable(owners, b'{"id":"resp_1"}', Asker("acme", "ann"))
+    assert not await replayable(owners, b'{"id":"resp_1"}', Asker("beta"))
 
 
 async def test_strangers_are_told_apart_from_what_nobody_noted(owners: ResponseOwners, store: Store) -> None:
     owned = Owned(RESPONSE, "acme", "", "", "large")
     store.owned.note("resp_1", owned).result(30)
-    assert not owners.is_strangers("resp_1", Asker("acme", "ann"))
-    assert owners.is_strangers("resp_1", Asker("beta")) and not owners.is_strangers("resp_2", Asker("beta"))
+    assert not await owners.is_strangers("resp_1", Asker("acme", "ann"))
+    assert await owners.is_strangers("resp_1", Asker("beta")) and not await owners.is_strangers(
+        "resp_2", Asker("beta")
+    )
     await owners.forget("resp_1", Asker("acme"), owned)
-    assert owners.find("resp_1", "acme") is None and not owners.is_strangers("resp_1", Asker("beta"))
+    assert await owners.find("resp_1", "acme") is None and not await owners.is_strangers(
+        "resp_1", Asker("beta")
+    )
 
 
 async def test_what_is_about_to_be_kept_is_waited_for(owners: ResponseOwners, store: Store) -> None:
@@ -68,8 +72,8 @@ async def test_without_a_store_ids_are_known_in_this_process_only() -> None:
     owners = ResponseOwners()
     owned = Owned(RESPONSE, "acme", "", "", "large")
     owners.noticed("resp_1", owned)
-    assert owners.find("resp_1", "acme") == owned and owners.find("resp_2", "acme") is None
+    assert await owners.find("resp_1", "acme") == owned and await owners.find("resp_2", "acme") is None
     assert not owners.keeps and await owners.kept("resp_1", "acme") is None
-    assert not owners.is_strangers("resp_1", Asker("beta"))
+    assert not await owners.is_strangers("resp_1", Asker("beta"))
     await owners.forget("resp_1", Asker("acme"), owned)
-    assert owners.find("resp_1", "acme") is None
+    assert await owners.find("resp_1", "acme") is None

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from understudy.settings.config import Config, check_ports, check_workers
 from understudy.settings.file import ConfigError, load_config, parse_config
+
+if TYPE_CHECKING:
+    from understudy.processes.wanted import Role
 
 
 @click.command()
@@ -62,7 +65,14 @@ from understudy.settings.file import ConfigError, load_config, parse_config
     metavar="KIND:...",
     help="The only engine: vllm:URL=MODEL, or vllm-local:MODEL_DIR inside this process (needs the extra vllm).",
 )
-def serve(config_path: Path | None, **options: Any) -> None:
+@click.option(
+    "--role",
+    type=click.Choice(["all", "gateway", "background"]),
+    default="all",
+    show_default=True,
+    help="Answer requests, do what none waits for (learn, replay, trim, embed), or both, on this machine.",
+)
+def serve(config_path: Path | None, role: Role, **options: Any) -> None:
     """Run the gateway until SIGTERM or Ctrl-C."""
     given = {name: value for name, value in options.items() if value is not None}
 
@@ -71,12 +81,14 @@ def serve(config_path: Path | None, **options: Any) -> None:
 
     try:
         config = read()
+        if role == "background" and config.memory is None:
+            raise ConfigError("there is nothing to do in the background without `memory`")
     except ConfigError as error:
         click.echo(f"understudy: configuration error\n{error}", err=True)
         sys.exit(2)
     from understudy.processes.run import run
 
-    sys.exit(run(config, config_path, read if config_path else None))
+    sys.exit(run(config, config_path, read if config_path else None, role))
 
 
 def config_of_options(given: dict[str, Any]) -> Config:

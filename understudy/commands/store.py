@@ -37,7 +37,12 @@ def store() -> None:
     metavar="ROLE",
     help="A role that may then read and write rows, and nothing more: the gateway's. It must exist. May be repeated.",
 )
-def migrate(url: str, roles: tuple[str, ...]) -> None:
+@click.option(
+    "--vectors",
+    is_flag=True,
+    help="Also what memory.index pgvector or auto needs: the extension `vector`, its table, and graphs of large tenants.",
+)
+def migrate(url: str, roles: tuple[str, ...], *, vectors: bool) -> None:
     """Bring a PostgreSQL database to this release's schema, all of it or nothing. Of several at once one does the work.
 
     The release before goes on working on it.
@@ -45,7 +50,7 @@ def migrate(url: str, roles: tuple[str, ...]) -> None:
     with _giving_up("nothing was migrated"):
         from store.moving.opening import migrated
 
-        applied = migrated(url, roles)
+        applied = migrated(url, roles, vectors=vectors)
     for name in applied:
         click.echo(f"applied {name}")
     if not applied:

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Protocol
 import structlog
 
 from understudy.processes.control import ORDERS, REPLACED, Verdict
-from understudy.processes.wanted import helpers_wanted
+from understudy.processes.wanted import Role, helpers_wanted
 from understudy.settings.config import Config
 from understudy.settings.file import ConfigError
 from understudy.settings.reloading import needs_new_gateway, needs_new_workers
 
 if TYPE_CHECKING:
     from understudy.memory import Memory
-    from understudy.processes.reloading import Reloading
+    from understudy.processes.reloading import Message
 
 log = structlog.get_logger(__name__)
 
@@ -89,6 +89,14 @@ def _named(settings: list[str]) -> str:
     return ", ".join(settings)
 
 
+class Changing(Protocol):
+    """What takes another configuration: understudy.processes.reloading."""
+
+    async def told(self, message: Message) -> str | None:
+        """Do what a supervisor says; gives why it failed."""
+        ...
+
+
 class Orders(Protocol):
     """What changes a worker."""
 
@@ -96,7 +104,7 @@ class Orders(Protocol):
     """Whether it stops because another one serves in its place."""
 
     def taken(
-        self, reloading: Reloading, memory: Memory | None, stop: asyncio.Event
+        self, reloading: Changing, memory: Memory | None, stop: asyncio.Event
     ) -> AbstractAsyncContextManager[None]:
         """A context manager: meanwhile orders are carried out."""
         ...
@@ -112,7 +120,7 @@ class Supervised:
 
     @asynccontextmanager
     async def taken(
-        self, reloading: Reloading, memory: Memory | None, stop: asyncio.Event
+        self, reloading: Changing, memory: Memory | None, stop: asyncio.Event
     ) -> AsyncIterator[None]:
         """See Orders."""
         loop = asyncio.get_running_loop()
@@ -120,7 +128,7 @@ class Supervised:
             threading.Thread(target=run, name="supervisor's orders", daemon=True).start()
         yield
 
-    def _follow(self, reloading: Reloading, loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
+    def _follow(self, reloading: Changing, loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
         with suppress(EOFError, OSError, RuntimeError):
             while True:
                 message = self._line.recv()
@@ -147,8 +155,9 @@ class Supervised:
 class Alone:
     """SIGHUP, and orders over the control socket, to a gateway that is one process."""
 
-    def __init__(self, changes: Changes, control: socket.socket | None) -> None:
+    def __init__(self, changes: Changes, control: socket.socket | None, role: Role = "all") -> None:
         self._changes = changes
+        self._role = role
         self._control = control
         self.replaced = False
         self._had_terminal = os.isatty(2)
@@ -157,7 +166,7 @@ class Alone:
 
     @asynccontextmanager
     async def taken(
-        self, reloading: Reloading, memory: Memory | None, stop: asyncio.Event
+        self, reloading: Changing, memory: Memory | None, stop: asyncio.Event
     ) -> AsyncIterator[None]:
         """See Orders."""
         loop = asyncio.get_running_loop()
@@ -205,7 +214,7 @@ class Alone:
         self._wanted.set()
         return await verdict
 
-    async def _reload_when_wanted(self, reloading: Reloading) -> None:
+    async def _reload_when_wanted(self, reloading: Changing) -> None:
         while True:
             await self._wanted.wait()
             self._wanted.clear()
@@ -215,7 +224,7 @@ class Alone:
                 if not each.done():
                     each.set_result(verdict)
 
-    async def _reload(self, reloading: Reloading) -> Verdict:
+    async def _reload(self, reloading: Changing) -> Verdict:
         changes = self._changes
         try:
             config = await asyncio.to_thread(changes.read, "reload")
@@ -232,13 +241,13 @@ class Alone:
         log.info("config_reloaded")
         return Verdict(True, "reloaded")
 
-    async def _refused(self, reloading: Reloading, why: str) -> Verdict:
+    async def _refused(self, reloading: Changing, why: str) -> Verdict:
         log.error("reload_refused", reason=why)
         await reloading.told(("give up", why))
         return Verdict(False, why)
 
     def _stays_alone(self, config: Config) -> None:
         """Raises ConfigError where it takes processes beside the worker, and there is nobody to look after them."""
-        wanted = helpers_wanted(config)
+        wanted = helpers_wanted(config, self._role)
         if wanted:
             raise ConfigError(f"it takes further processes ({', '.join(wanted)}): start the gateway anew")

@@ -36,6 +36,12 @@ class Reloading:
         self._prepared: Gateway | None = None
         self._ending: set[asyncio.Task[None]] = set()
         self._adopting = asyncio.Lock()
+        self.handle = lasting.handle
+        """Answers a request; see gateway.server.serve."""
+
+    def start(self) -> None:
+        """Begin to serve. Inside the running loop."""
+        self._gateway.start()
 
     async def told(self, message: Message) -> str | None:
         """Do what the supervisor says: ("prepare", config), ("commit",) or ("give up", why). Gives why it failed."""

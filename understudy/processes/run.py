@@ -16,6 +16,7 @@ from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from types import FrameType
+from typing import TYPE_CHECKING
 
 import click
 import structlog
@@ -25,10 +26,15 @@ from understudy.processes.control import control_folder, listening
 from understudy.processes.garbage_collection import calm_collector, few_arenas
 from understudy.processes.listening import bind, kept_port
 from understudy.processes.orders import Alone, Changes, Orders, Supervised
-from understudy.processes.wanted import ADMIN, LEARNER, REPLAYER, helpers_wanted
+from understudy.processes.wanted import ADMIN, LEARNER, REPLAYER, Role, helpers_wanted
 from understudy.settings.config import Config
 from understudy.settings.doubts import doubts
 from understudy.settings.file import ConfigError
+
+if TYPE_CHECKING:
+    from understudy.lasting import Lasting
+    from understudy.processes.background import Background
+    from understudy.processes.reloading import Reloading
 
 log = structlog.get_logger(__name__)
 
@@ -42,19 +48,22 @@ Reread = Callable[[], Config]
 """Gives the configuration as it is now, as it was given at the start. Raises ConfigError."""
 
 
-def run(config: Config, config_file: Path | None = None, reread: Reread | None = None) -> int:
+def run(
+    config: Config, config_file: Path | None = None, reread: Reread | None = None, role: Role = "all"
+) -> int:
     """Serve until SIGTERM or SIGINT. Returns the process's exit status; 2 when it could not start.
 
     `config_file`: where the settings came from, for people to see. `reread`: for a reload; None where there is no file.
+    `role`: which of the processes run here.
     """
     few_arenas()
     configure(config.log.level, for_terminal=sys.stderr.isatty())
     for told in doubts(config):
         log.warning("setting_doubtful", told=told)
-    supervised = config.listen.workers > 1 or bool(helpers_wanted(config))
+    supervised = _workers(config, role) > 1 or bool(helpers_wanted(config, role))
     with ExitStack() as held:
         try:
-            sock = held.enter_context(_bound(config, supervised))
+            sock = held.enter_context(_bound(config, supervised, role))
         except (OSError, OverflowError) as error:
             click.echo(f"understudy: {_cannot_listen(config, error, supervised)}", err=True)
             return 2
@@ -64,10 +73,10 @@ def run(config: Config, config_file: Path | None = None, reread: Reread | None =
         control = held.enter_context(listening(control_folder(folder)))
         changes = Changes(config, reread, temporary=folder is None)
         if supervised:
-            return _supervise(config, sock.getsockname()[1], config_file, changes, control)
+            return _supervise(config, sock.getsockname()[1], config_file, changes, control, role)
         try:
             with _stopped_at_once():
-                return _run_worker(config, sock, Alone(changes, control))
+                return _run_worker(config, sock, Alone(changes, control, role), role)
         except _StoppedWhileBuilding:
             log.info("stopped", threads=threading.active_count())
             held.close()
@@ -93,11 +102,18 @@ def _stopped_at_once() -> Iterator[None]:
     yield
 
 
-def _bound(config: Config, supervised: bool) -> AbstractContextManager[socket.socket]:
+def _workers(config: Config, role: Role) -> int:
+    """Of a background one is enough."""
+    return 1 if role == "background" else config.listen.workers
+
+
+def _bound(config: Config, supervised: bool, role: Role) -> AbstractContextManager[socket.socket]:
     listen = config.listen
     if not supervised:
         return bind(listen.host, listen.port)
-    return kept_port(listen.host, listen.port, config.memory.data_dir if config.memory is not None else None)
+    # What answers no requests must not share a port with what does.
+    joined = config.memory is not None and role != "background"
+    return kept_port(listen.host, listen.port, config.memory.data_dir if joined and config.memory else None)
 
 
 def _cannot_listen(config: Config, error: OSError | OverflowError, supervised: bool) -> str:
@@ -120,7 +136,12 @@ def _folder_to_remember_in(config: Config) -> Iterator[Config]:
 
 
 def _supervise(
-    config: Config, port: int, config_file: Path | None, changes: Changes, control: socket.socket | None
+    config: Config,
+    port: int,
+    config_file: Path | None,
+    changes: Changes,
+    control: socket.socket | None,
+    role: Role,
 ) -> int:
     from understudy.processes.supervisor import CannotChange, Crew, Supervisor
 
@@ -128,11 +149,11 @@ def _supervise(
         def work(sock: socket.socket | None, line: Connection) -> int:
             assert sock is not None, "the supervisor binds it"
             try:
-                return _run_worker(config, sock, Supervised(line))
+                return _run_worker(config, sock, Supervised(line), role)
             finally:
                 WRITER.close()
 
-        return Crew(work, _helpers(config, port, config_file), config)
+        return Crew(work, _helpers(config, port, config_file, role), config)
 
     def reread(order: str) -> Crew:
         try:
@@ -145,7 +166,7 @@ def _supervise(
     first = crew(config)
     return Supervisor(
         first,
-        config.listen.workers,
+        _workers(config, role),
         grace_s=config.listen.grace_s,
         add_up_metrics=REPLAYER in first.helpers,
         bind=partial(bind, config.listen.host, port, shared=True),
@@ -154,14 +175,14 @@ def _supervise(
     ).run()
 
 
-def _helpers(config: Config, port: int, config_file: Path | None) -> dict[str, Callable[[], int]]:
+def _helpers(config: Config, port: int, config_file: Path | None, role: Role) -> dict[str, Callable[[], int]]:
     """The processes beside the workers, by name; `port` is the workers'."""
     runs: dict[str, Callable[[Config], int]] = {
         LEARNER: _learn,
         REPLAYER: _replay,
         ADMIN: partial(_admin, port, config_file),
     }
-    return {name: partial(_help, runs[name], config) for name in helpers_wanted(config)}
+    return {name: partial(_help, runs[name], config) for name in helpers_wanted(config, role)}
 
 
 def _help(run: Callable[[Config], int], config: Config) -> int:
@@ -190,29 +211,38 @@ def _admin(port: int, config_file: Path | None, config: Config) -> int:
     return serve_admin(config, port, config_file)
 
 
-def _run_worker(config: Config, sock: socket.socket, orders: Orders) -> int:
+def _run_worker(config: Config, sock: socket.socket, orders: Orders, role: Role) -> int:
     import uvloop
 
     from understudy.build import CannotStart
 
     try:
-        uvloop.run(_serve(config, sock, orders))
+        uvloop.run(_serve(config, sock, orders, role))
     except CannotStart as error:
         click.echo(f"understudy: cannot start\n{error}", err=True)
         return 2
     return 0
 
 
-async def _serve(config: Config, sock: socket.socket, orders: Orders) -> None:
-    from gateway.server import ServerLimits, serve, stop_on_signals
+def _served(lasting: Lasting, config: Config, role: Role) -> Background | Reloading:
+    if role == "background":
+        from understudy.processes.background import Background
+
+        return Background(lasting, config)
     from understudy.build import Gateway
-    from understudy.lasting import Lasting
     from understudy.processes.reloading import Reloading
+
+    return Reloading(lasting, Gateway(config, lasting=lasting))
+
+
+async def _serve(config: Config, sock: socket.socket, orders: Orders, role: Role) -> None:
+    from gateway.server import ServerLimits, serve, stop_on_signals
+    from understudy.lasting import Lasting
     from understudy.settings.knobs import knobs_of
 
     # Signals are handled once there is something to stop in order.
-    lasting = Lasting(config)
-    gateway = Gateway(config, lasting=lasting)
+    lasting = Lasting(config, chores=role != "gateway")
+    served = _served(lasting, config, role)
     stop = asyncio.Event()
     stop_on_signals(stop)
     calm_collector()
@@ -227,13 +257,12 @@ async def _serve(config: Config, sock: socket.socket, orders: Orders) -> None:
             pid=os.getpid(),
         )
 
-    reloading = Reloading(lasting, gateway)
     try:
-        gateway.start()
+        served.start()
         limits = knobs_of(ServerLimits, config.listen, config.listen.advanced)
-        async with orders.taken(reloading, lasting.memory, stop):
+        async with orders.taken(served, lasting.memory, stop):
             await serve(
-                lasting.handle,
+                served.handle,
                 limits,
                 sock=sock,
                 stop=stop,
@@ -241,5 +270,5 @@ async def _serve(config: Config, sock: socket.socket, orders: Orders) -> None:
                 linger_s=lambda: _REPLACED_LINGER_S if orders.replaced else _LINGER_S,
             )
     finally:
-        await reloading.aclose()
+        await served.aclose()
         log.info("stopped", threads=threading.active_count())

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from understudy.settings.config import Config
 
 LEARNER, REPLAYER, ADMIN = "learner", "replayer", "admin"
 
 
-def helpers_wanted(config: Config) -> list[str]:
+Role = Literal["all", "gateway", "background"]
+"""What this machine's processes do: answer requests, do what no request waits for, or both."""
+
+
+def helpers_wanted(config: Config, role: Role = "all") -> list[str]:
     """Their names."""
-    wanted = {LEARNER: learner_wanted(config), REPLAYER: config.replay.enabled, ADMIN: admin_wanted(config)}
+    wanted = {
+        LEARNER: learner_wanted(config) and role != "gateway",
+        REPLAYER: config.replay.enabled and role != "gateway",
+        ADMIN: admin_wanted(config) and role != "background",
+    }
     return [name for name, is_wanted in wanted.items() if is_wanted]
 
 

@@ -20,6 +20,9 @@ def open_store(settings: MemorySettings, **more: Any) -> Store:
         connections=settings.connections,
         deadline_s=settings.deadline_ms / 1000,
         stale_s=settings.stale_s,
+        blobs_url=settings.blobs_url,
+        index=settings.index,
+        index_memory_bytes=int(settings.index_memory_mib * 2**20),
         **more,
     )
 

@@ -37,7 +37,7 @@ async def test_an_end_that_could_not_be_read_at_first_is_not_missed() -> None:
     async with runs_over(engine, store, owner="one") as one, runs_over(engine, store, shared=True) as other:
         engine.pause_s = 0.05
         _, built = await begun(one, body(("A", "a")))
-        cell = other.find(TENANT, built.variables["a"])
+        cell = await other.find(TENANT, built.variables["a"])
         assert cell is not None and not cell.ended
         store.left = 3
         async with asyncio.timeout(10):

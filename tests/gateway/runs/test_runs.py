@@ -105,7 +105,7 @@ async def test_a_run_of_a_process_that_ended_is_carried_on() -> None:
         task.cancel()
     run.lost = True
     async with runs_over(second, store, shared=True, owner="other") as other:
-        cell = other.find(TENANT, built.variables["c"])
+        cell = await other.find(TENANT, built.variables["c"])
         assert cell is not None
         async with asyncio.timeout(30):
             await cell.until_ended(kept=True)
@@ -138,7 +138,7 @@ async def test_an_executor_that_is_closed_hands_its_runs_over() -> None:
         run, built = await begun(leaves, body(("A", "a")))
         await asyncio.sleep(0.01)
     async with runs_over(Engine(), store, shared=True, owner="stays") as stays:
-        cell = stays.find(TENANT, built.variables["a"])
+        cell = await stays.find(TENANT, built.variables["a"])
         assert cell is not None
         async with asyncio.timeout(30):
             await cell.until_ended(kept=True)
@@ -199,7 +199,7 @@ def test_whatever_happens_every_run_ends_and_nothing_is_asked_twice_or_early(
                     number = int(prompt.split(":")[0])
                     assert "{{" not in prompt and prompt.count("<") >= len(steps[number][1])
             for id in built.variables.values():
-                assert runs.find("bob", id) is None
+                assert await runs.find("bob", id) is None
 
     asyncio.run(happen())
 

@@ -13,6 +13,7 @@ import pytest
 from learning.bank.answer_embedding import AnswerEmbedder, version_of
 from store.examples.answer_vectors import AnswerVectors
 from store.examples.bank import ExampleBank
+from store.jobs.claims import EmbeddingClaims
 from store.jobs.leases import Leases
 from store.records import NewExample, Vector
 from store.sqlite.database import Database
@@ -56,7 +57,9 @@ def fill(db: Database, count: int) -> AnswerVectors:
 
 
 def worker(answers: AnswerVectors, embedder: Embedder, db: Database, share: float = 1.0) -> AnswerEmbedder:
-    return AnswerEmbedder(answers, embedder, Leases(db).lease("answers"), max_characters=12, share=share)
+    return AnswerEmbedder(
+        answers, embedder, EmbeddingClaims(db), Leases(db).lease("answers"), max_characters=12, share=share
+    )
 
 
 def test_every_answer_gets_a_vector_of_its_beginning_once(store: Database, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 
 from learning.bank.reembedding import Reembedder
 from store.examples.bank import ExampleBank
+from store.jobs.claims import EmbeddingClaims
 from store.jobs.leases import Leases
 from store.records import NewExample, Vector
 from store.sqlite.database import Database
@@ -35,7 +36,7 @@ def fill(db: Database, count: int) -> ExampleBank:
 def test_every_example_gets_a_vector_once(tmp_path: Path) -> None:
     db = Database.open(tmp_path / "u.db")
     bank, embedder = fill(db, 120), Embedder()
-    worker = Reembedder(bank, embedder, Leases(db).lease("reembed"))
+    worker = Reembedder(bank, embedder, EmbeddingClaims(db), Leases(db).lease("reembed"))
     worker.start()
     assert eventually(lambda: worker.done == 120)
     worker.stop()
@@ -50,13 +51,26 @@ def test_every_example_gets_a_vector_once(tmp_path: Path) -> None:
 def test_it_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
     db = Database.open(tmp_path / "u.db")
     bank, embedder = fill(db, 60), Embedder()
-    first = Reembedder(bank, embedder, Leases(db).lease("reembed"))
+    first = Reembedder(bank, embedder, EmbeddingClaims(db), Leases(db).lease("reembed"))
     first.start()
     assert eventually(lambda: first.done >= 5)
     first.stop()
-    second = Reembedder(bank, embedder, Leases(db).lease("reembed"))
+    second = Reembedder(bank, embedder, EmbeddingClaims(db), Leases(db).lease("reembed"))
     second.start()
     assert eventually(lambda: first.done + second.done == 60)
     second.stop()
     assert len(embedder.texts) == 60, "nothing is embedded twice"
+    db.close()
+
+
+def test_several_that_claim_embed_nothing_twice(tmp_path: Path) -> None:
+    db = Database.open(tmp_path / "u.db")
+    bank, embedder = fill(db, 120), Embedder()
+    workers = [Reembedder(bank, embedder, EmbeddingClaims(db), None) for _ in range(2)]
+    for worker in workers:
+        worker.start()
+    assert eventually(lambda: sum(worker.done for worker in workers) == 120)
+    for worker in workers:
+        worker.stop()
+    assert len(embedder.texts) == 120
     db.close()

@@ -5,9 +5,9 @@ from collections.abc import Callable
 import pytest
 
 from store.answers.exact_cache import ExactCache
+from store.database import Database
 from store.examples.bank import ExampleBank
 from store.records import Example
-from store.sqlite.database import Database
 from tests.store.rows import answer, new_example
 
 TAKEN_BACK: list[Callable[[ExampleBank, Example], object]] = [

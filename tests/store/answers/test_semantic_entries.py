@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 
 from store.answers.semantic_entries import SemanticEntries
+from store.database import Database
 from store.examples.bank import ExampleBank
 from store.records import ExactAnswer, Example
-from store.sqlite.database import Database
 from tests.store.rows import new_example
 
 KEY, OTHER_KEY = b"k" * 32, b"o" * 32

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from store.answers.semantic_observations import SemanticObservations
-from store.sqlite.database import Database
+from store.database import Database
 
 
 def test_an_entry_that_may_keep_nothing_is_refused(db: Database) -> None:

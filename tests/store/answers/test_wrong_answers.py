@@ -6,6 +6,7 @@ from store.answers import wrong_answers
 from store.sqlite.database import Database
 
 
+@pytest.mark.sqlite
 @pytest.mark.parametrize(
     "statement", [wrong_answers._EXACT, wrong_answers._SEMANTIC], ids=["exact", "semantic"]
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -67,14 +68,16 @@ def test_more_may_be_spent_than_was_granted_and_nobody_is_granted_it_again(joine
     assert lease(joined, BOB, 1).granted == 0
 
 
-def test_who_is_refused_for_what_others_hold_makes_it_known(joined: Store, open_store: Opening) -> None:
+def test_who_is_refused_for_what_others_hold_makes_it_known(
+    joined: Store, open_store: Opening, kind: str, holds: Callable[[Callable[[], object]], bool]
+) -> None:
     other = open_store()
     lease(joined, ANN, 1000)
     assert other.allowances.wanted(NOW) == []
     assert lease(other, BOB, 10).granted == 0
-    assert joined.allowances.wanted(NOW) == [DAY[:3]]
-    # Nobody wrote since.
-    assert joined.allowances.wanted(NOW) == []
+    assert holds(lambda: joined.allowances.wanted(NOW) == [DAY[:3]])
+    # Nobody wrote since. PostgreSQL is asked twice a second all the same.
+    assert joined.allowances.wanted(NOW) == [] or kind == "postgres"
     joined.allowances.book(ANN, [Booking(DAY, 1000, 0, 0)]).result(30)
     assert lease(other, BOB, 10).granted == 0
     assert joined.allowances.wanted(NOW + 5) == []

@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
+from store.database import Database
 from store.decisions.requests import RequestLog
 from store.decisions.rollups import HOUR_S, RequestRollups
-from store.sqlite.database import Database
+from store.sqlite.database import Database as Sqlite
 from tests.store.rows import request_record
 
 NOW = 1_700_000_000.0 // HOUR_S * HOUR_S
-
-
-@pytest.fixture
-def db(tmp_path: Path) -> Iterator[Database]:
-    made = Database.open(tmp_path / "understudy.db")
-    yield made
-    made.close()
 
 
 def note(log: RequestLog, number: int, **changes: object) -> None:
@@ -33,24 +24,24 @@ def caught_up(db: Database, batch: int = 5_000) -> RequestRollups:
     return rollups
 
 
-def test_a_forgotten_tenant_leaves_no_sums_and_what_comes_later_is_counted(db: Database) -> None:
-    log = RequestLog(db)
+def test_a_forgotten_tenant_leaves_no_sums_and_what_comes_later_is_counted(either: Database) -> None:
+    log = RequestLog(either)
     for i in range(6):
         note(log, i, tenant="kept" if i < 2 else "gone", key_id="k1")
-    rollups = caught_up(db)
+    rollups = caught_up(either)
     assert log.forget_tenant("gone").result(30) == 4
     for i in range(10, 13):
         # SQLite gives the ids of the deleted rows to these.
         note(log, i, tenant="kept", key_id="k2")
-    rollups = caught_up(db)
+    rollups = caught_up(either)
     assert rollups.by_tenant(NOW) == [("kept", 5, pytest.approx(1.25), 750)]
     assert {key: count for key, count, _, _ in rollups.by_key(NOW)} == {"k1": 2, "k2": 3}
     assert sum(row.requests for row in rollups.requests(HOUR_S, NOW)) == 5
     log.forget_key("kept", "k1").result(30)
-    assert {key: count for key, count, _, _ in caught_up(db).by_key(NOW)} == {"k2": 3}
+    assert {key: count for key, count, _, _ in caught_up(either).by_key(NOW)} == {"k2": 3}
 
 
-def test_no_sum_is_read_by_a_scan_of_the_log(db: Database) -> None:
+def test_no_sum_is_read_by_a_scan_of_the_log(db: Sqlite) -> None:
     rollups = caught_up(db)
     asked: list[str] = []
     db.read().set_trace_callback(asked.append)
@@ -66,18 +57,18 @@ def test_no_sum_is_read_by_a_scan_of_the_log(db: Database) -> None:
         assert "SCAN" not in plan and " requests" not in plan, plan
 
 
-def test_what_was_read_before_a_deletion_is_not_added_after_it(db: Database) -> None:
-    log = RequestLog(db)
+def test_what_was_read_before_a_deletion_is_not_added_after_it(either: Database) -> None:
+    log = RequestLog(either)
     for i in range(4):
         note(log, i, tenant="gone")
-    rollups = RequestRollups(db)
-    write = db.write
+    rollups = RequestRollups(either)
+    write = either.write
 
     def deleted_meanwhile(job, **more):  # type: ignore[no-untyped-def]
-        db.write = write  # type: ignore[method-assign]
+        either.write = write  # type: ignore[method-assign]
         log.forget_tenant("gone").result(30)
         return write(job, **more)
 
-    db.write = deleted_meanwhile  # type: ignore[method-assign]
+    either.write = deleted_meanwhile  # type: ignore[method-assign]
     assert rollups.catch_up() == 0
     assert rollups.requests(HOUR_S, 0) == []

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from store.database import Database
 from store.errors import StoreBusy, StoreClosed
 from store.examples.accounting import DECAY_RATE_PER_S, Ledger, accumulated, decayed, worth
 from store.examples.bank import ExampleBank
-from store.sqlite.database import Database
+from store.sqlite.database import Database as SqliteDatabase
 from tests.store.behind import admit_each
 from tests.store.rows import new_example
 
@@ -59,7 +61,7 @@ def test_worth_is_the_logarithm_of_utility_and_its_order_never_changes_with_time
 
 
 def test_noting_touches_no_disk_and_nothing_noted_is_lost_by_a_flush_that_fails(tmp_path: Path) -> None:
-    db = Database.open(tmp_path / "u.db")
+    db = SqliteDatabase.open(tmp_path / "u.db")
     bank = ExampleBank(db)
     id = bank.add(new_example(1)).result(30).id
     version = db.data_version()
@@ -70,12 +72,12 @@ def test_noting_touches_no_disk_and_nothing_noted_is_lost_by_a_flush_that_fails(
     with pytest.raises(StoreClosed):
         bank.flush_uses()
 
-    again = Database.open(tmp_path / "u.db", max_pending=0)
+    again = SqliteDatabase.open(tmp_path / "u.db", max_pending=0)
     bank.ledger._db = again
     with pytest.raises(StoreBusy):
         bank.flush_uses()
     again.close()
-    third = Database.open(tmp_path / "u.db")
+    third = SqliteDatabase.open(tmp_path / "u.db")
     bank.ledger._db = third
     written = bank.flush_uses()
     assert written is not None
@@ -85,11 +87,13 @@ def test_noting_touches_no_disk_and_nothing_noted_is_lost_by_a_flush_that_fails(
     third.close()
 
 
-def test_workers_add_up_and_overwrite_nothing_of_each_other(tmp_path: Path) -> None:
+def test_workers_add_up_and_overwrite_nothing_of_each_other(
+    db: Database, open_again: Callable[[], Database]
+) -> None:
     clock = Clock(NOW)
-    stores = [Database.open(tmp_path / "u.db") for _ in range(3)]
+    stores = [db, open_again(), open_again()]
     id = ExampleBank(stores[0]).add(new_example(1)).result(30).id
-    ledgers = [Ledger(db, clock=clock) for db in stores]
+    ledgers = [Ledger(each, clock=clock) for each in stores]
     for hour, ledger in enumerate(ledgers):
         clock.now_s = NOW + hour * HOUR
         ledger.note_use([id])
@@ -107,12 +111,11 @@ def test_workers_add_up_and_overwrite_nothing_of_each_other(tmp_path: Path) -> N
     assert found.gain == pytest.approx(0.5 * (1 + 0.9 + 0.81))
     assert found.used_at_s == found.gain_at_s == NOW + 2 * HOUR
     assert (found.quality, found.quality_count) == (pytest.approx(0.5), 3)
-    for db in stores:
-        db.close()
 
 
-def test_accounts_survive_a_restart_and_notes_about_what_is_gone_are_no_error(tmp_path: Path) -> None:
-    db = Database.open(tmp_path / "u.db")
+def test_accounts_survive_a_restart_and_notes_about_what_is_gone_are_no_error(
+    db: Database, open_again: Callable[[], Database]
+) -> None:
     bank = ExampleBank(db)
     kept, gone = (bank.add(new_example(number)).result(30).id for number in (1, 2))
     bank.note_use([kept, gone, 12345])
@@ -122,10 +125,8 @@ def test_accounts_survive_a_restart_and_notes_about_what_is_gone_are_no_error(tm
     written.result(30)
     before = bank.get("a1", kept)
     db.close()
-    again = Database.open(tmp_path / "u.db")
-    assert ExampleBank(again).get("a1", kept) == before
+    assert ExampleBank(open_again()).get("a1", kept) == before
     assert before is not None and before.uses == 1
-    again.close()
 
 
 def test_many_noted_examples_are_written_in_more_than_one_transaction(db: Database) -> None:

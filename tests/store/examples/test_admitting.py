@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from store.database import Database
 from store.examples.bank import ExampleBank
-from store.sqlite.database import Database
+from store.sqlite.database import Database as SqliteDatabase
 from tests.store.contract.test_admitting import asked, kept, near
 
 
@@ -25,7 +26,10 @@ def test_a_merged_request_s_id_means_nothing_to_another_tenant_and_goes_with_the
     assert bank.admit(asked(1)).result(30).outcome == "added"
 
 
-def test_a_merged_pair_leaves_nothing_behind_of_whoever_it_came_from(bank: ExampleBank, db: Database) -> None:
+@pytest.mark.sqlite
+def test_a_merged_pair_leaves_nothing_behind_of_whoever_it_came_from(
+    bank: ExampleBank, db: SqliteDatabase
+) -> None:
     old = kept(bank, contributor="ann", answer="It is Paris, says MARKER.")
     bank.admit(asked(2, answer="It is paris, says marker.", contributor="bob", neighbours=near(old))).result(
         30

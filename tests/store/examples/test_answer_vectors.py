@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import random
-import sqlite3
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from store.database import Database
 from store.examples.answer_vectors import AnswerVectors
 from store.examples.bank import ExampleBank
 from store.examples.capacity import make_room
 from store.examples.vectors import to_blob
 from store.records import Example
-from store.sqlite.database import Database
+from store.sqlite.database import Database as SqliteDatabase
 from store.sqlite.schema import MIGRATIONS_FOLDER
 from tests.store.rows import new_example, unit_vector
 
@@ -51,7 +51,10 @@ def counted(db: Database) -> None:
     assert dict(db.read().execute("SELECT tenant, size_bytes FROM example_totals").fetchall()) == sums
 
 
-def test_finding_nothing_missing_reads_no_rows(bank: ExampleBank, kept: AnswerVectors, db: Database) -> None:
+@pytest.mark.sqlite
+def test_finding_nothing_missing_reads_no_rows(
+    bank: ExampleBank, kept: AnswerVectors, db: SqliteDatabase
+) -> None:
     for n in range(3):
         put(kept, add(bank, n))
     steps = 0
@@ -129,7 +132,7 @@ def test_vectors_are_counted_against_the_cap(bank: ExampleBank, kept: AnswerVect
 
 def test_a_removed_examples_vector_is_in_no_file(tmp_path: Path) -> None:
     path = tmp_path / "u.db"
-    with closing(Database.open(path)) as db:
+    with closing(SqliteDatabase.open(path)) as db:
         bank, kept = ExampleBank(db), AnswerVectors(db)
         gone, stays, changed = add(bank, 1), add(bank, 2), add(bank, 3)
         blobs = {}
@@ -153,10 +156,10 @@ def test_a_bank_from_before_waits_for_all_its_answers(tmp_path: Path) -> None:
         if not file.name.startswith("0022"):
             (folder / file.name).write_text(file.read_text())
     path = tmp_path / "u.db"
-    with closing(Database.open(path, migrations=folder)) as db:
+    with closing(SqliteDatabase.open(path, migrations=folder)) as db:
         for n in range(3):
             add(ExampleBank(db), n)
-    with closing(Database.open(path)) as db:
+    with closing(SqliteDatabase.open(path)) as db:
         assert len(AnswerVectors(db).missing("v1")) == 3
         assert put(AnswerVectors(db), ExampleBank(db).by_ids("a1", [2])[0])
         counted(db)
@@ -165,5 +168,4 @@ def test_a_bank_from_before_waits_for_all_its_answers(tmp_path: Path) -> None:
 def test_no_row_outlives_its_example(db: Database, bank: ExampleBank) -> None:
     example = add(bank, 1)
     bank.remove("a1", [example.id]).result(30)
-    with closing(sqlite3.connect(db.path)) as other:
-        assert other.execute("SELECT count(*) FROM answer_vectors").fetchone() == (0,)
+    assert db.read().execute("SELECT count(*) FROM answer_vectors").fetchone() == (0,)

@@ -6,6 +6,8 @@ from store.examples.bank import ExampleBank
 from store.sqlite.database import Database
 from tests.store.rows import new_example
 
+pytestmark = pytest.mark.sqlite
+
 
 @pytest.fixture
 def bank(db: Database) -> ExampleBank:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Callable
 
+from store.database import Database
 from store.examples.accounting import worth
 from store.examples.bank import ExampleBank
 from store.examples.capacity import make_room
 from store.records import Example
-from store.sqlite.database import Database
 from tests.store.behind import admit_each
 from tests.store.rows import new_example
 
@@ -43,18 +44,19 @@ def test_a_long_idle_favourite_goes_before_a_newcomer(db: Database) -> None:
     assert [example.id for example in everything(bank)] == [newcomer.id]
 
 
-def test_two_workers_making_room_at_once_evict_no_more_than_one(db: Database) -> None:
+def test_two_workers_making_room_at_once_evict_no_more_than_one(
+    db: Database, open_again: Callable[[], Database]
+) -> None:
     from concurrent.futures import ThreadPoolExecutor
 
     filled(db, 200)
-    other = Database.open(db.path)
+    other = open_again()
     with ThreadPoolExecutor(2) as pool:
         done = list(
             pool.map(lambda one: make_room(ExampleBank(one), "a1", max_examples=50, batch=9), (db, other))
         )
     assert sum(evicted.examples for evicted in done) == 150
     assert ExampleBank(other).count() == 50
-    other.close()
 
 
 def test_the_sums_the_caps_go_by_are_what_the_rows_add_up_to(db: Database) -> None:

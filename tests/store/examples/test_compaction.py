@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from store.database import Database
 from store.examples.bank import ExampleBank
 from store.examples.capacity import compact
 from store.examples.index_follower import IndexFollower
 from store.examples.vector_index import TenantIndexes
-from store.sqlite.database import Database
 from tests.store.rows import new_example, unit_vector
 
 
@@ -82,13 +83,13 @@ def test_a_tenant_whose_last_change_was_a_dropped_removal_is_read_once_and_not_f
 
 
 def test_a_follower_that_slept_through_the_dropping_reads_the_tenant_anew(
-    bank: ExampleBank, db: Database, tmp_path: Path
+    bank: ExampleBank, open_again: Callable[[], Database], tmp_path: Path
 ) -> None:
     indexes = TenantIndexes(tmp_path / "index", 8, "v1")
     follower = IndexFollower(bank, indexes, poll_s=1e6)
     follower.start()
     assert follower.wait_for(0, 30)
-    other = Database.open(db.path)
+    other = open_again()
     theirs = ExampleBank(other)
     theirs.remove("a1", sorted(ids(bank, "a1"))[:7]).result(30)
     compact(other, keep_removals_s=-10)
@@ -101,7 +102,6 @@ def test_a_follower_that_slept_through_the_dropping_reads_the_tenant_anew(
     assert follower.wait_for(theirs.add(new_example(1000)).result(30).seq, 30)
     assert indexes._resident["a1"] is before, "it is read anew once, not at every look"
     assert follower.stop()
-    other.close()
 
 
 def test_ids_of_merged_requests_are_kept_for_a_while_and_not_for_ever(

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
 from store.examples.bank import ExampleBank
 from store.sqlite.database import Database
 from tests.store.rows import new_example, unit_vector
 from tests.store.sqlite.test_words import vocabulary
 
 
+@pytest.mark.sqlite
 def test_new_texts_come_with_their_vector_and_without_the_old_ones_judgements(db: Database) -> None:
     bank = ExampleBank(db)
     old = bank.add(new_example(1, question="an oldword", quality=0.9)).result(30)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from store.database import Database
 from store.examples.accounting import decayed
 from store.examples.bank import ExampleBank
-from store.sqlite.database import Database
 from tests.store.rows import new_example, unit_vector
 
 NOW, HOUR = 1_790_000_000.0, 3600.0

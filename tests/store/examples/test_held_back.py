@@ -13,6 +13,7 @@ def bank(db: Database) -> ExampleBank:
     return ExampleBank(db)
 
 
+@pytest.mark.sqlite
 def test_looking_for_what_is_held_reads_no_whole_bank(db: Database) -> None:
     from store.examples.admitting import _HELD
 

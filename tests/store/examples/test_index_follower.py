@@ -1,16 +1,17 @@
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from structlog.testing import capture_logs
 
+from store.database import Database
+from store.errors import StoreFailed
 from store.examples.bank import ExampleBank
 from store.examples.index_follower import IndexFollower
 from store.examples.vector_index import TenantIndexes
-from store.sqlite.database import Database
+from store.sqlite.database import Database as SqliteDatabase
 from tests.patience import eventually
 from tests.store.rows import new_example, unit_vector
 
@@ -51,15 +52,14 @@ def test_what_was_just_committed_here_is_found_without_waiting_for_the_poll(
 
 
 def test_what_another_worker_wrote_and_removed_arrives_by_itself(
-    bank: ExampleBank, start: Start, db: Database
+    bank: ExampleBank, start: Start, open_again: Callable[[], Database]
 ) -> None:
     indexes, _ = start(bank, poll_s=0.05)
-    other = Database.open(db.path)
+    other = open_again()
     added = ExampleBank(other).add(new_example(1)).result(30)
     assert eventually(lambda: indexes.nearest("a1", unit_vector(1), 1) != [])
     ExampleBank(other).remove("a1", [added.id]).result(30)
     assert eventually(lambda: indexes.nearest("a1", unit_vector(1), 1) == [])
-    other.close()
 
 
 def test_every_tenant_is_in_memory_before_the_follower_says_it_is_ready(
@@ -116,7 +116,7 @@ def test_an_error_is_told_and_does_not_end_the_follower(
     assert follower.wait_for(0, 30)
 
     def broken(*_: object, **__: object) -> list[object]:
-        raise sqlite3.OperationalError("disk I/O error")
+        raise StoreFailed("disk I/O error")
 
     with monkeypatch.context() as patch:
         patch.setattr(bank, "tail", broken)
@@ -135,7 +135,7 @@ def test_waiting_for_what_never_comes_ends(bank: ExampleBank, start: Start) -> N
 
 
 def test_a_follower_whose_store_was_closed_under_it_ends_quietly(tmp_path: Path, start: Start) -> None:
-    db = Database.open(tmp_path / "other.db")
+    db = SqliteDatabase.open(tmp_path / "other.db")
     _, follower = start(ExampleBank(db), poll_s=0.02)
     assert follower.wait_for(0, 30)
     db.close()

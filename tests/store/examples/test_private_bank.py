@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 from store.examples.bank import ExampleBank
 from store.examples.private_bank import PrivateBank
 from store.examples.rows import remove
@@ -23,6 +25,7 @@ def begin(db: Database, tenant: str) -> int:
     )
 
 
+@pytest.mark.sqlite
 def test_no_answer_is_kept_at_all(db: Database) -> None:
     begin(db, "a1")
     ExampleBank(db).admit(new_example(1, answer="SECRET ANSWER")).result(30)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from store.database import Database
 from store.examples.bank import ExampleBank
 from store.examples.search import ExampleSearch, FoundExamples, Sort, page_query
+from store.postgres import words as postgres_words
 from store.sqlite import words
-from store.sqlite.database import Database
 from tests.store.rows import new_example
 
 
@@ -33,6 +34,7 @@ def test_gain_is_compared_as_of_now_and_not_as_of_its_last_use(db: Database) -> 
     assert ids(ExampleSearch(db).page("a1", sort="gain")) == [made[1], made[0]]
 
 
+@pytest.mark.sqlite
 @pytest.mark.parametrize("sort", ["uses", "newest", "oldest"])
 def test_a_page_walks_an_index_and_sorts_only_itself(db: Database, sort: Sort) -> None:
     query, values = page_query("a1", sort=sort, which="pinned", skip=0, limit=50)
@@ -53,14 +55,19 @@ def by_words(db: Database, *questions: str, tenant: str = "a1", scope: str = "s"
 
 
 def matched(db: Database, *said: str, tenant: str = "a1", scope: str = "s", **more: float) -> list[int]:
-    return [id for id, _ in ExampleSearch(db).matching(tenant, scope, list(said), 10, **more)]
+    return [
+        id
+        for id, _ in ExampleSearch(db).matching(tenant, scope, list(said), 10, **({"within_s": 30.0} | more))
+    ]
 
 
 def test_questions_are_found_by_their_words_the_best_match_first(db: Database) -> None:
     population, both, _ = by_words(db, "population of Westwick", "population of Eastwick", "sort pears")
     assert matched(db, "population", "eastwick") == [both, population]
     assert matched(db, "harbour") == matched(db) == []
-    scores = [score for _, score in ExampleSearch(db).matching("a1", "s", ["population", "eastwick"], 10)]
+    scores = [
+        score for _, score in ExampleSearch(db).matching("a1", "s", ["population", "eastwick"], 10, 30.0)
+    ]
     assert scores == sorted(scores, reverse=True) and min(scores) > 0
 
 
@@ -92,7 +99,8 @@ def test_a_question_that_was_changed_or_deleted_is_found_no_more(db: Database) -
 def test_common_words_are_not_looked_for_where_rare_ones_are(
     db: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(words, "_MOST_READ", 3)
+    for each in (words, postgres_words):
+        monkeypatch.setattr(each, "_MOST_READ", 3)
     common = by_words(db, *(f"population of town{n}" for n in range(5)))
     assert matched(db, "population", "town3") == [common[3]]
     assert len(matched(db, "population")) == 5, "the rarest is always looked for"

@@ -186,6 +186,21 @@ def test_a_fresh_replica_loads_what_the_owner_published_and_follows_the_log_from
     assert published(fresh) == published(late) == 0, "only the owner publishes"
 
 
+def test_of_two_replicas_the_one_with_the_lease_publishes_and_the_other_takes_over(
+    open_replica: Callable[..., Store], blobs_there: RowBlobs
+) -> None:
+    replicas = [open_replica(name, save_every_s=0.05) for name in ("one", "two")]
+    filled(replicas[0], range(20))
+    assert eventually(lambda: vectors_published(blobs_there) == 20)
+    (held,) = replicas[0].jobs.leases.held()
+    assert held.name == "index"
+    (holder,) = [store for store in replicas if published(store)]
+    (other,) = [store for store in replicas if store is not holder]
+    holder.close()
+    filled(other, range(20, 25))
+    assert eventually(lambda: vectors_published(blobs_there) == 25)
+
+
 def test_a_forgotten_tenant_has_no_snapshot_anywhere(
     open_replica: Callable[..., Store], blobs_there: RowBlobs
 ) -> None:

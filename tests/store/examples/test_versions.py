@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from store.database import Database
 from store.examples.bank import ExampleBank
 from store.examples.vectors import to_blob
 from store.examples.versions import (
@@ -9,7 +10,6 @@ from store.examples.versions import (
     add_variation,
 )
 from store.records import Example
-from store.sqlite.database import Database
 from tests.store.behind import written_by
 from tests.store.contract.test_versions import better, current, put
 from tests.store.rows import new_example

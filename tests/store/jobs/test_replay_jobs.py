@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from store.database import Database
 from store.jobs.replay_jobs import ReplayJobs
 from store.jobs.replay_records import ReplayBudget
-from store.sqlite.database import Database
 from tests.store.contract.test_replay_jobs import ask, step
 
 
 @pytest.fixture
-def jobs(db: Database) -> ReplayJobs:
-    return ReplayJobs(db)
+def jobs(either: Database) -> ReplayJobs:
+    return ReplayJobs(either)
 
 
 def begun(jobs: ReplayJobs, budget: ReplayBudget | None = None, steps: int = 2) -> int:
@@ -22,10 +22,10 @@ def begun(jobs: ReplayJobs, budget: ReplayBudget | None = None, steps: int = 2) 
     return run
 
 
-def test_a_forgotten_tenant_leaves_no_step_and_no_ask(jobs: ReplayJobs, db: Database) -> None:
+def test_a_forgotten_tenant_leaves_no_step_and_no_ask(jobs: ReplayJobs, either: Database) -> None:
     run = begun(jobs)
     jobs.asks.note(ask(jobs, run)).result()
     jobs.forget_tenant("a1").result()
     assert jobs.runs() == []
     for table in ("replay_steps", "replay_asks"):
-        assert db.read().execute(f"SELECT count(*) FROM {table}").fetchone() == (0,)
+        assert either.read().execute(f"SELECT count(*) FROM {table}").fetchone() == (0,)

@@ -77,7 +77,9 @@ def test_a_forgotten_tenant_and_what_is_beyond_the_number_to_keep_leave_no_row(
     assert RowBlobs(db).get(left) == b"theirs"
 
 
-def test_what_no_row_names_is_swept_from_every_folder(db: Database, here: Artifacts, there: Artifacts) -> None:
+def test_what_no_row_names_is_swept_from_every_folder(
+    db: Database, here: Artifacts, there: Artifacts
+) -> None:
     record = publish(here, b"one")
     there.read(record)
     here.forget_tenant("a1")

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
+from store.database import Database
 from store.people.operators import AdminUsers
 from store.people.sessions import AdminSessions
-from store.sqlite.database import Database
 
 
 @pytest.fixture
-def db(tmp_path: Path) -> Iterator[Database]:
-    made = Database.open(tmp_path / "understudy.db")
-    AdminUsers(made).put("ann", "viewer", "hash")
-    yield made
-    made.close()
+def db(either: Database) -> Database:
+    AdminUsers(either).put("ann", "viewer", "hash")
+    return either
 
 
 class Clock:

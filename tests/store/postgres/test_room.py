@@ -54,3 +54,10 @@ def test_statements_and_transactions_have_limits_of_time(postgres_url: str) -> N
         names = ["statement_timeout", "idle_in_transaction_session_timeout", "transaction_timeout"]
         shown = [connection.execute(f"SHOW {name}").fetchone() for name in names]
     assert shown == [("5s",), ("10s",), ("10s",)]
+
+
+def test_behind_a_pooler_nothing_is_set_that_the_next_client_of_the_connection_would_have(
+    postgres_url: str,
+) -> None:
+    with connect(postgres_url, statement_timeout_ms=5_000, pooled=True) as connection:
+        assert connection.execute("SHOW statement_timeout").fetchone() == ("0",)

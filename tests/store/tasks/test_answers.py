@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from store.database import Database
 from store.decisions.requests import RequestLog
-from store.sqlite.database import Database
 from store.tasks.answers import TaskAnswers
 from tests.store.contract.test_tasks import answered
 from tests.store.rows import request_record
 
 
 @pytest.fixture
-def log(db: Database) -> TaskAnswers:
-    return TaskAnswers(db)
+def log(either: Database) -> TaskAnswers:
+    return TaskAnswers(either)
 
 
 def keep(log: TaskAnswers, *numbers: int, **changes: object) -> None:
@@ -78,9 +78,9 @@ def test_whose_key_or_who_is_forgotten_is_gone_with_every_label_of_theirs(log: T
 
 
 def test_what_a_student_saved_is_what_the_teacher_would_have_charged_less_what_was_charged(
-    log: TaskAnswers, db: Database
+    log: TaskAnswers, either: Database
 ) -> None:
-    charged = RequestLog(db)
+    charged = RequestLog(either)
     for number in (1, 2, 3):
         changes = {"cost_usd": 0.0, "reference_cost_usd": 0.25, "tenant": "b2" if number == 3 else "a1"}
         charged.record(request_record(number, **changes)).result(30)
