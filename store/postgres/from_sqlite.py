@@ -66,13 +66,13 @@ CREATE FUNCTION min(bigint, bigint) RETURNS bigint LANGUAGE sql IMMUTABLE STRICT
 """
 
 
-def script() -> str:
-    """All of it, ready to be run."""
+def script(before: str = _LATER) -> str:
+    """All that the migrations before this one make, ready to be run."""
     with tempfile.TemporaryDirectory() as folder:
         path, first = Path(folder) / "understudy.db", Path(folder) / "migrations"
         first.mkdir()
         for file in numbered_files(MIGRATIONS_FOLDER):
-            if file.name < _LATER:
+            if file.name < before:
                 shutil.copy(file, first)
         Database.open(path, migrations=first).close()
         with sqlite3.connect(path) as connection:
