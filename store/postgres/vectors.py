@@ -34,12 +34,14 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 SCANNED_AT_MOST = 10_000
-"""Vectors of a tenant; more have a graph. Scanning so many takes as long as a dozen searches of a graph."""
+"""Vectors of a tenant; more have a graph. Scanning 7,600 took twice as long as searching their graph."""
 _PAGE = 500
 _LOOK_EVERY_S = 0.5
 _TOTALS_EVERY_S = 5.0
 _BUILD_EVERY_S = 30.0
 _AFTER_ERROR_S = 1.0
+_BUILDING = 0x756E6466
+"""Of the advisory lock of who builds: two at once on a table would wait for each other."""
 _BUILD_MEMORY = "256MB"
 _EXTENSION = "vector"
 _GRAPHS = "example_vectors_of_"
@@ -367,8 +369,21 @@ def make_graphs(
 ) -> int:
     """Build the graphs of tenants with many vectors, drop those of tenants with few; gives how many were built.
 
-    Others read and write meanwhile. Takes about 0.2 ms of the server's CPU per vector. Raises psycopg.Error.
+    Others read and write meanwhile; while another one builds, none is built. Takes about 0.2 ms of the server's CPU per
+    vector. Raises psycopg.Error.
     """
+    # Only tried: who waits in a statement keeps the other one's building from ending.
+    (alone,) = connection.execute("SELECT pg_try_advisory_lock(%s)", (_BUILDING,)).fetchone() or (False,)
+    if not alone:
+        return 0
+    try:
+        return _made(connection, scanned_at_most, stopping)
+    finally:
+        if not connection.closed:
+            connection.execute("SELECT pg_advisory_unlock(%s)", (_BUILDING,))
+
+
+def _made(connection: psycopg.Connection[Any], scanned_at_most: int, stopping: Callable[[], bool]) -> int:
     (version,) = connection.execute("SELECT version FROM example_vectors_state").fetchone() or ("",)
     counts = connection.execute("SELECT tenant, examples FROM example_totals").fetchall()
     there = _graphs(connection)
