@@ -542,9 +542,7 @@ class ExampleBank:
 
     # ---- inside
 
-    def _write(
-        self, job: Callable[[Connection], T], after: Callable[[Any], None] | None = None
-    ) -> Future[T]:
+    def _write(self, job: Callable[[Connection], T], after: Callable[[Any], None] | None = None) -> Future[T]:
         return self._db.write(example_rows.alone(self._db, job), after=after)
 
     def _admission(self, new: NewExample) -> Callable[[Connection], Admitted]:

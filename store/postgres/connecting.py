@@ -208,7 +208,11 @@ class Pool:
                     self._away = False
                     return Fetched(cursor.fetchall() if cursor.description else [], cursor.rowcount)
             except psycopg.OperationalError as error:
-                if isinstance(error, (PoolTimeout, NoAnswer)) or not left or not (is_lost(error) and connection.closed):
+                if (
+                    isinstance(error, (PoolTimeout, NoAnswer))
+                    or not left
+                    or not (is_lost(error) and connection.closed)
+                ):
                     raise
         raise AssertionError("unreachable")
 
