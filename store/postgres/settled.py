@@ -1,9 +1,9 @@
 """Up to which id a table is complete: ids are drawn from a sequence before the commit, so a lower one may come later.
 
-With plain `id > last` a reader misses what was drawn before and committed after it looked. No lock is needed: an id that the
-sequence has given out belongs to a transaction that had its number by then. So: read the sequence, then draw a number; as soon
-as all lower ones have ended (`pg_snapshot_xmin`), everything up to there is to be seen. An open transaction that writes holds
-this up, in whichever database of the server it is.
+With plain `id > last` a reader misses what was drawn before and committed after it looked. No lock is needed: an id that
+the sequence has given out belongs to a transaction that had its number by then. So: read the sequence, then draw a number;
+as soon as all lower ones have ended (`pg_snapshot_xmin`), everything up to there is to be seen. An open transaction that
+writes holds this up, in whichever database of the server it is.
 """
 
 from __future__ import annotations

@@ -7,16 +7,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 from cachetools import TTLCache
 
-from store.database import WordsTable
+from store.database import Connection, Rows, WordsTable
 from store.errors import StoreFailed
 from store.typed import typed
-
-if TYPE_CHECKING:
-    from store.postgres.database import PostgresDatabase
 
 _MOST_READ = 1000
 """Rows with any of the words; of a common word they would be most of the bank."""
@@ -31,10 +28,18 @@ _LONGEST_CHARACTERS = 500
 """Of a part that is looked for: a longer word is not in the index either."""
 
 
+class _Reading(Protocol):
+    """Of a database: what reads."""
+
+    def read(self) -> Connection: ...
+
+    def read_within(self, within_s: float, sql: str, parameters: Any = ...) -> Rows: ...
+
+
 class PostgresWords:
     """Search by words in one database."""
 
-    def __init__(self, db: PostgresDatabase) -> None:
+    def __init__(self, db: _Reading) -> None:
         self._db = db
         self._measured: TTLCache[str, tuple[int, float]] = TTLCache(1, _MEASURED_EVERY_S)
 

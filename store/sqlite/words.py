@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 from store.database import WordsTable
 from store.errors import StoreBusy, StoreClosed, StoreFailed
 from store.typed import typed
-
-if TYPE_CHECKING:
-    from store.sqlite.database import Database
 
 _TABLES: tuple[WordsTable, ...] = ("request_words", "example_words")
 
@@ -63,10 +61,22 @@ def any_of(connection: sqlite3.Connection, tenant: str, scope: str, said: Sequen
     return " AND ".join([*place, f"question : ({' OR '.join(rarest)})"])
 
 
+class _Database(Protocol):
+    """What this needs of SQLite's database."""
+
+    def read(self) -> sqlite3.Connection: ...
+
+    def write(
+        self, job: Callable[[Any], Any], *, after: Callable[[Any], None] | None = None
+    ) -> Future[Any]: ...
+
+    def scrub_soon(self) -> None: ...
+
+
 class SqliteWords:
     """Search by words in one database."""
 
-    def __init__(self, db: Database) -> None:
+    def __init__(self, db: _Database) -> None:
         self._db = db
 
     def examples(self, tenant: str, text: str, limit: int) -> list[int]:
@@ -120,7 +130,7 @@ def _optimise(connection: sqlite3.Connection, table: WordsTable) -> None:
     connection.execute(f"INSERT INTO {table} ({table}) VALUES ('optimize')")  # noqa: S608 - a table's name of ours
 
 
-def _next_step(db: Database, table: WordsTable, *, first: bool) -> None:
+def _next_step(db: _Database, table: WordsTable, *, first: bool) -> None:
     # A negative number begins merging all there is into one, a positive one goes on with it.
     pages = -_STEP_PAGES if first else _STEP_PAGES
 
