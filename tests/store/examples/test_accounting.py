@@ -129,6 +129,7 @@ def test_accounts_survive_a_restart_and_notes_about_what_is_gone_are_no_error(
     assert before is not None and before.uses == 1
 
 
+@pytest.mark.sqlite
 def test_many_noted_examples_are_written_in_more_than_one_transaction(db: Database) -> None:
     bank = ExampleBank(db)
     ids = [one.example.id for one in admit_each(bank, (new_example(number) for number in range(1100)))]
