@@ -76,6 +76,7 @@ async def test_with_proof_the_demo_compares_before_the_small_engine_answers(tmp_
     assert "The small engine answered only where comparing its answers had proved it" in shown
 
 
+@pytest.mark.slow
 async def test_traffic_at_a_rate_loses_no_request(tmp_path):
     settings = DemoSettings(requests=150, rate_per_s=100, concurrency=16, pace=0.02, baseline=20)
     results, _ = await measured(settings, tmp_path / "demo")
