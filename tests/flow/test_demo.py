@@ -192,6 +192,7 @@ async def test_it_says_what_it_does_from_the_first_line_on_and_serves_no_admin_p
 
 @pytest.mark.usefixtures("port_of_the_pages")
 @pytest.mark.parametrize("number", [pytest.param(signal.SIGINT, marks=pytest.mark.slow), signal.SIGTERM])
+@pytest.mark.slow
 async def test_interrupting_it_stops_the_gateway_too(number):
     demo = await demo_process("--seconds", "60")
     playing = await line_with(demo.stdout, "Playing")
