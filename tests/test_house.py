@@ -205,7 +205,12 @@ def test_each_source_file_has_a_test_that_imports_it() -> None:
     assert all(
         (ROOT / "tests" / test).exists() and (ROOT / source).exists() for source, test in TESTED_BY.items()
     )
-    tests = "\n".join(p.read_text(encoding="utf-8") for p in (ROOT / "tests").rglob("*.py"))
+    tests = "\n".join(
+        line
+        for path in (ROOT / "tests").rglob("*.py")
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if line.lstrip().startswith(("from ", "import "))
+    )
     untested = []
     for path in SOURCES:
         name = str(path.relative_to(ROOT))

@@ -53,6 +53,7 @@ def test_an_order_is_the_same_for_the_same_seed() -> None:
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.slow
 async def test_a_stream_goes_through_a_served_gateway() -> None:
     run = await over_sockets(RECORDED, "junk", 0, 12, priced=False)
     assert (run.requests, run.offloaded, run.lost, run.violated) == (12, 0.0, 0.0, False)

@@ -7,6 +7,7 @@ import os
 import time
 from pathlib import Path
 
+import pytest
 from aiohttp import web
 
 from benchmarks.stalls.__main__ import measured, table
@@ -15,6 +16,7 @@ from benchmarks.stalls.probe import Probe
 from tests.aiohttp_server import aiohttp_server
 
 
+@pytest.mark.slow
 def test_each_load_is_asked_and_the_loop_watched_meanwhile(tmp_path: Path) -> None:
     asked = loads(quick=True)
     figures = measured(tmp_path, asked, rounds=1)

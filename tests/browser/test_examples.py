@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.stage import Stage
@@ -54,6 +55,7 @@ def test_an_example_is_quarantined_edited_and_deleted_after_a_look(staged: Stage
     expect(page.get_by_text("None found")).to_be_visible()
 
 
+@pytest.mark.slow
 def test_the_map_is_drawn_and_a_point_opens_its_example(staged: Stage, as_role: OpenPage) -> None:
     page = as_role("operator")
     page.goto(staged.admin_url + "/examples-map")

@@ -165,6 +165,7 @@ LOOKS = {
 @pytest.mark.parametrize(
     "look", ["light", *(pytest.param(look, marks=pytest.mark.slow) for look in ("dark", "phone"))]
 )
+@pytest.mark.slow
 def test_every_page_is_accessible(staged: Stage, as_role: OpenPage, look: str) -> None:
     """By every rule of axe: those of WCAG, and those that are only good practice."""
     page = as_role("operator", reduced_motion="reduce", **LOOKS[look])

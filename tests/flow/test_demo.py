@@ -76,6 +76,7 @@ async def test_with_proof_the_demo_compares_before_the_small_engine_answers(tmp_
     assert "The small engine answered only where comparing its answers had proved it" in shown
 
 
+@pytest.mark.slow
 async def test_traffic_at_a_rate_loses_no_request(tmp_path):
     settings = DemoSettings(requests=150, rate_per_s=100, concurrency=16, pace=0.02, baseline=20)
     results, _ = await measured(settings, tmp_path / "demo")
@@ -191,6 +192,7 @@ async def test_it_says_what_it_does_from_the_first_line_on_and_serves_no_admin_p
 
 @pytest.mark.usefixtures("port_of_the_pages")
 @pytest.mark.parametrize("number", [pytest.param(signal.SIGINT, marks=pytest.mark.slow), signal.SIGTERM])
+@pytest.mark.slow
 async def test_interrupting_it_stops_the_gateway_too(number):
     demo = await demo_process("--seconds", "60")
     playing = await line_with(demo.stdout, "Playing")

@@ -48,6 +48,7 @@ def chat(run: Gateway, question: str) -> str:
     return run.post("/chat/completions", body)[1]["x-understudy-decision-id"]
 
 
+@pytest.mark.slow
 def test_feedback_becomes_a_version_that_the_workers_use(tmp_path: Path) -> None:
     with started(tmp_path, workers=2) as run:
         run.wait_for_event("learning")

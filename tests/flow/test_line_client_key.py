@@ -165,6 +165,7 @@ def test_a_file_that_would_send_the_clients_key_elsewhere_is_refused(more: str, 
         assert word in said
 
 
+@pytest.mark.slow
 def test_small_and_large_stay_transparent_and_the_key_goes_to_the_large_one(
     upstream: Raw, tmp_path: Path
 ) -> None:

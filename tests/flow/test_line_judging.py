@@ -240,6 +240,7 @@ async def test_a_quality_floor_keeps_a_bad_engines_share_at_what_was_promised(tm
     assert series['understudy_choices_total{how="floored",model="gpt-4o"}'] > 100
 
 
+@pytest.mark.slow
 async def test_a_good_engine_earns_its_share_and_loses_it_again_when_it_turns_bad(tmp_path: Path) -> None:
     async with promised(tmp_path, max_loss=0.4) as here:
         assert await here.turn() < 0.8, "until it has proven itself"

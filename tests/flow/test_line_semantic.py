@@ -261,6 +261,7 @@ async def test_the_small_engine_never_gives_the_evidence(tmp_path: Path) -> None
             assert 'understudy_semantic_comparisons_total{result="wrong"}' not in here.metrics
 
 
+@pytest.mark.slow
 async def test_wrong_answers_shut_it(here: Stage) -> None:
     await here.earn()
     here.behind.says = "That was never right."

@@ -194,6 +194,7 @@ async def test_what_the_teacher_says_in_a_comparison_labels_what_a_small_engine_
             assert {row.label for row in taught} == {"Delivery"} and len(taught) == 6
 
 
+@pytest.mark.slow
 async def test_a_paused_task_is_answered_by_the_teacher_and_nobody_else(tmp_path: Path) -> None:
     async with flow(tmp_path, QUICK) as made:
         await made.taken_over()

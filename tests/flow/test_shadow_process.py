@@ -49,6 +49,7 @@ def ask(gateway: Gateway, number: int) -> str | None:
     return headers["x-understudy-reason"]
 
 
+@pytest.mark.slow
 def test_the_small_engine_is_compared_without_and_with_examples_and_answers_nobody(tmp_path: Path) -> None:
     with two(tmp_path, f"{LABEL.title()}.") as (gateway, asked):
         number, reasons = 0, set()

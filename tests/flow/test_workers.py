@@ -78,6 +78,7 @@ def test_an_answer_found_wrong_is_repeated_by_no_worker_from_the_feedback_on(tmp
             assert not any("hit" in status for status in statuses)
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies_is_replaced(tmp_path: Path) -> None:
     with started(tmp_path) as run:
         victim = run.events("listening")[0]["pid"]

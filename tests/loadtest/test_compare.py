@@ -30,6 +30,7 @@ def targets(mock: Any) -> list[Target]:
     return [Target(mock.url, headers=(("x-mock-ttft-ms", "20"),), name="quick"), slow]
 
 
+@pytest.mark.slow
 async def test_rounds_alternate_and_the_slower_endpoint_is_found_slower(mock: Any) -> None:
     said: list[str] = []
     result = await compare(plan(mock.url), targets(mock), 2, round_runner(None, (), 1000.0), said.append)

@@ -114,6 +114,7 @@ def test_a_shadow_that_may_still_open_says_how_many_comparisons_it_expects(store
     assert standing["compared"] == 5 and not standing["open"] and standing["low"] < 0.95
 
 
+@pytest.mark.slow
 def test_a_proven_engine_is_said_to_be_allowed_to_answer(store: Store) -> None:
     for number in range(400):
         compared(store, number, 1.0)

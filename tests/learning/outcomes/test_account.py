@@ -84,6 +84,7 @@ async def test_a_failed_or_a_remembered_answer_saved_nothing(store: Store) -> No
     assert await spend(accounts(store), 5.0) == pytest.approx(2.0)
 
 
+@pytest.mark.slow
 async def test_the_allowance_is_not_given_anew_and_what_was_saved_long_ago_pays_for_nothing(
     store: Store,
 ) -> None:

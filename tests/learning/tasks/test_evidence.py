@@ -6,6 +6,8 @@ import random
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from learning.tasks.evidence import EvidenceFollower
 from router.tasks.takeover import Takeover, Takeovers
 from router.tasks.task import Task
@@ -25,6 +27,7 @@ def row(number: int, rng: random.Random, **other: object) -> TaskAnswer:
     return replace(answer, **other)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_workers_and_a_restart_know_the_same_and_another_tenant_nothing(tmp_path: Path) -> None:
     store, rng = Store.open(tmp_path), random.Random(0)
     try:

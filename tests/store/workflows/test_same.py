@@ -297,7 +297,7 @@ def test_the_database_and_memory_remember_the_same(tmp_path: Path) -> None:
     run_state_machine_as_test(
         BothRemember,
         settings=settings(
-            max_examples=80,
+            max_examples=40,
             stateful_step_count=30,
             deadline=None,
             database=None,

@@ -77,6 +77,7 @@ def test_an_answer_that_was_too_old_at_the_time_is_no_repeat(tmp_path: Path) -> 
     assert told["total"]["exact"] == 1
 
 
+@pytest.mark.slow
 def test_a_log_that_has_the_newest_first_is_replayed_from_its_oldest(tmp_path: Path) -> None:
     first, later = 1_700_000_000, 1_700_000_500
     lines = [line(f"What is {n} plus {n}?", str(2 * n), at_s=later - n) for n in range(20)]

@@ -80,6 +80,7 @@ def versions(data: Path) -> list[str]:
         store.close()
 
 
+@pytest.mark.slow
 def test_a_scorer_worth_more_than_the_prior_is_published_and_a_dry_run_publishes_nothing(
     tmp_path: Path,
 ) -> None:

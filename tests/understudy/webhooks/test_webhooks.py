@@ -138,6 +138,7 @@ async def test_a_receiver_that_hangs_holds_up_nobody(store: Store) -> None:
         assert 1 <= len(there.got["/hangs"]) <= 4
 
 
+@pytest.mark.slow
 async def test_of_two_processes_one_delivers_and_the_other_takes_over(store: Store, tmp_path: Path) -> None:
     crossings = [down("engine:1")]
     async with receivers() as there:
