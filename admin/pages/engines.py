@@ -10,5 +10,9 @@ ENGINES = Page(
     "Engines",
     "engines.html",
     engines,
-    actions=(Action("/engines/drain", drain), Action("/engines/restore", restore), Action("/engines/test", test)),
+    actions=(
+        Action("/engines/drain", drain),
+        Action("/engines/restore", restore),
+        Action("/engines/test", test),
+    ),
 )
