@@ -210,7 +210,7 @@ class AdminActions:
         )
 
     async def _test(self, name: str) -> Sequence[Tried]:
-        from understudy.engine_test import tested
+        from understudy.trying_engines import tried
 
         if name not in self._config.engines:
             raise NotDone(f"there is no engine {name[:60]!r}")
@@ -227,7 +227,7 @@ class AdminActions:
                 one.prompt_tokens,
                 one.completion_tokens,
             )
-            for one in await tested(self._config, name)
+            for one in await tried(self._config, name)
         ]
 
     # ---- embedding

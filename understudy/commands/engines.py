@@ -85,9 +85,9 @@ def resume(data: Path, name: str, as_json: bool) -> None:
 @JSON
 def test(config: Path, name: str, as_json: bool) -> None:
     """Ask an engine now, past any gateway: its health check, then one answer of at most 16 tokens."""
-    from understudy.engine_test import tested
     from understudy.settings.file import ConfigError, load_config
     from understudy.settings.reach import out_of_reach
+    from understudy.trying_engines import tried
 
     try:
         settings = load_config(config)
@@ -100,7 +100,7 @@ def test(config: Path, name: str, as_json: bool) -> None:
         )
     if (beyond := out_of_reach(settings.engines, engine)) is not None:
         give_up(beyond)
-    told = asyncio.run(tested(settings, engine, replica))
+    told = asyncio.run(tried(settings, engine, replica))
     if not told:
         give_up(f"the engine {engine!r} has no replica {replica!r}")
     if as_json:

@@ -7,9 +7,9 @@ import json
 from tests.engines.asking import closed_port
 from tests.flow.line import completion
 from tests.flow.upstream import Call, Upstream
-from understudy.engine_test import tested
 from understudy.settings.config import Config
 from understudy.settings.file import parse_config
+from understudy.trying_engines import tried
 
 
 def config(port: int, **more: object) -> Config:
@@ -22,7 +22,7 @@ async def test_both_are_timed_and_what_it_cost_is_told() -> None:
     upstream.plays(lambda call: call.answer(json.dumps(completion("OK.")).encode()))
     price = {"input_usd_per_mtok": 1, "output_usd_per_mtok": 1}
     try:
-        (one,) = await tested(config(upstream.port, price=price), "large")
+        (one,) = await tried(config(upstream.port, price=price), "large")
     finally:
         upstream.close()
     assert one.good and one.said.startswith("answered in")
@@ -30,7 +30,7 @@ async def test_both_are_timed_and_what_it_cost_is_told() -> None:
 
 
 async def test_what_fails_is_told_with_its_reason_and_without_the_key() -> None:
-    (gone,) = await tested(config(closed_port()), "large")
+    (gone,) = await tried(config(closed_port()), "large")
     assert not gone.good and "refused" in gone.said and gone.answer_ms is None
 
     def refuses(call: Call) -> None:
@@ -40,7 +40,7 @@ async def test_what_fails_is_told_with_its_reason_and_without_the_key() -> None:
     upstream = Upstream()
     upstream.plays(refuses)
     try:
-        (one,) = await tested(config(upstream.port), "large")
+        (one,) = await tried(config(upstream.port), "large")
     finally:
         upstream.close()
     assert not one.good and "refused 401" in one.said and "house-key" not in one.said
@@ -56,7 +56,7 @@ async def test_an_engine_that_is_sent_its_clients_keys_is_not_asked_further() ->
     }
     made = parse_config({"engines": {"large": engine}, "models": {"demo": {"engines": ["large"]}}})
     try:
-        (one,) = await tested(made, "large")
+        (one,) = await tried(made, "large")
     finally:
         upstream.close()
     assert one.good and one.answer_ms is None and "own keys" in one.said

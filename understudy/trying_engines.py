@@ -20,7 +20,7 @@ _ANSWER_WITHIN_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Tested:
+class Trial:
     """What came of testing one replica of an engine."""
 
     engine: str
@@ -37,7 +37,7 @@ class Tested:
     completion_tokens: int = 0
 
 
-async def tested(config: Config, engine: str, replica: str = "") -> list[Tested]:
+async def tried(config: Config, engine: str, replica: str = "") -> list[Trial]:
     """Tests a configured engine, each of its replicas or the named one, one after the other. Raises EngineMissing."""
     only = config.model_copy(update={"engines": {engine: config.engines[engine]}})
     registry = Registry(engines(only, Tenants(secrets.token_bytes(32))))
@@ -50,17 +50,17 @@ async def tested(config: Config, engine: str, replica: str = "") -> list[Tested]
         await registry.aclose()
 
 
-async def _test(guard: Guard, keys: tuple[str, ...]) -> Tested:
+async def _test(guard: Guard, keys: tuple[str, ...]) -> Trial:
     name, replica, began = guard.info.name, guard.info.replica, time.monotonic()
     try:
         await guard.health()
     except EngineError as error:
         said = f"health check failed: {shown_error(error.message, keys)}"
-        return Tested(name, replica, False, said, health_ms=_ms_since(began))
+        return Trial(name, replica, False, said, health_ms=_ms_since(began))
     health_ms = _ms_since(began)
     if not guard.info.holds_key:
         said = "lives; not asked further: it is sent its clients' own keys"
-        return Tested(name, replica, True, said, health_ms)
+        return Trial(name, replica, True, said, health_ms)
     bill = Bill({})
     chat = chat_of({"max_tokens": _TOKENS}, [{"role": "user", "content": "Say OK."}])
     try:
@@ -69,8 +69,8 @@ async def _test(guard: Guard, keys: tuple[str, ...]) -> Tested:
     except (NotAnswered, TimeoutError) as error:
         why = guard.last_failure.told if guard.last_failure is not None else str(error) or "no answer in time"
         said = f"lives, but does not answer: {shown_error(why, keys)}"
-        return Tested(name, replica, False, said, health_ms, cost_usd=bill.usd)
-    return Tested(
+        return Trial(name, replica, False, said, health_ms, cost_usd=bill.usd)
+    return Trial(
         name,
         replica,
         True,
