@@ -432,7 +432,8 @@ class ChoiceRecord:
     features_version: str
     actions: tuple[Mapping[str, Any], ...]
     """One JSON object per action, in order: engine, with_examples, probability, probability_without_load, quality,
-    cost_usd, latency_s, reward, features."""
+    cost_usd, latency_s, reward, features; of in_context also deviation and sure (of the quality)
+    and allowed."""
     chosen: int
     """Index into `actions`; -1 when what answered is none of them (a stand-in, a forced engine)."""
     chosen_without_load: int
@@ -441,7 +442,8 @@ class ChoiceRecord:
     scorer: str
     scorer_features_version: str
     candidates: tuple[Mapping[str, Any], ...]
-    """One JSON object per scored candidate, best first: id, similarity, gain, sent (bool); left_out where not chosen."""
+    """One JSON object per scored candidate, best first: id, similarity, gain, sent (bool); left_out where not chosen;
+    counts: how many past answers it stands for, where the rule counted it as near."""
     candidate_features: Vector | None
     """Scalars, [candidates, features], 32-bit floats."""
     quality_alone: float
@@ -456,6 +458,11 @@ class ChoiceRecord:
     """Of its instructions, where a proof was asked for."""
     noted: Mapping[str, float] = field(default_factory=dict)
     """What the proof noted (router.proving.standing.Proof)."""
+    settings: Mapping[str, float] = field(default_factory=dict)
+    """What it was decided with, so that other settings can be replayed: theta, m, max_examples; of in_context also
+    preference, own_preference (1: the request's or its key's own), may_explore, offload_cap, learned (lessons of the bandit)
+    and picked (index of the rule's action, -1 where a bandit decided); by_proof (1: what is proven decided). Empty in rows
+    of earlier releases."""
 
 
 Source = Literal["user", "judge", "implicit", "label"]

@@ -12,6 +12,7 @@ from store.decisions.details import Attempted, ToolOffered
 from store.decisions.kept_details import NOTHING, KeptDetails, KeptJson, ToolCalled
 from store.decisions.resolve import Hit
 from store.decisions.search import Wanted
+from store.decisions.sessions import Session
 from store.decisions.texts import RequestTexts, SentExample
 from store.people.secret import user_digest
 from tests.store.rows import new_example, request_record
@@ -187,6 +188,7 @@ def test_sessions_are_paged_by_their_last_request(store: Store) -> None:
     logged(store, 10, session="")
     sessions = store.decisions.sessions
     first = sessions.page(limit=2)
+    assert all(isinstance(one, Session) and one.named for one in first.rows)
     assert [(one.id, one.tenant, one.requests) for one in first.rows] == [("na", "b2", 1), ("nb", "a1", 2)]
     rest = sessions.page(limit=2, before_s=first.next)
     assert [(one.id, one.requests, one.hits, one.failed) for one in rest.rows] == [
