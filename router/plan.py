@@ -136,6 +136,27 @@ class ExampleSelection:
     """Why each other candidate was not chosen, by the example's id: router.examples.combiner.LeftOut."""
 
 
+@dataclass(frozen=True, slots=True)
+class Novelty:
+    """What the rule of few-shot distillation compared; logged with the decision, so that it can be shown and replayed."""
+
+    theta: float
+    """Cosine from which a past request counts as near."""
+    m: int
+    """Number of near past answers that make a request familiar."""
+    best: float
+    """Cosine of the nearest past request; 0 where there is none."""
+    near: int
+    """Past answers that counted as near; each that was merged into an example counts for itself."""
+    other_names: tuple[int, ...] = ()
+    """Ids of examples at or above `theta` that did not count because they name other things."""
+
+    @property
+    def novel(self) -> bool:
+        """Whether too few past answers are near."""
+        return self.near < self.m
+
+
 SHADOW, PROOF_TOO_DEAR, STUDENT_FAILED = "shadow", "proof_too_dear", "student_failed"
 """Reasons: no smaller engine is proven yet; ... and proving one would cost more than it can save; the task's student had no
 answer after all."""
@@ -165,6 +186,8 @@ class Plan:
     """None for a policy that weighs no actions."""
     helped: ExampleSelection | None = None
     """None for a policy that scores no examples."""
+    novelty: Novelty | None = None
+    """What the rule compared, where it decided."""
     proof: Proof | None = None
     """What is proven of the smaller engines here; None where no proof is asked for."""
     shadow: tuple[Attempt, ...] = ()

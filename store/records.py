@@ -395,6 +395,17 @@ class Found(NamedTuple):
     """When its secret stops being taken; None: never."""
 
 
+RULE_THETA, RULE_M, RULE_BEST, RULE_NEAR = "rule.theta", "rule.m", "rule.best", "rule.near"
+"""Names in ChoiceRecord.noted of what the rule compared (router.plan.Novelty), where it decided."""
+PROOF_LEAST, PROOF_LOWER, PROOF_UPPER, PROOF_COMPARED = (
+    "proof.least",
+    "proof.lower",
+    "proof.upper",
+    "proof.compared",
+)
+"""Names in ChoiceRecord.noted of the bounds that decided whether a small engine may answer, where proof is asked for."""
+
+
 @dataclass(frozen=True, slots=True)
 class ChoiceRecord:
     """What the router saw and weighed for one request: enough to learn from, and to evaluate any other policy on."""
@@ -431,7 +442,8 @@ class ChoiceRecord:
     scorer: str
     scorer_features_version: str
     candidates: tuple[Mapping[str, Any], ...]
-    """One JSON object per scored candidate, best first: id, similarity, gain, sent (bool); left_out where not chosen."""
+    """One JSON object per scored candidate, best first: id, similarity, gain, sent (bool); left_out where not chosen;
+    merged, the number of past answers that it stands for beside its own, where there are any."""
     candidate_features: Vector | None
     """Scalars, [candidates, features], 32-bit floats."""
     quality_alone: float
@@ -445,7 +457,7 @@ class ChoiceRecord:
     scope: str = ""
     """Of its instructions, where a proof was asked for."""
     noted: Mapping[str, float] = field(default_factory=dict)
-    """What the proof noted (router.proving.standing.Proof)."""
+    """What the proof noted (router.proving.standing.Proof), and under the names above what was compared with what."""
 
 
 Source = Literal["user", "judge", "implicit", "label"]

@@ -9,6 +9,7 @@ from typing import Any
 from admin.page import Asked, NotThere, Summary
 from admin.roles import Content
 from admin.sources import Sources
+from admin.summaries.decision_rule import rule, theta_of
 from admin.summaries.requests import shown
 from admin.words import LEFT_OUT, SOURCES, STAGES
 from store.decisions.texts import RequestTexts, digest_of
@@ -33,6 +34,7 @@ def request(sources: Sources, asked: Asked) -> Summary:
     made = store.examples.by_request(record.tenant, record.id)
     return {
         **_facts(record, sources),
+        "rule": rule(choice, record.reason),
         "stages": _stages(record),
         "choice": None if choice is None else _choice(choice),
         "candidates": [] if choice is None else _candidates(choice, examples),
@@ -152,10 +154,13 @@ def _choice(choice: ChoiceRecord) -> dict[str, Any]:
 
 def _candidates(choice: ChoiceRecord, examples: Mapping[int, Example]) -> list[dict[str, Any]]:
     any_sent = any(candidate["sent"] for candidate in choice.candidates)
+    theta = theta_of(choice)
     rows = []
     for candidate in choice.candidates:
         example = examples.get(int(candidate["id"]))
         code = candidate.get("left_out", "")
+        if not code and theta is not None and candidate["similarity"] < theta:
+            code = "below_theta"
         if candidate["sent"]:
             why = "sent"
         elif code:

@@ -10,7 +10,17 @@ from gateway.keepers.keeper import Kept
 from router.finished import Finished
 from router.plan import Action, Attempt, Candidate, ExampleSelection, Plan, Weighed
 from store.decisions.choices import Choices
-from store.records import ChoiceRecord
+from store.records import (
+    PROOF_COMPARED,
+    PROOF_LEAST,
+    PROOF_LOWER,
+    PROOF_UPPER,
+    RULE_BEST,
+    RULE_M,
+    RULE_NEAR,
+    RULE_THETA,
+    ChoiceRecord,
+)
 
 _MAX_ID_CHARACTERS = 200
 
@@ -85,7 +95,7 @@ class ChoiceKeeper:
             total_ms=round(finished.total_s * 1000, 3),
             first_chunk_ms=None if first_s is None else round(first_s * 1000, 3),
             scope=plan.proof.scope if plan.proof is not None else "",
-            noted=plan.proof.noted if plan.proof is not None else {},
+            noted=_noted(plan),
         )
 
 
@@ -143,9 +153,24 @@ def _rules_actions(plan: Plan, engines: Sequence[str]) -> tuple[dict[str, Any], 
     )
 
 
+def _noted(plan: Plan) -> dict[str, float]:
+    """What the proof noted, and what was compared with what: see store.records.ChoiceRecord.noted."""
+    noted: dict[str, float] = dict(plan.proof.noted) if plan.proof is not None else {}
+    if (rule := plan.novelty) is not None:
+        noted |= {RULE_THETA: rule.theta, RULE_M: rule.m, RULE_BEST: rule.best, RULE_NEAR: rule.near}
+    standing = plan.proof.nearest_to_proof() if plan.proof is not None else None
+    if plan.proof is not None and standing is not None:
+        noted |= {PROOF_LEAST: plan.proof.least, PROOF_LOWER: standing.lower}
+        noted |= {PROOF_UPPER: standing.upper, PROOF_COMPARED: standing.compared}
+    return noted
+
+
 def _examples(plan: Plan, attempt: Attempt, helped: ExampleSelection | None) -> dict[str, Any]:
     sent = {candidate.example.id for candidate in attempt.examples}
-    left_out = helped.left_out if helped is not None else {}
+    named_otherwise: dict[int, str] = {}
+    if plan.novelty is not None:
+        named_otherwise = dict.fromkeys(plan.novelty.other_names, "other_names")
+    left_out = {**named_otherwise, **(helped.left_out if helped is not None else {})}
 
     def shown(candidate: Candidate) -> dict[str, Any]:
         id = candidate.example.id
@@ -155,6 +180,8 @@ def _examples(plan: Plan, attempt: Attempt, helped: ExampleSelection | None) -> 
             "gain": candidate.gain,
             "sent": id in sent,
         }
+        if candidate.example.merged:
+            told["merged"] = candidate.example.merged
         return told | {"left_out": left_out[id]} if id in left_out and id not in sent else told
 
     if helped is None:

@@ -17,8 +17,8 @@ from router.digest import shared_scope
 from router.embedding.embedder import Embedder
 from router.embedding.retriever import Retriever
 from router.embedding.templates import Templates
-from router.plan import SHADOW, Ask, Attempt, Candidate, Plan
-from router.policies.nearest_examples import familiar, that_fit
+from router.plan import SHADOW, Ask, Attempt, Candidate, Novelty, Plan
+from router.policies.nearest_examples import familiar, novelty, that_fit
 from router.policies.proven import shadow
 from router.policies.question import EmbeddedQuestion, QuestionEmbedder, WithTools
 from router.prompt import tokens_needed, with_examples
@@ -56,7 +56,7 @@ class _Found:
     chosen: tuple[Candidate, ...]
     """Examples that would be sent."""
     proof: Proof | None
-    novel: bool
+    novelty: Novelty
 
 
 class FewShot:
@@ -132,6 +132,7 @@ class FewShot:
             vector=vector,
             neighbours=tuple(found.near),
             stages_s=stages,
+            novelty=found.novelty if found.proof is None else None,
             proof=found.proof,
             shadow=shadow(found.proof, with_examples_found),
         )
@@ -148,9 +149,7 @@ class FewShot:
         proof = None
         if self._gate is not None:
             proof = self._gate.proof(ask.tenant, shared_scope(question.scope), vector, chosen)
-        # Pairs that were merged into one example (store.examples.twins) still count as that many past answers.
-        novel = sum(1 + c.example.merged for c in near_enough) < self.knobs.m
-        return _Found(near, chosen, proof, novel=novel)
+        return _Found(near, chosen, proof, novelty(near, near_enough, theta=self.knobs.theta, m=self.knobs.m))
 
     @staticmethod
     def _decided(found: _Found) -> tuple[str, bool]:
@@ -158,7 +157,7 @@ class FewShot:
         if found.proof is not None:
             opened = found.proof.open_actions()
             return ("proven", opened[0].with_examples) if opened else (SHADOW, False)
-        if found.novel:
+        if found.novelty.novel:
             return "novel", False
         return ("familiar", True) if found.chosen else ("no_example_fits", False)
 

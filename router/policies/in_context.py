@@ -33,8 +33,8 @@ from router.examples.count import Knobs as CountKnobs
 from router.examples.features import RequestView
 from router.examples.fusion import best_fused
 from router.examples.scorer import Scorer, Scores
-from router.plan import SHADOW, Action, Ask, Attempt, Candidate, Choice, ExampleSelection, Plan
-from router.policies.nearest_examples import familiar, that_fit
+from router.plan import SHADOW, Action, Ask, Attempt, Candidate, Choice, ExampleSelection, Novelty, Plan
+from router.policies.nearest_examples import familiar, novelty, that_fit
 from router.policies.proven import shadow
 from router.policies.question import EmbeddedQuestion, QuestionEmbedder, WithTools
 from router.prompt import example_tokens, tokens_needed, with_examples
@@ -319,11 +319,12 @@ class InContext:
         ask, models = decision.ask, decision.models
         situation = self._situation(decision, chosen, states)
         choice: Choice | None = None
+        compared: Novelty | None = None
         if models.bandit is not None:
             choice = self._by_bandit(decision, situation, models.bandit)
         reason = "learned"
         if choice is None:
-            choice, reason = self._by_rule(decision, situation, chosen)
+            choice, reason, compared = self._by_rule(decision, situation, chosen)
         taken = choice.weighed[choice.chosen]
         to_other = taken.action.engine != self._names[-1]
         if choice.explored or (to_other and chosen.selection is not None and chosen.selection.explored):
@@ -345,6 +346,7 @@ class InContext:
             bypassed=tuple(decision.bypassed),
             choice=choice,
             helped=chosen.selection,
+            novelty=compared,
             proof=decision.proof,
             shadow=shadow(decision.proof, self._attempt("", decision, chosen)),
         )
@@ -358,14 +360,14 @@ class InContext:
 
     def _by_rule(
         self, decision: _Decision, situation: Situation, chosen: _ChosenExamples
-    ) -> tuple[Choice, str]:
-        """Few-shot distillation by novelty (LOGIC), with the examples that the scorer chose; the choice and its reason."""
-        # Pairs that were merged into one example (store.examples.twins) still count as that many past answers.
-        novel = sum(1 + c.example.merged for c in self._familiar(decision)) < self.knobs.m
+    ) -> tuple[Choice, str, Novelty | None]:
+        """Few-shot distillation by novelty (LOGIC), with the examples that the scorer chose: the choice, its reason, and
+        what was compared (None where what is proven decided)."""
+        compared = novelty(decision.near, self._familiar(decision), theta=self.knobs.theta, m=self.knobs.m)
         # The only example was dropped on purpose: how the engine does without it is what is to be learnt.
         dropped = chosen.selection is not None and chosen.selection.explored == "drop"
         helped = bool(chosen.examples) or dropped
-        reason = "novel" if novel else "familiar" if helped else "no_example_helps"
+        reason = "novel" if compared.novel else "familiar" if helped else "no_example_helps"
         to_small = reason == "familiar"
         pick = Action(self._names[0], bool(chosen.examples)) if to_small else Action(self._names[-1], False)
         if situation.allowed is not None:
@@ -385,7 +387,7 @@ class InContext:
             offload_cap=situation.offload_cap,
             rng=self._rng,
         )
-        return choice, reason
+        return choice, reason, compared if situation.allowed is None else None
 
     def _situation(
         self, decision: _Decision, chosen: _ChosenExamples, states: Sequence[EngineState]

@@ -17,7 +17,8 @@ from learning.evaluation.logged import NothingLogged, logged
 from learning.training.bandit import rows_from_log
 from router.asked import Controls
 from router.finished import Finished, Outcome
-from router.plan import Action, Attempt, Candidate, Choice, ExampleSelection, Plan, Weighed
+from router.plan import Action, Attempt, Candidate, Choice, ExampleSelection, Novelty, Plan, Weighed
+from router.proving.standing import Proof, Standing
 from store.decisions.choices import Choices
 from store.decisions.outcomes import Outcomes
 from store.records import ChoiceRecord, Example
@@ -135,6 +136,26 @@ def test_what_was_weighed_is_kept_as_it_was_weighed(db: Database) -> None:
     assert (kept.examples_explored, kept.examples_probability) == ("drop", 0.05)
     assert (kept.at_s, kept.cost_usd, kept.total_ms, kept.first_chunk_ms) == (1000.0, 0.003, 250.0, 100.0)
     assert kept.vector is not None and kept.embedding_version == "v1" and kept.example_ids == (3, 1)
+
+
+def test_what_the_rule_and_the_proof_compared_is_kept_by_name(db: Database) -> None:
+    standing = Standing(Action("small", True), False, 0.7, 0.95, compared=12, expected_more=40)
+    proof = Proof("all", (standing,), 1.0, "s", least=0.9, noted={"small/with": 0.8})
+    novelty = Novelty(0.77, 1, best=0.55, near=2, other_names=(2,))
+    kept = keep(db, answered(plan(choice=None, helped=None, novelty=novelty, proof=proof)))
+    assert isinstance(kept, ChoiceRecord)
+    assert kept.noted == {
+        "small/with": 0.8,
+        "rule.theta": 0.77,
+        "rule.m": 1,
+        "rule.best": 0.55,
+        "rule.near": 2,
+        "proof.least": 0.9,
+        "proof.lower": 0.7,
+        "proof.upper": 0.95,
+        "proof.compared": 12,
+    }
+    assert [row.get("left_out") for row in kept.candidates] == [None, None, "other_names"]
 
 
 def test_a_stand_ins_answer_is_never_kept_as_the_one_that_was_drawn(db: Database) -> None:

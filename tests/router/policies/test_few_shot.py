@@ -13,7 +13,7 @@ import pytest
 
 from engines.chat import ChatRequest
 from router.embedding.retriever import Retriever
-from router.plan import Ask, Candidate, Plan
+from router.plan import Ask, Candidate, Novelty, Plan
 from router.policies.few_shot import FewShot
 from router.policies.fixed import Fixed
 from router.prompt import with_examples
@@ -233,3 +233,13 @@ def test_the_retriever_reads_no_more_rows_than_it_needs() -> None:
     bank.read = 0
     assert not Retriever(ManyNear(), bank, neighbours=64, floor=0.5).nearest("t", "s", np.ones(4, np.float32))
     assert bank.read == 0, "all are below the floor"
+
+
+async def test_what_the_rule_compared_is_in_the_plan(threads: ThreadPoolExecutor) -> None:
+    plan = await decide(threads, GivenNeighbours(0.95, 0.9, 0.79, merged=1), theta=0.8, m=3)
+    assert plan.novelty == Novelty(theta=0.8, m=3, best=0.95, near=4)
+    empty = await decide(threads, GivenNeighbours(), theta=0.8, m=1)
+    assert empty.novelty == Novelty(0.8, 1, best=0.0, near=0) and empty.novelty.novel
+    other = Ask(chat("Now what is question 7 ?"), "t")
+    alike = await decide(threads, GivenNeighbours(0.99, 0.95), other, m=1, same_names=True)
+    assert alike.novelty is not None and alike.novelty.other_names == (0, 1)
