@@ -10,7 +10,7 @@ from admin.page import Asked, NotThere, Summary
 from admin.roles import Content
 from admin.sources import Sources
 from admin.summaries.decision_rule import rule, theta_of
-from admin.summaries.requests import shown
+from admin.summaries.requests import beside, shown
 from admin.words import LEFT_OUT, SOURCES, STAGES
 from store.decisions.texts import RequestTexts, digest_of
 from store.records import ChoiceRecord, Example, OutcomeRecord, RequestRecord
@@ -56,6 +56,7 @@ def request(sources: Sources, asked: Asked) -> Summary:
         # An operator who asks again probably wants another engine, so the one that answered comes last.
         "engines": sorted((e.name for e in sources.gateway.engines), key=lambda name: name == record.engine),
         "can": _can(sources, record, texts),
+        "beside": beside(sources, asked, record.id),
     }
 
 
