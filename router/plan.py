@@ -91,6 +91,12 @@ class Weighed:
     """Expected reward (router.choosing.reward), load bias included."""
     features: Mapping[str, float]
     """Action features by name (router.choosing.features)."""
+    deviation: float = 0.0
+    """Standard deviation of the expected quality."""
+    sure: float = 0.0
+    """Expected quality, less what is not known of it (router.choosing.bandit.Estimate.surely)."""
+    allowed: bool = True
+    """Whether it could be taken: its engine was healthy, and proven where a proof is asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +115,8 @@ class Choice:
     """Whether another action than the best was drawn, to learn from it."""
     floored: bool = False
     """Whether the quality floor moved the request to the reference."""
+    picked: int = -1
+    """Index of the action that the rule picked, before exploration and the quality floor; -1 where a bandit decided."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,27 +142,6 @@ class ExampleSelection:
     """Probability of the set that was sent, given that examples were sent at all."""
     left_out: Mapping[int, str] = field(default_factory=dict)
     """Why each other candidate was not chosen, by the example's id: router.examples.combiner.LeftOut."""
-
-
-@dataclass(frozen=True, slots=True)
-class Novelty:
-    """What the rule of few-shot distillation compared; logged with the decision, so that it can be shown and replayed."""
-
-    theta: float
-    """Cosine from which a past request counts as near."""
-    m: int
-    """Number of near past answers that make a request familiar."""
-    best: float
-    """Cosine of the nearest past request; 0 where there is none."""
-    near: int
-    """Past answers that counted as near; each that was merged into an example counts for itself."""
-    other_names: tuple[int, ...] = ()
-    """Ids of examples at or above `theta` that did not count because they name other things."""
-
-    @property
-    def novel(self) -> bool:
-        """Whether too few past answers are near."""
-        return self.near < self.m
 
 
 SHADOW, PROOF_TOO_DEAR, STUDENT_FAILED = "shadow", "proof_too_dear", "student_failed"
@@ -186,8 +173,6 @@ class Plan:
     """None for a policy that weighs no actions."""
     helped: ExampleSelection | None = None
     """None for a policy that scores no examples."""
-    novelty: Novelty | None = None
-    """What the rule compared, where it decided."""
     proof: Proof | None = None
     """What is proven of the smaller engines here; None where no proof is asked for."""
     shadow: tuple[Attempt, ...] = ()
@@ -198,6 +183,11 @@ class Plan:
     """What the task's student makes of it, whoever answers; None where there is no student, or it may not tell."""
     checked: bool = False
     """Whether the student would have answered, and the teacher was asked to check it."""
+    settings: Mapping[str, float] = field(default_factory=dict)
+    """The routing settings in force for this request and what else the draw depended on, by name
+    (store.records.ChoiceRecord.settings)."""
+    familiar: Mapping[int, int] = field(default_factory=dict)
+    """The past answers that counted as near, by the example's id: how many each stands for."""
 
 
 class Policy(Protocol):

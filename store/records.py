@@ -395,8 +395,6 @@ class Found(NamedTuple):
     """When its secret stops being taken; None: never."""
 
 
-RULE_THETA, RULE_M, RULE_BEST, RULE_NEAR = "rule.theta", "rule.m", "rule.best", "rule.near"
-"""Names in ChoiceRecord.noted of what the rule compared (router.plan.Novelty), where it decided."""
 PROOF_LEAST, PROOF_LOWER, PROOF_UPPER, PROOF_COMPARED = (
     "proof.least",
     "proof.lower",
@@ -433,7 +431,8 @@ class ChoiceRecord:
     features_version: str
     actions: tuple[Mapping[str, Any], ...]
     """One JSON object per action, in order: engine, with_examples, probability, probability_without_load, quality,
-    cost_usd, latency_s, reward, features."""
+    cost_usd, latency_s, reward, features; of in_context also deviation and sure (of the quality)
+    and allowed."""
     chosen: int
     """Index into `actions`; -1 when what answered is none of them (a stand-in, a forced engine)."""
     chosen_without_load: int
@@ -443,7 +442,7 @@ class ChoiceRecord:
     scorer_features_version: str
     candidates: tuple[Mapping[str, Any], ...]
     """One JSON object per scored candidate, best first: id, similarity, gain, sent (bool); left_out where not chosen;
-    merged, the number of past answers that it stands for beside its own, where there are any."""
+    counts: how many past answers it stands for, where the rule counted it as near."""
     candidate_features: Vector | None
     """Scalars, [candidates, features], 32-bit floats."""
     quality_alone: float
@@ -457,7 +456,12 @@ class ChoiceRecord:
     scope: str = ""
     """Of its instructions, where a proof was asked for."""
     noted: Mapping[str, float] = field(default_factory=dict)
-    """What the proof noted (router.proving.standing.Proof), and under the names above what was compared with what."""
+    """What the proof noted (router.proving.standing.Proof), and under the names above the bounds that decided."""
+    settings: Mapping[str, float] = field(default_factory=dict)
+    """What it was decided with, so that other settings can be replayed: theta, m, max_examples; of in_context also
+    preference, own_preference (1: the request's or its key's own), may_explore, offload_cap, learned (lessons of the bandit)
+    and picked (index of the rule's action, -1 where a bandit decided); by_proof (1: what is proven decided). Empty in rows
+    of earlier releases."""
 
 
 Source = Literal["user", "judge", "implicit", "label"]

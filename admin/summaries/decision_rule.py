@@ -5,16 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from router.choosing.reward import preference_of
 from store.records import (
     PROOF_COMPARED,
     PROOF_LEAST,
     PROOF_LOWER,
     PROOF_UPPER,
-    RULE_BEST,
-    RULE_M,
-    RULE_NEAR,
-    RULE_THETA,
     ChoiceRecord,
 )
 
@@ -28,8 +23,15 @@ def rule(choice: ChoiceRecord | None, reason: str) -> dict[str, Any] | None:
         return None
     reason = reason.removesuffix("+failover")
     noted = choice.noted
-    if RULE_THETA in noted and reason in ("familiar", "novel", "no_example_fits", "no_example_helps"):
+    if "theta" in choice.settings and reason in ("familiar", "novel", "no_example_fits", "no_example_helps"):
         return _by_novelty(choice)
+    if (
+        choice.settings.get("picked", -1.0) >= 0
+        and reason == "explored"
+        and not choice.settings.get("by_proof")
+    ):
+        told = _by_novelty(choice)
+        return told | {"sentence": f"{told['sentence']}; drawn with probability {choice.probability:.3f}"}
     if PROOF_LEAST in noted and reason in ("proven", "shadow"):
         return _by_proof(noted)
     if choice.actions and reason in ("learned", "explored", "quality_floor"):
@@ -37,23 +39,37 @@ def rule(choice: ChoiceRecord | None, reason: str) -> dict[str, Any] | None:
     return None
 
 
-def theta_of(choice: ChoiceRecord) -> float | None:
-    """The similarity that the rule asked for; None where no rule decided."""
-    return choice.noted.get(RULE_THETA)
+def why_not_near(choice: ChoiceRecord, candidate: Mapping[str, Any]) -> str:
+    """Why a candidate did not count as near, where the rule decided: a code of admin.words.LEFT_OUT; empty if it did."""
+    if (
+        "theta" not in choice.settings
+        or choice.settings.get("picked", 0) < 0
+        or choice.settings.get("by_proof")
+    ):
+        return ""
+    theta = choice.settings["theta"]
+    if candidate["similarity"] < theta:
+        return "below_theta"
+    return "other_names" if named_otherwise(candidate, theta) else ""
+
+
+def named_otherwise(candidate: Mapping[str, Any], theta: float) -> bool:
+    """Whether a candidate is similar enough and did not count, because it names other things than the request."""
+    return candidate["similarity"] >= theta and not candidate.get("counts")
 
 
 def _by_novelty(choice: ChoiceRecord) -> dict[str, Any]:
     """Few-shot distillation by novelty: enough past answers that are similar enough."""
-    theta, m = choice.noted[RULE_THETA], int(choice.noted[RULE_M])
-    best, near = choice.noted[RULE_BEST], int(choice.noted[RULE_NEAR])
-    other_names = sum(row.get("left_out") == "other_names" for row in choice.candidates)
+    theta, m = choice.settings["theta"], int(choice.settings["m"])
+    best = max((row["similarity"] for row in choice.candidates), default=0.0)
+    near = sum(row.get("counts", 0) for row in choice.candidates)
+    other_names = sum(named_otherwise(row, theta) for row in choice.candidates)
     compared = f"{best:.3f} {'≥' if best >= theta else '<'} theta {theta:g}"
     if not choice.candidates:
         compared = f"nothing to compare with theta {theta:g}"
     elif other_names:
-        compared += (
-            f", {other_names} left out because {'it names' if other_names == 1 else 'they name'} other things"
-        )
+        they = "it names" if other_names == 1 else "they name"
+        compared += f", {other_names} left out because {they} other things"
     found = f"{near} of {m} needed" if near <= m else f"{near} found, {m} needed"
     return {
         "by": "few_shot",
@@ -91,9 +107,8 @@ def _by_reward(choice: ChoiceRecord, reason: str) -> dict[str, Any] | None:
     best = max(others, key=lambda row: row["reward"])
     sign = "≥" if taken["reward"] >= best["reward"] else "<"
     sentence = f"expected reward {taken['reward']:.3f} ({_named(taken)}) {sign} {best['reward']:.3f} ({_named(best)})"
-    preference = None
-    if "weight_quality" in choice.context:
-        preference = preference_of(choice.context["weight_quality"])
+    preference = choice.settings.get("preference")
+    if preference is not None:
         sentence += f" at preference {preference:.2f}"
     if choice.scorer:
         sentence += (

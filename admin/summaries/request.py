@@ -9,7 +9,7 @@ from typing import Any
 from admin.page import Asked, NotThere, Summary
 from admin.roles import Content
 from admin.sources import Sources
-from admin.summaries.decision_rule import rule, theta_of
+from admin.summaries.decision_rule import rule, why_not_near
 from admin.summaries.requests import beside, shown
 from admin.words import LEFT_OUT, SOURCES, STAGES
 from store.decisions.texts import RequestTexts, digest_of
@@ -155,13 +155,10 @@ def _choice(choice: ChoiceRecord) -> dict[str, Any]:
 
 def _candidates(choice: ChoiceRecord, examples: Mapping[int, Example]) -> list[dict[str, Any]]:
     any_sent = any(candidate["sent"] for candidate in choice.candidates)
-    theta = theta_of(choice)
     rows = []
     for candidate in choice.candidates:
         example = examples.get(int(candidate["id"]))
-        code = candidate.get("left_out", "")
-        if not code and theta is not None and candidate["similarity"] < theta:
-            code = "below_theta"
+        code = candidate.get("left_out", "") or why_not_near(choice, candidate)
         if candidate["sent"]:
             why = "sent"
         elif code:

@@ -9,18 +9,9 @@ from engines.finished import Assembled
 from gateway.keepers.keeper import Kept
 from router.finished import Finished
 from router.plan import Action, Attempt, Candidate, ExampleSelection, Plan, Weighed
+from router.proving.standing import Proof
 from store.decisions.choices import Choices
-from store.records import (
-    PROOF_COMPARED,
-    PROOF_LEAST,
-    PROOF_LOWER,
-    PROOF_UPPER,
-    RULE_BEST,
-    RULE_M,
-    RULE_NEAR,
-    RULE_THETA,
-    ChoiceRecord,
-)
+from store.records import PROOF_COMPARED, PROOF_LEAST, PROOF_LOWER, PROOF_UPPER, ChoiceRecord
 
 _MAX_ID_CHARACTERS = 200
 
@@ -95,7 +86,8 @@ class ChoiceKeeper:
             total_ms=round(finished.total_s * 1000, 3),
             first_chunk_ms=None if first_s is None else round(first_s * 1000, 3),
             scope=plan.proof.scope if plan.proof is not None else "",
-            noted=_noted(plan),
+            noted=_noted(plan.proof),
+            settings=plan.settings,
         )
 
 
@@ -124,6 +116,9 @@ def _action(weighed: Weighed) -> dict[str, Any]:
         "latency_s": weighed.latency_s,
         "reward": weighed.reward,
         "features": dict(weighed.features),
+        "deviation": weighed.deviation,
+        "sure": weighed.sure,
+        "allowed": weighed.allowed,
     }
 
 
@@ -153,24 +148,18 @@ def _rules_actions(plan: Plan, engines: Sequence[str]) -> tuple[dict[str, Any], 
     )
 
 
-def _noted(plan: Plan) -> dict[str, float]:
-    """What the proof noted, and what was compared with what: see store.records.ChoiceRecord.noted."""
-    noted: dict[str, float] = dict(plan.proof.noted) if plan.proof is not None else {}
-    if (rule := plan.novelty) is not None:
-        noted |= {RULE_THETA: rule.theta, RULE_M: rule.m, RULE_BEST: rule.best, RULE_NEAR: rule.near}
-    standing = plan.proof.nearest_to_proof() if plan.proof is not None else None
-    if plan.proof is not None and standing is not None:
-        noted |= {PROOF_LEAST: plan.proof.least, PROOF_LOWER: standing.lower}
-        noted |= {PROOF_UPPER: standing.upper, PROOF_COMPARED: standing.compared}
-    return noted
+def _noted(proof: Proof | None) -> dict[str, float]:
+    """See store.records.ChoiceRecord.noted."""
+    standing = proof.nearest_to_proof() if proof is not None else None
+    if proof is None or standing is None:
+        return {}
+    bounds = {PROOF_LEAST: proof.least, PROOF_LOWER: standing.lower, PROOF_UPPER: standing.upper}
+    return {**proof.noted, **bounds, PROOF_COMPARED: standing.compared}
 
 
 def _examples(plan: Plan, attempt: Attempt, helped: ExampleSelection | None) -> dict[str, Any]:
     sent = {candidate.example.id for candidate in attempt.examples}
-    named_otherwise: dict[int, str] = {}
-    if plan.novelty is not None:
-        named_otherwise = dict.fromkeys(plan.novelty.other_names, "other_names")
-    left_out = {**named_otherwise, **(helped.left_out if helped is not None else {})}
+    left_out = helped.left_out if helped is not None else {}
 
     def shown(candidate: Candidate) -> dict[str, Any]:
         id = candidate.example.id
@@ -180,8 +169,8 @@ def _examples(plan: Plan, attempt: Attempt, helped: ExampleSelection | None) -> 
             "gain": candidate.gain,
             "sent": id in sent,
         }
-        if candidate.example.merged:
-            told["merged"] = candidate.example.merged
+        if id in plan.familiar:
+            told["counts"] = plan.familiar[id]
         return told | {"left_out": left_out[id]} if id in left_out and id not in sent else told
 
     if helped is None:

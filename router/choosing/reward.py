@@ -49,16 +49,6 @@ def weights(preference: float) -> Weights:
     return Weights(quality, (1 - quality) * (1 - LATENCY_SHARE), (1 - quality) * LATENCY_SHARE)
 
 
-def preference_of(weight_quality: float) -> float:
-    """The preference that gives quality this weight: `weights` the other way round. `weight_quality` is clipped to 0..1.
-
-    >>> preference_of(weights(0.3).quality)
-    0.3
-    """
-    weight = min(1.0, max(0.0, weight_quality))
-    return round(WHOLE_PRICE * weight / (1 - weight + WHOLE_PRICE * weight), 6)
-
-
 def utility(quality: float, reference_quality: float = 1.0) -> float:
     """Quality, less the amplified penalty on the gap to the reference beyond LARGE_GAP. Between -0.7 and 1.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from router.plan import Candidate, Novelty
+from router.plan import Candidate
 from router.prompt import example_tokens
 from router.wording.lexical_things import about_other_things, things
 
@@ -21,19 +21,9 @@ def familiar(near: Sequence[Candidate], text: str, *, theta: float, same_names: 
     return found
 
 
-def novelty(near: Sequence[Candidate], counted: Sequence[Candidate], *, theta: float, m: int) -> Novelty:
-    """How the rule stands: `near` as found, nearest first, and `counted`, those of them that are familiar.
-
-    Pairs that were merged into one example (store.examples.twins) still count as that many past answers.
-    """
-    ids = {candidate.example.id for candidate in counted}
-    return Novelty(
-        theta,
-        m,
-        best=near[0].similarity if near else 0.0,
-        near=sum(1 + candidate.example.merged for candidate in counted),
-        other_names=tuple(c.example.id for c in near if c.similarity >= theta and c.example.id not in ids),
-    )
+def counts(near: Iterable[Candidate]) -> dict[int, int]:
+    """How many past answers each of these examples stands for, by its id."""
+    return {c.example.id: 1 + c.example.merged for c in near}
 
 
 def that_fit(nearest_first: Iterable[Candidate], *, most: int, room_tokens: int) -> tuple[Candidate, ...]:

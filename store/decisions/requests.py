@@ -139,6 +139,18 @@ class RequestLog:
         row = self._db.read().execute("SELECT min(started_at_s) FROM requests").fetchone()
         return None if row[0] is None else float(row[0])
 
+    def begun(self, since_s: float, tenant: str | None = None) -> int:
+        """How many requests on record began at that time or later; of one tenant if named. Reads an index only.
+
+        A request is on record when it has ended: those that still go on are missing.
+        """
+        of_tenant, values = ("", ()) if tenant is None else (" AND tenant = ?", (tenant,))
+        row = self._db.read().execute(
+            f"SELECT count(*) FROM requests WHERE started_at_s >= ?{of_tenant}",  # noqa: S608 - constants
+            (since_s, *values),
+        )
+        return int(row.fetchone()[0])
+
     def latest_reasons(self, model: str, *, since_s: float, limit: int) -> list[tuple[float, str]]:
         """(when it began, why) of the latest requests for a served model that were no exact hits, newest first.
 

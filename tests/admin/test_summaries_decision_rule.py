@@ -11,39 +11,37 @@ from admin.summaries.decision_rule import rule
 from tests.admin.traffic import ALIKE, QUESTION, house
 from tests.store.rows import choice_record
 
-NOTED = {"rule.theta": 0.77, "rule.m": 1, "rule.best": 0.934, "rule.near": 1}
-NEAR = ({"id": 1, "similarity": 0.934, "gain": None, "sent": True},)
+SETTINGS = {"theta": 0.77, "m": 1.0}
+NEAR = {"id": 1, "similarity": 0.934, "gain": None, "sent": True, "counts": 1}
 
 
 def sentence(reason: str, **changes: Any) -> str | None:
-    told = rule(
-        choice_record(1, **({"noted": NOTED, "candidates": NEAR, "candidate_features": None} | changes)),
-        reason,
-    )
+    fields: dict[str, Any] = {"settings": SETTINGS, "candidates": (NEAR,), "candidate_features": None}
+    told = rule(choice_record(1, **(fields | changes)), reason)
     return None if told is None else str(told["sentence"])
 
 
 @pytest.mark.parametrize(
-    ("noted", "said"),
+    ("settings", "near", "said"),
     [
-        ({}, "0.934 ≥ theta 0.77; 1 of 1 needed"),
-        ({"rule.near": 3}, "0.934 ≥ theta 0.77; 3 found, 1 needed"),
-        ({"rule.m": 2}, "0.934 ≥ theta 0.77; 1 of 2 needed"),
-        ({"rule.best": 0.61, "rule.near": 0}, "0.610 < theta 0.77; 0 of 1 needed"),
+        ({}, {}, "0.934 ≥ theta 0.77; 1 of 1 needed"),
+        ({}, {"counts": 3}, "0.934 ≥ theta 0.77; 3 found, 1 needed"),
+        ({"m": 2.0}, {}, "0.934 ≥ theta 0.77; 1 of 2 needed"),
+        ({}, {"similarity": 0.61, "counts": 0}, "0.610 < theta 0.77; 0 of 1 needed"),
     ],
 )
-def test_the_rule_of_few_shot_shows_what_it_compared(noted: dict[str, float], said: str) -> None:
-    assert sentence("familiar", noted=NOTED | noted) == said
+def test_the_rule_of_few_shot_shows_what_it_compared(
+    settings: dict[str, float], near: dict[str, Any], said: str
+) -> None:
+    assert sentence("familiar", settings=SETTINGS | settings, candidates=(NEAR | near,)) == said
 
 
 def test_examples_that_did_not_count_are_said_to() -> None:
-    other = ({"id": 1, "similarity": 0.934, "gain": None, "sent": False, "left_out": "other_names"},)
-    assert sentence("novel", candidates=other, noted=NOTED | {"rule.near": 0}) == (
+    other = {key: value for key, value in NEAR.items() if key != "counts"}
+    assert sentence("novel", candidates=(other,)) == (
         "0.934 ≥ theta 0.77, 1 left out because it names other things; 0 of 1 needed"
     )
-    assert sentence("novel", candidates=(), noted=NOTED | {"rule.best": 0, "rule.near": 0}) == (
-        "nothing to compare with theta 0.77; 0 of 1 needed"
-    )
+    assert sentence("novel", candidates=()) == "nothing to compare with theta 0.77; 0 of 1 needed"
 
 
 def test_a_proof_shows_its_lower_bound_and_on_how_many_comparisons_it_rests() -> None:
@@ -61,10 +59,9 @@ def test_the_learnt_router_shows_the_rewards_it_expected() -> None:
 
     actions = (action("small", True, 0.8124), action("large", False, 0.7441))
     learnt = {
-        "noted": {},
+        "settings": SETTINGS | {"preference": 0.5, "picked": -1.0},
         "actions": actions,
         "chosen": 0,
-        "context": {"weight_quality": 0.5 / (0.5 + 0.15 * 0.5)},
         "quality_alone": 0.7,
         "quality_with": 0.85,
     }
@@ -74,6 +71,11 @@ def test_the_learnt_router_shows_the_rewards_it_expected() -> None:
     )
     assert "0.744 (large) < 0.812" in str(sentence("explored", **learnt | {"chosen": 1}))
     assert sentence("learned", **learnt | {"chosen": -1}) is None, "another engine stood in"
+
+
+def test_exploration_beside_the_rule_shows_the_rule_and_how_likely_it_was() -> None:
+    said = sentence("explored", settings=SETTINGS | {"picked": 1.0}, probability=0.007)
+    assert said == "0.934 ≥ theta 0.77; 1 of 1 needed; drawn with probability 0.007"
 
 
 @pytest.mark.parametrize("reason", ["fixed", "forced", "exact_repeat", "no_embedding"])
@@ -89,6 +91,9 @@ async def test_a_request_shows_the_rule_in_few_shot_and_in_context(tmp_path: Pat
                 "policy": policy,
                 "proof": "off",
                 "few_shot": {"theta": 0.8, "m": 1},
+                "advanced": {"epsilon": 0, "key_share": 0, "scorer_deadline_ms": 10_000}
+                if policy == "in_context"
+                else {},
             }
         }
         async with house(tmp_path / policy, models=models) as here:

@@ -17,7 +17,7 @@ from learning.evaluation.logged import NothingLogged, logged
 from learning.training.bandit import rows_from_log
 from router.asked import Controls
 from router.finished import Finished, Outcome
-from router.plan import Action, Attempt, Candidate, Choice, ExampleSelection, Novelty, Plan, Weighed
+from router.plan import Action, Attempt, Candidate, Choice, ExampleSelection, Plan, Weighed
 from router.proving.standing import Proof, Standing
 from store.decisions.choices import Choices
 from store.decisions.outcomes import Outcomes
@@ -128,6 +128,9 @@ def test_what_was_weighed_is_kept_as_it_was_weighed(db: Database) -> None:
         "latency_s": 1.5,
         "reward": 0.6,
         "features": {"price": 0.1},
+        "deviation": 0.0,
+        "sure": 0.0,
+        "allowed": True,
     }
     assert [(c["id"], c["sent"]) for c in kept.candidates] == [(3, True), (1, True), (2, False)]
     assert kept.candidate_features is not None and kept.candidate_features.shape == (3, 5)
@@ -138,24 +141,25 @@ def test_what_was_weighed_is_kept_as_it_was_weighed(db: Database) -> None:
     assert kept.vector is not None and kept.embedding_version == "v1" and kept.example_ids == (3, 1)
 
 
-def test_what_the_rule_and_the_proof_compared_is_kept_by_name(db: Database) -> None:
+def test_the_bounds_of_the_proof_are_kept_by_name(db: Database) -> None:
     standing = Standing(Action("small", True), False, 0.7, 0.95, compared=12, expected_more=40)
     proof = Proof("all", (standing,), 1.0, "s", least=0.9, noted={"small/with": 0.8})
-    novelty = Novelty(0.77, 1, best=0.55, near=2, other_names=(2,))
-    kept = keep(db, answered(plan(choice=None, helped=None, novelty=novelty, proof=proof)))
+    kept = keep(db, answered(plan(choice=None, helped=None, proof=proof)))
     assert isinstance(kept, ChoiceRecord)
     assert kept.noted == {
         "small/with": 0.8,
-        "rule.theta": 0.77,
-        "rule.m": 1,
-        "rule.best": 0.55,
-        "rule.near": 2,
         "proof.least": 0.9,
         "proof.lower": 0.7,
         "proof.upper": 0.95,
         "proof.compared": 12,
     }
-    assert [row.get("left_out") for row in kept.candidates] == [None, None, "other_names"]
+
+
+def test_what_it_was_decided_with_and_what_counted_as_near_is_kept(db: Database) -> None:
+    made = plan(WITH, LARGE, settings={"theta": 0.5, "m": 2.0}, familiar={3: 2, 1: 1})
+    kept = keep(db, answered(made))
+    assert isinstance(kept, ChoiceRecord) and kept.settings == {"theta": 0.5, "m": 2.0} and not kept.noted
+    assert [one.get("counts") for one in kept.candidates] == [2, 1, None]
 
 
 def test_a_stand_ins_answer_is_never_kept_as_the_one_that_was_drawn(db: Database) -> None:

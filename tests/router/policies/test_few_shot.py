@@ -13,7 +13,7 @@ import pytest
 
 from engines.chat import ChatRequest
 from router.embedding.retriever import Retriever
-from router.plan import Ask, Candidate, Novelty, Plan
+from router.plan import Ask, Candidate, Plan
 from router.policies.few_shot import FewShot
 from router.policies.fixed import Fixed
 from router.prompt import with_examples
@@ -108,6 +108,20 @@ async def test_an_example_that_twins_were_merged_into_counts_for_all_of_them(
     near = GivenNeighbours(0.95, merged=2)
     assert (await decide(threads, near, m=3)).reason == "familiar"
     assert (await decide(threads, near, m=4)).reason == "novel"
+
+
+async def test_the_plan_says_by_which_settings_and_what_counted_as_near(threads: ThreadPoolExecutor) -> None:
+    plan = await decide(threads, GivenNeighbours(0.95, 0.9, 0.79, merged=1), theta=0.8, m=4, max_examples=2)
+    assert plan.settings == {"theta": 0.8, "m": 4.0, "max_examples": 2.0, "by_proof": 0.0}
+    assert plan.familiar == {0: 2, 1: 2} and plan.reason == "familiar"
+
+
+async def test_a_tenant_may_have_settings_of_its_own(threads: ThreadPoolExecutor) -> None:
+    knobs = few_shot_knobs(theta=0.8, m=1, retrieve_deadline_s=30.0)
+    policy = FewShot(("small", "large"), GivenEmbedder(), GivenNeighbours(0.9), threads, knobs)
+    policy.knobs_of = {"strict": replace(knobs, m=2)}
+    assert (await policy.decide(Ask(chat(), "strict"))).reason == "novel"
+    assert (await policy.decide(Ask(chat(), "t"))).reason == "familiar"
 
 
 async def test_a_look_alike_is_no_neighbour_where_names_must_be_the_same(threads: ThreadPoolExecutor) -> None:
@@ -233,13 +247,3 @@ def test_the_retriever_reads_no_more_rows_than_it_needs() -> None:
     bank.read = 0
     assert not Retriever(ManyNear(), bank, neighbours=64, floor=0.5).nearest("t", "s", np.ones(4, np.float32))
     assert bank.read == 0, "all are below the floor"
-
-
-async def test_what_the_rule_compared_is_in_the_plan(threads: ThreadPoolExecutor) -> None:
-    plan = await decide(threads, GivenNeighbours(0.95, 0.9, 0.79, merged=1), theta=0.8, m=3)
-    assert plan.novelty == Novelty(theta=0.8, m=3, best=0.95, near=4)
-    empty = await decide(threads, GivenNeighbours(), theta=0.8, m=1)
-    assert empty.novelty == Novelty(0.8, 1, best=0.0, near=0) and empty.novelty.novel
-    other = Ask(chat("Now what is question 7 ?"), "t")
-    alike = await decide(threads, GivenNeighbours(0.99, 0.95), other, m=1, same_names=True)
-    assert alike.novelty is not None and alike.novelty.other_names == (0, 1)
