@@ -295,6 +295,16 @@ class RequestRecord:
     """The part of `cost_usd` that examples of ours account for."""
     example_tokens: int = 0
     """The part of `prompt_tokens`, likewise."""
+    completion_id: str = ""
+    """The `id` of the answer that the client saw; empty when unknown."""
+    session: str = ""
+    """The digest of the conversation that it belongs to: see store.decisions.session_ids."""
+    error_kind: str = ""
+    """Why it failed, a code: of engines.errors.Kind, or the refusal's."""
+    finish_reason: str = ""
+    """Of the answer's first choice."""
+    no_text: str = ""
+    """Why no text of it is kept, a code; empty where there is one, and where nobody knows."""
 
 
 Partition = Literal["user", "tenant"]

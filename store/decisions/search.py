@@ -54,6 +54,11 @@ class Wanted:
     least_usd: float | None = None
     example: int | None = None
     """Requests that this example was sent with."""
+    session: str = ""
+    """The digest of a conversation, as rows have it."""
+    end_user: str = ""
+    """The digest of an end user, likewise."""
+    completion_id: str = ""
     references: tuple[tuple[str, str], ...] = ()
     """(served model, its reference engine): what `way` tells offloaded answers by."""
 
@@ -205,6 +210,11 @@ def _bounds(wanted: Wanted, before: Place | None, after: Place | None = None) ->
     if wanted.tenant:
         parts.append("tenant = :tenant")
         values["tenant"] = wanted.tenant
+    for name in ("session", "end_user", "completion_id"):
+        if value := getattr(wanted, name):
+            # The second part: an index of such rows only can answer it.
+            parts.append(f"{name} = :{name} AND {name} <> ''")
+            values[name] = value
     if wanted.since_s is not None:
         parts.append("started_at_s >= :since")
         values["since"] = wanted.since_s
