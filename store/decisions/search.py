@@ -15,8 +15,8 @@ Way = Literal[
     "", "hit", "exact", "semantic", "offloaded", "reference", "few_shot", "direct", "failed_over", "failed"
 ]
 """hit: from the cache, as an exact repeat or for a similar question (exact, semantic). offloaded: as decided, by another
-engine than the model's reference; reference: by that one, or by anybody where the model is not served here. few_shot, direct: by an
-engine with examples, without. failed_over: by another engine than was decided on. failed: by none."""
+engine than the model's reference; reference: by that one, or by anybody where the model is not served here. few_shot: by an
+engine with examples; direct: without. failed_over: by another engine than was decided on. failed: by none."""
 LOOKED_THROUGH = 20_000
 """Rows that one page may look at: some tens of milliseconds."""
 _WORDS_AT_ONCE = 500
