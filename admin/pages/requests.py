@@ -92,6 +92,7 @@ async def ask(sources: Sources, asked: Asked) -> Done:
         f"{engine} answered.",
         target=record.id,
         detail={"engine": engine, "cost_usd": reply.cost_usd, "with_examples": with_examples},
+        again=True,
         shown={
             "id": record.id,
             "served_by": record.engine,

@@ -78,6 +78,11 @@ class RequestLog:
             record.service_tier,
             record.examples_usd,
             record.example_tokens,
+            plain(record.completion_id),
+            record.session,
+            plain(record.error_kind),
+            plain(record.finish_reason),
+            record.no_text,
         )
 
         def insert(connection: Connection) -> None:
@@ -189,7 +194,8 @@ class RequestLog:
             forget_usage(self._db, connection, tenant, key_id)
             forget_quality(connection, tenant, key_id)
             return connection.execute(
-                "UPDATE requests SET key_id = '' WHERE tenant = ? AND key_id = ? AND key_id <> ''",
+                "UPDATE requests SET key_id = ''"  # noqa: S608 - a constant
+                f"{_ALSO_BLANKED} WHERE tenant = ? AND key_id = ? AND key_id <> ''",
                 (tenant, key_id),
             ).rowcount
 
@@ -201,7 +207,8 @@ class RequestLog:
         def blank(connection: Connection) -> int:
             forget_usage_of_user(self._db, connection, tenant, end_user)
             return connection.execute(
-                "UPDATE requests SET end_user = '' WHERE tenant = ? AND end_user = ? AND end_user <> ''",
+                "UPDATE requests SET end_user = ''"  # noqa: S608 - a constant
+                f"{_ALSO_BLANKED} WHERE tenant = ? AND end_user = ? AND end_user <> ''",
                 (tenant, end_user),
             ).rowcount
 
@@ -229,12 +236,15 @@ COLUMNS = (
     "id, tenant, started_at_s, endpoint, model, engine, outcome, status, policy, policy_version, probability, reason,"
     " example_count, example_ids, prompt_tokens, completion_tokens, usage_estimated, cost_usd, total_ms,"
     " first_chunk_ms, overhead_ms, stages_ms, key_id, cached_tokens, continued, reference_cost_usd, exact_key,"
-    " failed_over, trail, unpriced, api, end_user, cache_write_tokens, images, service_tier, examples_usd, example_tokens"
+    " failed_over, trail, unpriced, api, end_user, cache_write_tokens, images, service_tier, examples_usd, example_tokens,"
+    " completion_id, session, error_kind, finish_reason, no_text"
 )
 _COST, _UNPRICED = (COLUMNS.split(", ").index(name) for name in ("cost_usd", "unpriced"))
+# Trails of former releases hold words of an upstream.
+_ALSO_BLANKED = """, session = '', trail = CASE WHEN instr(trail, '],"error":"') > 0 THEN '' ELSE trail END"""
 _SELECT = f"SELECT {COLUMNS} FROM requests"  # noqa: S608 - a constant
 _INSERT = (
-    f"INSERT INTO requests ({COLUMNS}) VALUES ({', '.join('?' * 37)})"  # noqa: S608 - constants
+    f"INSERT INTO requests ({COLUMNS}) VALUES ({', '.join('?' * 42)})"  # noqa: S608 - constants
     " ON CONFLICT (id) DO NOTHING"
 )
 

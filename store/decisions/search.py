@@ -15,8 +15,8 @@ Way = Literal[
     "", "hit", "exact", "semantic", "offloaded", "reference", "few_shot", "direct", "failed_over", "failed"
 ]
 """hit: from the cache, as an exact repeat or for a similar question (exact, semantic). offloaded: as decided, by another
-engine than the model's reference; reference: by that one, or by anybody where the model is not served here. few_shot: by an
-engine with examples; direct: without. failed_over: by another engine than was decided on. failed: by none."""
+engine than the model's reference; reference: by that one, or by anybody where the model is not served here. few_shot,
+direct: by an engine with examples, without. failed_over: by another engine than was decided on. failed: by none."""
 LOOKED_THROUGH = 20_000
 """Rows that one page may look at: some tens of milliseconds."""
 _WORDS_AT_ONCE = 500
@@ -53,6 +53,11 @@ class Wanted:
     least_usd: float | None = None
     example: int | None = None
     """Requests that this example was sent with."""
+    session: str = ""
+    """The digest of a conversation, as rows have it."""
+    end_user: str = ""
+    """The digest of an end user, likewise."""
+    completion_id: str = ""
     references: tuple[tuple[str, str], ...] = ()
     """(served model, its reference engine): what `way` tells offloaded answers by."""
 
@@ -167,6 +172,11 @@ def _bounds(wanted: Wanted, before: Place | None) -> tuple[str, dict[str, Any]]:
     if wanted.tenant:
         parts.append("tenant = :tenant")
         values["tenant"] = wanted.tenant
+    for name in ("session", "end_user", "completion_id"):
+        if value := getattr(wanted, name):
+            # The second part: an index of such rows only can answer it.
+            parts.append(f"{name} = :{name} AND {name} <> ''")
+            values[name] = value
     if wanted.since_s is not None:
         parts.append("started_at_s >= :since")
         values["since"] = wanted.since_s
