@@ -133,7 +133,8 @@ def _saved_more(changed: frozenset[int], uses: Uses) -> tuple[float | None, Inte
 
 def _split(changed: frozenset[int], uses: Sequence[ChargedUse]) -> tuple[Floats, Floats]:
     """What each request saved: those with a changed example, those without."""
-    having, others = [], []
+    having: list[float] = []
+    others: list[float] = []
     for each in uses:
         (others if changed.isdisjoint(each.example_ids) else having).append(each.saved_usd)
     return np.array(having), np.array(others)
