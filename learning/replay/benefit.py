@@ -1,8 +1,8 @@
 """What a run of replay brought: requests answered with the examples it changed, before and after, against unchanged ones.
 
 Difference in differences (Card & Krueger 1994): what changed for the unchanged examples in the same time, by traffic,
-engines or the judge, is taken off. Examples are chosen for bad answers, so some of the rise may be chance that does not come back
-(regression to the mean); that is said beside the figures. Pure.
+engines or the judge, is taken off. Examples are chosen for bad answers, so some of the rise may be chance that does not come
+back (regression to the mean); that is said beside the figures. Pure.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ class ReplayEffects:
     def judged(
         self, since_s: float, until_s: float, *, tenant: str | None, limit: int, latest: bool
     ) -> list[JudgedUse]:
-        """Judged answers with examples of [since_s, until_s): among `limit` outcomes of that time, its latest or its first."""
+        """Judged answers with examples of [since_s, until_s): among `limit` outcomes, the latest or the first."""
         rows = self._db.read().execute(
             _JUDGED.format(order="DESC" if latest else "ASC"),
             {"since": since_s, "until": until_s, "tenant": tenant, "limit": limit},
