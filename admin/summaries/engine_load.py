@@ -75,7 +75,7 @@ def engine_load(sources: Sources, now_s: float) -> list[Summary]:
 
 
 def replicas(rows: list[EngineStateRow], drained: list[Drained]) -> list[Summary]:
-    """Each as the worker sees it that sees it worst, of those that know: its state, since when, and its latest error on any worker."""
+    """Each as the worker sees it that sees it worst, of those that know: its state, since when, its latest error."""
     by_operator = {one.replica for one in drained}
     found = []
     for replica, of_it in groupby(rows, key=lambda row: row.replica):
