@@ -145,6 +145,13 @@ class Replay:
             quality.effective_samples,
         )
 
+    def _around(self, values: Floats) -> float:
+        """Half the width of the interval of one more value of which these are a sample: Student's t, by its expansion in the
+        degrees of freedom (Abramowitz & Stegun 1964, 26.7.5)."""
+        z, free = self._z, len(values) - 1
+        t = z + (z**3 + z) / (4 * free)
+        return t * float(values.std(ddof=1)) * math.sqrt(1.0 + 1.0 / len(values))
+
     def _unseen(self, target: Floats, share: float) -> float:
         """How far quality may be off because few answers of the `share` of requests that are offloaded were judged.
 
@@ -179,7 +186,7 @@ class Replay:
             around = self._z * math.sqrt(float((away * (1.0 - away)).sum())) / len(away)
         else:
             value = float(runs.offloaded.mean())
-            around = self._z * _spread(runs.offloaded)
+            around = self._around(runs.offloaded) + 0.5 / len(away)
         return Told(value, max(0.0, value - around), min(1.0, value + around))
 
     def _offloaded_apart(
@@ -187,7 +194,7 @@ class Replay:
     ) -> Told:
         if now_runs is not None and then_runs is not None:
             each = then_runs.offloaded - now_runs.offloaded
-            value, around = float(each.mean()), self._z * _spread(each)
+            value, around = float(each.mean()), self._around(each)
         else:
             first, second = self._away(now), self._away(then)
             value = float((second - first).mean())
@@ -205,7 +212,7 @@ class Replay:
 
     def _wider(self, value: float, interval: Interval, between: Floats) -> Told:
         """The interval with what differs between the replays of the floor on top, as independent of it."""
-        around = self._z * _spread(between)
+        around = self._around(between)
         below, above = max(0.0, value - interval.low), max(0.0, interval.high - value)
         return Told(value, value - math.hypot(below, around), value + math.hypot(above, around))
 
@@ -214,8 +221,3 @@ def _at_least(told: Told, around: float, bounds: tuple[float, float]) -> Told:
     """The interval, reaching at least so far to both sides."""
     low, high = min(told.low, told.value - around), max(told.high, told.value + around)
     return Told(told.value, max(bounds[0], low), min(bounds[1], high))
-
-
-def _spread(values: Floats) -> float:
-    """Standard deviation of one more value of which these are a sample."""
-    return float(values.std(ddof=1)) * math.sqrt(1.0 + 1.0 / len(values))

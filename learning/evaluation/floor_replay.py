@@ -17,11 +17,11 @@ from learning.evaluation.logged import Floats, Logged
 from learning.evaluation.off_policy import Figure, with_prediction
 from router.choosing.floor import FloorSettings, QualityFloor
 
-RUNS = 16
+RUNS = 24
 _ALIKE = 15
 """Judged answers, about as good by prediction, of which one is drawn."""
 _LAG_S = 60.0
-_LOOKS_PER_LAG = 5
+_LOOKS_PER_LAG = 10
 
 
 @dataclass(frozen=True, slots=True)

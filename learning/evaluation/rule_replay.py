@@ -70,6 +70,10 @@ class RuleReplay:
         """Share of requests that the small engine was asked."""
         return float(self._small.mean()) if len(self) else math.nan
 
+    def cost_usd(self) -> float:
+        """Mean cost of a request."""
+        return float(self._cost_usd.mean()) if len(self) else math.nan
+
     def judged(self) -> int:
         """Answers that clients got of the small engine and whose quality is known."""
         return sum(
