@@ -122,8 +122,17 @@ _SHOWN = (
 )
 
 
+def known_sentence(sources: Sources, model: str, tenant: str, chosen: dict[str, Any]) -> str:
+    """What a change would bring, where it was computed lately; empty otherwise. Computes nothing."""
+    now = in_force(sources, model, tenant)
+    question = Question(tenant, model, _settings(_with_defaults(chosen)), _settings(_with_defaults(now)))
+    result = shared(sources).state(question, begin=False).result
+    effect = result["effect"] if result is not None else None
+    return sentence(effect, _with_defaults(chosen), now) if effect else ""
+
+
 def prepare(sources: Sources, asked: Asked, model: str) -> None:
-    """Starts computing the settings in force if nothing else is computed: the router page's viewers often ask for it next."""
+    """Starts computing the settings in force if nothing else is computed: viewers often ask for it next."""
     tenants = [] if asked.by_itself or shared(sources).busy else _tenants(sources, model)
     if tenants:
         now = _settings(_with_defaults(in_force(sources, model, tenants[0])))
