@@ -7,8 +7,8 @@ from typing import Any
 
 from admin.computing import Computations, ComputationState, TooMuchAsked
 from admin.page import ActionFailed, Asked, BadParameter, Summary
-from admin.sources import Sources
 from admin.settings_effect import NothingToTell
+from admin.sources import Sources
 from admin.summaries.dials import dials, in_force
 from admin.summaries.what_if_charts import frontier_chart, reward_chart
 from admin.summaries.what_if_words import sentence

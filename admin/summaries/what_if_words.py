@@ -18,10 +18,9 @@ def sentence(effect: Mapping[str, Any], chosen: Mapping[str, Any], now: Mapping[
     changed = [name for name in ("preference", "theta", "m") if name in now and chosen[name] != now[name]]
     before, after = effect["now"], effect["then"]
     figures = [
-        _figure(before["offloaded"], after["offloaded"], 100, 0, "", " %", "", bool(changed)) + " offloaded",
+        _figure(before["offloaded"], after["offloaded"], 100, 0, "", " % offloaded", bool(changed)),
         "quality " + _quality(effect, bool(changed)),
-        _figure(before["cost_usd"], after["cost_usd"], 1000, 2, "$", "", "", bool(changed))
-        + " per 1,000 requests",
+        _figure(before["cost_usd"], after["cost_usd"], 1000, 2, "$", " per 1,000 requests", bool(changed)),
     ]
     head = (
         " and ".join(f"{name} {_value(chosen[name])} instead of {_value(now[name])}" for name in changed)
@@ -33,7 +32,7 @@ def sentence(effect: Mapping[str, Any], chosen: Mapping[str, Any], now: Mapping[
 
 def _quality(effect: Mapping[str, Any], changed: bool) -> str:
     before, after = effect["now"]["quality"], effect["then"]["quality"]
-    said = _figure(before, after, 100, 1, "", " %", "not known", changed)
+    said = _figure(before, after, 100, 1, "", " %", changed)
     if after is None and effect["never_offloaded"]:
         said += f" ({100 * effect['never_offloaded']:.0f} % of requests were never offloaded)"
     elif after is None and effect["not_known"]:
@@ -41,11 +40,8 @@ def _quality(effect: Mapping[str, Any], changed: bool) -> str:
     return said
 
 
-def _figure(
-    before: Told, after: Told, times: float, digits: int, sign: str, unit: str, nothing: str, changed: bool
-) -> str:
-    """`before → after (low to high)`; small numbers keep two digits that count."""
-    nothing = nothing or "not known"
+def _figure(before: Told, after: Told, times: float, digits: int, sign: str, unit: str, changed: bool) -> str:
+    """`before → after unit (low to high)`; small amounts of money keep digits that count."""
     known = [each["value"] * times for each in (before, after) if each is not None]
     if sign and known and max(known) < 0.1:
         digits = 4
@@ -53,16 +49,16 @@ def _figure(
     def number(value: float) -> str:
         return decimal(value * times, digits)
 
-    then = nothing if after is None else sign + number(after["value"])
-    within = "" if after is None else f" ({number(after['low'])} to {number(after['high'])})"
+    def shown(told: Told) -> str:
+        return "not known" if told is None else sign + number(told["value"])
+
+    then = shown(after)
+    if after is not None:
+        then += f"{unit} ({number(after['low'])} to {number(after['high'])})"
     if not changed:
-        return f"{then}{unit if after is not None else ''}{within}"
-    was = nothing if before is None else sign + number(before["value"])
-    if after is None:
-        return f"{was}{unit if before is not None else ''} → {then}"
-    if before is None:
-        return f"{was} → {then}{unit}{within}"
-    return f"{was} → {then}{unit}{within}"
+        return then
+    # Where what comes is not known, what was still needs its unit.
+    return f"{shown(before)}{unit if after is None and before is not None else ''} → {then}"
 
 
 def _value(value: Any) -> str:

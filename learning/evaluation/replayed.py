@@ -57,7 +57,8 @@ def replayed(logged: Logged, routing: Routing, exploring: Exploring) -> Floats:
             choice.actions, _probabilities(choice, routing, exploring), strict=True
         ):
             found[row, column[Action(str(action["engine"]), bool(action["with_examples"]))]] = probability
-    return found / found.sum(1, keepdims=True)
+    whole: Floats = found / found.sum(1, keepdims=True)
+    return whole
 
 
 def near_answers(choice: ChoiceRecord, theta: float) -> int:
