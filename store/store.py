@@ -38,11 +38,14 @@ from store.answers.semantic_observations import SemanticObservations
 from store.blobs import Blobs, RowBlobs
 from store.database import Database
 from store.decisions.choices import Choices
+from store.decisions.details import Details
 from store.decisions.exported import RequestPages
 from store.decisions.outcomes import Outcomes
 from store.decisions.requests import RequestLog
+from store.decisions.resolve import Resolve
 from store.decisions.rollups import RequestRollups
 from store.decisions.search import RequestSearch
+from store.decisions.sessions import Sessions
 from store.decisions.spending import Spending
 from store.decisions.stamps import clamp_stamps
 from store.decisions.texts import RequestTextLog
@@ -119,7 +122,7 @@ class Answers:
 class Decisions:
     """Requests: what was decided, what was weighed, and what was said."""
 
-    def __init__(self, db: Database) -> None:
+    def __init__(self, db: Database, secret: bytes) -> None:
         self._db = db
         self.requests = RequestLog(db)
         self.choices = Choices(db)
@@ -127,6 +130,12 @@ class Decisions:
         self.texts = RequestTextLog(db)
         """What was asked and answered, for people."""
         self.search = RequestSearch(db)
+        self.details = Details(db)
+        """What else is known of one request: parameters, tools, attempts, errors, bodies."""
+        self.sessions = Sessions(db)
+        """Conversations."""
+        self.resolve = Resolve(db, secret)
+        """What an id or a name is the id or the name of."""
         self.pages = RequestPages(db)
         """The log from end to end."""
         self.spending = Spending(db)
@@ -198,7 +207,7 @@ class Store:
             SemanticObservations(db),
             KeptResponses(db, secret),
         )
-        self.decisions = Decisions(db)
+        self.decisions = Decisions(db, secret)
         self.outcomes = Outcomes(db)
         self.artifacts = Artifacts(db, folder / "artifacts", keep=versions_kept, blobs=blobs)
         self.dials = TurnedDialsLog(db)

@@ -28,6 +28,7 @@ KINDS = ("scorer", "bandit", "counts", "student")
 _GENERATION = "artifacts"
 _UNFINISHED = ".unfinished-"
 _PREFIX = "artifacts/"
+_DELETIONS_KEPT_S = 400 * 86_400.0
 """Of a file's name where all replicas have it."""
 _ORPHAN_AGE_S = 3600.0
 """A file that young may belong to a version whose row is being written."""
@@ -212,6 +213,18 @@ class Artifacts:
 
         return self._db.write(take).result(self._timeout_s)
 
+    def retire(self, kind: str, tenant: str, model: str) -> bool:
+        """Take the version in use out of use, frozen or not, so that what is built in serves; False if none was in use."""
+
+        def take(connection: Connection) -> bool:
+            if not of_slot(connection, kind, tenant, model, " AND state = 'active'"):
+                return False
+            _retire_active(connection, kind, tenant, model)
+            self._generation.bump(connection)
+            return True
+
+        return self._db.write(take).result(self._timeout_s)
+
     def freeze(self, kind: str, tenant: str, model: str) -> None:
         """Keep what is in use, the built-in among it: versions published from now on are kept and not used."""
         now_s = time.time()
@@ -255,7 +268,16 @@ class Artifacts:
         def delete(connection: Connection) -> int:
             connection.execute("DELETE FROM frozen_artifacts WHERE tenant = ?", (tenant,))
             self._generation.bump(connection)
-            return connection.execute("DELETE FROM artifacts WHERE tenant = ?", (tenant,)).rowcount
+            deleted = connection.execute("DELETE FROM artifacts WHERE tenant = ?", (tenant,)).rowcount
+            if deleted:
+                now_s = time.time()
+                connection.execute(
+                    "INSERT INTO deleted_versions (at_s, versions) VALUES (?, ?)", (now_s, deleted)
+                )
+                connection.execute(
+                    "DELETE FROM deleted_versions WHERE at_s < ?", (now_s - _DELETIONS_KEPT_S,)
+                )
+            return deleted
 
         deleted = self._db.write(delete).result(self._timeout_s)
         # By name rather than by row: a file that a kill left without one goes, too.
@@ -264,6 +286,15 @@ class Artifacts:
             names |= set(self._shared(f"{kind}-{_short(tenant)}-"))
         self._remove_files(names)
         return deleted
+
+    def latest_deletion(self) -> tuple[float, int] | None:
+        """When versions were last deleted with a tenant (Unix seconds), and how many; None: never within 400 days."""
+        row = (
+            self._db.read()
+            .execute("SELECT at_s, versions FROM deleted_versions ORDER BY at_s DESC LIMIT 1")
+            .fetchone()
+        )
+        return None if row is None else (float(row[0]), int(row[1]))
 
     def sweep(self, older_than_s: float = _ORPHAN_AGE_S) -> int:
         """Remove files that no row names and that were not written within `older_than_s` seconds; gives how many."""
