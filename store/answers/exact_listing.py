@@ -105,6 +105,10 @@ class CacheListing:
         row = self._db.read().execute("SELECT corrected FROM exact_answers WHERE key = ?", (key,)).fetchone()
         return row is not None and bool(row[0])
 
+    def of_example(self, tenant: str, example: int) -> Purged:
+        """How many answers go when a tenant's example is taken back. Blocks."""
+        return Purged(*count_answers(self._db.read(), tenant, examples=[example]))
+
     def count(self, which: Purge) -> Purged:
         """How many answers `purge` would delete."""
         read = self._db.read()
