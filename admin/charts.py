@@ -66,5 +66,5 @@ def lines(
 
 
 def _instant(at_s: float) -> int:
-    """Milliseconds since 1970, which plotly reads as UTC; charts.js converts them to the reader's zone."""
+    """Milliseconds since 1970, which plotly reads as UTC; charts.js converts them to the pages' zone."""
     return int(at_s * 1000)
