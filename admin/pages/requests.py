@@ -69,9 +69,7 @@ def _corrected(sources: Sources, record: RequestRecord) -> str:
     key = record.exact_key
     if key is not None and sources.store.answers.listing.is_corrected(key):
         return "Corrected. The same request is answered with this from now on; similar ones may be shown it as an example."
-    return (
-        "Corrected. The wrong answer is no longer given from the cache; requests may be shown this one as an example."
-    )
+    return "Corrected. The wrong answer is no longer given from the cache; requests may be shown this one as an example."
 
 
 async def ask(sources: Sources, asked: Asked) -> Done:
