@@ -18,10 +18,12 @@ from admin.pages.runs import RUN, RUNS
 from admin.pages.settings import SETTINGS
 from admin.pages.tasks import TASK, TASKS
 from admin.pages.tenants import TENANTS
+from admin.pages.trends import TRENDS
 from admin.pages.workflows import WORKFLOW, WORKFLOWS
 
 PAGES: tuple[Page, ...] = (
     *(OVERVIEW, LOG_REPORT),
+    TRENDS,
     *(REQUESTS, REQUEST),
     *(RUNS, RUN),
     *(WORKFLOWS, WORKFLOW),
