@@ -29,6 +29,8 @@ CHANNEL = "understudy"
 _AGAIN_WITHIN_S = 30.0
 """How long a batch that meets deadlocks is written again."""
 _PAUSE_S, _LONGEST_PAUSE_S = 0.02, 1.0
+_JITTER = random.Random()
+"""Its own: this thread must not draw from what others may have seeded."""
 _VERDICT_WITHIN_S = 10.0
 _SEVERAL = -1
 """The place of a statement that several jobs asked for together."""
@@ -283,7 +285,7 @@ class Writer(WritingThread):
                 if tried and len(items) > 1:
                     # A smaller transaction holds less of what others wait for.
                     raise _Undone(None, undone.error) from undone
-                time.sleep(min(_LONGEST_PAUSE_S, _PAUSE_S * 2**tried) * random.uniform(0.5, 1.5))
+                time.sleep(min(_LONGEST_PAUSE_S, _PAUSE_S * 2**tried) * _JITTER.uniform(0.5, 1.5))
                 tried += 1
             except _Lost:
                 self._lose()
@@ -296,7 +298,7 @@ class Writer(WritingThread):
         self._note_reason(reason)
         self._begin_down(reason, items)
         pause_s = _PAUSE_S
-        while self._rest(pause_s * random.uniform(0.5, 1.5)):
+        while self._rest(pause_s * _JITTER.uniform(0.5, 1.5)):
             pause_s = min(_LONGEST_PAUSE_S, 2 * pause_s)
             try:
                 self._connected().execute("SELECT 1")
