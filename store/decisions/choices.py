@@ -49,7 +49,7 @@ class Choices:
         row = _as_row(record)
 
         def insert(connection: Connection) -> None:
-            connection.execute(_INSERT, row)
+            self._db.append(connection, _INSERT, row)
 
         return self._db.write(insert, patient=True)
 
