@@ -121,6 +121,8 @@
         // Both as of now: otherwise a part differs in how long ago something was, and in nothing else.
         for (const each of other ? [part, other] : []) agoTimes(each);
         if (!other || busy(part) || part.innerHTML === other.innerHTML) continue;
+        // A list that stands still just now keeps it for later (live_list.js).
+        if (!document.dispatchEvent(new CustomEvent("understudy:fresh", { cancelable: true, detail: { part, other } }))) continue;
         const open = new Set([...part.querySelectorAll("details[open][id]")].map((d) => d.id));
         const focused = part.contains(document.activeElement) ? document.activeElement.id : "";
         keepCharts(part, other);
