@@ -19,7 +19,7 @@ from simulation.demo.settings import KEY, MAX_EXAMPLES, MODEL, SMALL, THETA, Dem
 _PLAIN_EVERY_S = 5.0
 _ADMIN_PAGES = """
   {admin.url}   the admin pages (name {admin.user}, password {admin.password}): what happened and why, what it saved,
-      which examples were sent with a request, what other thresholds would have given
+      which examples were sent with a request, what other settings of the router would have brought
 """
 
 

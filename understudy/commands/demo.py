@@ -37,9 +37,9 @@ import click
 @click.option(
     "--policy",
     type=click.Choice(["few_shot", "in_context"]),
-    default="few_shot",
+    default="in_context",
     show_default=True,
-    help="That of `serve --small --large`; or the one that learns.",
+    help="The one that learns; or that of `serve --small --large`.",
 )
 @click.option(
     "--proof",
