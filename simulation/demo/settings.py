@@ -57,8 +57,9 @@ class DemoSettings:
     """The one that learns; or that of `serve --small --large`."""
     judged: bool = True
     """Whether a judge compares samples of the small engine's answers; with proof it does in any case."""
-    proof: Literal["on", "off"] = "on"
-    """Whether the small engine answers only where comparisons proved it; off: by the rule alone."""
+    proof: Literal["on", "floor", "off"] = "floor"
+    """Whether the small engine answers only where comparisons proved it; floor: as much as the quality guarantee allows; off:
+    by the policy alone."""
     drift: bool = False
     """Whether the small engine turns bad half-way."""
     admin_port: int | None = None
@@ -72,7 +73,7 @@ class DemoSettings:
     @property
     def judges(self) -> bool:
         """Whether a judge is asked."""
-        return self.judged or self.proof == "on"
+        return self.judged or self.proof != "off"
 
     @property
     def sequential(self) -> bool:

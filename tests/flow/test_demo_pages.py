@@ -24,7 +24,9 @@ from simulation.demo.settings import DemoSettings, gateway_config, memory_folder
 from tests.patience import PATIENCE_S
 
 SETTINGS = DemoSettings(requests=900, rate_per_s=40, pace=0.2, baseline=12, feedback_share=0.2, admin_port=0)
-_SETTING = re.compile(r"\b[Ss]et (?:models|judging|replay|memory|admin|engines|learning|feedback)\b|\bSet engines and")
+_SETTING = re.compile(
+    r"\b[Ss]et (?:models|judging|replay|memory|admin|engines|learning|feedback)\b|\bSet engines and"
+)
 _ALL_THE_SAME = {NOTHING, "", "not known", "not known yet", "not measured"}
 
 
@@ -84,11 +86,16 @@ def lacks(page: str) -> list[str]:
         for cells in read.cells
         if cells and {one.strip() for one in cells} <= _ALL_THE_SAME
     ]
-    return found + [f"asks for a setting: {said[0]}" for said in _SETTING.finditer(re.sub(r"<[^>]+>", "", main))]
+    return found + [
+        f"asks for a setting: {said[0]}" for said in _SETTING.finditer(re.sub(r"<[^>]+>", "", main))
+    ]
 
 
 def test_what_a_page_lacks_is_noticed() -> None:
-    page = '<main><div class="empty"><p><b>None</b></p></div><table><td class="num">–</td></table><b>–</b> Set judging.engine</main>'
+    page = (
+        '<main><div class="empty"><p><b>None</b></p></div><table><td class="num">–</td></table>'
+        "<b>–</b> Set judging.engine</main>"
+    )
     assert lacks(page) == [
         "empty: None",
         "every figure is a dash",
@@ -125,7 +132,7 @@ async def finished(operator: Operator, access: AdminAccess) -> None:
 async def test_every_page_has_something_to_show_after_the_demo(tmp_path: Path) -> None:
     screen = Screen(Console(file=io.StringIO(), width=120), SETTINGS)
     password = await asyncio.to_thread(create_account, memory_folder(tmp_path))
-    async with running_gateway(gateway_config(SETTINGS, tmp_path) , tmp_path) as gateway:
+    async with running_gateway(gateway_config(SETTINGS, tmp_path), tmp_path) as gateway:
         access = await admin_access(gateway, password)
         assert access is not None
         await measure(SETTINGS, gateway, screen)
