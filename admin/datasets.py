@@ -73,9 +73,12 @@ def _lines(rows: Iterable[dict[str, Any]], asked: Asked) -> Iterator[bytes]:
     )
 
 
-def _of_request(record: RequestRecord, messages: list[Any], answer: str) -> dict[str, Any]:
+def _of_request(record: RequestRecord, messages: Iterable[Any], answer: str) -> dict[str, Any]:
     return {
-        "messages": [*messages, {"role": "assistant", "content": answer}],
+        "messages": [
+            *({"role": one.get("role", "user"), "content": one.get("text", "")} for one in messages),
+            {"role": "assistant", "content": answer},
+        ],
         "id": record.id,
         "at_s": record.started_at_s,
         "tenant": record.tenant,

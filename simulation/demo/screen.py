@@ -102,7 +102,9 @@ class Screen:
     def _proof(self, results: Results) -> None:
         """Say how shadow, proof and offload went on."""
         if self._settings.proof == "floor":
-            self.say("The small engine answered as much as the quality guarantee allowed: at most a loss of 25 points.")
+            self.say(
+                "The small engine answered as much as the quality guarantee allowed: at most a loss of 25 points."
+            )
         if self._settings.proof != "on":
             return
         times = f"{results.opened} regions of requests were opened to it, {results.closed} closed again"

@@ -58,8 +58,8 @@ class DemoSettings:
     judged: bool = True
     """Whether a judge compares samples of the small engine's answers; with proof it does in any case."""
     proof: Literal["on", "floor", "off"] = "floor"
-    """Whether the small engine answers only where comparisons proved it; floor: as much as the quality guarantee allows; off:
-    by the policy alone."""
+    """Whether the small engine answers only where comparisons proved it; floor: as much as the quality guarantee allows;
+    off: by the policy alone."""
     drift: bool = False
     """Whether the small engine turns bad half-way."""
     admin_port: int | None = None
