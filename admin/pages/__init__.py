@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from admin.page import Page
 from admin.pages.audit import AUDIT
+from admin.pages.cache import CACHE
 from admin.pages.datasets import DATASETS_PAGE
 from admin.pages.engines import ENGINES
 from admin.pages.examples import EXAMPLE, EXAMPLES, MAP
@@ -18,15 +19,18 @@ from admin.pages.runs import RUN, RUNS
 from admin.pages.settings import SETTINGS
 from admin.pages.tasks import TASK, TASKS
 from admin.pages.tenants import TENANTS
+from admin.pages.trends import TRENDS
 from admin.pages.workflows import WORKFLOW, WORKFLOWS
 
 PAGES: tuple[Page, ...] = (
     *(OVERVIEW, LOG_REPORT),
+    TRENDS,
     *(REQUESTS, REQUEST),
     *(RUNS, RUN),
     *(WORKFLOWS, WORKFLOW),
     *(EXAMPLES, MAP, EXAMPLE),
     DATASETS_PAGE,
+    CACHE,
     ENGINES,
     *(ROUTER, WHAT_IF),
     *(REPLAY, REPLAY_RUN),
