@@ -88,6 +88,10 @@ def fill(store: Store, requests: int, examples: int, tenants: int = 20, seed: in
             stages_ms='{"exact": 0.05, "embed": 1.1, "nearest": 0.3, "score": 0.4, "combine": 0.1, "choose": 0.1}',
             key_id=key.id,
             reference_cost_usd=float(rng.random() * 0.02),
+            completion_id=f"chatcmpl-{seed:04x}{i:020x}",
+            session=f"b{int(rng.integers(max(1, requests // 4))):023x}",
+            end_user=f"{int(rng.integers(200)):024x}",
+            error_kind="server" if failed else "",
         )
         writing.add(store.decisions.requests.record(request))
         if i % 20 == 0 and small:
