@@ -16,6 +16,7 @@ from typing import Any
 from store.answers.wrong_answers import drop_answers
 from store.database import Connection, Database
 from store.decisions.choices import rows_where
+from store.decisions.kept_costs import CostsOf, keep_costs, kept_usd
 from store.records import ChoiceRecord, OutcomeRecord
 from store.tenant_scope import ALL, TenantScope
 
@@ -180,7 +181,7 @@ class Outcomes:
             )
             .fetchone()
         )
-        return float(row[0])
+        return float(row[0]) + kept_usd(self._db.read(), "judge", since_s, tenant)
 
     def trim(self, before_s: float, limit: int = 10_000, *, tenants: TenantScope = ALL) -> Future[int]:
         """Delete these tenants' outcomes older than `before_s`, at most `limit` at once; gives how many."""
@@ -195,10 +196,8 @@ class Outcomes:
         return self._db.write(delete)
 
     def forget_tenant(self, tenant: str) -> Future[int]:
-        """Delete every outcome of a tenant; gives how many."""
-        return self._db.write(
-            lambda connection: connection.execute("DELETE FROM outcomes WHERE tenant = ?", (tenant,)).rowcount
-        )
+        """Delete every outcome of a tenant; gives how many. What they cost is kept (store.decisions.kept_costs)."""
+        return self._db.write(lambda connection: _delete(connection, "tenant = ?", (tenant,)))
 
     def forget_contributor(self, tenant: str, contributor: str) -> Future[int]:
         """Delete the outcomes of one contributor's requests; gives how many. To be asked before their choices go.
@@ -209,13 +208,24 @@ class Outcomes:
             raise ValueError("an empty contributor is nobody: name one, or forget the tenant")
 
         def delete(connection: Connection) -> int:
-            return connection.execute(
-                "DELETE FROM outcomes WHERE tenant = ? AND request_id IN"
+            return _delete(
+                connection,
+                "tenant = ? AND request_id IN"
                 " (SELECT request_id FROM choices WHERE tenant = ? AND contributor = ? AND contributor <> '')",
                 (tenant, tenant, contributor),
-            ).rowcount
+            )
 
         return self._db.write(delete)
+
+
+def _delete(connection: Connection, where: str, values: tuple[object, ...]) -> int:
+    keep_costs(connection, _COSTS, where, values)
+    return connection.execute(f"DELETE FROM outcomes WHERE {where}", values).rowcount  # noqa: S608 - constants
+
+
+_COSTS = CostsOf(
+    "judge", "outcomes", "at_s", prompt_tokens="prompt_tokens", completion_tokens="completion_tokens"
+)
 
 
 def insert(connection: Connection, outcome: OutcomeRecord) -> OutcomeRecord:

@@ -14,12 +14,13 @@ import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import orjson
 
 from store.blobs import Blobs
 from store.database import Connection, Database
+from store.decisions.rollups import DELETED
 from store.generation import Generation
 from store.people.secret import sync_folder
 from store.records import ArtifactRecord
@@ -35,6 +36,16 @@ _ORPHAN_AGE_S = 3600.0
 
 class ArtifactBroken(Exception):
     """A version's file is gone, or is not what was written; what it was for goes on without it."""
+
+
+class ForgottenLearning(NamedTuple):
+    """Versions that were deleted because somebody was forgotten from whom they were learnt."""
+
+    tenant: str
+    """store.decisions.rollups.DELETED where the tenant itself was."""
+    at_s: float
+    """The latest time, and how many went then."""
+    versions: int
 
 
 class Artifacts:
@@ -244,8 +255,10 @@ class Artifacts:
 
     # ---- away
 
-    def forget_tenant(self, tenant: str) -> int:
+    def forget_tenant(self, tenant: str, *, gone: bool = False) -> int:
         """Delete all that was learnt from a tenant, rows and files; gives how many versions.
+
+        That it happened stays known (`forgotten`); where the tenant is `gone`, without whose it was.
 
         Raises ValueError for the empty tenant: what the operator brought is nobody's to forget.
         """
@@ -255,7 +268,12 @@ class Artifacts:
         def delete(connection: Connection) -> int:
             connection.execute("DELETE FROM frozen_artifacts WHERE tenant = ?", (tenant,))
             self._generation.bump(connection)
-            return connection.execute("DELETE FROM artifacts WHERE tenant = ?", (tenant,)).rowcount
+            versions = connection.execute("DELETE FROM artifacts WHERE tenant = ?", (tenant,)).rowcount
+            if gone:
+                connection.execute("DELETE FROM forgotten_learning WHERE tenant = ?", (tenant,))
+            if versions:
+                connection.execute(_FORGOTTEN, (DELETED if gone else tenant, time.time(), versions))
+            return versions
 
         deleted = self._db.write(delete).result(self._timeout_s)
         # By name rather than by row: a file that a kill left without one goes, too.
@@ -264,6 +282,13 @@ class Artifacts:
             names |= set(self._shared(f"{kind}-{_short(tenant)}-"))
         self._remove_files(names)
         return deleted
+
+    def forgotten(self) -> list[ForgottenLearning]:
+        """Where versions were deleted because somebody was forgotten, the latest first."""
+        rows = self._db.read().execute(
+            "SELECT tenant, at_s, versions FROM forgotten_learning ORDER BY at_s DESC, tenant"
+        )
+        return [ForgottenLearning(*row) for row in rows.fetchall()]
 
     def sweep(self, older_than_s: float = _ORPHAN_AGE_S) -> int:
         """Remove files that no row names and that were not written within `older_than_s` seconds; gives how many."""
@@ -346,6 +371,12 @@ class Artifacts:
             Path(temporary).unlink(missing_ok=True)
             raise
         sync_folder(self._folder)
+
+
+_FORGOTTEN = (
+    "INSERT INTO forgotten_learning (tenant, at_s, versions) VALUES (?, ?, ?)"
+    " ON CONFLICT (tenant) DO UPDATE SET at_s = excluded.at_s, versions = excluded.versions"
+)
 
 
 def _file_name(kind: str, tenant: str, model: str, sha256: str) -> str:
