@@ -111,7 +111,7 @@ def test_its_keys_are_refused_and_what_was_laid_down_is_gone(store: Store) -> No
 
 
 def test_what_the_configuration_lists_is_deleted_there_first(store: Store) -> None:
-    keys = [ConfiguredKey("web", "acme", "a secret of sixteen")]
+    keys = [ConfiguredKey("web", "acme", "a-secret-of-sixteen")]
     tenants = [ConfiguredTenant("umbrella")]
     store.configured.reconcile([*keys], tenants)
     manual, secret = store.keys.create("acme", "by hand")
@@ -130,5 +130,5 @@ def test_a_name_that_reads_as_an_id_is_refused(store: Store) -> None:
     with pytest.raises(ValueError, match="begins with 'id:'"):
         store.tenant_records.create(name)
     with pytest.raises(ValueError, match="begins with 'id:'"):
-        store.configured.reconcile([ConfiguredKey("web", name, "a secret of sixteen")], [])
+        store.configured.reconcile([ConfiguredKey("web", name, "a-secret-of-sixteen")], [])
     assert store.keys.list() == []
