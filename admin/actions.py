@@ -52,6 +52,24 @@ class Reply:
 
 
 @dataclass(frozen=True, slots=True)
+class Tried:
+    """What came of testing one replica of an engine."""
+
+    replica: str
+    """As host:port; empty where it has one."""
+    good: bool
+    said: str
+    """In words; no content, no key."""
+    health_ms: float | None
+    """How long the health check took; None where none was made."""
+    answer_ms: float | None
+    """How long the answer took; None where none came."""
+    cost_usd: float
+    prompt_tokens: int
+    completion_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
 class OperatorActions:
     """The actions of this installation; None for one that it cannot do."""
 
@@ -59,6 +77,8 @@ class OperatorActions:
     """Stores feedback; returns the request id of the example made from a correction, or an empty text. Raises NotDone."""
     ask: Callable[[str, Sequence[Mapping[str, Any]]], Awaitable[Reply]] | None = None
     """Sends messages to the named engine. Raises NotDone."""
+    test: Callable[[str], Awaitable[Sequence[Tried]]] | None = None
+    """Tests the named engine, each of its replicas: its health check, then one short answer. Raises NotDone."""
     embed: Callable[[str], Vector] | None = None
     """Embeds a text. Blocks. Raises NotDone."""
     embedding_version: Callable[[], str] = field(default=lambda: "")

@@ -126,6 +126,10 @@ class GatewayInfo:
     """A listed task with its settings; None where it is none under this configuration."""
     actions: OperatorActions = field(default_factory=OperatorActions)
 
+    def references(self) -> dict[str, str]:
+        """The reference engine of every served model, by the model's name."""
+        return {model.name: model.engines[-1] for model in self.models}
+
 
 class Closeable(Protocol):
     """Background work of the pages that ends with them."""

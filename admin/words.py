@@ -64,3 +64,23 @@ STAGES: Mapping[str, str] = {
     "decide": "decide",
 }
 """Meaning of a stage's name; one that is not listed is shown by its name."""
+
+ERROR_KINDS: Mapping[str, str] = {
+    "dns": "name not found (DNS)",
+    "connect": "connection failed",
+    "tls": "TLS failed",
+    "timeout_connect": "timeout: connecting",
+    "timeout_first_data": "timeout: first data",
+    "timeout_gap": "timeout: gap in the stream",
+    "timeout_answer": "timeout: whole answer",
+    "limited": "rate limited (429)",
+    "quota": "quota used up",
+    "refused": "key or model refused (4xx)",
+    "server": "server error (5xx)",
+    "broken": "answer broken off",
+    "invalid": "no valid answer",
+    "too_long": "prompt too long",
+    "full": "queue full",
+    "open": "left alone",
+}
+"""Kinds of failures of one request to one engine (engines.errors.Kind)."""

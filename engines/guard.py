@@ -83,6 +83,17 @@ class Failure(NamedTuple):
         return f"{what}: {' '.join(self.text.split())}" if self.text else what
 
 
+class Probe(NamedTuple):
+    """The latest health check of an engine."""
+
+    at_s: float
+    """Unix time at its end."""
+    seconds: float
+    """How long it took."""
+    error: str = ""
+    """In words; empty: it was good."""
+
+
 _STANDINGS = {Kind.OPEN: Standing.DOWN, Kind.REFUSED: Standing.REFUSED, Kind.LIMITED: Standing.LIMITED}
 
 
@@ -127,6 +138,8 @@ class Guard:
         self.failures: Counter[Kind] = Counter()
         """Failures since the start, by kind."""
         self.last_failure: Failure | None = None
+        self.last_probe: Probe | None = None
+        """None before the first."""
         self.heard_at = 0.0
         """When it last gave a sign of life (time.monotonic); 0 before the first."""
         self.turned_away = 0

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from engines.errors import EngineError, Kind, TimedOut
-from engines.guard import Guard
+from engines.guard import Guard, Probe
 from engines.standing import Since
 
 _LASTS_S = 10.0
@@ -114,6 +114,7 @@ class Prober:
         try:
             await guard.health()
         except EngineError as error:
+            guard.last_probe = Probe(time.time(), time.monotonic() - began, error.message)
             slow = isinstance(error, TimedOut) and error.kind is not Kind.TIMEOUT_CONNECT
             # A busy server may be late with it, and a request may have found out more meanwhile.
             if not (slow and guard.busy) and guard.heard_at < began:
@@ -122,6 +123,7 @@ class Prober:
         except Exception:
             self.failures += 1
         else:
+            guard.last_probe = Probe(time.time(), time.monotonic() - began)
             guard.is_alive()
             one.wait_s = after_s if was_down else None
         finally:

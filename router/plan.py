@@ -91,6 +91,12 @@ class Weighed:
     """Expected reward (router.choosing.reward), load bias included."""
     features: Mapping[str, float]
     """Action features by name (router.choosing.features)."""
+    deviation: float = 0.0
+    """Standard deviation of the expected quality."""
+    sure: float = 0.0
+    """Expected quality, less what is not known of it (router.choosing.bandit.Estimate.surely)."""
+    allowed: bool = True
+    """Whether it could be taken: its engine was healthy, and proven where a proof is asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +115,8 @@ class Choice:
     """Whether another action than the best was drawn, to learn from it."""
     floored: bool = False
     """Whether the quality floor moved the request to the reference."""
+    picked: int = -1
+    """Index of the action that the rule picked, before exploration and the quality floor; -1 where a bandit decided."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +183,11 @@ class Plan:
     """What the task's student makes of it, whoever answers; None where there is no student, or it may not tell."""
     checked: bool = False
     """Whether the student would have answered, and the teacher was asked to check it."""
+    settings: Mapping[str, float] = field(default_factory=dict)
+    """The routing settings in force for this request and what else the draw depended on, by name
+    (store.records.ChoiceRecord.settings)."""
+    familiar: Mapping[int, int] = field(default_factory=dict)
+    """The past answers that counted as near, by the example's id: how many each stands for."""
 
 
 class Policy(Protocol):

@@ -295,6 +295,16 @@ class RequestRecord:
     """The part of `cost_usd` that examples of ours account for."""
     example_tokens: int = 0
     """The part of `prompt_tokens`, likewise."""
+    completion_id: str = ""
+    """The `id` of the answer that the client saw; empty when unknown."""
+    session: str = ""
+    """The digest of the conversation that it belongs to: see store.decisions.session_ids."""
+    error_kind: str = ""
+    """Why it failed, a code: of engines.errors.Kind, or the refusal's."""
+    finish_reason: str = ""
+    """Of the answer's first choice."""
+    no_text: str = ""
+    """Why no text of it is kept, a code; empty where there is one, and where nobody knows."""
 
 
 Partition = Literal["user", "tenant"]
@@ -422,7 +432,8 @@ class ChoiceRecord:
     features_version: str
     actions: tuple[Mapping[str, Any], ...]
     """One JSON object per action, in order: engine, with_examples, probability, probability_without_load, quality,
-    cost_usd, latency_s, reward, features."""
+    cost_usd, latency_s, reward, features; of in_context also deviation and sure (of the quality)
+    and allowed."""
     chosen: int
     """Index into `actions`; -1 when what answered is none of them (a stand-in, a forced engine)."""
     chosen_without_load: int
@@ -431,7 +442,8 @@ class ChoiceRecord:
     scorer: str
     scorer_features_version: str
     candidates: tuple[Mapping[str, Any], ...]
-    """One JSON object per scored candidate, best first: id, similarity, gain, sent (bool); left_out where not chosen."""
+    """One JSON object per scored candidate, best first: id, similarity, gain, sent (bool); left_out where not chosen;
+    counts: how many past answers it stands for, where the rule counted it as near."""
     candidate_features: Vector | None
     """Scalars, [candidates, features], 32-bit floats."""
     quality_alone: float
@@ -446,6 +458,11 @@ class ChoiceRecord:
     """Of its instructions, where a proof was asked for."""
     noted: Mapping[str, float] = field(default_factory=dict)
     """What the proof noted (router.proving.standing.Proof)."""
+    settings: Mapping[str, float] = field(default_factory=dict)
+    """What it was decided with, so that other settings can be replayed: theta, m, max_examples; of in_context also
+    preference, own_preference (1: the request's or its key's own), may_explore, offload_cap, learned (lessons of the bandit)
+    and picked (index of the rule's action, -1 where a bandit decided); by_proof (1: what is proven decided). Empty in rows
+    of earlier releases."""
 
 
 Source = Literal["user", "judge", "implicit", "label"]

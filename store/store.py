@@ -37,12 +37,15 @@ from store.answers.semantic_observations import SemanticObservations
 from store.blobs import Blobs, RowBlobs
 from store.database import Database
 from store.decisions.choices import Choices
+from store.decisions.details import Details
 from store.decisions.exported import RequestPages
 from store.decisions.kept_costs import KeptCosts
 from store.decisions.outcomes import Outcomes
 from store.decisions.requests import RequestLog
+from store.decisions.resolve import Resolve
 from store.decisions.rollups import DELETED, RequestRollups
 from store.decisions.search import RequestSearch
+from store.decisions.sessions import Sessions
 from store.decisions.spending import Spending
 from store.decisions.stamps import clamp_stamps
 from store.decisions.texts import RequestTextLog
@@ -118,7 +121,7 @@ class Answers:
 class Decisions:
     """Requests: what was decided, what was weighed, and what was said."""
 
-    def __init__(self, db: Database) -> None:
+    def __init__(self, db: Database, secret: bytes) -> None:
         self._db = db
         self.requests = RequestLog(db)
         self.choices = Choices(db)
@@ -126,6 +129,12 @@ class Decisions:
         self.texts = RequestTextLog(db)
         """What was asked and answered, for people."""
         self.search = RequestSearch(db)
+        self.details = Details(db)
+        """What else is known of one request: parameters, tools, attempts, errors, bodies."""
+        self.sessions = Sessions(db)
+        """Conversations."""
+        self.resolve = Resolve(db, secret)
+        """What an id or a name is the id or the name of."""
         self.pages = RequestPages(db)
         """The log from end to end."""
         self.spending = Spending(db)
@@ -198,7 +207,7 @@ class Store:
             SemanticObservations(db),
             KeptResponses(db, secret),
         )
-        self.decisions = Decisions(db)
+        self.decisions = Decisions(db, secret)
         self.outcomes = Outcomes(db)
         self.artifacts = Artifacts(db, folder / "artifacts", keep=versions_kept, blobs=blobs)
         self.dials = TurnedDialsLog(db)
@@ -419,7 +428,7 @@ class Store:
         self.jobs.replay.forget_tenant(tenant).result(timeout_s)
         self.owned.forget_tenant(tenant).result(timeout_s)
         # The empty tenant's versions were learnt from labels that the operator brought.
-        versions = self.artifacts.forget_tenant(tenant, gone=True) if tenant else 0
+        versions = self.artifacts.forget_tenant(tenant) if tenant else 0
         self.answers.entries.forget_tenant(tenant).result(timeout_s)
         self.answers.observations.forget_tenant(tenant).result(timeout_s)
         self.answers.responses.forget_tenant(tenant).result(timeout_s)

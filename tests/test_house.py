@@ -51,6 +51,7 @@ TESTED_BY = {
     "understudy/lasting.py": "flow/test_reload.py",
     "store/backup.py": "understudy/test_archive.py",
     "store/sqlite/copying.py": "understudy/test_archive.py",
+    "store/decisions/kept_costs.py": "store/contract/test_deleting.py",
     "store/tenant_scope.py": "understudy/background/test_retention.py",
     "understudy/settings/retention.py": "understudy/background/test_retention.py",
     "understudy/setup/tasks.py": "flow/test_line_tasks.py",

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from admin.actions import NotDone, OperatorActions, OperatorFeedback, Reply
+from admin.actions import NotDone, OperatorActions, OperatorFeedback, Reply, Tried
 from engines.asking import Bill, NotAnswered, ask, chat_of
 from engines.engine import Engine
 from engines.errors import RequestError
@@ -59,6 +59,7 @@ class AdminActions:
         return OperatorActions(
             give_feedback=self._say if self._config.feedback.enabled else None,
             ask=self._ask if self._config.engines else None,
+            test=self._test if self._config.engines else None,
             embed=self._embed if keeps_examples else None,
             embedding_version=self._version,
             admission=admission(memory),
@@ -207,6 +208,27 @@ class AdminActions:
             bill.usd,
             said.latency_s,
         )
+
+    async def _test(self, name: str) -> Sequence[Tried]:
+        from understudy.trying_engines import tried
+
+        if name not in self._config.engines:
+            raise NotDone(f"there is no engine {name[:60]!r}")
+        if (beyond := out_of_reach(self._config.engines, name)) is not None:
+            raise NotDone(beyond)
+        return [
+            Tried(
+                one.replica,
+                one.good,
+                one.said,
+                one.health_ms,
+                one.answer_ms,
+                one.cost_usd,
+                one.prompt_tokens,
+                one.completion_tokens,
+            )
+            for one in await tried(self._config, name)
+        ]
 
     # ---- embedding
 

@@ -1,14 +1,18 @@
-"""Engines page: load, breakers, errors, prices, speed; drain and restore."""
+"""Engines page: load, breakers, errors, prices, speed; drain, restore and test."""
 
 from __future__ import annotations
 
 from admin.page import Action, Page
-from admin.summaries.engines import drain, engines, restore
+from admin.summaries.engines import drain, engines, restore, test
 
 ENGINES = Page(
     "/engines",
     "Engines",
     "engines.html",
     engines,
-    actions=(Action("/engines/drain", drain), Action("/engines/restore", restore)),
+    actions=(
+        Action("/engines/drain", drain),
+        Action("/engines/restore", restore),
+        Action("/engines/test", test),
+    ),
 )

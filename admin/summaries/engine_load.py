@@ -1,14 +1,18 @@
-"""The present state of engines over all workers: requests in flight, utilisation, breakers, failures."""
+"""The present state of engines over all workers: requests in flight, utilisation, breakers, failures, health checks."""
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from itertools import groupby
 
 from admin.page import Summary
+from admin.roles import Content
 from admin.sources import Sources
-from store.jobs.engine_states import Drained, EngineStateRow
+from store.jobs.engine_states import Drained, EngineStateRow, EngineTest
 
-_BEST_FIRST = ("up", "unknown", "limited", "drained", "refused", "down")
+_BEST_FIRST = ("up", "unknown", "untested", "limited", "drained", "refused", "down")
+"""States of engines.standing, and "untested": nobody asked it anything yet, no health check either."""
 
 
 def engine_load(sources: Sources, now_s: float) -> list[Summary]:
@@ -19,13 +23,20 @@ def engine_load(sources: Sources, now_s: float) -> list[Summary]:
     drained: dict[str, list[Drained]] = {}
     for one in sources.store.jobs.engine_states.drained():
         drained.setdefault(one.engine, []).append(one)
+    tests: dict[str, list[EngineTest]] = {}
+    for test in sources.store.jobs.engine_states.tests():
+        tests.setdefault(test.engine, []).append(test)
     names = [engine.name for engine in sources.gateway.engines]
     names += sorted(set(reported) - set(names))
     found = []
     for name in names:
         rows = reported.get(name, [])
         by_operator = next((one for one in drained.get(name, ()) if not one.replica), None)
-        standing = replicas(rows, drained.get(name, []))
+        standing = [
+            {**one, "error": Content(one["error"]) if one["error"] else ""}
+            for one in replicas(rows, drained.get(name, []))
+        ]
+        best = min(standing, key=lambda one: _BEST_FIRST.index(one["state"]), default=None)
         found.append(
             {
                 "name": name,
@@ -53,7 +64,10 @@ def engine_load(sources: Sources, now_s: float) -> list[Summary]:
                     "reason": by_operator.reason,
                     "everywhere": all(row.drained for row in rows),
                 },
-                "state": _state(standing, by_operator is not None),
+                "state": "drained" if by_operator else best["state"] if best else "untested",
+                "since_s": by_operator.since_s if by_operator else best["since_s"] if best else None,
+                "errors": _errors(rows),
+                "tests": [_test(test) for test in tests.get(name, ())],
                 "replicas": standing,
             }
         )
@@ -71,21 +85,51 @@ def replicas(rows: list[EngineStateRow], drained: list[Drained]) -> list[Summary
         found.append(
             {
                 "replica": replica,
-                "state": "drained" if by_operator & {"", replica} else worst.state,
+                "state": "drained" if by_operator & {"", replica} else _tried_state(worst, seen),
                 "since_s": worst.since_s,
                 "in_flight": sum(row.in_flight for row in seen),
                 "error": failed.error if failed else "",
+                "error_kind": failed.error.partition(":")[0] if failed else "",
                 "error_at_s": failed.error_at_s if failed else None,
+                "probe": _probe(seen),
             }
         )
     return found
 
 
-def _state(replicas: list[Summary], is_drained: bool) -> str:
-    """That of the replica that stands best: it answers."""
-    if is_drained:
-        return "drained"
-    return min((one["state"] for one in replicas), key=_BEST_FIRST.index, default="unknown")
+def _tried_state(worst: EngineStateRow, seen: list[EngineStateRow]) -> str:
+    """Its state, or "untested" where nothing is known because no worker ever asked."""
+    tried = any(row.asked or row.probed_at_s for row in seen)
+    return "untested" if worst.state == "unknown" and not tried else worst.state
+
+
+def _probe(seen: list[EngineStateRow]) -> Summary | None:
+    """The latest health check that any worker made; None before the first."""
+    probed = [row for row in seen if row.probed_at_s is not None]
+    if not probed:
+        return None
+    latest = max(probed, key=lambda row: row.probed_at_s or 0.0)
+    return {"at_s": latest.probed_at_s, "ms": latest.probe_ms, "error": latest.probe_error}
+
+
+def _errors(rows: list[EngineStateRow]) -> dict[str, int]:
+    """Failures since the workers started, by kind, the most frequent first."""
+    counts: Counter[str] = Counter()
+    for row in rows:
+        counts.update(json.loads(row.failures))
+    return dict(counts.most_common())
+
+
+def _test(test: EngineTest) -> Summary:
+    return {
+        "replica": test.replica,
+        "at_s": test.at_s,
+        "by": test.by_user,
+        "good": test.good,
+        "said": test.said,
+        "health_ms": test.health_ms,
+        "answer_ms": test.answer_ms,
+    }
 
 
 def _mean(values: list[float | None]) -> float | None:

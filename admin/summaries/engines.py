@@ -1,11 +1,19 @@
-"""Engines: their prices, past speed and present state, and which of them an operator has drained."""
+"""Engines: their prices, past speed and present state; draining, restoring and testing them."""
 
 from __future__ import annotations
 
+import asyncio
+import time
+from collections.abc import Sequence
+
+from admin.actions import NotDone, Tried
 from admin.page import ActionFailed, Asked, Done, Summary
 from admin.sources import Sources
 from admin.summaries.engine_load import engine_load
+from admin.words import ERROR_KINDS
 from store.decisions.rollups import DAY_S, HOUR_S, MINUTE_S, LatencyCount, percentile
+from store.jobs.engine_states import EngineTest
+from store.jobs.operator_asks import OperatorAsk
 
 _SPANS = {"hour": (3600, MINUTE_S), "day": (86_400, HOUR_S), "week": (7 * 86_400, DAY_S)}
 _WRITE_S = 30.0
@@ -20,6 +28,7 @@ def engines(sources: Sources, asked: Asked) -> Summary:
     rows = sources.rollups.requests(width_s, since_s, by_time=False)
     latencies = sources.rollups.latencies(width_s, since_s)
     facts = {engine.name: engine for engine in sources.gateway.engines}
+    background = _background(sources, since_s)
     found = []
     for load in engine_load(sources, asked.now_s):
         name = load["name"]
@@ -43,6 +52,7 @@ def engines(sources: Sources, asked: Asked) -> Summary:
                 "requests": requests,
                 "failed_requests": failed,
                 "failed_share": failed / requests if requests else None,
+                "background": background.get(name, []),
                 "cost_usd": sum(row.cost_usd for row in mine),
                 "tokens": sum(row.prompt_tokens + row.completion_tokens for row in mine),
                 "first_chunk_ms": _percentiles(latencies, name, "first_chunk"),
@@ -53,18 +63,43 @@ def engines(sources: Sources, asked: Asked) -> Summary:
                 else None,
             }
         )
-    return {"span": span, "since_s": since_s, "engines": found}
+    return {
+        "span": span,
+        "since_s": since_s,
+        "engines": found,
+        "error_kinds": dict(ERROR_KINDS),
+        "can_test": sources.gateway.actions.test is not None,
+    }
+
+
+def _background(sources: Sources, since_s: float) -> dict[str, list[Summary]]:
+    """By engine, what the gateway asked of its own accord since then (a whole hour): judging, replay and so on."""
+    found: dict[str, list[Summary]] = {}
+    for one in sources.store.decisions.usage.sums(("engine",), since_s=since_s):
+        if one.line != "answer":
+            line = {
+                "line": one.line,
+                "requests": one.amounts.requests,
+                "tokens": one.amounts.prompt_tokens + one.amounts.completion_tokens,
+                "usd": one.amounts.cost_usd,
+            }
+            found.setdefault(one.engine, []).append(line)
+    return found
 
 
 def drain(sources: Sources, asked: Asked) -> Done:
-    """Drains `engine`: within a second no worker sends it new requests, until it is restored."""
-    engine = _named(sources, asked)
+    """Drains `engine`, or its `replica`: within a second no worker sends it new requests, until it is restored."""
+    engine, replica = _named(sources, asked), asked.text("replica", longest=300)
     reason = asked.text("reason", longest=200)
-    if not sources.store.jobs.engine_states.drain(engine, asked.viewer.name, reason).result(_WRITE_S):
-        raise ActionFailed(f"{engine} is drained already.")
+    states = sources.store.jobs.engine_states
+    if replica and replica not in {row.replica for row in states.now(asked.now_s) if row.engine == engine}:
+        raise ActionFailed(f"No worker tells of a replica {replica!r} of {engine}.")
+    name = f"{engine}@{replica}" if replica else engine
+    if not states.drain(engine, asked.viewer.name, reason, replica).result(_WRITE_S):
+        raise ActionFailed(f"{name} is drained already.")
     return Done(
-        f"{engine} is drained: workers stop asking it within a second, and finish what is under way.",
-        target=engine,
+        f"{name} is drained: workers stop asking it within a second, and finish what is under way.",
+        target=name,
         detail={"reason": reason} if reason else {},
     )
 
@@ -75,6 +110,48 @@ def restore(sources: Sources, asked: Asked) -> Done:
     if not sources.store.jobs.engine_states.restore(engine).result(_WRITE_S):
         raise ActionFailed(f"{engine} was not drained.")
     return Done(f"{engine} is restored: workers ask it again within a second.", target=engine)
+
+
+async def test(sources: Sources, asked: Asked) -> Done:
+    """Tests `engine` from this process: its health check, then one short answer. What came of it is kept and shown."""
+    engine, run = _named(sources, asked), sources.gateway.actions.test
+    if run is None:
+        raise ActionFailed("No engine can be asked from here.")
+    try:
+        tried = await run(engine)
+    except NotDone as error:
+        raise ActionFailed(f"{error}.") from error
+    await asyncio.to_thread(_kept, sources, asked, engine, tried)
+    said = "; ".join(f"{one.replica}: {one.said}" if one.replica else one.said for one in tried)
+    good = all(one.good for one in tried)
+    return Done(
+        f"{engine} {'passed' if good else 'failed'} its test: {said}.",
+        target=engine,
+        detail={"good": good, "cost_usd": sum(one.cost_usd for one in tried)},
+    )
+
+
+def _kept(sources: Sources, asked: Asked, engine: str, tried: Sequence[Tried]) -> None:
+    at_s, by, jobs = time.time(), asked.viewer.name, sources.store.jobs
+    writes = [
+        jobs.engine_states.note_tests(
+            [
+                EngineTest(
+                    *(engine, one.replica, at_s, by, one.good, one.said),
+                    *(one.health_ms, one.answer_ms, one.cost_usd),
+                )
+                for one in tried
+            ]
+        )
+    ]
+    for one in tried:
+        seconds = (one.answer_ms or 0.0) / 1000
+        tokens = one.prompt_tokens, one.completion_tokens
+        if any(tokens) or one.cost_usd:
+            ask = OperatorAsk(at_s, by, "", "", engine, False, one.cost_usd, *tokens, seconds)
+            writes.append(jobs.operator_asks.note(ask))
+    for write in writes:
+        write.result(_WRITE_S)
 
 
 def _named(sources: Sources, asked: Asked) -> str:

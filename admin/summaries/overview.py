@@ -11,20 +11,22 @@ from admin.sources import Sources
 from admin.summaries.attention import attention
 from admin.summaries.engine_load import engine_load
 from admin.summaries.quality import floors, quality
+from admin.summaries.spans import SPANS
+from admin.summaries.spans import since_s as begins_s
 from admin.summaries.why_not import why_not
 from learning.outcomes.account import IN_VAIN_USD, UNREAD
 from store.decisions.rollups import DAY_S, HOUR_S, MINUTE_S, LatencyCount, RequestSums, StageSums, percentile
 from store.decisions.usage_report import usage_total
 
-SPANS = {"hour": (3600, MINUTE_S), "day": (86_400, HOUR_S), "week": (7 * 86_400, HOUR_S)}
-"""Seconds by name, and the width of a bar in seconds."""
 _KINDS = (
-    ("memory", "series-3"),
+    ("cache_hit", "series-3"),
     ("offloaded", "series-1"),
     ("reference", "series-2"),
     ("failed_over", "series-8"),
     ("failed", "bad"),
 )
+RATE_S = 60.0
+"""Seconds that the present rate of requests is taken over."""
 _STAGES = ("exact", "replay", "semantic", "embed", "nearest", "score", "combine", "choose")
 """In the order in which a request passes them."""
 
@@ -33,12 +35,12 @@ def overview(sources: Sources, asked: Asked) -> Summary:
     """For `span` (hour, day or week), and a `tenant`'s id if one is given."""
     span = asked.choice("span", tuple(SPANS), "hour")
     tenant = asked.text("tenant", longest=64) or None
-    seconds, width_s = SPANS[span]
-    since_s = (asked.now_s - seconds) // width_s * width_s
+    width_s = SPANS[span][1]
+    since_s = begins_s(span, asked.now_s)
     rollups = sources.rollups
     rollups.catch_up()
     rows = rollups.requests(width_s, since_s, tenant)
-    references = {model.name: model.engines[-1] for model in sources.gateway.models}
+    references = sources.gateway.references()
     kinds = {kind: sum(r.requests for r in rows if _kind(r, references) == kind) for kind, _ in _KINDS}
     answered = kinds["offloaded"] + kinds["reference"]
     judged = sources.store.outcomes.judged(since_s, tenant)
@@ -63,9 +65,9 @@ def overview(sources: Sources, asked: Asked) -> Summary:
         "tenants": _tenants(sources, names, since_s),
         "behind": rollups.behind(),
         "requests": sum(kinds.values()),
-        "per_second": sum(kinds.values()) / max(1.0, asked.now_s - since_s),
+        "per_second": sources.store.decisions.requests.begun(asked.now_s - RATE_S, tenant) / RATE_S,
         "kinds": kinds,
-        "hit_share": _share(kinds["memory"], sum(kinds.values())),
+        "hit_share": _share(kinds["cache_hit"], sum(kinds.values())),
         "offload_share": _share(kinds["offloaded"], answered),
         "failed_share": failed_share,
         "attention": attention(
@@ -83,11 +85,11 @@ def overview(sources: Sources, asked: Asked) -> Summary:
         "why_not": why_not(sources, tenant, names),
         "money": money,
         "latency": {
-            measure: {
+            name: {
                 "p50_ms": percentile(_histogram(latencies, measure), 0.5),
                 "p95_ms": percentile(_histogram(latencies, measure), 0.95),
             }
-            for measure in ("total", "first_chunk")
+            for name, measure in (("total", "total"), ("ttft", "first_chunk"))
         },
         "stages": stages,
         "traffic": traffic,
@@ -103,7 +105,7 @@ def overview(sources: Sources, asked: Asked) -> Summary:
 
 def _kind(row: RequestSums, references: dict[str, str]) -> str:
     if row.outcome == "hit":
-        return "memory"
+        return "cache_hit"
     if row.outcome != "answered":
         return "failed_over" if row.outcome == "failed_over" else "failed"
     return "reference" if row.engine == references.get(row.model, row.engine) else "offloaded"
@@ -183,7 +185,7 @@ def _stages(rows: Sequence[RequestSums], stages: Sequence[StageSums]) -> list[Su
                 "other_ms": max(0.0, overhead - sum(parts.values())),
                 "overhead_ms": overhead,
                 "engine_ms": max(0.0, total - overhead),
-                "first_chunk_ms": sum(row.first_chunk_ms for row in mine) / streams if streams else None,
+                "ttft_ms": sum(row.first_chunk_ms for row in mine) / streams if streams else None,
                 "total_ms": total,
             }
         )
@@ -223,5 +225,5 @@ def _stages_chart(groups: Sequence[Summary]) -> Summary:
     ]
     series.append(("other", [group["other_ms"] for group in groups], "series-8"))
     return stacked(
-        [group["engine"] or "from memory" for group in groups], series, across=True, unit="ms of our own"
+        [group["engine"] or "cache" for group in groups], series, across=True, unit="ms of gateway overhead"
     )

@@ -14,6 +14,8 @@ from router.choosing.floor import FloorSettings, QualityFloor
 from store.decisions.outcomes import JudgedAnswer
 from store.learned.quality_floors import FloorRow
 
+STANDINGS = {"holds": "holds", "limiting": "throttling", "threatened": "at_risk"}
+"""The words of the pages for those of store.learned.quality_floors."""
 _RESAMPLES = 400
 _FEWEST = 5
 
@@ -57,7 +59,7 @@ def floors(rows: Sequence[FloorRow], names: Mapping[str, str], now_s: float) -> 
                 "tenant": row.tenant,
                 "tenant_name": names.get(row.tenant, ""),
                 "model": row.model,
-                "standing": row.standing,
+                "standing": STANDINGS[row.standing],
                 "cap": row.cap,
                 "age_s": max(0.0, now_s - row.at_s),
                 "promised_loss": account.get("x"),

@@ -9,18 +9,21 @@ from urllib.parse import urlencode
 from admin.page import Asked, BadParameter, Summary
 from admin.roles import Content
 from admin.sources import Sources
+from admin.summaries.spans import SPANS, since_s
 from admin.words import REASONS
 from store.decisions.search import Found, Place, Wanted, Way
 from store.records import RequestRecord
 
 ROWS = 50
-SPANS = {"": None, "hour": 3600.0, "day": 86_400.0, "week": 7 * 86_400.0}
 WAYS: dict[Way, str] = {
     "": "any",
-    "exact": "exact repeat",
-    "semantic": "similar question",
-    "offloaded": "with examples",
-    "alone": "without examples",
+    "hit": "cache hit",
+    "exact": "cache hit, same request",
+    "semantic": "cache hit, similar question",
+    "offloaded": "offloaded",
+    "reference": "by the reference",
+    "few_shot": "few-shot",
+    "direct": "direct",
     "failed_over": "failed over",
     "failed": "failed",
 }
@@ -50,7 +53,7 @@ def requests(sources: Sources, asked: Asked) -> Summary:
     if words and not asked.viewer.role.reads_content:
         raise BadParameter("q looks for words in what people wrote, which your role may not read")
     search = sources.store.decisions.search
-    wanted = _wanted(asked)
+    wanted = _wanted(sources, asked)
     before = _before(asked.text("before", longest=60))
     if words:
         if isinstance(before, Place):
@@ -104,7 +107,7 @@ def way_of(record: RequestRecord) -> Way:
         return "failed"
     if record.failed_over:
         return "failed_over"
-    return "offloaded" if record.example_ids else "alone"
+    return "few_shot" if record.example_ids else "direct"
 
 
 def _rows(sources: Sources, found: Found) -> list[dict[str, Any]]:
@@ -116,11 +119,11 @@ def _rows(sources: Sources, found: Found) -> list[dict[str, Any]]:
     ]
 
 
-def _wanted(asked: Asked) -> Wanted:
-    within = SPANS[asked.choice("within", tuple(SPANS), "")]
+def _wanted(sources: Sources, asked: Asked) -> Wanted:
+    within = asked.choice("within", ("", *SPANS), "")
     since, until = _instant(asked, "from"), _instant(asked, "to")
-    if within is not None:
-        since = max(since or 0.0, asked.now_s - within)
+    if within:
+        since = max(since or 0.0, since_s(within, asked.now_s))
     return Wanted(
         tenant=asked.text("tenant", longest=200),
         key_id=asked.text("key", longest=200),
@@ -133,6 +136,7 @@ def _wanted(asked: Asked) -> Wanted:
         until_s=until,
         least_usd=asked.number("cost", None, least=0.0, most=1e9),
         example=asked.whole("example", 0) or None,
+        references=tuple(sources.gateway.references().items()),
     )
 
 

@@ -86,6 +86,7 @@ class ChoiceKeeper:
             first_chunk_ms=None if first_s is None else round(first_s * 1000, 3),
             scope=plan.proof.scope if plan.proof is not None else "",
             noted=plan.proof.noted if plan.proof is not None else {},
+            settings=plan.settings,
         )
 
 
@@ -114,6 +115,9 @@ def _action(weighed: Weighed) -> dict[str, Any]:
         "latency_s": weighed.latency_s,
         "reward": weighed.reward,
         "features": dict(weighed.features),
+        "deviation": weighed.deviation,
+        "sure": weighed.sure,
+        "allowed": weighed.allowed,
     }
 
 
@@ -155,6 +159,8 @@ def _examples(plan: Plan, attempt: Attempt, helped: ExampleSelection | None) -> 
             "gain": candidate.gain,
             "sent": id in sent,
         }
+        if id in plan.familiar:
+            told["counts"] = plan.familiar[id]
         return told | {"left_out": left_out[id]} if id in left_out and id not in sent else told
 
     if helped is None:

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from router.asked import Arrival
-from store.people.secret import derive
+from store.people.secret import user_digest as user_digest
 
-_DIGEST_CHARACTERS = 24
 USER_FIELDS = ("safety_identifier", "user")
 """OpenAI's field names for the person behind a request; the first is to replace the second."""
 USER_HEADER = "x-understudy-user"
@@ -96,11 +95,6 @@ def contributor(secret: bytes, tenant: str, key_id: str | None, user: str) -> st
     """The contributor's name; empty when neither key nor user is known."""
     digest = user_digest(secret, tenant, user) if user else ""
     return f"{key_id or ''}/{digest}" if key_id or digest else ""
-
-
-def user_digest(secret: bytes, tenant: str, user: str) -> str:
-    """The part of a contributor's name that stands for the user: 24 hexadecimal characters."""
-    return derive(secret, "user of a tenant", f"{tenant}\0{user}")[:_DIGEST_CHARACTERS]
 
 
 def user_part(contributor: str) -> str:

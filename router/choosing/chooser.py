@@ -114,7 +114,25 @@ class _Largest:
 
 
 @dataclass(frozen=True, slots=True)
-class _Rewards:
+class Prospect:
+    """What is expected of an action, all of it as shares, so that its reward follows at any preference."""
+
+    is_reference: bool
+    quality: float
+    deviation: float
+    """Standard deviation of the quality."""
+    sure: float
+    """Quality, less what is not known of it."""
+    relative_cost: float
+    """Share of the dearest action's."""
+    relative_latency: float
+    """Share of the slowest action's."""
+    busy: float
+    """What the engine's load takes off the reward, 0 or less."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rewards:
     """The reward of every action: expected, at the upper bound of its quality, and less what is not known of it."""
 
     expected: Sequence[float]
@@ -122,37 +140,24 @@ class _Rewards:
     sure: Sequence[float]
 
     @classmethod
-    def of(
-        cls,
-        dial: Weights,
-        estimate: Estimate,
-        priced: Sequence[_Priced],
-        largest: _Largest,
-        load: LoadKnobs | None,
-    ) -> _Rewards:
-        """At the present load, or with `load` None as if every engine were idle."""
-        qualities = estimate.qualities
-        reference = next(q for q, p in zip(qualities, priced, strict=True) if p.is_reference)
+    def of(cls, dial: Weights, prospects: Sequence[Prospect]) -> Rewards:
+        """The rewards at these weights."""
+        reference = next(p.quality for p in prospects if p.is_reference)
 
-        def one(p: _Priced, quality: float) -> float:
-            latency = p.idle_latency_s / largest.idle_latency_s
-            busy = 0.0
-            if load is not None:
-                latency = p.latency_s / largest.latency_s
-                busy = bias(p.state.utilisation, _per_token(p.state) / largest.usd_per_mtok, load)
+        def one(p: Prospect, quality: float) -> float:
             others = None if p.is_reference else reference
-            return busy + expected_reward(dial, quality, p.cost_usd / largest.cost_usd, latency, others)
+            return p.busy + expected_reward(dial, quality, p.relative_cost, p.relative_latency, others)
 
         expected, upper, sure = [], [], []
-        for i, p in enumerate(priced):
-            expected.append(one(p, qualities[i]))
+        for i, p in enumerate(prospects):
+            expected.append(one(p, p.quality))
             # The reference is what everything is measured by: it is neither doubted nor given up.
             if p.is_reference:
                 upper.append(math.inf)
                 sure.append(expected[i])
             else:
-                upper.append(one(p, min(1.0, qualities[i] + UPPER * estimate.deviations[i])))
-                sure.append(one(p, estimate.surely(i)))
+                upper.append(one(p, min(1.0, p.quality + UPPER * p.deviation)))
+                sure.append(one(p, p.sure))
         return cls(expected, upper, sure)
 
     def best(self, allowed: Sequence[bool]) -> int:
@@ -182,17 +187,19 @@ class Chooser:
         estimate, learned = self._estimated(situation, priced, options, context, bandit)
         allowed = _allowed(priced, situation.allowed)
         is_reference = [p.is_reference for p in priced]
-        lost = _lost(estimate, is_reference, situation.max_loss)
+        lost = not_tried(estimate.qualities, estimate.deviations, is_reference, situation.max_loss)
         draw = rng.random()
 
-        def weigh(loaded: bool) -> _Rewards:
-            return _Rewards.of(dial, estimate, priced, largest, self._knobs.load if loaded else None)
+        def weigh(loaded: bool) -> Rewards:
+            return Rewards.of(
+                dial, _prospects(estimate, priced, largest, self._knobs.load if loaded else None)
+            )
 
         with_load, without_load = weigh(True), weigh(False)
 
-        def probabilities(rewards: _Rewards, cap: float) -> list[float]:
-            spread = self._spread(rewards, allowed, lost, learned, situation.may_explore)
-            return capped(spread, is_reference, allowed, cap)
+        def probabilities(rewards: Rewards, cap: float) -> list[float]:
+            found = spread(rewards, allowed, lost, learned, situation.may_explore, self._knobs)
+            return capped(found, is_reference, allowed, cap)
 
         final = probabilities(with_load, situation.offload_cap)
         chosen = drawn(final, draw)
@@ -202,9 +209,18 @@ class Chooser:
         floored = is_reference[chosen] and not is_reference[drawn(uncapped, draw)]
         return Choice(
             weighed=tuple(
-                Weighed(p.action, pr, pi, q, p.cost_usd, p.latency_s, r, o.features)
-                for p, pr, pi, q, r, o in zip(
-                    priced, final, idle, estimate.qualities, with_load.expected, options, strict=True
+                Weighed(p.action, pr, pi, q, p.cost_usd, p.latency_s, r, o.features, d, s, ok)
+                for p, pr, pi, q, r, o, d, s, ok in zip(
+                    priced,
+                    final,
+                    idle,
+                    estimate.qualities,
+                    with_load.expected,
+                    options,
+                    estimate.deviations,
+                    map(estimate.surely, range(len(priced))),
+                    allowed,
+                    strict=True,
                 )
             ),
             chosen=chosen,
@@ -227,28 +243,6 @@ class Chooser:
         if bandit is None:
             return Estimate(self._expected(situation, priced), (UNKNOWN,) * len(priced)), 0
         return bandit.estimate(Scene(situation.vector, context, options)), bandit.learned
-
-    def _spread(
-        self, rewards: _Rewards, allowed: Sequence[bool], lost: Sequence[bool], learned: int, explore: bool
-    ) -> list[float]:
-        """Probability per action by inverse gap weighting; without exploration, 1 for the best action."""
-        best = rewards.best(allowed)
-        probabilities = [0.0] * len(allowed)
-        if not explore:
-            probabilities[best] = 1.0
-            return probabilities
-        knobs = self._knobs
-        open_ = [i for i, ok in enumerate(allowed) if ok and (i == best or not lost[i])]
-        hopeful = [i for i in open_ if i == best or rewards.upper[i] > rewards.expected[best]]
-        hopeless = [i for i in open_ if i not in hopeful]
-        least = HOPELESS * min(knobs.least_probability, 0.5 / len(open_))
-        gamma = min(knobs.gamma_most, knobs.gamma_scale * math.sqrt(learned + LEARNED_BEFORE))
-        found = inverse_gap_weights([rewards.expected[i] for i in hopeful], gamma, hopeful.index(best))
-        for index, p in zip(hopeful, with_floor(found, knobs.least_probability), strict=True):
-            probabilities[index] = p * (1.0 - least * len(hopeless))
-        for index in hopeless:
-            probabilities[index] = least
-        return probabilities
 
     def _priced(self, situation: Situation) -> list[_Priced]:
         """Every action that is possible, with its expected cost and latency."""
@@ -295,6 +289,60 @@ class Chooser:
             return small + (1.0 - small) * p.rank
 
         return tuple(quality(p) for p in priced)
+
+
+def _prospects(
+    estimate: Estimate, priced: Sequence[_Priced], largest: _Largest, load: LoadKnobs | None
+) -> list[Prospect]:
+    """At the present load, or with `load` None as if every engine were idle."""
+    found = []
+    for i, p in enumerate(priced):
+        latency, busy = p.idle_latency_s / largest.idle_latency_s, 0.0
+        if load is not None:
+            latency = p.latency_s / largest.latency_s
+            busy = bias(p.state.utilisation, _per_token(p.state) / largest.usd_per_mtok, load)
+        found.append(
+            Prospect(
+                p.is_reference,
+                estimate.qualities[i],
+                estimate.deviations[i],
+                estimate.surely(i),
+                p.cost_usd / largest.cost_usd,
+                latency,
+                busy,
+            )
+        )
+    return found
+
+
+def spread(
+    rewards: Rewards,
+    allowed: Sequence[bool],
+    lost: Sequence[bool],
+    learned: int,
+    explore: bool,
+    knobs: Knobs,
+) -> list[float]:
+    """Probability per action by inverse gap weighting; without exploration, 1 for the best action.
+
+    `lost`: actions that are not tried, whatever they may bring; `learned`: lessons of the bandit that expects the rewards.
+    """
+    best = rewards.best(allowed)
+    probabilities = [0.0] * len(allowed)
+    if not explore:
+        probabilities[best] = 1.0
+        return probabilities
+    open_ = [i for i, ok in enumerate(allowed) if ok and (i == best or not lost[i])]
+    hopeful = [i for i in open_ if i == best or rewards.upper[i] > rewards.expected[best]]
+    hopeless = [i for i in open_ if i not in hopeful]
+    least = HOPELESS * min(knobs.least_probability, 0.5 / len(open_))
+    gamma = min(knobs.gamma_most, knobs.gamma_scale * math.sqrt(learned + LEARNED_BEFORE))
+    found = inverse_gap_weights([rewards.expected[i] for i in hopeful], gamma, hopeful.index(best))
+    for index, p in zip(hopeful, with_floor(found, knobs.least_probability), strict=True):
+        probabilities[index] = p * (1.0 - least * len(hopeless))
+    for index in hopeless:
+        probabilities[index] = least
+    return probabilities
 
 
 def inverse_gap_weights(rewards: Sequence[float], gamma: float, best: int) -> list[float]:
@@ -363,13 +411,17 @@ def _allowed(priced: Sequence[_Priced], actions: Collection[Action] | None) -> l
     return healthy if any(healthy) else may
 
 
-def _lost(estimate: Estimate, is_reference: Sequence[bool], max_loss: float | None) -> list[bool]:
+def not_tried(
+    qualities: Sequence[float],
+    deviations: Sequence[float],
+    is_reference: Sequence[bool],
+    max_loss: float | None,
+) -> list[bool]:
     """Per action, whether even the upper bound of its quality is below what the quality floor promises."""
-    qualities = estimate.qualities
     if max_loss is None:
         return [False] * len(qualities)
     promised = next(q for q, r in zip(qualities, is_reference, strict=True) if r) - max_loss
-    bounds = (q + UPPER * d for q, d in zip(qualities, estimate.deviations, strict=True))
+    bounds = (q + UPPER * d for q, d in zip(qualities, deviations, strict=True))
     return [not r and upper < promised for r, upper in zip(is_reference, bounds, strict=True)]
 
 

@@ -49,6 +49,7 @@ def choice_by_rule(
         ),
         chosen=chosen,
         chosen_without_load=chosen,
+        picked=wanted,
         explored=chosen != wanted and not floored,
         floored=floored,
     )

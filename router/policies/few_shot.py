@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass
 
@@ -18,7 +18,7 @@ from router.embedding.embedder import Embedder
 from router.embedding.retriever import Retriever
 from router.embedding.templates import Templates
 from router.plan import SHADOW, Ask, Attempt, Candidate, Plan
-from router.policies.nearest_examples import familiar, that_fit
+from router.policies.nearest_examples import counts, familiar, that_fit
 from router.policies.proven import shadow
 from router.policies.question import EmbeddedQuestion, QuestionEmbedder, WithTools
 from router.prompt import tokens_needed, with_examples
@@ -56,7 +56,16 @@ class _Found:
     chosen: tuple[Candidate, ...]
     """Examples that would be sent."""
     proof: Proof | None
-    novel: bool
+    counted: dict[int, int]
+    """The past answers that count as near, by the example's id: pairs that were merged into one example
+    (store.examples.twins) still count as that many."""
+    knobs: Knobs
+    """That it was found with."""
+
+    @property
+    def novel(self) -> bool:
+        """Whether too few past answers are near."""
+        return sum(self.counted.values()) < self.knobs.m
 
 
 class FewShot:
@@ -91,7 +100,10 @@ class FewShot:
         )
         self._retriever = retriever
         self._executor = executor
-        self.knobs = knobs  # Replaced as a whole when an operator changes a setting, from any thread.
+        # Both are replaced as a whole when an operator changes a setting, from any thread.
+        self.knobs = knobs
+        self.knobs_of: Mapping[str, Knobs] = {}
+        """By tenant, those that differ."""
         self._context_tokens = context_tokens
 
     async def decide(self, ask: Ask) -> Plan:
@@ -134,23 +146,24 @@ class FewShot:
             stages_s=stages,
             proof=found.proof,
             shadow=shadow(found.proof, with_examples_found),
+            settings=_settings(found),
+            familiar=found.counted,
         )
 
     def _weigh(self, ask: Ask, question: EmbeddedQuestion, vector: Vector) -> _Found:
         """Looks up what there is to decide on. Blocks: for the executor."""
+        knobs = self.knobs_of.get(ask.tenant, self.knobs)
         near: list[Candidate] = []
         if not question.without_examples:
             near = self._retriever.nearest(
                 ask.tenant, question.scope, vector, self._questions.comparable(question)
             )
-        near_enough = familiar(near, question.text, theta=self.knobs.theta, same_names=self.knobs.same_names)
-        chosen = self._within_budget(near_enough, ask)
+        near_enough = familiar(near, question.text, theta=knobs.theta, same_names=knobs.same_names)
+        chosen = self._within_budget(near_enough, ask, knobs)
         proof = None
         if self._gate is not None:
             proof = self._gate.proof(ask.tenant, shared_scope(question.scope), vector, chosen)
-        # Pairs that were merged into one example (store.examples.twins) still count as that many past answers.
-        novel = sum(1 + c.example.merged for c in near_enough) < self.knobs.m
-        return _Found(near, chosen, proof, novel=novel)
+        return _Found(near, chosen, proof, counts(near_enough), knobs)
 
     @staticmethod
     def _decided(found: _Found) -> tuple[str, bool]:
@@ -168,8 +181,7 @@ class FewShot:
             return Attempt(self._small)
         return Attempt(self._small, with_examples(ask.chat.messages, chosen), chosen)
 
-    def _within_budget(self, nearest_first: list[Candidate], ask: Ask) -> tuple[Candidate, ...]:
-        knobs = self.knobs
+    def _within_budget(self, nearest_first: list[Candidate], ask: Ask, knobs: Knobs) -> tuple[Candidate, ...]:
         most = knobs.max_examples if ask.max_examples is None else min(ask.max_examples, knobs.max_examples)
         budget = knobs.max_example_tokens
         if (window := self._context_tokens()) is not None:
@@ -195,3 +207,14 @@ class FewShot:
             stages_s=stages or {},
             bypassed=bypassed,
         )
+
+
+def _settings(found: _Found) -> dict[str, float]:
+    """See Plan.settings."""
+    knobs = found.knobs
+    return {
+        "theta": knobs.theta,
+        "m": float(knobs.m),
+        "max_examples": float(knobs.max_examples),
+        "by_proof": float(found.proof is not None),
+    }

@@ -34,7 +34,7 @@ from router.examples.features import RequestView
 from router.examples.fusion import best_fused
 from router.examples.scorer import Scorer, Scores
 from router.plan import SHADOW, Action, Ask, Attempt, Candidate, Choice, ExampleSelection, Plan
-from router.policies.nearest_examples import familiar, that_fit
+from router.policies.nearest_examples import counts, familiar, that_fit
 from router.policies.proven import shadow
 from router.policies.question import EmbeddedQuestion, QuestionEmbedder, WithTools
 from router.prompt import example_tokens, tokens_needed, with_examples
@@ -98,6 +98,7 @@ class _Decision:
     ask: Ask
     question: EmbeddedQuestion
     vector: Vector
+    knobs: Knobs
     models: LearnedModels
     may_explore: bool
     stages_s: dict[str, float]
@@ -107,6 +108,8 @@ class _Decision:
     scored: list[Candidate] = field(default_factory=list)
     """Those of them that were scored, with their worths."""
     scores: Scores | None = None
+    counted: dict[int, int] = field(default_factory=dict)
+    """The past answers that the rule counts as near, by the example's id."""
     proof: Proof | None = None
     """What is proven of the small engines with and without the chosen examples; None where no proof is asked for."""
 
@@ -172,7 +175,10 @@ class InContext:
         self._chooser = chooser
         self._budget = budget
         self._executor = executor
-        self.knobs = knobs  # Replaced as a whole when an operator changes a setting, from any thread.
+        # Both are replaced as a whole when an operator changes a setting, from any thread.
+        self.knobs = knobs
+        self.knobs_of: Mapping[str, Knobs] = {}
+        """By tenant, those that differ."""
         self._hot = hot
         self._rng = rng or random.Random()
         self._clock = clock
@@ -223,6 +229,7 @@ class InContext:
             ask,
             question,
             vector,
+            self.knobs_of.get(ask.tenant, self.knobs),
             self._models_of(ask.tenant),
             may_explore,
             dict(question.stages_s),
@@ -241,14 +248,14 @@ class InContext:
         if scorer is None:
             return
         request = RequestView(decision.question.text, decision.vector, self._names[-1])
-        considered = best_fused(decision.near, self.knobs.candidates)
+        considered = best_fused(decision.near, decision.knobs.candidates)
         scores = scorer.score(request, considered, shared_scope(decision.question.scope))
         decision.scored = with_worths(considered, scores.worths)
         decision.scores = scores
 
     def _combine(self, decision: _Decision) -> _ChosenExamples:
         """Chooses the examples to send; without scores, those that few_shot would send."""
-        knobs, ask, scores = self.knobs, decision.ask, decision.scores
+        knobs, ask, scores = decision.knobs, decision.ask, decision.scores
         limit = knobs.max_examples if ask.max_examples is None else min(ask.max_examples, knobs.max_examples)
         room = room_tokens(
             ask.chat,
@@ -311,7 +318,10 @@ class InContext:
 
     def _familiar(self, decision: _Decision) -> list[Candidate]:
         return familiar(
-            decision.near, decision.question.text, theta=self.knobs.theta, same_names=self.knobs.same_names
+            decision.near,
+            decision.question.text,
+            theta=decision.knobs.theta,
+            same_names=decision.knobs.same_names,
         )
 
     def _choose(self, decision: _Decision, chosen: _ChosenExamples, states: Sequence[EngineState]) -> Plan:
@@ -347,6 +357,8 @@ class InContext:
             helped=chosen.selection,
             proof=decision.proof,
             shadow=shadow(decision.proof, self._attempt("", decision, chosen)),
+            settings=_settings(decision, situation, choice),
+            familiar=decision.counted,
         )
 
     def _by_bandit(self, decision: _Decision, situation: Situation, bandit: Bandit) -> Choice | None:
@@ -361,7 +373,8 @@ class InContext:
     ) -> tuple[Choice, str]:
         """Few-shot distillation by novelty (LOGIC), with the examples that the scorer chose; the choice and its reason."""
         # Pairs that were merged into one example (store.examples.twins) still count as that many past answers.
-        novel = sum(1 + c.example.merged for c in self._familiar(decision)) < self.knobs.m
+        decision.counted = counts(self._familiar(decision))
+        novel = sum(decision.counted.values()) < decision.knobs.m
         # The only example was dropped on purpose: how the engine does without it is what is to be learnt.
         dropped = chosen.selection is not None and chosen.selection.explored == "drop"
         helped = bool(chosen.examples) or dropped
@@ -381,7 +394,7 @@ class InContext:
                 healthy[each.action.engine] and _may_be_taken(each.action, situation, self._names[-1])
                 for each in weighed.weighed
             ],
-            least_probability=self.knobs.least_probability if decision.may_explore else 0.0,
+            least_probability=decision.knobs.least_probability if decision.may_explore else 0.0,
             offload_cap=situation.offload_cap,
             rng=self._rng,
         )
@@ -390,7 +403,7 @@ class InContext:
     def _situation(
         self, decision: _Decision, chosen: _ChosenExamples, states: Sequence[EngineState]
     ) -> Situation:
-        ask, knobs, examples = decision.ask, self.knobs, chosen.examples
+        ask, knobs, examples = decision.ask, decision.knobs, chosen.examples
         similarities = [c.similarity for c in examples]
         preference = ask.preference
         if preference is None:
@@ -464,6 +477,24 @@ class InContext:
             stages_s=decision.stages_s if decision else question.stages_s,
             bypassed=tuple(bypassed),
         )
+
+
+def _settings(decision: _Decision, situation: Situation, choice: Choice) -> dict[str, float]:
+    """See Plan.settings."""
+    knobs, bandit = decision.knobs, decision.models.bandit
+    own = decision.ask.preference is not None or decision.ask.key_id in knobs.key_preferences
+    return {
+        "theta": knobs.theta,
+        "m": float(knobs.m),
+        "max_examples": float(knobs.max_examples),
+        "preference": situation.preference,
+        "own_preference": float(own),
+        "may_explore": float(situation.may_explore),
+        "offload_cap": situation.offload_cap,
+        "learned": float(bandit.learned if bandit is not None else 0),
+        "picked": float(choice.picked),
+        "by_proof": float(decision.proof is not None),
+    }
 
 
 def _may_be_taken(action: Action, situation: Situation, reference: str) -> bool:

@@ -21,6 +21,11 @@ def familiar(near: Sequence[Candidate], text: str, *, theta: float, same_names: 
     return found
 
 
+def counts(near: Iterable[Candidate]) -> dict[int, int]:
+    """How many past answers each of these examples stands for, by its id."""
+    return {c.example.id: 1 + c.example.merged for c in near}
+
+
 def that_fit(nearest_first: Iterable[Candidate], *, most: int, room_tokens: int) -> tuple[Candidate, ...]:
     """The nearest that fit, the nearest last: models weigh most what stands next to the question.
 

@@ -147,7 +147,9 @@ _INSERT = (
 
 def _as_row(record: ChoiceRecord) -> tuple[object, ...]:
     rest = {name: getattr(record, name) for name in _AS_JSON}
-    rest["context"], rest["noted"] = dict(record.context), dict(record.noted)
+    rest["context"] = dict(record.context)
+    # The release before this one reads the row, too: it knows no field of this name, and looks at none in there.
+    rest["noted"] = {**record.noted, "settings": dict(rest.pop("settings"))}
     for name, value in rest.items():
         # JSON has no NaN: it would come back as nothing at all, and teach a learner nonsense.
         if not _is_finite(value):
@@ -177,6 +179,7 @@ def _as_record(row: tuple[Any, ...]) -> ChoiceRecord:
     fields: dict[str, Any] = dict(zip(_COLUMNS, row[1:], strict=False)) | orjson.loads(zlib.decompress(rest))
     for name in ("example_ids", "actions", "candidates"):
         fields[name] = tuple(fields[name])
+    fields["settings"] = fields.get("noted", {}).pop("settings", {})
     fields["vector"] = None if vector is None else from_blob(vector)
     fields["candidate_features"] = (
         None if features is None else np.frombuffer(features, dtype="<f4").reshape(-1, width or 1)

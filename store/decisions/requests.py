@@ -77,6 +77,11 @@ class RequestLog:
             record.service_tier,
             record.examples_usd,
             record.example_tokens,
+            plain(record.completion_id),
+            record.session,
+            plain(record.error_kind),
+            plain(record.finish_reason),
+            record.no_text,
         )
 
         def insert(connection: Connection) -> None:
@@ -139,6 +144,18 @@ class RequestLog:
         row = self._db.read().execute("SELECT min(started_at_s) FROM requests").fetchone()
         return None if row[0] is None else float(row[0])
 
+    def begun(self, since_s: float, tenant: str | None = None) -> int:
+        """How many requests on record began at that time or later; of one tenant if named. Reads an index only.
+
+        A request is on record when it has ended: those that still go on are missing.
+        """
+        of_tenant, values = ("", ()) if tenant is None else (" AND tenant = ?", (tenant,))
+        row = self._db.read().execute(
+            f"SELECT count(*) FROM requests WHERE started_at_s >= ?{of_tenant}",  # noqa: S608 - constants
+            (since_s, *values),
+        )
+        return int(row.fetchone()[0])
+
     def latest_reasons(self, model: str, *, since_s: float, limit: int) -> list[tuple[float, str]]:
         """(when it began, why) of the latest requests for a served model that were no exact hits, newest first.
 
@@ -175,7 +192,8 @@ class RequestLog:
             forget_sums(connection, tenant, key_id)
             forget_usage(self._db, connection, tenant, key_id)
             return connection.execute(
-                "UPDATE requests SET key_id = '' WHERE tenant = ? AND key_id = ? AND key_id <> ''",
+                "UPDATE requests SET key_id = ''"  # noqa: S608 - a constant
+                f"{_ALSO_BLANKED} WHERE tenant = ? AND key_id = ? AND key_id <> ''",
                 (tenant, key_id),
             ).rowcount
 
@@ -187,7 +205,8 @@ class RequestLog:
         def blank(connection: Connection) -> int:
             forget_usage_of_user(self._db, connection, tenant, end_user)
             return connection.execute(
-                "UPDATE requests SET end_user = '' WHERE tenant = ? AND end_user = ? AND end_user <> ''",
+                "UPDATE requests SET end_user = ''"  # noqa: S608 - a constant
+                f"{_ALSO_BLANKED} WHERE tenant = ? AND end_user = ? AND end_user <> ''",
                 (tenant, end_user),
             ).rowcount
 
@@ -218,12 +237,15 @@ COLUMNS = (
     "id, tenant, started_at_s, endpoint, model, engine, outcome, status, policy, policy_version, probability, reason,"
     " example_count, example_ids, prompt_tokens, completion_tokens, usage_estimated, cost_usd, total_ms,"
     " first_chunk_ms, overhead_ms, stages_ms, key_id, cached_tokens, continued, reference_cost_usd, exact_key,"
-    " failed_over, trail, unpriced, api, end_user, cache_write_tokens, images, service_tier, examples_usd, example_tokens"
+    " failed_over, trail, unpriced, api, end_user, cache_write_tokens, images, service_tier, examples_usd, example_tokens,"
+    " completion_id, session, error_kind, finish_reason, no_text"
 )
 _COST, _UNPRICED = (COLUMNS.split(", ").index(name) for name in ("cost_usd", "unpriced"))
+# Trails of former releases hold words of an upstream.
+_ALSO_BLANKED = """, session = '', trail = CASE WHEN instr(trail, '],"error":"') > 0 THEN '' ELSE trail END"""
 _SELECT = f"SELECT {COLUMNS} FROM requests"  # noqa: S608 - a constant
 _INSERT = (
-    f"INSERT INTO requests ({COLUMNS}) VALUES ({', '.join('?' * 37)})"  # noqa: S608 - constants
+    f"INSERT INTO requests ({COLUMNS}) VALUES ({', '.join('?' * 42)})"  # noqa: S608 - constants
     " ON CONFLICT (id) DO NOTHING"
 )
 

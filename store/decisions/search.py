@@ -11,9 +11,12 @@ from store.decisions.requests import COLUMNS, as_record
 from store.decisions.texts import RequestTextLog
 from store.records import RequestRecord
 
-Way = Literal["", "exact", "semantic", "offloaded", "alone", "failed_over", "failed"]
-"""exact, semantic: answered from memory. offloaded: by an engine with examples. alone: by one without. failed_over: by
-another engine than was decided on. failed: by none."""
+Way = Literal[
+    "", "hit", "exact", "semantic", "offloaded", "reference", "few_shot", "direct", "failed_over", "failed"
+]
+"""hit: from the cache, as an exact repeat or for a similar question (exact, semantic). offloaded: as decided, by another
+engine than the model's reference; reference: by that one, or by anybody where the model is not served here. few_shot,
+direct: by an engine with examples, without. failed_over: by another engine than was decided on. failed: by none."""
 LOOKED_THROUGH = 20_000
 """Rows that one page may look at: some tens of milliseconds."""
 _WORDS_AT_ONCE = 500
@@ -21,10 +24,13 @@ _MOST_ROUNDS = 4
 
 _WAYS: dict[Way, str] = {
     "": "TRUE",
+    "hit": "outcome = 'hit'",
     "exact": "outcome = 'hit' AND policy <> 'semantic'",
     "semantic": "outcome = 'hit' AND policy = 'semantic'",
-    "offloaded": "outcome <> 'hit' AND example_count > 0 AND failed_over = ''",
-    "alone": "outcome <> 'hit' AND example_count = 0 AND failed_over = ''",
+    "offloaded": "outcome = 'answered' AND failed_over = ''",
+    "reference": "outcome = 'answered' AND failed_over = ''",
+    "few_shot": "outcome <> 'hit' AND example_count > 0 AND failed_over = ''",
+    "direct": "outcome <> 'hit' AND example_count = 0 AND failed_over = ''",
     "failed_over": "outcome = 'answered' AND failed_over <> ''",
     "failed": "outcome NOT IN ('hit', 'answered')",
 }
@@ -47,6 +53,13 @@ class Wanted:
     least_usd: float | None = None
     example: int | None = None
     """Requests that this example was sent with."""
+    session: str = ""
+    """The digest of a conversation, as rows have it."""
+    end_user: str = ""
+    """The digest of an end user, likewise."""
+    completion_id: str = ""
+    references: tuple[tuple[str, str], ...] = ()
+    """(served model, its reference engine): what `way` tells offloaded answers by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +172,11 @@ def _bounds(wanted: Wanted, before: Place | None) -> tuple[str, dict[str, Any]]:
     if wanted.tenant:
         parts.append("tenant = :tenant")
         values["tenant"] = wanted.tenant
+    for name in ("session", "end_user", "completion_id"):
+        if value := getattr(wanted, name):
+            # The second part: an index of such rows only can answer it.
+            parts.append(f"{name} = :{name} AND {name} <> ''")
+            values[name] = value
     if wanted.since_s is not None:
         parts.append("started_at_s >= :since")
         values["since"] = wanted.since_s
@@ -175,6 +193,9 @@ def _filter(wanted: Wanted) -> tuple[str, dict[str, Any]]:
     """What has to be looked at row by row."""
     parts = [_WAYS[wanted.way]]
     values: dict[str, Any] = {}
+    if wanted.way in ("offloaded", "reference"):
+        condition, values = _offloaded(wanted.references)
+        parts.append(condition if wanted.way == "offloaded" else f"NOT ({condition})")
     for name in ("key_id", "model", "engine", "reason"):
         value = getattr(wanted, name)
         if value:
@@ -193,6 +214,16 @@ def _filter(wanted: Wanted) -> tuple[str, dict[str, Any]]:
         )
         values["example"] = wanted.example
     return " AND ".join(f"({part})" for part in parts), values
+
+
+def _offloaded(references: tuple[tuple[str, str], ...]) -> tuple[str, dict[str, Any]]:
+    """Whether another engine than the model's reference answered."""
+    values: dict[str, Any] = {}
+    parts = []
+    for place, (model, engine) in enumerate(references):
+        parts.append(f"(model = :served{place} AND engine <> :reference{place})")
+        values |= {f"served{place}": model, f"reference{place}": engine}
+    return " OR ".join(parts) or "FALSE", values
 
 
 # Walks from one tenant to the next by the index, where DISTINCT would read every entry.

@@ -16,6 +16,7 @@ from typing import Any
 import orjson
 
 from store.database import Connection, Database
+from store.decisions.kept_details import NOTHING, KeptDetails
 from store.plain import plain
 from store.tenant_scope import ALL, TenantScope
 
@@ -60,6 +61,8 @@ class RequestTexts:
     finish_reason: str = ""
     same: bytes | None = None
     """Equal for exact repeats."""
+    details: KeptDetails = NOTHING
+    """What else is content of it; of a repeat its own."""
     row_id: int = field(default=0, compare=False)
     """Its place in the log of texts; 0 before it is stored."""
 
@@ -178,10 +181,10 @@ class RequestTextLog:
             self._db.words.purge_soon("request_words")
 
 
-_COLUMNS = "tenant, request_id, contributor, at_s, same, size_bytes, question, answer, conversation"
+_COLUMNS = "tenant, request_id, contributor, at_s, same, size_bytes, question, answer, conversation, details"
 _SELECT = f"SELECT row_id, {_COLUMNS} FROM request_texts"  # noqa: S608 - a constant
 _INSERT = (
-    f"INSERT INTO request_texts ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608 - a constant
+    f"INSERT INTO request_texts ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608 - a constant
     " ON CONFLICT (tenant, request_id) DO NOTHING"
 )
 
@@ -204,7 +207,8 @@ def _as_row(texts: RequestTexts) -> tuple[Any, ...]:
         )
     size = len(texts.question.encode()) + len(texts.answer.encode())
     # Twice: the words of questions and answers are indexed.
-    size_bytes = _ROW_BYTES + 2 * size + len(conversation or b"")
+    details = texts.details.packed() if texts.details is not NOTHING else None
+    size_bytes = _ROW_BYTES + 2 * size + len(conversation or b"") + len(details or b"")
     return (
         texts.tenant,
         texts.request_id,
@@ -215,11 +219,12 @@ def _as_row(texts: RequestTexts) -> tuple[Any, ...]:
         plain(texts.question),
         plain(texts.answer),
         conversation,
+        details,
     )
 
 
 def _as_texts(row: Sequence[Any]) -> RequestTexts:
-    row_id, tenant, request_id, contributor, at_s, same, _, question, answer, conversation = row
+    row_id, tenant, request_id, contributor, at_s, same, _, question, answer, conversation, details = row
     rest: dict[str, Any] = orjson.loads(zlib.decompress(conversation)) if conversation else {"messages": None}
     messages = rest["messages"]
     return RequestTexts(
@@ -236,5 +241,6 @@ def _as_texts(row: Sequence[Any]) -> RequestTexts:
         sent=tuple(SentExample(*one) for one in rest.get("sent", ())),
         finish_reason=rest.get("finish_reason", ""),
         same=same,
+        details=KeptDetails.unpacked(details),
         row_id=row_id,
     )

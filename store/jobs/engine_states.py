@@ -1,4 +1,4 @@
-"""The state of each engine as each worker reports it, and the engines that an operator has drained."""
+"""The state of each engine as each worker reports it, the engines an operator has drained, and operators' tests of them."""
 
 from __future__ import annotations
 
@@ -44,6 +44,14 @@ class EngineStateRow:
     error: str = ""
     """Its latest failure in words, keys masked, and when it was."""
     error_at_s: float | None = None
+    failures: str = "{}"
+    """JSON: number of failures since the worker started, by kind (engines.errors.Kind)."""
+    probed_at_s: float | None = None
+    """When its latest health check ended (Unix time); None before the first."""
+    probe_ms: float | None = None
+    """How long that took."""
+    probe_error: str = ""
+    """Why that was bad; empty: it was good."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +64,24 @@ class Drained:
     since_s: float
     by_user: str
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class EngineTest:
+    """What came of an operator's latest test of an engine, or of one of its replicas."""
+
+    engine: str
+    replica: str
+    at_s: float
+    by_user: str
+    good: bool
+    said: str
+    """In words; no content, no key."""
+    health_ms: float | None
+    """How long the health check took; None where none was made."""
+    answer_ms: float | None
+    """How long an answer took; None where none came."""
+    cost_usd: float
 
 
 class EngineStates:
@@ -133,6 +159,25 @@ class EngineStates:
         )
         return [Drained(*row) for row in rows.fetchall()]
 
+    # ---- what an operator tried
+
+    def note_tests(self, tests: Sequence[EngineTest]) -> Future[None]:
+        """Keep what came of tests, each in the place of the one before of the same engine and replica. Raises StoreBusy."""
+        values = [astuple(test) for test in tests]
+
+        def write(connection: Connection) -> None:
+            connection.executemany(_PUT_TEST, values)
+
+        return self._db.write(write)
+
+    def tests(self) -> list[EngineTest]:
+        """The latest test of each engine and replica, by name."""
+        rows = self._db.read().execute(
+            f"SELECT {', '.join(_OF_TEST)} FROM engine_tests ORDER BY engine, replica"  # noqa: S608 - constants
+        )
+        found = [dict(zip(_OF_TEST, row, strict=True)) for row in rows.fetchall()]
+        return [EngineTest(**row | {"good": bool(row["good"])}) for row in found]
+
     def drained_generation(self) -> int:
         """A number that differs whenever `drained` may have changed; almost free."""
         return self._generation.value()
@@ -143,4 +188,10 @@ _PUT = (
     f"INSERT INTO engine_states ({', '.join(_COLUMNS)})"  # noqa: S608 - constants
     f" VALUES ({', '.join('?' * len(_COLUMNS))}) ON CONFLICT (worker, engine, replica) DO UPDATE SET "
     + ", ".join(f"{name} = excluded.{name}" for name in _COLUMNS)
+)
+_OF_TEST = tuple(field.name for field in fields(EngineTest))
+_PUT_TEST = (
+    f"INSERT INTO engine_tests ({', '.join(_OF_TEST)})"  # noqa: S608 - constants
+    f" VALUES ({', '.join('?' * len(_OF_TEST))}) ON CONFLICT (engine, replica) DO UPDATE SET "
+    + ", ".join(f"{name} = excluded.{name}" for name in _OF_TEST)
 )

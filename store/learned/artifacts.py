@@ -14,13 +14,12 @@ import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import orjson
 
 from store.blobs import Blobs
 from store.database import Connection, Database
-from store.decisions.rollups import DELETED
 from store.generation import Generation
 from store.people.secret import sync_folder
 from store.records import ArtifactRecord
@@ -29,6 +28,7 @@ KINDS = ("scorer", "bandit", "counts", "student")
 _GENERATION = "artifacts"
 _UNFINISHED = ".unfinished-"
 _PREFIX = "artifacts/"
+_DELETIONS_KEPT_S = 400 * 86_400.0
 """Of a file's name where all replicas have it."""
 _ORPHAN_AGE_S = 3600.0
 """A file that young may belong to a version whose row is being written."""
@@ -36,16 +36,6 @@ _ORPHAN_AGE_S = 3600.0
 
 class ArtifactBroken(Exception):
     """A version's file is gone, or is not what was written; what it was for goes on without it."""
-
-
-class ForgottenLearning(NamedTuple):
-    """Versions that were deleted because somebody was forgotten from whom they were learnt."""
-
-    tenant: str
-    """store.decisions.rollups.DELETED where the tenant itself was."""
-    at_s: float
-    """The latest time, and how many went then."""
-    versions: int
 
 
 class Artifacts:
@@ -223,6 +213,18 @@ class Artifacts:
 
         return self._db.write(take).result(self._timeout_s)
 
+    def retire(self, kind: str, tenant: str, model: str) -> bool:
+        """Take the version in use out of use, frozen or not, so that what is built in serves; False if none was in use."""
+
+        def take(connection: Connection) -> bool:
+            if not of_slot(connection, kind, tenant, model, " AND state = 'active'"):
+                return False
+            _retire_active(connection, kind, tenant, model)
+            self._generation.bump(connection)
+            return True
+
+        return self._db.write(take).result(self._timeout_s)
+
     def freeze(self, kind: str, tenant: str, model: str) -> None:
         """Keep what is in use, the built-in among it: versions published from now on are kept and not used."""
         now_s = time.time()
@@ -255,10 +257,8 @@ class Artifacts:
 
     # ---- away
 
-    def forget_tenant(self, tenant: str, *, gone: bool = False) -> int:
+    def forget_tenant(self, tenant: str) -> int:
         """Delete all that was learnt from a tenant, rows and files; gives how many versions.
-
-        That it happened stays known (`forgotten`); where the tenant is `gone`, without whose it was.
 
         Raises ValueError for the empty tenant: what the operator brought is nobody's to forget.
         """
@@ -268,12 +268,16 @@ class Artifacts:
         def delete(connection: Connection) -> int:
             connection.execute("DELETE FROM frozen_artifacts WHERE tenant = ?", (tenant,))
             self._generation.bump(connection)
-            versions = connection.execute("DELETE FROM artifacts WHERE tenant = ?", (tenant,)).rowcount
-            if gone:
-                connection.execute("DELETE FROM forgotten_learning WHERE tenant = ?", (tenant,))
-            if versions:
-                connection.execute(_FORGOTTEN, (DELETED if gone else tenant, time.time(), versions))
-            return versions
+            deleted = connection.execute("DELETE FROM artifacts WHERE tenant = ?", (tenant,)).rowcount
+            if deleted:
+                now_s = time.time()
+                connection.execute(
+                    "INSERT INTO deleted_versions (at_s, versions) VALUES (?, ?)", (now_s, deleted)
+                )
+                connection.execute(
+                    "DELETE FROM deleted_versions WHERE at_s < ?", (now_s - _DELETIONS_KEPT_S,)
+                )
+            return deleted
 
         deleted = self._db.write(delete).result(self._timeout_s)
         # By name rather than by row: a file that a kill left without one goes, too.
@@ -283,12 +287,14 @@ class Artifacts:
         self._remove_files(names)
         return deleted
 
-    def forgotten(self) -> list[ForgottenLearning]:
-        """Where versions were deleted because somebody was forgotten, the latest first."""
-        rows = self._db.read().execute(
-            "SELECT tenant, at_s, versions FROM forgotten_learning ORDER BY at_s DESC, tenant"
+    def latest_deletion(self) -> tuple[float, int] | None:
+        """When versions were last deleted with a tenant (Unix seconds), and how many; None: never within 400 days."""
+        row = (
+            self._db.read()
+            .execute("SELECT at_s, versions FROM deleted_versions ORDER BY at_s DESC LIMIT 1")
+            .fetchone()
         )
-        return [ForgottenLearning(*row) for row in rows.fetchall()]
+        return None if row is None else (float(row[0]), int(row[1]))
 
     def sweep(self, older_than_s: float = _ORPHAN_AGE_S) -> int:
         """Remove files that no row names and that were not written within `older_than_s` seconds; gives how many."""
@@ -371,12 +377,6 @@ class Artifacts:
             Path(temporary).unlink(missing_ok=True)
             raise
         sync_folder(self._folder)
-
-
-_FORGOTTEN = (
-    "INSERT INTO forgotten_learning (tenant, at_s, versions) VALUES (?, ?, ?)"
-    " ON CONFLICT (tenant) DO UPDATE SET at_s = excluded.at_s, versions = excluded.versions"
-)
 
 
 def _file_name(kind: str, tenant: str, model: str, sha256: str) -> str:

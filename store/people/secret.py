@@ -22,6 +22,7 @@ _SECRET_BYTES = 32
 _FILE_NAME = "secret"
 _CHECK = "secret_check"
 _NOTE_CHECK = "INSERT INTO generations (name, value) VALUES (?, ?) ON CONFLICT (name) DO NOTHING"
+_USER_CHARACTERS = 24
 _REMEMBERED_CHARACTERS = 512
 """Longer texts are derived from anew each time: a client must not fill our memory with its own."""
 
@@ -86,6 +87,11 @@ def tenant_id(secret: bytes, text: str) -> str:
     HMAC-SHA256 (RFC 2104), truncated to 128 bits.
     """
     return derive(secret, "tenant of a credential", text)[:32]
+
+
+def user_digest(secret: bytes, tenant: str, user: str) -> str:
+    """What stands for an end user of a tenant: 24 hexadecimal characters. `user`: as the client names them."""
+    return derive(secret, "user of a tenant", f"{tenant}\0{user}")[:_USER_CHARACTERS]
 
 
 def derive(secret: bytes, purpose: str, text: str) -> str:

@@ -44,7 +44,7 @@ async def test_where_all_is_well_nothing_asks_for_attention(pages: Site) -> None
 
 async def test_a_gateway_that_is_silent_is_the_first_thing_to_say(pages: Site) -> None:
     (told,) = await said(pages)
-    assert told[0] == "wrong" and "No worker has spoken" in told[1]
+    assert told[0] == "critical" and "No worker has spoken" in told[1]
 
 
 async def test_a_run_that_waits_for_a_decision_is_named(pages: Site) -> None:
@@ -52,7 +52,7 @@ async def test_a_run_that_waits_for_a_decision_is_named(pages: Site) -> None:
     of_workflow(pages.sources.store, "run_1", time.time() - 60, ends=False)
     # Its prompts were computed early, and saved nothing yet: that is told, too.
     (state, says, href), _ = await said(pages)
-    assert (state, href) == ("waits", "/runs/run_1") and says.startswith("book of a run")
+    assert (state, href) == ("warning", "/runs/run_1") and says.startswith("book of a run")
 
 
 async def test_what_fails_comes_before_what_waits_and_each_has_its_page(pages: Site) -> None:
@@ -71,7 +71,7 @@ async def test_what_fails_comes_before_what_waits_and_each_has_its_page(pages: S
 
     await asyncio.to_thread(make)
     told = await said(pages)
-    assert [one[0] for one in told] == ["wrong", "wrong", "wrong", "wrong", "waits", "waits"]
+    assert [one[0] for one in told] == ["critical"] * 4 + ["warning"] * 2
     assert [one[2] for one in told] == [
         "/engines#engine-large",
         "/router?model=demo",

@@ -6,13 +6,16 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from admin.summaries.engine_load import engine_load
 from admin.summaries.engines import engines
+from store.decisions.usage import Amounts, Used
 from store.jobs.engine_states import EngineStateRow
 from tests.admin.site import Site, site
+from tests.engines.asking import closed_port
 from tests.store.rows import request_record
 
 assert engines and engine_load, "asked for over HTTP below"
@@ -25,11 +28,19 @@ async def pages(tmp_path: Path) -> AsyncIterator[Site]:
 
 
 def say(
-    pages: Site, worker: str, in_flight: int, state: str = "up", error: str = "", replica: str = ""
+    pages: Site,
+    worker: str,
+    in_flight: int,
+    state: str = "up",
+    error: str = "",
+    replica: str = "",
+    asked: int = 10,
+    **more: Any,
 ) -> None:
     row = EngineStateRow(
-        *(worker, "large", time.time(), in_flight, 1, 8, in_flight / 8, "closed", False, 10, 2),
+        *(worker, "large", time.time(), in_flight, 1, 8, in_flight / 8, "closed", False, asked, 2),
         *(0.5, 2.0, None, None, replica, state, time.time(), error, time.time() if error else None),
+        **more,
     )
     pages.sources.store.jobs.engine_states.say([row]).result(60)
 
@@ -51,7 +62,7 @@ async def test_workers_are_added_up_and_the_log_says_how_fast_it_was(pages: Site
     viewer = await pages.person("viewer")
     got = (await viewer.get("/engines.json")).json["engines"]
     small, large = got
-    assert (small["name"], small["state"], small["workers"]) == ("small", "unknown", 0)
+    assert (small["name"], small["state"], small["workers"]) == ("small", "untested", 0)
     assert (large["in_flight"], large["queued"], large["workers"], large["state"]) == (10, 2, 2, "up")
     assert (large["asked"], large["failed"], large["utilisation"]) == (20, 4, 1.0)
     assert (large["requests"], large["failed_requests"]) == (20, 2)
@@ -100,14 +111,19 @@ async def test_who_is_no_operator_changes_nothing(pages: Site, role: str) -> Non
 async def test_a_failing_engine_is_shown_as_such(pages: Site) -> None:
     say(pages, "w1", 0)
     say(pages, "w2", 0, "down", "connect: No connection to 10.0.0.7:8000")
-    viewer = await pages.person("viewer")
-    large = (await viewer.get("/engines.json")).json["engines"][1]
+    reader = await pages.person("viewer-content")
+    large = (await reader.get("/engines.json")).json["engines"][1]
     assert (large["state"], large["replicas"][0]["error"]) == (
         "down",
         "connect: No connection to 10.0.0.7:8000",
     )
-    assert large["replicas"][0]["since_s"] and large["replicas"][0]["error_at_s"]
-    assert "No connection to 10.0.0.7:8000" in (await viewer.get("/engines")).text
+    assert large["since_s"] and large["replicas"][0]["since_s"] and large["replicas"][0]["error_at_s"]
+    assert "No connection to 10.0.0.7:8000" in (await reader.get("/engines")).text
+    viewer = await pages.person("viewer")
+    (replica,) = (await viewer.get("/engines.json")).json["engines"][1]["replicas"]
+    assert (replica["error"], replica["error_kind"]) == (None, "connect"), "its words may quote a prompt"
+    page = (await viewer.get("/engines")).text
+    assert "10.0.0.7" not in page and "connection failed" in page
 
 
 async def test_an_engine_stands_as_its_best_replica_does(pages: Site) -> None:
@@ -123,3 +139,65 @@ async def test_an_engine_stands_as_its_best_replica_does(pages: Site) -> None:
     ]
     assert large["state"] == "drained" and large["drained"] is None, "one of them is, not the engine"
     assert large["workers"] == 1 and "<code>a:1</code>" in (await operator.get("/engines")).text
+
+
+async def test_an_engine_that_nobody_asked_is_untested_and_a_probe_is_timed(pages: Site) -> None:
+    viewer = await pages.person("viewer")
+    say(pages, "w1", 0, "unknown", asked=0)
+    page = (await viewer.get("/engines")).text
+    assert "ready" not in page and "untested" in page
+    (replica,) = (await viewer.get("/engines.json")).json["engines"][1]["replicas"]
+    assert (replica["state"], replica["probe"]) == ("untested", None)
+    now_s = time.time()
+    say(pages, "w1", 0, "up", asked=0, probed_at_s=now_s - 9, probe_ms=7.5, failures='{"server": 2}')
+    say(pages, "w2", 0, "up", asked=0, probed_at_s=now_s, probe_ms=3.5, failures='{"server": 1, "dns": 5}')
+    large = (await viewer.get("/engines.json")).json["engines"][1]
+    assert large["replicas"][0]["probe"] == {"at_s": now_s, "ms": 3.5, "error": ""}, (
+        "the latest of any worker"
+    )
+    assert list(large["errors"].items()) == [("dns", 5), ("server", 3)]
+    page = (await viewer.get("/engines")).text
+    assert "3.5\u202fms" in page and "name not found (DNS) 5, server error (5xx) 3" in page
+
+
+async def test_what_the_gateway_asks_of_its_own_accord_is_charged_to_the_engine(pages: Site) -> None:
+    amounts = Amounts(requests=1584, prompt_tokens=9000, completion_tokens=1000, cost_usd=0.166)
+    used = Used(time.time() - 60, "t1", amounts, "judge", engine="large")
+    pages.sources.store.decisions.usage.book(used).result(60)
+    viewer = await pages.person("viewer")
+    large = (await viewer.get("/engines.json?span=day")).json["engines"][1]
+    assert large["background"] == [{"line": "judge", "requests": 1584, "tokens": 10_000, "usd": 0.166}]
+    assert (
+        "$0.166 for 10\u202f000 tokens of judging (1\u202f584 calls)" in (await viewer.get("/engines")).text
+    )
+
+
+async def test_a_test_asks_the_engine_and_what_came_of_it_is_kept(tmp_path: Path) -> None:
+    dead = {"base_url": f"http://127.0.0.1:{closed_port()}/v1", "model": "m", "api_key": "house-key"}
+    quick = {"kind": "simulated", "role": "lead", "ttft_ms": 0, "token_ms": 0, "facts": 10}
+    engines = {"engines": {"good": quick, "dead": dead}, "models": {"demo": {"engines": ["good"]}}}
+    async with site(tmp_path, **engines) as pages:
+        operator = await pages.person("operator")
+        assert (await operator.post("/engines/test", {"engine": "good"})).status == 303
+        assert "good passed its test: answered in" in (await operator.get("/engines")).text
+        await operator.post("/engines/test", {"engine": "dead"})
+        good, dead = (await operator.get("/engines.json")).json["engines"]
+        (passed,), (failed,) = good["tests"], dead["tests"]
+        assert passed["good"] and passed["answer_ms"] is not None and passed["by"] == "a-operator"
+        assert not failed["good"] and "health check failed" in failed["said"] and failed["answer_ms"] is None
+        assert pages.sources.store.audit.page(limit=1)[0].detail == {"good": False, "cost_usd": 0.0}
+        got = await operator.post("/engines/test", {"engine": "nobody"}, Accept="application/json")
+        assert got.status == 409
+        viewer = await pages.person("viewer")
+        assert (await viewer.post("/engines/test", {"engine": "good"})).status == 403
+
+
+async def test_one_replica_is_drained_by_itself(pages: Site) -> None:
+    say(pages, "w1", 0, replica="a:1")
+    say(pages, "w1", 0, replica="b:1")
+    operator = await pages.person("operator")
+    assert "<option>a:1</option>" in (await operator.get("/engines")).text
+    assert (await operator.post("/engines/drain", {"engine": "large", "replica": "a:1"})).status == 303
+    assert [one.replica for one in pages.sources.store.jobs.engine_states.drained()] == ["a:1"]
+    fields = {"engine": "large", "replica": "c:1"}
+    assert (await operator.post("/engines/drain", fields, Accept="application/json")).status == 409

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from admin.summaries.overview import SPANS
+from admin.summaries.overview import RATE_S
+from admin.summaries.spans import SPANS
 from learning.outcomes.account import IN_VAIN_USD, UNREAD
 from store.jobs.operator_asks import OperatorAsk
 from store.records import OutcomeRecord
@@ -30,7 +31,7 @@ def note(pages: Site, number: int, **changes: Any) -> None:
 
 
 def fill(pages: Site) -> None:
-    """10 from memory, 20 offloaded, 30 by the reference, 5 failed, 12 failed over."""
+    """10 cache hits, 20 offloaded, 30 by the reference, 5 failed, 12 failed over."""
     for i in range(77):
         kind: dict[str, Any] = {
             "engine": "large",
@@ -60,7 +61,7 @@ async def test_figures_are_the_logs(pages: Site) -> None:
     for span in SPANS:
         got = (await viewer.get(f"/overview.json?span={span}")).json
         assert got["kinds"] == {
-            "memory": 10,
+            "cache_hit": 10,
             "offloaded": 20,
             "reference": 30,
             "failed_over": 12,
@@ -76,6 +77,37 @@ async def test_figures_are_the_logs(pages: Site) -> None:
         small = next(group for group in got["stages"] if group["engine"] == "small")
         assert small["stages_ms"] == {"embed": 2.0, "choose": 0.5} and small["other_ms"] == pytest.approx(0.5)
         assert small["engine_ms"] == pytest.approx(117.0)
+
+
+async def test_every_figure_leads_to_a_list_of_as_many_requests(pages: Site) -> None:
+    await asyncio.to_thread(fill, pages)
+    await asyncio.to_thread(note, pages, 90, engine="small", example_ids=(1,), model="not-served-here")
+    await asyncio.to_thread(note, pages, 91, engine="small", example_ids=(), model="demo")
+    viewer = await pages.person("viewer")
+    page = (await viewer.get("/overview?span=day")).text
+    for span in SPANS:
+        kinds = (await viewer.get(f"/overview.json?span={span}")).json["kinds"]
+        for kind, count in kinds.items():
+            way = "hit" if kind == "cache_hit" else kind
+            path = f"/requests?within={span}&way={way}"
+            rows, more = [], f"{path.partition('?')[2]}"
+            while more:
+                found = (await viewer.get(f"/requests.json?{more}")).json
+                rows, more = rows + found["rows"], found["next"]
+            assert len(rows) == count, path
+            if kind not in ("reference",):
+                assert f"way={way}" in page, "the figure leads to its list"
+
+
+async def test_the_rate_is_that_of_the_last_minute_however_long_it_was_quiet_before(pages: Site) -> None:
+    now_s = time.time()
+    for number in range(120):
+        note(pages, number, started_at_s=now_s - number / 2)
+    viewer = await pages.person("viewer")
+    for span in SPANS:
+        got = (await viewer.get(f"/overview.json?span={span}")).json
+        assert 108 <= got["per_second"] * RATE_S <= 120
+    assert "per second in the last minute" in (await viewer.get("/overview")).text
 
 
 async def test_what_finding_out_cost_is_taken_off_what_was_saved(pages: Site) -> None:

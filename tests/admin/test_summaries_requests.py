@@ -24,12 +24,16 @@ async def test_requests_are_listed_with_what_became_of_them_newest_first(tmp_pat
         reader = await here.site.person("viewer-content")
         found = await rows(reader)
         assert [row["id"] for row in found] == asked[::-1]
-        assert [row["way"] for row in found] == ["exact", "offloaded", "alone"]
+        assert [row["way"] for row in found] == ["exact", "few_shot", "direct"]
         assert [row["question"] for row in found] == [QUESTION, ALIKE, QUESTION]
         assert [row["engine"] for row in found] == ["", "small", "large"]
         assert all(row["reason"] in REASONS for row in found)
         for query, wanted in (
+            ("way=few_shot", asked[1:2]),
+            ("way=direct", asked[:1]),
             ("way=offloaded", asked[1:2]),
+            ("way=reference", asked[:1]),
+            ("way=hit", asked[2:]),
             ("engine=large", asked[:1]),
             ("model=gpt-4o&status=2&within=hour", asked[::-1]),
             ("q=hidden+linux", [asked[1], asked[0]]),
@@ -40,7 +44,7 @@ async def test_requests_are_listed_with_what_became_of_them_newest_first(tmp_pat
         ):
             assert [row["id"] for row in await rows(reader, query)] == wanted, query
         shown = await reader.get("/requests?q=hidden")
-        assert shown.status == 200 and ALIKE in shown.text and "exact repeat" in shown.text
+        assert shown.status == 200 and ALIKE in shown.text and "cache hit" in shown.text
 
 
 async def test_no_word_of_anybody_reaches_a_role_that_may_not_read(tmp_path: Path) -> None:

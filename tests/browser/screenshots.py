@@ -70,7 +70,7 @@ def further(staged: Stage, page: Page) -> dict[str, str]:
     }
     for name, section in (("requests_with-examples", "/requests"), ("examples_used", "/examples")):
         page.goto(
-            staged.admin_url + section + {"/requests": "?way=offloaded", "/examples": "?sort=uses"}[section]
+            staged.admin_url + section + {"/requests": "?way=few_shot", "/examples": "?sort=uses"}[section]
         )
         found[name] = str(page.locator(f"main a[href^='{section}/']").first.get_attribute("href"))
     return found

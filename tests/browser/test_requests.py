@@ -44,7 +44,7 @@ def test_filters_and_words_narrow_the_list_and_all_brings_it_back(staged: Stage,
     page.get_by_role("link", name="All", exact=True).click()
     expect(rows.nth(5)).to_be_visible()
     page.locator("select[name=engine]").select_option("hostile")
-    page.locator("select[name=way]").select_option("alone")
+    page.locator("select[name=way]").select_option("direct")
     page.get_by_role("button", name="Show").click()
     expect(page).to_have_url(re.compile("engine=hostile"))
     assert set(page.locator("table.requests tbody td:nth-child(3)").all_inner_texts()) == {
@@ -58,7 +58,7 @@ def test_filters_and_words_narrow_the_list_and_all_brings_it_back(staged: Stage,
 
 def test_a_request_shows_what_was_added_to_it_and_why(staged: Stage, as_role: OpenPage) -> None:
     page = as_role("viewer-content")
-    newest(page, staged, "way=offloaded")
+    newest(page, staged, "way=few_shot")
     expect(page.locator("#stages .main-svg").first).to_be_visible()
     added = page.locator("li.message.added")
     assert added.count() >= 2
@@ -72,7 +72,7 @@ def test_a_request_leads_to_its_example_its_engine_and_back_and_its_id_can_be_ta
     staged: Stage, as_role: OpenPage
 ) -> None:
     page = as_role("viewer-content", permissions=["clipboard-read", "clipboard-write"])
-    newest(page, staged, "way=offloaded&within=hour")
+    newest(page, staged, "way=few_shot&within=hour")
     request = page.url.rpartition("/")[2]
     copier = page.get_by_role("button", name="Copy the decision id")
     # It says so for two seconds, which a busy machine may look past, and news may put another button in its place.

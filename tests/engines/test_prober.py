@@ -75,6 +75,7 @@ async def test_a_silent_engine_that_is_gone_is_taken_out_before_anybody_asks_it(
         assert guard.since().state is Standing.UNKNOWN
         async with probing(guard):
             await until(lambda: guard.since().state is Standing.DOWN, "the probe's word")
+            assert guard.last_probe is not None and "refused" in guard.last_probe.error
         refusal = guard.admits(chat()).refusal
         assert refusal is not None and refusal.kind is Kind.OPEN
         assert guard.last_failure is not None

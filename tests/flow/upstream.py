@@ -141,10 +141,10 @@ def begins_and_waits(call: Call) -> None:
 
 
 class Upstream:
-    """Listens on a free port and plays `script` to each request."""
+    """Listens on a free port, or on `port`, and plays `script` to each request."""
 
-    def __init__(self) -> None:
-        self._listener = socket.create_server(("127.0.0.1", 0), backlog=512)
+    def __init__(self, port: int = 0) -> None:
+        self._listener = socket.create_server(("127.0.0.1", port), backlog=512)
         self.port: int = self._listener.getsockname()[1]
         self.calls: list[Call] = []
         self.connections = 0

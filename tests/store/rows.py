@@ -115,6 +115,8 @@ def choice_record(number: int, **changes: Any) -> ChoiceRecord:
         "cost_usd": 0.0005,
         "total_ms": 120.0,
         "first_chunk_ms": 30.0,
+        "noted": {"small/with": 0.5},
+        "settings": {"theta": 0.8, "m": 3.0},
     }
     return ChoiceRecord(**(fields | changes))
 

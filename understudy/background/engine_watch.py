@@ -5,6 +5,7 @@ A thread of its own: once a second it looks whether anything changed. It owns no
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 import threading
@@ -125,6 +126,7 @@ class EngineWatch:
 
     def _row(self, guard: Guard, now_s: float) -> EngineStateRow:
         load, since, failure = guard.load(), guard.since(), guard.last_failure
+        probe = guard.last_probe
         # What waits for any replica of an engine is told once.
         waiting = guard.line.waiting if guard.line.shared and guard.line.is_first(guard) else 0
         return EngineStateRow(
@@ -148,6 +150,11 @@ class EngineWatch:
             since_s=since.at_s,
             error=shown_error(guard.problem or "" if failure is None else failure.told, self._keys),
             error_at_s=None if failure is None else failure.at_s,
+            # A copy: the event loop may count a new kind meanwhile.
+            failures=json.dumps({str(kind): count for kind, count in guard.failures.copy().items()}),
+            probed_at_s=None if probe is None else probe.at_s,
+            probe_ms=None if probe is None else round(probe.seconds * 1000, 1),
+            probe_error="" if probe is None else shown_error(probe.error, self._keys),
         )
 
 

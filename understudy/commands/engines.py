@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 import sys
 import time
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -20,14 +20,8 @@ from understudy.commands.auditing import user
 from understudy.commands.data_folder import data_option, store_in
 from understudy.commands.giving_up import give_up
 
-if TYPE_CHECKING:
-    from engines.guard import Guard
-    from understudy.settings.config import Config
-
 _NAME = click.argument("name", metavar="NAME[@HOST:PORT]")
 _WRITE_S = 30.0
-_TOKENS = 16
-_TEST_S = 60.0
 
 
 @click.group()
@@ -93,6 +87,7 @@ def test(config: Path, name: str, as_json: bool) -> None:
     """Ask an engine now, past any gateway: its health check, then one answer of at most 16 tokens."""
     from understudy.settings.file import ConfigError, load_config
     from understudy.settings.reach import out_of_reach
+    from understudy.trying_engines import tried
 
     try:
         settings = load_config(config)
@@ -105,53 +100,15 @@ def test(config: Path, name: str, as_json: bool) -> None:
         )
     if (beyond := out_of_reach(settings.engines, engine)) is not None:
         give_up(beyond)
-    told = asyncio.run(_tested(settings, engine, replica))
+    told = asyncio.run(tried(settings, engine, replica))
     if not told:
         give_up(f"the engine {engine!r} has no replica {replica!r}")
     if as_json:
-        print_json(told)
+        print_json([asdict(one) for one in told])
     for one in () if as_json else told:
-        click.echo(f"{_label(one['engine'], one['replica'])}  {one['said']}")
-    if not all(one["good"] for one in told):
+        click.echo(f"{_label(one.engine, one.replica)}  {one.said}")
+    if not all(one.good for one in told):
         sys.exit(1)
-
-
-async def _tested(config: Config, engine: str, replica: str) -> list[dict[str, Any]]:
-    from engines.registry import Registry
-    from understudy.setup.engines import Tenants, engines, keys_of
-
-    only = config.model_copy(update={"engines": {engine: config.engines[engine]}})
-    registry = Registry(engines(only, Tenants(secrets.token_bytes(32))))
-    try:
-        return [
-            await _test(guard, keys_of(config))
-            for guard in registry.guards
-            if replica in ("", guard.info.replica)
-        ]
-    finally:
-        await registry.aclose()
-
-
-async def _test(guard: Guard, keys: tuple[str, ...]) -> dict[str, Any]:
-    from engines.asking import Bill, NotAnswered, ask, chat_of
-    from engines.errors import EngineError
-    from understudy.background.engine_watch import shown_error
-
-    told = {"engine": guard.info.name, "replica": guard.info.replica, "good": False}
-    try:
-        await guard.health()
-    except EngineError as error:
-        return told | {"said": f"health check failed: {shown_error(error.message, keys)}"}
-    if not guard.info.holds_key:
-        return told | {"good": True, "said": "lives; not asked further: it is sent its clients' own keys"}
-    chat = chat_of({"max_tokens": _TOKENS}, [{"role": "user", "content": "Say OK."}])
-    try:
-        async with asyncio.timeout(_TEST_S):
-            said = await ask(guard, chat, most_tokens=_TOKENS, bill=Bill({}), purpose="test")
-    except (NotAnswered, TimeoutError) as error:
-        why = guard.last_failure.told if guard.last_failure is not None else str(error) or "no answer in time"
-        return told | {"said": f"lives, but does not answer: {shown_error(why, keys)}"}
-    return told | {"good": True, "said": f"answered in {said.latency_s:.2f} s", "seconds": said.latency_s}
 
 
 def _listed(store: Store) -> list[dict[str, Any]]:

@@ -22,10 +22,3 @@ CREATE TABLE kept_costs (
     PRIMARY KEY (tenant, start_s, line, engine, purpose)
 );
 CREATE INDEX kept_costs_by_time ON kept_costs (line, start_s);
-
--- Versions of what was learnt that were deleted because somebody was forgotten whose outcomes were in them; the latest time.
-CREATE TABLE forgotten_learning (
-    tenant TEXT COLLATE "C" PRIMARY KEY,
-    at_s DOUBLE PRECISION NOT NULL,
-    versions BIGINT NOT NULL
-);

@@ -22,10 +22,3 @@ CREATE TABLE kept_costs (
     PRIMARY KEY (tenant, start_s, line, engine, purpose)
 ) WITHOUT ROWID;
 CREATE INDEX kept_costs_by_time ON kept_costs (line, start_s);
-
--- Versions of what was learnt that were deleted because somebody was forgotten whose outcomes were in them; the latest time.
-CREATE TABLE forgotten_learning (
-    tenant TEXT PRIMARY KEY,
-    at_s REAL NOT NULL,
-    versions INTEGER NOT NULL
-) WITHOUT ROWID;

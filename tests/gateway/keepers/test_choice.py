@@ -127,6 +127,9 @@ def test_what_was_weighed_is_kept_as_it_was_weighed(db: Database) -> None:
         "latency_s": 1.5,
         "reward": 0.6,
         "features": {"price": 0.1},
+        "deviation": 0.0,
+        "sure": 0.0,
+        "allowed": True,
     }
     assert [(c["id"], c["sent"]) for c in kept.candidates] == [(3, True), (1, True), (2, False)]
     assert kept.candidate_features is not None and kept.candidate_features.shape == (3, 5)
@@ -135,6 +138,13 @@ def test_what_was_weighed_is_kept_as_it_was_weighed(db: Database) -> None:
     assert (kept.examples_explored, kept.examples_probability) == ("drop", 0.05)
     assert (kept.at_s, kept.cost_usd, kept.total_ms, kept.first_chunk_ms) == (1000.0, 0.003, 250.0, 100.0)
     assert kept.vector is not None and kept.embedding_version == "v1" and kept.example_ids == (3, 1)
+
+
+def test_what_it_was_decided_with_and_what_counted_as_near_is_kept(db: Database) -> None:
+    made = plan(WITH, LARGE, settings={"theta": 0.5, "m": 2.0}, familiar={3: 2, 1: 1})
+    kept = keep(db, answered(made))
+    assert isinstance(kept, ChoiceRecord) and kept.settings == {"theta": 0.5, "m": 2.0} and not kept.noted
+    assert [one.get("counts") for one in kept.candidates] == [2, 1, None]
 
 
 def test_a_stand_ins_answer_is_never_kept_as_the_one_that_was_drawn(db: Database) -> None:

@@ -110,6 +110,20 @@ async def test_an_example_that_twins_were_merged_into_counts_for_all_of_them(
     assert (await decide(threads, near, m=4)).reason == "novel"
 
 
+async def test_the_plan_says_by_which_settings_and_what_counted_as_near(threads: ThreadPoolExecutor) -> None:
+    plan = await decide(threads, GivenNeighbours(0.95, 0.9, 0.79, merged=1), theta=0.8, m=4, max_examples=2)
+    assert plan.settings == {"theta": 0.8, "m": 4.0, "max_examples": 2.0, "by_proof": 0.0}
+    assert plan.familiar == {0: 2, 1: 2} and plan.reason == "familiar"
+
+
+async def test_a_tenant_may_have_settings_of_its_own(threads: ThreadPoolExecutor) -> None:
+    knobs = few_shot_knobs(theta=0.8, m=1, retrieve_deadline_s=30.0)
+    policy = FewShot(("small", "large"), GivenEmbedder(), GivenNeighbours(0.9), threads, knobs)
+    policy.knobs_of = {"strict": replace(knobs, m=2)}
+    assert (await policy.decide(Ask(chat(), "strict"))).reason == "novel"
+    assert (await policy.decide(Ask(chat(), "t"))).reason == "familiar"
+
+
 async def test_a_look_alike_is_no_neighbour_where_names_must_be_the_same(threads: ThreadPoolExecutor) -> None:
     near = GivenNeighbours(0.99, 0.95)
     same, other = Ask(chat("Now what is question 1 ?"), "t"), Ask(chat("Now what is question 7 ?"), "t")

@@ -259,6 +259,33 @@ async def test_the_dial_of_the_request_goes_before_the_keys_and_that_before_the_
     assert (await decide(given, asked(preference=0.0))).attempts[0].engine == SMALL
 
 
+async def test_a_tenant_may_have_settings_of_its_own(decide: Decide, threads: ThreadPoolExecutor) -> None:
+    policy = Given(learned=with_bandit(0.8, 1.0), knobs={"preference": 0.0}).policy(threads)
+    policy.knobs_of = {"careful": replace(policy.knobs, preference=1.0)}
+    assert (await policy.decide(asked())).attempts[0].engine == SMALL
+    assert (await policy.decide(asked(tenant="careful"))).attempts[0].engine == LARGE
+
+
+async def test_the_plan_says_what_the_draw_depended_on(decide: Decide) -> None:
+    learnt = await decide(Given(learned=with_bandit(0.8, 1.0, offload_cap=0.25)), asked(preference=0.25))
+    assert learnt.settings == {
+        "theta": 0.8,
+        "m": 1.0,
+        "max_examples": 8.0,
+        "preference": 0.25,
+        "own_preference": 1.0,
+        "may_explore": 1.0,
+        "offload_cap": 0.25,
+        "learned": 10_000.0,
+        "picked": -1.0,
+        "by_proof": 0.0,
+    }
+    ruled = await decide()
+    assert (ruled.settings["own_preference"], ruled.settings["learned"]) == (0.0, 0.0)
+    assert ruled.choice.weighed[int(ruled.settings["picked"])].action == Action(SMALL, True)
+    assert ruled.familiar == {0: 1, 1: 1, 2: 1} and not learnt.familiar
+
+
 async def test_load_moves_the_choice_and_the_log_keeps_what_it_would_have_been(decide: Decide) -> None:
     busy = [Engine(SMALL), Engine(LARGE, EngineLoad(in_flight=16, capacity=8))]
     still = chooser_knobs(least_probability=0.0, gamma_scale=1e6, load=load_knobs(strength=1.0))

@@ -185,3 +185,23 @@ def test_every_change_of_what_is_in_use_shows_in_the_generation_also_to_another_
         change()
     seen.append(other.generation())
     assert len(set(seen)) == len(seen)
+
+
+def test_a_person_takes_what_is_in_use_out_of_use(artifacts: Artifacts) -> None:
+    publish(artifacts, b"one")
+    last = publish(artifacts, b"two")
+    artifacts.freeze("bandit", "a1", "m")
+    assert artifacts.retire("bandit", "a1", "m") and artifacts.active("bandit", "a1", "m") is None
+    assert not artifacts.retire("bandit", "a1", "m")
+    assert artifacts.activate(last.id) is not None and in_use(artifacts) == b"two"
+
+
+def test_that_versions_went_with_a_tenant_is_known_and_whose_is_not(artifacts: Artifacts) -> None:
+    assert artifacts.latest_deletion() is None
+    artifacts.forget_tenant("a1")
+    assert artifacts.latest_deletion() is None, "there was none"
+    for data in (b"one", b"two"):
+        publish(artifacts, data)
+    artifacts.forget_tenant("a1")
+    deleted = artifacts.latest_deletion()
+    assert deleted is not None and deleted[1] == 2

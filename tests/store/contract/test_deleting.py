@@ -77,20 +77,6 @@ def test_what_would_go_is_counted_and_gone_afterwards(store: Store) -> None:
     assert store.held_of("a1") == Held() and not store.held_of("a1").anything
 
 
-def test_that_what_was_learnt_went_with_somebody_stays_known(store: Store) -> None:
-    for tenant in ("a1", "b2"):
-        filled(store, tenant)
-    assert store.artifacts.forgotten() == []
-    store.forget_experience("a1", "key_1/ann")
-    ((tenant, at_s, versions),) = store.artifacts.forgotten()
-    assert (tenant, versions) == ("a1", 1) and at_s > 0
-    store.forget_tenant("a1")
-    store.forget_tenant("b2")
-    assert [(one.tenant, one.versions) for one in store.artifacts.forgotten()] == [(DELETED, 1), ("a1", 1)][
-        :1
-    ]
-
-
 def test_its_keys_are_refused_and_what_was_laid_down_is_gone(store: Store) -> None:
     terms = Terms(limits=Limits(concurrency=1))
     record = store.tenant_records.create("acme", terms)

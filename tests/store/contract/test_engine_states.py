@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 from store import Store
-from store.jobs.engine_states import EngineStateRow
+from store.jobs.engine_states import EngineStateRow, EngineTest
 from tests.patience import eventually
 
 
@@ -46,3 +47,29 @@ def test_one_replica_is_drained_by_itself_and_restored_with_its_engine(store: St
     assert states.restore("large", "a:1").result(30) and not states.restore("large", "a:1").result(30)
     assert [(one.engine, one.replica) for one in states.drained()] == [("large", "b:1")]
     assert states.restore("large").result(30) and states.drained() == []
+
+
+def test_failures_by_kind_and_the_health_check_are_told_with_a_state(store: Store) -> None:
+    now_s = time.time()
+    row = replace(
+        state("w1", "large", now_s),
+        failures='{"server":2}',
+        probed_at_s=now_s - 1,
+        probe_ms=3.5,
+        probe_error="no",
+    )
+    store.jobs.engine_states.say([row]).result(30)
+    assert store.jobs.engine_states.now(now_s) == [row]
+
+
+def test_the_latest_test_of_each_replica_is_kept(store: Store) -> None:
+    states = store.jobs.engine_states
+    first = EngineTest("large", "a:1", 1.0, "ann", True, "answered", 2.5, 30.0, 0.001)
+    others = [
+        replace(first, replica="b:1", good=False, health_ms=None, answer_ms=None),
+        replace(first, engine="a"),
+    ]
+    states.note_tests([first, *others]).result(30)
+    again = replace(first, at_s=2.0, by_user="bob", said="no answer")
+    states.note_tests([again]).result(30)
+    assert states.tests() == [others[1], again, others[0]]

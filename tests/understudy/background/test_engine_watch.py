@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from pathlib import Path
 
@@ -86,4 +87,5 @@ async def test_what_an_engine_said_of_a_key_is_told_without_it(tmp_path: Path) -
             row.error.startswith("refused 401: Key [key] and key [key] are wrong. xxx")
             and len(row.error) == 300
         )
+        assert json.loads(row.failures) == {"refused": 1}
         db.close()

@@ -1,0 +1,14 @@
+"""The periods that pages offer, and where they begin: the same on every page, so that a figure and its list agree."""
+
+from __future__ import annotations
+
+from store.decisions.rollups import HOUR_S, MINUTE_S
+
+SPANS = {"hour": (3600, MINUTE_S), "day": (86_400, HOUR_S), "week": (7 * 86_400, HOUR_S)}
+"""Seconds by name, and the width of a bar in seconds."""
+
+
+def since_s(span: str, now_s: float) -> int:
+    """When the period begins, Unix seconds: the beginning of its first bar. Raises KeyError for a name not in SPANS."""
+    seconds, width_s = SPANS[span]
+    return int(now_s - seconds) // width_s * width_s

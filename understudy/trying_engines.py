@@ -1,0 +1,87 @@
+"""Tests one engine past any gateway: its health check, then one short answer, both timed. For the command and the pages."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from dataclasses import dataclass
+
+from engines.asking import Bill, NotAnswered, ask, chat_of
+from engines.errors import EngineError
+from engines.guard import Guard
+from engines.registry import Registry
+from understudy.background.engine_watch import shown_error
+from understudy.settings.config import Config
+from understudy.setup.engines import Tenants, engines, keys_of
+
+_TOKENS = 16
+_ANSWER_WITHIN_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What came of testing one replica of an engine."""
+
+    engine: str
+    replica: str
+    good: bool
+    said: str
+    """In words, keys masked."""
+    health_ms: float | None = None
+    """How long the health check took."""
+    answer_ms: float | None = None
+    """How long the answer took; None where none came, or none was asked for."""
+    cost_usd: float = 0.0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+
+
+async def tried(config: Config, engine: str, replica: str = "") -> list[Trial]:
+    """Tests a configured engine, each of its replicas or the named one, one after the other. Raises EngineMissing."""
+    only = config.model_copy(update={"engines": {engine: config.engines[engine]}})
+    registry = Registry(engines(only, Tenants(secrets.token_bytes(32))))
+    try:
+        guards = [one for one in registry.guards if one.info.name == engine]
+        return [
+            await _test(guard, keys_of(config)) for guard in guards if replica in ("", guard.info.replica)
+        ]
+    finally:
+        await registry.aclose()
+
+
+async def _test(guard: Guard, keys: tuple[str, ...]) -> Trial:
+    name, replica, began = guard.info.name, guard.info.replica, time.monotonic()
+    try:
+        await guard.health()
+    except EngineError as error:
+        said = f"health check failed: {shown_error(error.message, keys)}"
+        return Trial(name, replica, False, said, health_ms=_ms_since(began))
+    health_ms = _ms_since(began)
+    if not guard.info.holds_key:
+        said = "lives; not asked further: it is sent its clients' own keys"
+        return Trial(name, replica, True, said, health_ms)
+    bill = Bill({})
+    chat = chat_of({"max_tokens": _TOKENS}, [{"role": "user", "content": "Say OK."}])
+    try:
+        async with asyncio.timeout(_ANSWER_WITHIN_S):
+            answer = await ask(guard, chat, most_tokens=_TOKENS, bill=bill, purpose="test")
+    except (NotAnswered, TimeoutError) as error:
+        why = guard.last_failure.told if guard.last_failure is not None else str(error) or "no answer in time"
+        said = f"lives, but does not answer: {shown_error(why, keys)}"
+        return Trial(name, replica, False, said, health_ms, cost_usd=bill.usd)
+    return Trial(
+        name,
+        replica,
+        True,
+        f"answered in {answer.latency_s:.2f} s",
+        health_ms,
+        round(answer.latency_s * 1000, 1),
+        bill.usd,
+        answer.usage.prompt_tokens,
+        answer.usage.completion_tokens,
+    )
+
+
+def _ms_since(began: float) -> float:
+    return round((time.monotonic() - began) * 1000, 1)
