@@ -19,6 +19,7 @@ from limits.storage import MemoryStorage
 from limits.strategies import MovingWindowRateLimiter
 from multidict import MultiDictProxy
 
+from admin.kept import WrittenForms
 from admin.page import Viewer
 from admin.roles import Role
 from store.people.audit import AuditLog, AuditOutcome, AuditRecord
@@ -57,6 +58,8 @@ class Access:
         self._sessions = sessions
         self._audit = audit
         self.cookie = cookie
+        self.written = WrittenForms()
+        """Forms that came when their sessions had ended."""
         self._noted = MovingWindowRateLimiter(MemoryStorage())
         self._needed: dict[Handler, Role | None] = {}
         self._by_token: set[Handler] = set()
@@ -92,9 +95,10 @@ class Access:
                 request[VIEWER] = viewer
             return await handler(request)
         if viewer is None:
-            if wants_json(request) or request.method != "GET" or LIVE_HEADER in request.headers:
+            to = request.path_qs if request.method == "GET" else await self._kept(request, token)
+            if wants_json(request) or not to or LIVE_HEADER in request.headers:
                 raise Refused(401, "not_signed_in", "Sign in first; sessions end after a while.")
-            return redirect("/sign-in?next=" + quote(request.path_qs, safe=""))
+            return redirect("/sign-in?next=" + quote(to, safe=""))
         request[VIEWER] = viewer
         if not viewer.role.covers(needed):
             if request.method not in ("GET", "HEAD"):
@@ -110,6 +114,16 @@ class Access:
         """The person a cookie belongs to; None without a session. `touch` prolongs the session."""
         found = await asyncio.to_thread(self._sessions.find, token, touch=touch)
         return None if found is None else Viewer(found.user, Role(found.role))
+
+    async def _kept(self, request: web.Request, token: str) -> str:
+        """Keeps a form for the account whose session has ended, and gives where it is shown again; empty if nobody's."""
+        user = await asyncio.to_thread(self._sessions.whose, token) if token else ""
+        if request.method != "POST" or not user or wants_json(request):
+            return ""
+        sent = await form_of(request)
+        values = {name: tuple(str(each) for each in sent.getall(name)) for name in dict.fromkeys(sent)}
+        id = self.written.put(user, request.path, request.headers.get("Referer", ""), values)
+        return f"/kept/{id}" if id else ""
 
     def form_token(self, token: str) -> str:
         """The token that forms of this cookie's holder must send back."""

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import socket
-import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from datetime import UTC, tzinfo
 
 import structlog
 from aiohttp import web
@@ -21,17 +19,17 @@ from admin.access import (
     Access,
     Handler,
     Refused,
-    form_of,
     redirect,
     wants_json,
 )
 from admin.api.server import AdminApi
-from admin.flashes import Flashes
 from admin.live import Live, TooManyListeners, events
+from admin.menu import menu_of
 from admin.oidc import CALLBACK, START, OidcSignIn
-from admin.page import Action, ActionFailed, Asked, BadParameter, Done, NotThere, Page, Viewer
+from admin.page import ActionFailed, BadParameter, NotThere, Page, Viewer
+from admin.page_handlers import PageHandlers
 from admin.rendering import Rendering, as_json
-from admin.roles import Role, revealed
+from admin.roles import Role
 from admin.sign_in import SignIn
 from admin.sources import Sources
 from admin.static_files import StaticFiles
@@ -72,6 +70,10 @@ class Options:
     """Signs people in beside passwords."""
     failed: Callable[[str, BaseException], None] = lambda what, error: None
     """Called with the path of every unexpected exception, for the log."""
+    zone: tzinfo = UTC
+    """The time zone that times are written and read in; its text is its name."""
+    version: str = ""
+    """The gateway's, for the foot of every page."""
 
 
 class AdminApp:
@@ -82,10 +84,11 @@ class AdminApp:
         self._options = options or Options()
         self._static = StaticFiles()
         self._pages = tuple(pages)
-        menu = [(page.path, page.title) for page in self._pages if page.in_menu]
-        self._rendering = Rendering(self._static, {"menu": menu})
+        zone = self._options.zone
+        frame = {"menu": menu_of(self._pages), "zone": str(zone), "version": self._options.version}
+        self._rendering = Rendering(self._static, frame, zone)
         self._access = Access(sources.sessions, sources.store.audit, self._options.cookie)
-        self._flashes = Flashes()
+        self._handlers = PageHandlers(sources, self._access, self._rendering, zone)
         self.live = Live(
             lambda: (sources.store.version(), shared(sources).changes, shared_why_not(sources).changes)
         )
@@ -137,97 +140,7 @@ class AdminApp:
         post("/sign-out", needs(Role.VIEWER, self._sign_in.out))
         get("/live", needs(Role.VIEWER, self._events))
         get("/static/{digest}/{name}", public(self._file))
-        for page in self._pages:
-            handler = needs(page.role, self._shows(page))
-            # The JSON twin first, so that an {id} does not match its ending.
-            get(page.path + ".json", handler)
-            get(page.path, handler)
-            for action in page.actions:
-                post(action.path, needs(action.role, self._does(action, page)))
-
-    # ---- what a page and an action do
-
-    def _shows(self, page: Page) -> Handler:
-        async def show(request: web.Request) -> web.StreamResponse:
-            itself = LIVE_HEADER in request.headers
-            path, query = dict(request.match_info), dict(request.query)
-            asked = Asked(request[VIEWER], time.time(), path, query, by_itself=itself)
-            as_twin, flash = wants_json(request), ""
-            if not as_twin and not itself:
-                flash = self._flashes.take(request[TOKEN])
-
-            def make() -> bytes:
-                summary = revealed(page.summary(self._sources, asked), asked.viewer.role)
-                if as_twin:
-                    return as_json(summary)
-                return self._html(page.template, page, summary, asked, request, flash)
-
-            body = await asyncio.to_thread(make)
-            return _response(body, as_twin)
-
-        return show
-
-    def _does(self, action: Action, page: Page) -> Handler:
-        async def act(request: web.Request) -> web.StreamResponse:
-            fields = {name: str(value) for name, value in (await form_of(request)).items()}
-            asked = Asked(request[VIEWER], time.time(), dict(request.match_info), fields)
-            try:
-                done = await self._run(action, asked)
-            except (ActionFailed, BadParameter, NotThere) as error:
-                await self._access.note(request, action.path, outcome="failed", detail={"why": str(error)})
-                raise
-            except Exception as error:
-                why = type(error).__name__
-                # A store that fails may not note it either; the person is told of the first failure.
-                with suppress(StoreError, TimeoutError):
-                    await self._access.note(request, action.path, outcome="failed", detail={"why": why})
-                raise
-            await self._access.note(request, action.path, target=done.target, detail=dict(done.detail))
-            shown = revealed(done.shown, asked.viewer.role) if done.shown is not None else None
-            if wants_json(request):
-                return _response(as_json({"message": done.message, **(shown or {})}), True)
-            if shown is not None:
-                body = self._html(action.template, page, shown, asked, request, done.message)
-                return _response(body, False)
-            self._flashes.put(request[TOKEN], done.message)
-            return redirect(done.to or page.path)
-
-        return act
-
-    async def _run(self, action: Action, asked: Asked) -> Done:
-        if inspect.iscoroutinefunction(action.run):
-            done = await action.run(self._sources, asked)
-        else:
-            done = await asyncio.to_thread(action.run, self._sources, asked)
-        assert isinstance(done, Done)
-        return done
-
-    def _html(
-        self,
-        template: str,
-        page: Page,
-        summary: Mapping[str, Any],
-        asked: Asked,
-        request: web.Request,
-        flash: str,
-    ) -> bytes:
-        values = {
-            **summary,
-            "page": page,
-            "title": page.title,
-            "section": page.section or page.path,
-            "viewer": asked.viewer,
-            "may_read": asked.viewer.role.reads_content,
-            "may_change": asked.viewer.role.covers(Role.OPERATOR),
-            "query": asked.query if request.method == "GET" else {},
-            "twin": request.path + ".json" + ("?" + request.query_string if request.query_string else ""),
-            "form_token": self._access.form_token(request[TOKEN]),
-            "here": request.path_qs,
-            "flash": flash,
-        }
-        return self._rendering.render(template, values).encode()
-
-    # ---- the rest
+        self._handlers.add_to(self.app.router, self._pages)
 
     async def _home(self, request: web.Request) -> web.StreamResponse:
         return redirect(self._pages[0].path)
@@ -326,11 +239,3 @@ def _what_to_do(error: StoreError | TimeoutError) -> str:
         f"The store cannot be used just now: {error}. Mend that on the gateway's machine (/readyz and the gateway's log tell"
         " of it, too), look whether what you asked for was done, and try again. Requests are answered meanwhile."
     )
-
-
-def _response(body: bytes, as_twin: bool) -> web.Response:
-    response = web.Response(
-        body=body, content_type="application/json" if as_twin else "text/html", charset="utf-8"
-    )
-    response.enable_compression()
-    return response

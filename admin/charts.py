@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 Chart = dict[str, Any]
@@ -65,6 +65,40 @@ def lines(
     return {"traces": traces, "layout": axes}
 
 
+def ranges(
+    labels: Sequence[str],
+    series: Sequence[tuple[str, Sequence[Mapping[str, float]], str]],
+    *,
+    unit: str,
+) -> Chart:
+    """Points with intervals: (name, {"mean", "low", "high"} per label, colour) per series, side by side."""
+    traces = []
+    for name, points, colour in series:
+        means = [point["mean"] for point in points]
+        traces.append(
+            {
+                "type": "scatter",
+                "mode": "markers",
+                "name": name,
+                "x": list(labels),
+                "y": means,
+                "marker": {"color": colour, "size": 9},
+                "error_y": {
+                    "type": "data",
+                    "symmetric": False,
+                    "array": [point["high"] - mean for point, mean in zip(points, means, strict=True)],
+                    "arrayminus": [mean - point["low"] for point, mean in zip(points, means, strict=True)],
+                    "color": colour,
+                },
+            }
+        )
+    axes = {
+        "xaxis": {"type": "category", "fixedrange": True},
+        "yaxis": {"title": {"text": unit}, "rangemode": "tozero", "fixedrange": True},
+    }
+    return {"traces": traces, "layout": {"scattermode": "group", **axes}}
+
+
 def _instant(at_s: float) -> int:
-    """Milliseconds since 1970, which plotly reads as UTC; charts.js converts them to the reader's zone."""
+    """Milliseconds since 1970, which plotly reads as UTC; charts.js converts them to the pages' zone."""
     return int(at_s * 1000)

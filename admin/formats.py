@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
+from functools import partial
 from typing import Any
 
 from markupsafe import Markup
@@ -76,23 +77,40 @@ def size(value: float | None) -> str:
     return f"{value:.1f}{_THIN}GiB"
 
 
-def when(at_s: float | None) -> Markup | str:
-    """A time as a `time` element in UTC; the browser's script converts it to local time."""
+def when(at_s: float | None, zone: tzinfo = UTC) -> Markup | str:
+    """A time as a `time` element in the pages' time zone, which every page names once; a script adds how long ago it was."""
+    return _time(at_s, zone, "seconds")
+
+
+def when_ms(at_s: float | None, zone: tzinfo = UTC) -> Markup | str:
+    """The same with milliseconds."""
+    return _time(at_s, zone, "milliseconds")
+
+
+def field_time(at_s: float | None, zone: tzinfo = UTC) -> str:
+    """A time as the value of a `datetime-local` field, which `Asked.time` reads."""
+    return "" if at_s is None else datetime.fromtimestamp(at_s, zone).strftime("%Y-%m-%dT%H:%M:%S")
+
+
+def _time(at_s: float | None, zone: tzinfo, precision: str) -> Markup | str:
     if at_s is None:
         return NOTHING
-    moment = datetime.fromtimestamp(at_s, UTC)
-    stamp = moment.isoformat(timespec="seconds").replace("+00:00", "Z")
-    return Markup('<time datetime="{}">{} UTC</time>').format(stamp, moment.strftime("%Y-%m-%d %H:%M:%S"))
+    stamp = datetime.fromtimestamp(at_s, UTC).isoformat(timespec=precision).replace("+00:00", "Z")
+    moment = datetime.fromtimestamp(at_s, zone).replace(tzinfo=None)
+    return Markup('<time datetime="{}">{}</time>').format(stamp, moment.isoformat(" ", precision))
 
 
-FILTERS: dict[str, Any] = {
-    "count": count,
-    "percent": percent,
-    "usd": usd,
-    "ms": milliseconds,
-    "decimal": decimal,
-    "figure": figure,
-    "size": size,
-    "when": when,
-}
-"""Functions by their names in templates."""
+def filters(zone: tzinfo = UTC) -> dict[str, Any]:
+    """Functions by their names in templates; times are written in `zone`."""
+    return {
+        "count": count,
+        "percent": percent,
+        "usd": usd,
+        "ms": milliseconds,
+        "decimal": decimal,
+        "figure": figure,
+        "size": size,
+        "when": partial(when, zone=zone),
+        "when_ms": partial(when_ms, zone=zone),
+        "field_time": partial(field_time, zone=zone),
+    }

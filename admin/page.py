@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, tzinfo
 from typing import Any
 
 from admin.roles import Role
@@ -18,8 +19,21 @@ Summary = dict[str, Any]
 LONGEST_PARAMETER = 2000
 
 
-class BadParameter(Exception):
+class _OfAField(Exception):
+    """A sentence for the person who sent a query or form, and the field it is about."""
+
+    def __init__(self, text: str, field: str = "") -> None:
+        """`field`: the name of the form's field; empty where it is about none, or several."""
+        super().__init__(text)
+        self.field = field
+
+
+class BadParameter(_OfAField):
     """A parameter of the query or form is invalid; the text names it, its value and what would be right."""
+
+
+class ActionFailed(_OfAField):
+    """The action could not be done; the text is for the person."""
 
 
 class NotThere(Exception):
@@ -44,19 +58,34 @@ class Asked:
     query: Mapping[str, str] = field(default_factory=dict)
     by_itself: bool = False
     """Whether an open page refreshes itself: then nothing expensive is started."""
+    zone: tzinfo = UTC
+    """The time zone that times are written in."""
+    lists: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Every value of each parameter of the query or form, in order."""
 
     def text(self, name: str, default: str = "", *, longest: int = LONGEST_PARAMETER) -> str:
         """A parameter without surrounding spaces. Raises BadParameter when it is too long."""
         value = self.query.get(name, "").strip() or default
         if len(value) > longest:
-            raise BadParameter(f"{name} has {len(value)} characters; {longest} are the most")
+            raise BadParameter(f"{name} has {len(value)} characters; {longest} are the most", name)
         return value
+
+    def many(self, name: str, *, most: int = 1000) -> list[str]:
+        """Every value of a parameter that may be there several times, such as ticked rows; each once.
+
+        Raises BadParameter.
+        """
+        given = self.lists.get(name) or ((self.query[name],) if name in self.query else ())
+        values = list(dict.fromkeys(value.strip() for value in given if value.strip()))
+        if len(values) > most:
+            raise BadParameter(f"{name} has {len(values)} values; {most} are the most", name)
+        return values
 
     def choice(self, name: str, allowed: tuple[str, ...], default: str) -> str:
         """One of the allowed words. Raises BadParameter for any other."""
         value = self.text(name, default)
         if value not in allowed:
-            raise BadParameter(f"{name} is {value[:60]!r}; one of {', '.join(allowed)} is right")
+            raise BadParameter(f"{name} is {value[:60]!r}; one of {', '.join(allowed)} is right", name)
         return value
 
     def number(self, name: str, default: float | None, *, least: float, most: float) -> float | None:
@@ -69,14 +98,32 @@ class Asked:
         except ValueError:
             number = math.nan
         if not least <= number <= most:
-            raise BadParameter(f"{name} is {value[:60]!r}; a number from {least:g} to {most:g} is right")
+            raise BadParameter(
+                f"{name} is {value[:60]!r}; a number from {least:g} to {most:g} is right", name
+            )
         return number
+
+    def time(self, name: str) -> float | None:
+        """A time as a `datetime-local` field sends it (2026-11-23T09:42), as Unix seconds; None where it is missing.
+
+        It is read in the pages' time zone unless it names an offset. Raises BadParameter.
+        """
+        value = self.text(name, longest=40)
+        if not value:
+            return None
+        try:
+            moment = datetime.fromisoformat(value)
+            return (moment if moment.tzinfo else moment.replace(tzinfo=self.zone)).timestamp()
+        except (ValueError, OverflowError):
+            raise BadParameter(
+                f"{name} is {value!r}; a time such as 2026-11-23T09:42 is right", name
+            ) from None
 
     def whole(self, name: str, default: int, *, least: int = 0, most: int = 2**53) -> int:
         """A whole number within bounds. Raises BadParameter."""
         number = self.number(name, default, least=least, most=most)
         if number is None or number != int(number):
-            raise BadParameter(f"{name} is {self.text(name)[:60]!r}; a whole number is right")
+            raise BadParameter(f"{name} is {self.text(name)[:60]!r}; a whole number is right", name)
         return int(number)
 
 
@@ -93,11 +140,9 @@ class Done:
     detail: Mapping[str, Any] = field(default_factory=dict)
     """Details for the audit log, without content or secrets."""
     shown: Summary | None = None
-    """Shown at once instead of a redirect: what may be seen only once, such as a new key."""
-
-
-class ActionFailed(Exception):
-    """The action could not be done; the text is for the person."""
+    """Shown on a page of its own, to this session only and once: what may be seen only once, such as a new key."""
+    again: bool = False
+    """Whether that page may be loaded again for some minutes: what is no secret."""
 
 
 Act = Callable[[Sources, Asked], Done] | Callable[[Sources, Asked], Awaitable[Done]]
@@ -134,3 +179,5 @@ class Page:
     script: str = ""
     """A script of its own in admin/static/; empty for none."""
     actions: tuple[Action, ...] = ()
+    csv: str = ""
+    """Key of the summary's list of flat rows that `path`.csv serves; empty for none."""

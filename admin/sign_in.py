@@ -20,6 +20,8 @@ from store.people.sessions import AdminSessions
 _PER_NAME = RateLimitItemPerMinute(10)
 """From one address, which behind a proxy is everybody's: who guesses at one account locks nobody out of another."""
 _ALTOGETHER = RateLimitItemPerMinute(60)
+_REMEMBERED_S = 86_400
+"""For how long a browser keeps the cookie of an ended session: whose a form was that came too late is known by it."""
 _OIDC = "_oidc"
 """What the name of the cookie of a sign-in under way ends in."""
 
@@ -80,7 +82,7 @@ class SignIn:
         token = await asyncio.to_thread(self._sessions.open, user.name, instead_of=request[TOKEN])
         await self._access.note(request, "sign-in", user=user.name)
         response = redirect(_local(str(fields.get("next", ""))))
-        self._set_cookie(response, token, int(self._sessions.longest_s))
+        self._set_cookie(response, token, int(self._sessions.longest_s) + _REMEMBERED_S)
         return response
 
     async def begin_oidc(self, request: web.Request) -> web.StreamResponse:
@@ -136,7 +138,7 @@ class SignIn:
         )
         response = web.Response(text=page, content_type="text/html")
         response.del_cookie(self._access.cookie + _OIDC, path=CALLBACK)
-        self._set_cookie(response, token, int(self._sessions.longest_s))
+        self._set_cookie(response, token, int(self._sessions.longest_s) + _REMEMBERED_S)
         return response
 
     async def out(self, request: web.Request) -> web.StreamResponse:

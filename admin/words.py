@@ -33,6 +33,8 @@ REASONS: Mapping[str, str] = {
 """Meaning of a decision's reason code. A code that is not listed is shown as it is."""
 
 LEFT_OUT: Mapping[str, str] = {
+    "below_theta": "less similar than theta",
+    "other_names": "names other things than the request",
     "not_scored": "not scored: nobody knows what it would do here",
     "helps_too_little": "would help too little by itself",
     "unfamiliar": "no example mentions what the request names, and none helps enough for that",

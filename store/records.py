@@ -405,6 +405,15 @@ class Found(NamedTuple):
     """When its secret stops being taken; None: never."""
 
 
+PROOF_LEAST, PROOF_LOWER, PROOF_UPPER, PROOF_COMPARED = (
+    "proof.least",
+    "proof.lower",
+    "proof.upper",
+    "proof.compared",
+)
+"""Names in ChoiceRecord.noted of the bounds that decided whether a small engine may answer, where proof is asked for."""
+
+
 @dataclass(frozen=True, slots=True)
 class ChoiceRecord:
     """What the router saw and weighed for one request: enough to learn from, and to evaluate any other policy on."""
@@ -457,7 +466,7 @@ class ChoiceRecord:
     scope: str = ""
     """Of its instructions, where a proof was asked for."""
     noted: Mapping[str, float] = field(default_factory=dict)
-    """What the proof noted (router.proving.standing.Proof)."""
+    """What the proof noted (router.proving.standing.Proof), and under the names above the bounds that decided."""
     settings: Mapping[str, float] = field(default_factory=dict)
     """What it was decided with, so that other settings can be replayed: theta, m, max_examples; of in_context also
     preference, own_preference (1: the request's or its key's own), may_explore, offload_cap, learned (lessons of the bandit)

@@ -141,6 +141,7 @@ TESTED_BY = {
     "understudy/settings/admin.py": "flow/test_admin_process.py",
     # Each is a line that names a summary and a template; every test of access asks for all of them.
     "admin/pages/runs.py": "admin/test_summaries_runs.py",
+    "admin/page_handlers.py": "admin/test_refused_forms.py",
     "admin/pages/audit.py": "admin/test_access.py",
     "admin/pages/overview.py": "admin/test_access.py",
     "admin/pages/engines.py": "admin/test_access.py",

@@ -6,6 +6,7 @@ from admin.page import Page
 from admin.pages.audit import AUDIT
 from admin.pages.engines import ENGINES
 from admin.pages.examples import EXAMPLE, EXAMPLES, MAP
+from admin.pages.help import HELP
 from admin.pages.learning import LEARNING
 from admin.pages.log_report import LOG_REPORT
 from admin.pages.overview import OVERVIEW
@@ -32,4 +33,5 @@ PAGES: tuple[Page, ...] = (
     TENANTS,
     SETTINGS,
     AUDIT,
+    HELP,
 )

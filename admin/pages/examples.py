@@ -86,6 +86,7 @@ def delete(sources: Sources, asked: Asked) -> Done:
             "Nothing is deleted yet.",
             target=str(found.id),
             detail={"dry_run": True},
+            again=True,
             shown=_what_would_go(sources, found),
         )
     if not sources.store.examples.remove(found.tenant, [found.id]).result(_WAIT_S):

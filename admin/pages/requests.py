@@ -92,6 +92,7 @@ async def ask(sources: Sources, asked: Asked) -> Done:
         f"{engine} answered.",
         target=record.id,
         detail={"engine": engine, "cost_usd": reply.cost_usd, "with_examples": with_examples},
+        again=True,
         shown={
             "id": record.id,
             "served_by": record.engine,
@@ -125,7 +126,7 @@ def _record(sources: Sources, asked: Asked) -> RequestRecord:
     return record
 
 
-REQUESTS = Page("/requests", "Requests", "requests.html", requests)
+REQUESTS = Page("/requests", "Requests", "requests.html", requests, script="live_list.js")
 REQUEST = Page(
     "/requests/{id}",
     "Request",

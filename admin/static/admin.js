@@ -1,4 +1,4 @@
-// What every page does: theme, live updates, questions before what cannot be undone, times in local words.
+// What every page does: theme, live updates, questions before what cannot be undone, how long ago a time was.
 "use strict";
 (() => {
   const root = document.documentElement;
@@ -15,29 +15,25 @@
   });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", themeChanged);
 
-  // Both kinds of time: when it was, in the reader's zone, and how long ago that is.
-  const clock = { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" };
-  const thisYear = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric", ...clock });
-  const before = new Intl.DateTimeFormat(undefined, { year: "numeric", month: "short", day: "numeric", ...clock });
-  const relative = new Intl.RelativeTimeFormat(undefined, { numeric: "always", style: "long" });
+  // The server writes times in the pages' one zone; how long ago that is changes while one looks.
+  const relative = new Intl.RelativeTimeFormat("en", { numeric: "always", style: "long" });
   const UNITS = [["day", 86400], ["hour", 3600], ["minute", 60], ["second", 1]];
   function ago(at) {
     const seconds = (at - Date.now()) / 1000;
     const [unit, length] = UNITS.find(([, each]) => Math.abs(seconds) >= each) || ["second", 1];
     return relative.format(Math.trunc(seconds / length), unit);
   }
-  function localTimes(within) {
-    const now = new Date();
+  function agoTimes(within) {
     for (const time of within.querySelectorAll("time[datetime]")) {
       const at = new Date(time.dateTime);
       if (isNaN(at)) continue;
-      const said = (at.getFullYear() === now.getFullYear() ? thisYear : before).format(at);
-      time.title = `${ago(at)} (${time.dateTime})`;
+      time.dataset.said ??= time.textContent;
+      time.title = ago(at);
       // Where one thing is told of there is room for both; in a list the pointer tells.
-      time.textContent = time.closest("dl.facts, .flash, .computing, p, li") ? `${said}, ${ago(at)}` : said;
+      if (time.closest("dl.facts, .flash, .computing, p, li")) time.textContent = `${time.dataset.said}, ${ago(at)}`;
     }
   }
-  setInterval(() => { if (!document.hidden) localTimes(document); }, 30000);
+  setInterval(() => { if (!document.hidden) agoTimes(document); }, 30000);
 
   document.addEventListener("submit", (event) => {
     const question = event.target.dataset.confirm;
@@ -66,34 +62,74 @@
     if (search) { event.preventDefault(); search.focus(); }
   });
 
+  // ---- a form half-written when the session ends comes back after signing in again, for the same account and in the same tab
+  const DRAFT = "understudy-draft", who = document.body.dataset.who;
+  // Where this page is, also when it is the answer to a form.
+  const here = () => (document.body.dataset.here || location.pathname + location.search);
+  function changed(control) {
+    if (control.type === "hidden" || control.type === "password") return false;
+    if (control.matches("[type=checkbox], [type=radio]")) return control.checked !== control.defaultChecked;
+    if (control.matches("select")) return [...control.options].some((one) => one.selected !== one.defaultSelected) && control.selectedIndex > 0;
+    return control.value !== control.defaultValue;
+  }
+  const place = (control) => [control.form?.getAttribute("action"), control.name, [...document.querySelectorAll(`[name="${CSS.escape(control.name)}"]`)].indexOf(control)].join(" ");
+  function over() {
+    const drafts = [...document.querySelectorAll("form[method=post] [name]")].filter((one) => one.matches("input, textarea, select") && changed(one))
+      .map((one) => [place(one), one.matches("[type=checkbox], [type=radio]") ? one.checked : one.value]);
+    try { if (drafts.length) sessionStorage.setItem(DRAFT, JSON.stringify({ who, here: here(), drafts })); } catch (_) { /* not kept, then */ }
+    location.assign(here());
+  }
+  function restore() {
+    let kept = null;
+    try { kept = JSON.parse(sessionStorage.getItem(DRAFT) || "null"); } catch (_) { return; }
+    if (!kept || !who) return;
+    if (kept.who === who && kept.here !== here()) return;
+    sessionStorage.removeItem(DRAFT);
+    if (kept.who !== who) return;
+    const values = new Map(kept.drafts);
+    for (const one of document.querySelectorAll("form[method=post] [name]")) {
+      if (!values.has(place(one))) continue;
+      const value = values.get(place(one));
+      if (typeof value === "boolean") one.checked = value; else one.value = value;
+      one.closest("details")?.setAttribute("open", "");
+    }
+  }
+  restore();
+
   // ---- live: the page is asked for again, and every part marked data-news takes the place of the old one
   const state = document.getElementById("live-state");
   const PAUSE_MS = 2000;
   let waiting = false, asking = false, last = 0;
 
   function parts(of) { return of.querySelectorAll("[data-news][id]"); }
-  function busy(part) { return part.contains(document.activeElement) && document.activeElement.matches("input, textarea, select"); }
+  // What somebody types into, or has changed and not sent, stays as it is.
+  function busy(part) {
+    return (part.contains(document.activeElement) && document.activeElement.matches("input, textarea, select"))
+      || [...part.querySelectorAll("input, textarea, select")].some(changed);
+  }
 
   async function refresh() {
     if (asking || document.hidden) { waiting = true; return; }
     asking = true; waiting = false;
     try {
-      const answer = await fetch(location.href, { headers: { "X-Live": "1", "Accept": "text/html" } });
-      if (answer.status === 401) { location.reload(); return; }
+      const answer = await fetch(here(), { headers: { "X-Live": "1", "Accept": "text/html" } });
+      if (answer.status === 401) { over(); return; }
       if (!answer.ok) return;
       const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
       for (const part of parts(document)) {
         const other = fresh.getElementById(part.id);
         // Both as of now: otherwise a part differs in how long ago something was, and in nothing else.
-        for (const each of other ? [part, other] : []) localTimes(each);
+        for (const each of other ? [part, other] : []) agoTimes(each);
         if (!other || busy(part) || part.innerHTML === other.innerHTML) continue;
+        // A list that stands still just now keeps it for later (live_list.js).
+        if (!document.dispatchEvent(new CustomEvent("understudy:fresh", { cancelable: true, detail: { part, other } }))) continue;
         const open = new Set([...part.querySelectorAll("details[open][id]")].map((d) => d.id));
         const focused = part.contains(document.activeElement) ? document.activeElement.id : "";
         keepCharts(part, other);
         part.replaceWith(document.adoptNode(other));
         for (const id of open) document.getElementById(id)?.setAttribute("open", "");
         if (focused) document.getElementById(focused)?.focus({ preventScroll: true });
-        localTimes(other);
+        agoTimes(other);
         document.dispatchEvent(new CustomEvent("understudy:news", { detail: other }));
       }
     } catch (_) { /* the stream of events says when there is something to ask again */
@@ -129,8 +165,8 @@
     });
     source.addEventListener("error", () => { state.hidden = false; state.textContent = "offline"; state.className = "live-state"; missed = true; });
     source.addEventListener("news", soon);
-    source.addEventListener("over", () => { source.close(); location.reload(); });
+    source.addEventListener("over", () => { source.close(); over(); });
     document.addEventListener("visibilitychange", () => { if (!document.hidden && waiting) { waiting = false; soon(); } });
   }
-  localTimes(document);
+  agoTimes(document);
 })();

@@ -4,8 +4,19 @@
   const style = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const colour = (name) => (/^(series-\d|good|warn|bad|muted|line|accent)$/.test(name || "") ? style("--" + name) : name);
 
-  // Instants are sent as milliseconds since 1970; plotly would show them in UTC.
-  const local = (ms) => ms - new Date(ms).getTimezoneOffset() * 60000;
+  // Instants are sent as milliseconds since 1970; plotly would show them in UTC. Offsets change at quarters of hours only.
+  const QUARTER_MS = 900000, offsets = new Map();
+  const clock = new Intl.DateTimeFormat("en-u-hc-h23", { timeZone: document.body.dataset.zone || "UTC", year: "numeric", month: "numeric",
+    day: "numeric", hour: "numeric", minute: "numeric", second: "numeric" });
+  function offset(ms) {
+    const quarter = Math.floor(ms / QUARTER_MS);
+    if (!offsets.has(quarter)) {
+      const of = Object.fromEntries(clock.formatToParts(quarter * QUARTER_MS).map((part) => [part.type, Number(part.value)]));
+      offsets.set(quarter, Date.UTC(of.year, of.month - 1, of.day, of.hour, of.minute, of.second) - quarter * QUARTER_MS);
+    }
+    return offsets.get(quarter);
+  }
+  const local = (ms) => ms + offset(ms);
 
   function themed(trace, layout) {
     const copy = { ...trace };
@@ -34,7 +45,7 @@
       hoverlabel: { bgcolor: style("--surface"), bordercolor: line, font: { color: style("--text") } },
       ...given,
     };
-    // A range of instants is moved into the reader's zone as the instants themselves are.
+    // A range of instants is moved into the pages' zone as the instants themselves are.
     for (const key of ["xaxis", "yaxis"]) {
       if (made[key]?.type === "date" && made[key].range) made[key] = { ...made[key], range: made[key].range.map(local) };
     }

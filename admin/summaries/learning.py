@@ -1,10 +1,11 @@
-"""What was learnt: the versions of every artifact, their figures, and which are in use; rolling back and freezing."""
+"""What was learnt: the versions of every model, how much better each was, and which are in use; rolling back, freezing."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
+from admin.charts import Chart, ranges
 from admin.page import ActionFailed, Asked, Done, Summary
 from admin.sources import Sources
 from learning.proof.summary import ScopeSummary, state_of
@@ -12,7 +13,25 @@ from store.learned.artifacts import KINDS, ArtifactBroken
 from store.records import ArtifactRecord
 
 _MOST_SLOTS = 100
+_MOST_CHARTED = 20
 _OPERATOR = "operator"
+_ALL_TENANTS = "all tenants"
+_LEARNS = "in_context"
+"""The policy whose models are learnt."""
+KIND_NAMES: Mapping[str, str] = {
+    "bandit": "Router",
+    "scorer": "Example scorer",
+    "counts": "Counts",
+    "student": "Student",
+}
+_MEASURES: Mapping[str, tuple[str, bool]] = {
+    "squared_error": ("squared error of the predicted quality", False),
+    "quality": ("expected quality of answers", True),
+    "agreement": ("share of labels that are the teacher's", True),
+}
+"""learning.training.comparison.Measure: what it is called, and whether more is better."""
+Slot = tuple[str, str, str]
+"""Kind, tenant, model."""
 
 
 def learning(sources: Sources, asked: Asked) -> Summary:
@@ -26,21 +45,24 @@ def learning(sources: Sources, asked: Asked) -> Summary:
     outcomes: dict[tuple[str, str], int] = {}
     for (of, model, _), count in sources.store.outcomes.counts().items():
         outcomes[of, model] = outcomes.get((of, model), 0) + count
-    slots: dict[tuple[str, str, str], list[ArtifactRecord]] = {}
+    slots: dict[Slot, list[ArtifactRecord]] = {slot: [] for slot in _untrained(sources, kind, tenant)}
     for record in records:
         slots.setdefault((record.kind, record.tenant, record.model), []).append(record)
     for slot in frozen:
         if (not kind or slot[0] == kind) and (not tenant or slot[1] == whose):
             slots.setdefault(slot, [])
+    deleted = artifacts.latest_deletion()
     return {
         "kind": kind,
         "tenant": tenant,
         "kinds": list(KINDS),
+        "kind_names": dict(KIND_NAMES),
         "tenants": sorted(
-            {(of or _OPERATOR, names.get(of) or of or _OPERATOR) for _, of, _ in slots},
+            {(of or _OPERATOR, names.get(of) or of or _ALL_TENANTS) for _, of, _ in slots},
             key=lambda one: one[1],
         ),
         "more": max(0, len(slots) - _MOST_SLOTS),
+        "deleted": None if deleted is None else {"at_s": deleted[0], "versions": deleted[1]},
         "proof": [
             _proof(scope, names) for scope in sources.gateway.proven() if not tenant or scope.tenant == whose
         ][:_MOST_SLOTS],
@@ -49,18 +71,72 @@ def learning(sources: Sources, asked: Asked) -> Summary:
             for (of, model), count in sorted(outcomes.items(), key=lambda one: -one[1])[:_MOST_SLOTS]
         ],
         "slots": [
-            {
-                "kind": slot[0],
-                "tenant": slot[1],
-                "tenant_name": names.get(slot[1]) or slot[1] or _OPERATOR,
-                "model": slot[2],
-                "frozen_since_s": frozen.get(slot),
-                "in_use": next((record.id for record in found if record.state == "active"), None),
-                "versions": [version(record) for record in found],
-            }
+            _slot_summary(sources, slot, found, names, frozen.get(slot))
             for slot, found in sorted(slots.items())[:_MOST_SLOTS]
         ],
     }
+
+
+def _untrained(sources: Sources, kind: str, tenant: str) -> list[Slot]:
+    """What every served model that learns has from the beginning: what is built in, for all tenants."""
+    if tenant not in ("", _OPERATOR):
+        return []
+    learn = [model.name for model in sources.gateway.models if model.policy == _LEARNS]
+    return [(each, "", name) for each in ("bandit", "scorer") if kind in ("", each) for name in learn]
+
+
+def _slot_summary(
+    sources: Sources,
+    slot: Slot,
+    found: list[ArtifactRecord],
+    names: Mapping[str, str],
+    frozen_since_s: float | None,
+) -> Summary:
+    kind, tenant, model = slot
+    whose = (names.get(tenant) or tenant) if tenant else _ALL_TENANTS
+    in_use = next((record for record in found if record.state == "active"), None)
+    serves = in_use or sources.store.artifacts.best(*slot)
+    return {
+        "kind": kind,
+        "tenant": tenant,
+        "tenant_name": whose,
+        "model": model,
+        "title": f"{KIND_NAMES[kind]} for {model or 'any model'} ({whose})",
+        "frozen_since_s": frozen_since_s,
+        "in_use": in_use.id if in_use else None,
+        "serves": serves.id if serves else None,
+        "serves_name": _serving_name(in_use, serves),
+        "versions": [version(record) for record in found],
+        "chart": _chart(found),
+    }
+
+
+def _serving_name(own: ArtifactRecord | None, serves: ArtifactRecord | None) -> str:
+    if own is not None:
+        return f"version {own.id}"
+    return f"version {serves.id} for {_ALL_TENANTS}" if serves is not None else "built-in"
+
+
+def _chart(found: list[ArtifactRecord]) -> Summary | None:
+    """Before and after of the latest versions, oldest first; None where none was compared."""
+    compared = [record for record in found if _comparison(record)][:_MOST_CHARTED][::-1]
+    if not compared:
+        return None
+    each = [_comparison(record) or {} for record in compared]
+    measure, more_is_better = _MEASURES[each[0]["measure"]]
+    labels = [f"version {record.id}" for record in compared]
+    series = [
+        ("what was in use before", [one["before"] for one in each], "muted"),
+        ("this version", [one["after"] for one in each], "series-1"),
+    ]
+    unit = f"{measure} ({'more' if more_is_better else 'less'} is better)"
+    drawn: Chart = ranges(labels, series, unit=unit)
+    return {"measure": measure, "more_is_better": more_is_better, "drawn": drawn}
+
+
+def _comparison(record: ArtifactRecord) -> Mapping[str, Any] | None:
+    found = record.metrics.get("comparison")
+    return found if isinstance(found, Mapping) and found.get("measure") in _MEASURES else None
 
 
 def roll_back(sources: Sources, asked: Asked) -> Done:
@@ -69,12 +145,26 @@ def roll_back(sources: Sources, asked: Asked) -> Done:
     if sources.store.artifacts.active(*slot) is None:
         raise ActionFailed("Nothing learnt is in use there: there is nothing to go back from.")
     now = sources.store.artifacts.rollback(*slot)
-    said = f"version {now.id}" if now else "what is built in, or the operator's own version"
     return Done(
-        f"In use now: {said}. The learner may publish a new version; freeze to keep it from that.",
+        _now_in_use(sources, slot, now),
         target="/".join(slot),
         detail={"to": now.id if now else None},
     )
+
+
+def use_built_in(sources: Sources, asked: Asked) -> Done:
+    """Takes the version in use out of use: what is built in serves, or the operator's version for all tenants."""
+    slot = _slot(asked)
+    if not sources.store.artifacts.retire(*slot):
+        raise ActionFailed("Nothing learnt is in use there: what is built in serves already.")
+    return Done(_now_in_use(sources, slot, None), target="/".join(slot), detail={"to": None})
+
+
+def _now_in_use(sources: Sources, slot: Slot, now: ArtifactRecord | None) -> str:
+    said = _serving_name(now, now or sources.store.artifacts.best(*slot))
+    if slot in sources.store.artifacts.frozen():
+        return f"In use now: {said}. It stays frozen: new versions are kept, and not taken into use."
+    return f"In use now: {said}. The learner may publish a new version; freeze to keep it from that."
 
 
 def use(sources: Sources, asked: Asked) -> Done:
@@ -112,7 +202,7 @@ def unfreeze(sources: Sources, asked: Asked) -> Done:
     )
 
 
-def _slot(asked: Asked) -> tuple[str, str, str]:
+def _slot(asked: Asked) -> Slot:
     return (
         asked.choice("kind", KINDS, KINDS[0]),
         asked.text("tenant", longest=64),
@@ -153,6 +243,7 @@ def version(record: ArtifactRecord) -> Summary:
     return {
         "id": record.id,
         "state": record.state,
+        "comparison": _told(record),
         "created_at_s": record.created_at_s,
         "size_bytes": record.size_bytes,
         "parent": record.parent,
@@ -160,3 +251,16 @@ def version(record: ArtifactRecord) -> Summary:
         "metrics": plain,
         "sha256": record.sha256,
     }
+
+
+def _told(record: ArtifactRecord) -> Summary | None:
+    """Before and after on the same held-out outcomes, and what follows; None where that was not compared."""
+    found = _comparison(record)
+    if found is None:
+        return None
+    name, more_is_better = _MEASURES[found["measure"]]
+    low, high = found["change"]["low"], found["change"]["high"]
+    if not more_is_better:
+        low, high = -high, -low
+    verdict = "better" if low > 0 else "worse" if high < 0 else "no clear difference"
+    return {**found, "measure_name": name, "more_is_better": more_is_better, "verdict": verdict}

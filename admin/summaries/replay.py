@@ -101,6 +101,7 @@ async def plan(sources: Sources, asked: Asked) -> Done:
     return Done(
         f"A plan of {len(steps)} steps. Nothing was asked, and nothing was changed.",
         detail={"steps": len(steps)},
+        again=True,
         shown={
             "tenant": tenant,
             "budget": {"usd": budget.usd, "tokens": budget.tokens, "seconds": budget.seconds},

@@ -9,7 +9,8 @@ from typing import Any
 from admin.page import Asked, NotThere, Summary
 from admin.roles import Content
 from admin.sources import Sources
-from admin.summaries.requests import shown
+from admin.summaries.decision_rule import rule, why_not_near
+from admin.summaries.requests import beside, shown
 from admin.words import LEFT_OUT, SOURCES, STAGES
 from store.decisions.texts import RequestTexts, digest_of
 from store.records import ChoiceRecord, Example, OutcomeRecord, RequestRecord
@@ -33,6 +34,7 @@ def request(sources: Sources, asked: Asked) -> Summary:
     made = store.examples.by_request(record.tenant, record.id)
     return {
         **_facts(record, sources),
+        "rule": rule(choice, record.reason),
         "stages": _stages(record),
         "choice": None if choice is None else _choice(choice),
         "candidates": [] if choice is None else _candidates(choice, examples),
@@ -54,6 +56,7 @@ def request(sources: Sources, asked: Asked) -> Summary:
         # An operator who asks again probably wants another engine, so the one that answered comes last.
         "engines": sorted((e.name for e in sources.gateway.engines), key=lambda name: name == record.engine),
         "can": _can(sources, record, texts),
+        "beside": beside(sources, asked, record.id),
     }
 
 
@@ -155,7 +158,7 @@ def _candidates(choice: ChoiceRecord, examples: Mapping[int, Example]) -> list[d
     rows = []
     for candidate in choice.candidates:
         example = examples.get(int(candidate["id"]))
-        code = candidate.get("left_out", "")
+        code = candidate.get("left_out", "") or why_not_near(choice, candidate)
         if candidate["sent"]:
             why = "sent"
         elif code:

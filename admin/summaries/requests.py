@@ -11,7 +11,7 @@ from admin.roles import Content
 from admin.sources import Sources
 from admin.summaries.spans import SPANS, since_s
 from admin.words import REASONS
-from store.decisions.search import Found, Place, Wanted, Way
+from store.decisions.search import Found, Place, RequestSearch, Wanted, Way
 from store.records import RequestRecord
 
 ROWS = 50
@@ -45,7 +45,7 @@ FILTERS = (
 
 
 def requests(sources: Sources, asked: Asked) -> Summary:
-    """Filters: see FILTERS. `before` continues after a page.
+    """Filters: see FILTERS. `before` continues behind a page, `after` before it: an end of the page's own links.
 
     Only those who may read content may search for words: finding a request by a word reveals that the word is in it.
     """
@@ -54,24 +54,41 @@ def requests(sources: Sources, asked: Asked) -> Summary:
         raise BadParameter("q looks for words in what people wrote, which your role may not read")
     search = sources.store.decisions.search
     wanted = _wanted(sources, asked)
-    before = _before(asked.text("before", longest=60))
+    before, after = _place(asked, "before"), _place(asked, "after")
+    if isinstance(before, Place if words else int) or isinstance(after, int) or (words and after):
+        raise BadParameter("before is a place in another list; leave it out to begin with the latest")
+    first_page = before is None
     if words:
-        if isinstance(before, Place):
-            raise BadParameter("before is a place in another list; leave it out to begin with the latest")
-        found = search.with_words(wanted, words, limit=ROWS, before=before)
+        found = search.with_words(
+            wanted, words, limit=ROWS, before=before if isinstance(before, int) else None
+        )
+    elif after is not None:
+        found, first_page = _after(search, wanted, after)
     else:
-        if isinstance(before, int):
-            raise BadParameter("before is a place in another list; leave it out to begin with the latest")
-        found = search.page(wanted, limit=ROWS, before=before)
+        found = search.page(wanted, limit=ROWS, before=before if isinstance(before, Place) else None)
+    filters = {name: asked.text(name, longest=200) for name in FILTERS}
+    kept = {name: value for name, value in filters.items() if value}
     return {
-        "filters": {name: asked.text(name, longest=200) for name in FILTERS},
-        "filtered": any(asked.text(name, longest=200) for name in FILTERS),
-        "first_page": before is None,
+        "filters": filters,
+        "filtered": bool(kept),
+        "kept": urlencode(kept),
+        "first_page": first_page,
         "rows": _rows(sources, found),
         "looked_back_to_s": found.looked_back_to_s,
-        "next": _next(found, asked),
+        "older": urlencode(kept | {"before": _named(found.next)}) if found.next is not None else None,
+        "newer": urlencode(kept | {"after": _named(found.first)}) if found.first and not first_page else None,
         "choices": _choices(sources),
     }
+
+
+def beside(sources: Sources, asked: Asked, id: str) -> dict[str, str | None]:
+    """Ids of the older and the newer request in the list with these filters, and the filters for links to them.
+
+    Words are left out: the log is gone through by time.
+    """
+    kept = {name: value for name in FILTERS if name != "q" and (value := asked.text(name, longest=200))}
+    older, newer = sources.store.decisions.search.beside(_wanted(sources, asked), id)
+    return {"older": older, "newer": newer, "kept": urlencode(kept)}
 
 
 def shown(record: RequestRecord, names: dict[str, str]) -> dict[str, Any]:
@@ -165,8 +182,18 @@ def _instant(asked: Asked, name: str) -> float | None:
         raise BadParameter(f"{name} is {text!r}; a time such as 2025-01-31T14:00 (UTC) is right") from None
 
 
-def _before(text: str) -> Place | int | None:
-    """Reads a position written by `_next`."""
+def _after(search: RequestSearch, wanted: Wanted, after: Place) -> tuple[Found, bool]:
+    """The page that came next after a place, and whether it is the first: with the latest request."""
+    rows, newest = search.newer(wanted, limit=ROWS, after=after)
+    if newest is None or len(rows) < ROWS or not search.newer(wanted, limit=1, after=newest)[0]:
+        return search.page(wanted, limit=ROWS), True
+    oldest = search.place_of(rows[-1].id)
+    return Found(rows, oldest, None, newest), False
+
+
+def _place(asked: Asked, name: str) -> Place | int | None:
+    """Reads a position written by `_named`."""
+    text = asked.text(name, longest=60)
     if not text:
         return None
     kind, _, rest = text.partition("-")
@@ -178,15 +205,11 @@ def _before(text: str) -> Place | int | None:
             return Place(float(at_s), int(row_id))
     except ValueError:
         pass
-    raise BadParameter(f"before is {text!r}; it comes from the page before")
+    raise BadParameter(f"{name} is {text!r}; it comes from a link of the list")
 
 
-def _next(found: Found, asked: Asked) -> str | None:
-    if found.next is None:
-        return None
-    place = f"w-{found.next}" if isinstance(found.next, int) else f"t-{found.next.at_s!r}-{found.next.row_id}"
-    kept = {name: value for name in FILTERS if (value := asked.text(name, longest=200))}
-    return urlencode(kept | {"before": place})
+def _named(place: Place | int) -> str:
+    return f"w-{place}" if isinstance(place, int) else f"t-{place.at_s!r}-{place.row_id}"
 
 
 def _choices(sources: Sources) -> dict[str, Any]:

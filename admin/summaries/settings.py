@@ -39,6 +39,7 @@ def check(sources: Sources, asked: Asked) -> Done:
     return Done(
         "The pasted configuration was checked; nothing was changed.",
         detail={"problems": len(checked.problems), "changes": len(checked.changes)},
+        again=True,
         shown={
             "text": text,
             "problems": list(checked.problems),

@@ -9,8 +9,9 @@ from engines.finished import Assembled
 from gateway.keepers.keeper import Kept
 from router.finished import Finished
 from router.plan import Action, Attempt, Candidate, ExampleSelection, Plan, Weighed
+from router.proving.standing import Proof
 from store.decisions.choices import Choices
-from store.records import ChoiceRecord
+from store.records import PROOF_COMPARED, PROOF_LEAST, PROOF_LOWER, PROOF_UPPER, ChoiceRecord
 
 _MAX_ID_CHARACTERS = 200
 
@@ -85,7 +86,7 @@ class ChoiceKeeper:
             total_ms=round(finished.total_s * 1000, 3),
             first_chunk_ms=None if first_s is None else round(first_s * 1000, 3),
             scope=plan.proof.scope if plan.proof is not None else "",
-            noted=plan.proof.noted if plan.proof is not None else {},
+            noted=_noted(plan.proof),
             settings=plan.settings,
         )
 
@@ -145,6 +146,15 @@ def _rules_actions(plan: Plan, engines: Sequence[str]) -> tuple[dict[str, Any], 
         }
         for action in possible
     )
+
+
+def _noted(proof: Proof | None) -> dict[str, float]:
+    """See store.records.ChoiceRecord.noted."""
+    standing = proof.nearest_to_proof() if proof is not None else None
+    if proof is None or standing is None:
+        return {}
+    bounds = {PROOF_LEAST: proof.least, PROOF_LOWER: standing.lower, PROOF_UPPER: standing.upper}
+    return {**proof.noted, **bounds, PROOF_COMPARED: standing.compared}
 
 
 def _examples(plan: Plan, attempt: Attempt, helped: ExampleSelection | None) -> dict[str, Any]:

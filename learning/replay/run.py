@@ -145,7 +145,7 @@ class ReplayRunner:
                 state.unanswered = 0
             except BudgetSpent as spent:
                 # Others may still have what they need of it; this worker looks no further.
-                state.short_of = f"the budget of {spent} is spent"
+                state.short_of = str(spent)
                 return
             except StopAsked:
                 state.over = "a person stopped it"

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from learning.tasks.network import Layers, written
+from learning.training.comparison import comparison
 from router.tasks import features
 from router.tasks.features import COLUMNS, Hashed
 from router.tasks.form import Form, normalised
@@ -446,6 +447,9 @@ class _Training:
             "newest": len(places),
             "newest_accuracy": float(mine.mean()),
             "newest_accuracy_before": float(theirs.mean()),
+            "comparison": comparison(
+                "agreement", theirs.astype(np.float64), mine.astype(np.float64), with_built_in=False
+            ),
         }
         told = f"{mine.mean():.3f} of the {len(places)} newest labels right, the version in use {theirs.mean():.3f}"
         return accepted, told, figures

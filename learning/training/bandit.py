@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from learning.training.comparison import comparison
 from learning.training.learner import Trained
 from router.choosing import features
 from router.choosing.bandit import BanditError, BanditInput, Lesson, Option, Scene, check_lesson
@@ -125,7 +126,8 @@ def train(
 ) -> Trained:
     """A new bandit, compared with the incumbent on the latest rows. Blocks: about 1 ms per row.
 
-    An incumbent that cannot be loaded, or was made for another embedder, is ignored. Raises NothingToLearn, BanditMissing.
+    An incumbent that cannot be loaded, or was made for another embedder, is ignored. `metrics["comparison"]` tells how much
+    better it is than the incumbent, or than what is built in, on the latest rows. Raises NothingToLearn, BanditMissing.
     """
     usable = sorted((r for r in rows if _usable(r, settings)), key=lambda r: r.at_s)
     if not usable:
@@ -140,9 +142,10 @@ def train(
     accepted, reason = old is None, "first of its kind" if old is None else "too few rows to compare on"
     if held >= knobs.least_held_out:
         errors = _errors(fresh_bandit(early, settings, knobs, now_s=now_s), late)
+        before = _errors(old or VowpalBandit(settings), late)
         metrics["squared_error"] = round(float(errors.mean()), 5)
+        metrics["comparison"] = comparison("squared_error", before, errors, with_built_in=old is None)
         if old is not None:
-            before = _errors(old, late)
             metrics["incumbent_squared_error"] = round(float(before.mean()), 5)
             lost = errors - before
             accepted = float(lost.mean()) <= float(lost.std(ddof=1)) / math.sqrt(len(lost))

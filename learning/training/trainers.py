@@ -87,7 +87,8 @@ class ScorerTrainer:
                 taught = self.lessons_of(tenant, latest)
         try:
             before = incumbent.data if incumbent else self.prior()
-            made = trained(rows, before, embedding_version=latest.embedding_version, lessons=taught)
+            version, built_in = latest.embedding_version, incumbent is None
+            made = trained(rows, before, embedding_version=version, lessons=taught, built_in=built_in)
         except TooFewOutcomes:
             return None
         return Trained(made.model, made.metrics, made.accepted, made.reason)

@@ -119,6 +119,7 @@ class Gate:
             ),
             share=share,
             scope=scope,
+            least=1.0 - self.max_loss,
             wished=tuple(each.action for each in compared if self.rng.random() < given.get(each.action, 0.0)),
             noted=noted,
         )

@@ -47,11 +47,17 @@ class Proof:
 
     scope: str = ""
     """The scope that the region belongs to."""
+    least: float = 0.0
+    """The mean quality that a lower bound has to exceed, 0 to 1."""
     wished: tuple[Action, ...] = ()
     """The actions to compare if this request is compared, drawn so that each region gets its own share."""
     noted: Mapping[str, float] = field(default_factory=dict)
     """What was predicted of each action that may be compared, and from what: kept with the decision, so that an outcome
     counts for the region that the request was in before it was known."""
+
+    def nearest_to_proof(self) -> Standing | None:
+        """The standing that decides where one is open, else the one with the highest lower bound; None without any."""
+        return max(self.standings, key=lambda each: (each.open, each.lower), default=None)
 
     def share_of(self, action: Action) -> float:
         """Probability that the action is asked where the request is compared at all; 1 for one of which nothing is said."""

@@ -19,6 +19,7 @@ engine than the model's reference; reference: by that one, or by anybody where t
 direct: by an engine with examples, without. failed_over: by another engine than was decided on. failed: by none."""
 LOOKED_THROUGH = 20_000
 """Rows that one page may look at: some tens of milliseconds."""
+_LOOKED_BESIDE = 2_000
 _WORDS_AT_ONCE = 500
 _MOST_ROUNDS = 4
 
@@ -80,6 +81,8 @@ class Found:
     """Where to go on; an int for a search by words. None: there is nothing more."""
     looked_back_to_s: float | None
     """Set when the page is short because so many were looked through: nothing later than this is missing in it."""
+    first: Place | None = None
+    """Where the page begins; None where it is empty, and for a search by words."""
 
 
 class RequestSearch:
@@ -102,13 +105,44 @@ class RequestSearch:
         rows = self._db.read().execute(query, values).fetchall()
         places = [Place(row[-1], row[-2]) for row in rows]
         found = tuple(as_record(row[:-2]) for row in rows[:limit])
+        first = places[0] if places else None
         if len(rows) > limit:
-            return Found(found, places[limit - 1], None)
+            return Found(found, places[limit - 1], None, first)
         query, values = _last_looked_query(wanted, looked_through, before)
         last = self._db.read().execute(query, values).fetchone()
         if last is None:
-            return Found(found, None, None)
-        return Found(found, Place(*last), last[0])
+            return Found(found, None, None, first)
+        return Found(found, Place(*last), last[0], first)
+
+    def newer(
+        self, wanted: Wanted, *, limit: int, after: Place, looked_through: int = LOOKED_THROUGH
+    ) -> tuple[tuple[RequestRecord, ...], Place | None]:
+        """The `limit` requests that came next after a place, newest first, and the place of the newest; (), None for none.
+
+        Looks at no more than `looked_through` requests.
+        """
+        query, values = page_query(wanted, limit=limit, looked=looked_through, before=None, after=after)
+        rows = self._db.read().execute(query, values).fetchall()
+        if not rows:
+            return (), None
+        return tuple(as_record(row[:-2]) for row in reversed(rows)), Place(rows[-1][-1], rows[-1][-2])
+
+    def place_of(self, id: str) -> Place | None:
+        """Where a request stands in the log; None where it does not."""
+        read = self._db.read()
+        row = read.execute("SELECT started_at_s, row_id FROM requests WHERE id = ?", (id,)).fetchone()
+        return None if row is None else Place(*row)
+
+    def beside(
+        self, wanted: Wanted, id: str, *, looked_through: int = _LOOKED_BESIDE
+    ) -> tuple[str | None, str | None]:
+        """Ids of the request before and the one after this one in time, among those wanted; None where none is near."""
+        place = self.place_of(id)
+        if place is None:
+            return None, None
+        older = self.page(wanted, limit=1, before=place, looked_through=looked_through).rows
+        newer, _ = self.newer(wanted, limit=1, after=place, looked_through=looked_through)
+        return (older[0].id if older else None), (newer[0].id if newer else None)
 
     def with_words(self, wanted: Wanted, text: str, *, limit: int, before: int | None = None) -> Found:
         """The next `limit` requests whose question or answer has these words, the latest first."""
@@ -143,15 +177,19 @@ class RequestSearch:
 
 
 def page_query(
-    wanted: Wanted, *, limit: int, looked: int, before: Place | None
+    wanted: Wanted, *, limit: int, looked: int, before: Place | None, after: Place | None = None
 ) -> tuple[str, dict[str, Any]]:
-    """The query of a page and its values: rows of COLUMNS, then row_id and started_at_s."""
-    bounds, values = _bounds(wanted, before)
+    """The query of a page and its values: rows of COLUMNS, then row_id and started_at_s.
+
+    The latest first; with `after` the earliest of those that came after that place.
+    """
+    bounds, values = _bounds(wanted, before, after)
     condition, more = _filter(wanted)
+    order = "started_at_s DESC, row_id DESC" if after is None else "started_at_s, row_id"
     # SQLite walks the inner rows one by one and stops as soon as the outer ones are enough.
     return (
         f"SELECT {COLUMNS}, row_id, started_at_s AS at_s FROM (SELECT * FROM requests WHERE {bounds}"  # noqa: S608
-        f" ORDER BY started_at_s DESC, row_id DESC LIMIT :looked) WHERE {condition} LIMIT :limit",
+        f" ORDER BY {order} LIMIT :looked) WHERE {condition} LIMIT :limit",
         {**values, **more, "looked": looked, "limit": limit},
     )
 
@@ -165,7 +203,7 @@ def _last_looked_query(wanted: Wanted, looked: int, before: Place | None) -> tup
     )
 
 
-def _bounds(wanted: Wanted, before: Place | None) -> tuple[str, dict[str, Any]]:
+def _bounds(wanted: Wanted, before: Place | None, after: Place | None = None) -> tuple[str, dict[str, Any]]:
     """What an index answers by itself."""
     parts = ["TRUE"]
     values: dict[str, Any] = {}
@@ -186,6 +224,9 @@ def _bounds(wanted: Wanted, before: Place | None) -> tuple[str, dict[str, Any]]:
     if before is not None:
         parts.append("started_at_s <= :at AND (started_at_s < :at OR row_id < :row)")
         values |= {"at": before.at_s, "row": before.row_id}
+    if after is not None:
+        parts.append("started_at_s >= :after AND (started_at_s > :after OR row_id > :after_row)")
+        values |= {"after": after.at_s, "after_row": after.row_id}
     return " AND ".join(parts), values
 
 

@@ -336,7 +336,7 @@ _STEP = (
 
 
 class BudgetSpent(Exception):
-    """The next request might cost more than is left. The text says of what."""
+    """The next request might cost more than is left. The text says how much that is, and of what budget."""
 
 
 class StopAsked(Exception):
@@ -442,11 +442,14 @@ def _spent(connection: Connection, run_id: int) -> ReplaySpent:
 def _check_budget(budget: ReplayBudget, spent: ReplaySpent, ask: NewAsk) -> None:
     # A hair of tolerance: sums of floats must not forbid what adds up to exactly the budget.
     if budget.usd is not None and spent.most_usd + ask.most_usd > budget.usd * (1 + 1e-9):
-        raise BudgetSpent("dollars")
-    if budget.tokens is not None and spent.tokens + spent.unknown_tokens + ask.most_tokens > budget.tokens:
-        raise BudgetSpent("tokens")
+        left = f"${max(0.0, budget.usd - spent.most_usd):.3g} of its ${budget.usd:g} are left"
+        raise BudgetSpent(f"{left}, and its next request may cost up to ${ask.most_usd:.3g}")
+    tokens = spent.tokens + spent.unknown_tokens
+    if budget.tokens is not None and tokens + ask.most_tokens > budget.tokens:
+        left = f"{max(0, budget.tokens - tokens)} of its {budget.tokens} tokens are left"
+        raise BudgetSpent(f"{left}, and its next request may take up to {ask.most_tokens}")
     if budget.seconds is not None and spent.seconds >= budget.seconds:
-        raise BudgetSpent("minutes")
+        raise BudgetSpent(f"its {budget.seconds:g} s of engines' time are spent")
 
 
 _COSTS = (

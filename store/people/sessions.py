@@ -15,6 +15,8 @@ _SHOWN_DIGITS = 16
 """Of a cookie's hash, which is as good as all of it for telling sessions apart."""
 _SEEN_EVERY_S = 30.0
 """How exactly it is known when a session was last used: a write per page view would be too much."""
+_REMEMBERED_S = 86_400.0
+"""For how long it is known whose a session was that has ended by time: a form that comes too late is kept for its writer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +74,7 @@ class AdminSessions:
         def write(connection: Connection) -> None:
             connection.execute(
                 "DELETE FROM admin_sessions WHERE id_hash = ? OR seen_at_s < ? OR created_at_s < ?",
-                (old, now_s - self._idle_s, now_s - self.longest_s),
+                (old, now_s - self._idle_s - _REMEMBERED_S, now_s - self.longest_s - _REMEMBERED_S),
             )
             connection.execute(
                 "INSERT INTO admin_sessions (id_hash, user_name, created_at_s, seen_at_s) VALUES (?, ?, ?, ?)",
@@ -106,6 +108,15 @@ class AdminSessions:
                 )
             )
         return found
+
+    def whose(self, token: str) -> str:
+        """The account of a session that may have ended by time, for a day; empty for an unknown one. Opens nothing."""
+        row = (
+            self._db.read()
+            .execute("SELECT user_name FROM admin_sessions WHERE id_hash = ?", (self._hash(token),))
+            .fetchone()
+        )
+        return "" if row is None else str(row[0])
 
     def end(self, token: str) -> None:
         """Sign out."""

@@ -63,14 +63,19 @@ class Person:
         async with self.session.get(self.url + path, headers=headers, allow_redirects=False) as answer:
             return await _got(answer)
 
-    async def post(self, path: str, fields: Mapping[str, str] | None = None, **headers: str) -> Got:
-        """A form as one of our own pages would send it, unless `headers` say otherwise."""
-        data = {"form_token": self.form_token, **(fields or {})}
+    async def post(
+        self, path: str, fields: Mapping[str, str] | list[tuple[str, str]] | None = None, **headers: str
+    ) -> Got:
+        """A form as one of our own pages would send it, unless `headers` say otherwise. A result that is shown is read."""
+        sent_fields = fields if isinstance(fields, list) else list((fields or {}).items())
+        data = aiohttp.FormData([("form_token", self.form_token), *sent_fields])
         sent = {"Origin": self.url, **{k.replace("_", "-"): v for k, v in headers.items()}}
         async with self.session.post(
             self.url + path, data=data, headers=sent, allow_redirects=False
         ) as answer:
-            return await _got(answer)
+            got = await _got(answer)
+        to = got.headers.get("Location", "")
+        return await self.get(to) if to.startswith("/shown/") else got
 
     async def sign_in(self, name: str, password: str = PASSWORD, then: str = "") -> Got:
         self.form_token = token_in((await self.get("/sign-in")).text)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from zoneinfo import ZoneInfo
+
 import pytest
 
 from admin import formats
@@ -26,7 +28,12 @@ from admin import formats
         (formats.decimal(None), "–"),
         (formats.decimal(-0.0004), "0.000"),
         (formats.decimal(-0.25, 2), "−0.25"),
-        (formats.when(0), '<time datetime="1970-01-01T00:00:00Z">1970-01-01 00:00:00 UTC</time>'),
+        (formats.when(0), '<time datetime="1970-01-01T00:00:00Z">1970-01-01 00:00:00</time>'),
+        (
+            formats.when_ms(0.25, ZoneInfo("Asia/Kolkata")),
+            '<time datetime="1970-01-01T00:00:00.250Z">1970-01-01 05:30:00.250</time>',
+        ),
+        (formats.field_time(0, ZoneInfo("Asia/Kolkata")), "1970-01-01T05:30:00"),
     ],
 )
 def test_a_figure_reads_as_a_person_would_write_it(said: str, expected: str) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from zoneinfo import ZoneInfo
+
 import pytest
 
 from admin.page import Asked, BadParameter, Viewer
@@ -27,3 +30,25 @@ def test_a_number_that_is_none_is_refused_by_name(value: str) -> None:
 def test_a_text_has_a_longest_length() -> None:
     with pytest.raises(BadParameter, match=r"^q has 2001"):
         asked(q="x" * 2001).text("q")
+
+
+@pytest.mark.parametrize(
+    "value", ["x", "nan", "2026-13-01T00:00", "10:00", "0001-01-01T00:00+23:59", "\u202e"]
+)
+def test_what_is_no_time_is_refused_by_name(value: str) -> None:
+    with pytest.raises(BadParameter) as refused:
+        asked(since=value).time("since")
+    assert refused.value.field == "since"
+
+
+def test_a_time_is_read_in_the_pages_zone() -> None:
+    there = replace(asked(since="1970-01-01T05:30", z="1970-01-01T00:00Z"), zone=ZoneInfo("Asia/Kolkata"))
+    assert there.time("since") == 0 and there.time("z") == 0 and there.time("missing") is None
+
+
+def test_a_parameter_may_be_there_several_times() -> None:
+    several = replace(asked(id="2"), lists={"id": ("1", " 2", "1", "")})
+    assert several.many("id") == ["1", "2"] and several.many("none") == []
+    assert asked(id="2").many("id") == ["2"]
+    with pytest.raises(BadParameter, match=r"^id has 2 values"):
+        several.many("id", most=1)

@@ -126,7 +126,7 @@ async def test_an_edited_example_is_found_by_what_it_says_now(tmp_path: Path) ->
             "answer": "AKIAIOSFODNN7EXAMPLQ aws_secret_access_key=wJalrXUtnFEMI/K7MDENG/bPxRfiCYzz",
         }
         refused = await operator.post(f"/examples/{opera}/edit", secret)
-        assert refused.status == 409 and "AKIA" not in refused.text
+        assert refused.status == 409 and refused.text.count("AKIA") == 1, "in the field it was written into"
         assert (await operator.post(f"/examples/{opera}/edit", {"question": "", "answer": "A"})).status == 400
         assert (await operator.get(f"/examples/{opera}.json")).json["answer"] == BARBER
 

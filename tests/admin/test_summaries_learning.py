@@ -9,7 +9,7 @@ import pytest
 
 from admin.summaries.learning import learning
 from store.learned.artifacts import Artifacts
-from tests.admin.site import Site, site
+from tests.admin.site import ENGINES, Site, site
 from tests.store.rows import choice_record, outcome_record
 
 assert learning, "asked for over HTTP below"
@@ -111,3 +111,87 @@ async def test_what_is_proven_is_shown_per_scope_with_its_bounds(pages: Site) ->
     assert not region["open"] and region["expected_more"] > 0 and "more comparisons" in region["state"]
     page = (await viewer.get("/learning")).text
     assert "What is proven of small engines" in page and "5c09e" in page
+
+
+def compared(before: float, after: float, n: int, half: float = 0.02, **more: object) -> dict[str, object]:
+    """As learning.training.comparison tells it."""
+
+    def around(mean: float) -> dict[str, float]:
+        return {"mean": mean, "low": mean - half, "high": mean + half}
+
+    told = {"measure": "squared_error", "outcomes": n, "built_in_before": False, **more}
+    return {
+        "comparison": told
+        | {"before": around(before), "after": around(after), "change": around(after - before)}
+    }
+
+
+async def test_versions_are_charted_before_and_after_on_the_same_outcomes(pages: Site) -> None:
+    artifacts = pages.sources.store.artifacts
+    for metrics in (
+        compared(0.25, 0.15, 80, built_in_before=True),
+        compared(0.15, 0.145, 90),
+        compared(0.145, 0.3, 95),
+        {},
+    ):
+        artifacts.publish("bandit", "t1", "demo", b"x", metrics=metrics)
+    viewer = await pages.person("viewer")
+    (slot,) = (await viewer.get("/learning.json")).json["slots"]
+    assert slot["title"] == "Router for demo (t1)" and slot["serves_name"] == "version 4"
+    told = [version["comparison"] for version in slot["versions"]]
+    assert [one and (one["verdict"], one["outcomes"]) for one in told] == [
+        None,
+        ("worse", 95),
+        ("no clear difference", 90),
+        ("better", 80),
+    ]
+    before, after = slot["chart"]["drawn"]["traces"]
+    assert before["x"] == ["version 1", "version 2", "version 3"] and before["y"] == [0.25, 0.15, 0.145]
+    assert after["y"] == [0.15, 0.145, 0.3] and after["error_y"]["array"] == pytest.approx([0.02] * 3)
+    page = (await viewer.get("/learning")).text
+    assert "bandit" not in page.replace('value="bandit"', "") and "not compared: too few outcomes" in page
+
+
+async def test_what_is_in_use_is_said_the_built_in_included(tmp_path: Path) -> None:
+    models = {"demo": {"engines": ["small", "large"], "policy": "in_context"}}
+    async with site(tmp_path, **{**ENGINES, "models": models}) as pages:
+        operator = await pages.person("operator")
+
+        async def serving() -> dict[str, str]:
+            slots = (await operator.get("/learning.json?kind=bandit")).json["slots"]
+            return {slot["title"]: slot["serves_name"] for slot in slots}
+
+        assert await serving() == {"Router for demo (all tenants)": "built-in"}
+        artifacts = pages.sources.store.artifacts
+        own = artifacts.publish("bandit", "t1", "demo", b"x", metrics={}).id
+        general = artifacts.publish("bandit", "", "demo", b"y", metrics={}).id
+        assert await serving() == {
+            "Router for demo (all tenants)": f"version {general}",
+            "Router for demo (t1)": f"version {own}",
+        }
+        assert (await operator.post("/learning/built-in", SLOT)).status == 303
+        assert f"In use now: version {general} for all tenants." in (await operator.get("/learning")).text
+        assert (await serving())["Router for demo (t1)"] == f"version {general} for all tenants"
+        again = await operator.post("/learning/built-in", SLOT, Accept="application/json")
+        assert again.status == 409
+
+
+async def test_who_goes_back_while_it_is_frozen_is_not_told_to_freeze(pages: Site) -> None:
+    published(pages)
+    operator = await pages.person("operator")
+    await operator.post("/learning/roll-back", SLOT)
+    assert "freeze to keep it from that" in (await operator.get("/learning")).text
+    await operator.post("/learning/freeze", SLOT)
+    await operator.post("/learning/roll-back", SLOT)
+    page = (await operator.get("/learning")).text
+    assert "freeze to keep it" not in page and "It stays frozen" in page
+
+
+async def test_what_was_learnt_and_forgotten_is_not_said_never_to_have_been(pages: Site) -> None:
+    published(pages)
+    pages.sources.store.forget_tenant("t1", 60)
+    viewer = await pages.person("viewer")
+    page = (await viewer.get("/learning")).text
+    assert "Nothing was learnt yet" not in page
+    assert "3 versions were deleted with a tenant's data" in page
+    assert (await viewer.get("/learning.json")).json["deleted"]["versions"] == 3

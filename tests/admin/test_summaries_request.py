@@ -125,7 +125,9 @@ async def test_a_correction_answers_the_next_one_who_asks(tmp_path: Path) -> Non
             "correction": "The password is hunter2, key sk-proj-AbCdEfGhIjKlMnOpQrStUvWxYz0123456789AbCdEf."
         }
         refused = await operator.post(f"/requests/{id}/correct", secret)
-        assert refused.status == 409 and "sk-proj" not in refused.text
+        assert refused.status == 409 and refused.text.count("sk-proj") == 1, (
+            "in the field it was written into"
+        )
 
 
 async def test_another_engine_is_asked_the_same_and_what_it_cost_is_counted(tmp_path: Path) -> None:

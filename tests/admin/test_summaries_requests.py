@@ -99,6 +99,11 @@ async def test_pages_follow_each_other(tmp_path: Path) -> None:
         asked = [await here.ask(QUESTION) for _ in range(53)]
         person = await here.site.person("viewer-content")
         first = (await person.get("/requests.json")).json
-        second = (await person.get("/requests.json?" + first["next"])).json
+        second = (await person.get("/requests.json?" + first["older"])).json
         assert [row["id"] for row in first["rows"] + second["rows"]] == asked[::-1]
-        assert second["next"] is None and not second["first_page"]
+        assert second["older"] is None and not second["first_page"] and first["newer"] is None
+        again = (await person.get("/requests.json?" + second["newer"])).json
+        assert again["first_page"] and again["rows"] == first["rows"]
+        place = f"way=&engine=large&before=t-{first['rows'][2]['at_s']!r}-1"
+        page = await person.get("/requests?" + place)
+        assert page.status == 200 and 'rel="prev"' in page.text and "engine=large&amp;after=t-" in page.text

@@ -72,6 +72,7 @@ def scorer(
                 incumbent or prior_model(),
                 embedding_version=version,
                 lessons=taught(whose, embedded[-1]) if embedded else None,
+                built_in=incumbent is None,
                 tell=_tell,
             )
         except TooFewOutcomes as error:

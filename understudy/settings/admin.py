@@ -9,6 +9,7 @@ from pydantic import AfterValidator, Field, SecretStr, field_validator
 
 from understudy.settings.client_key import is_loopback
 from understudy.settings.group import Settings
+from understudy.settings.replay import time_zone as zone_called
 
 
 class AdminAdvanced(Settings):
@@ -103,7 +104,14 @@ class AdminSettings(Settings):
     https: bool = Field(
         False, description="Whether a proxy in front speaks HTTPS; the session's cookie then requires it."
     )
+    time_zone: str = Field("UTC", description="Of times on the pages and in their filters, e.g. Europe/Rome.")
     oidc: OidcSettings | None = Field(
         None, description="Signing in with an OpenID provider; null for passwords only."
     )
     advanced: AdminAdvanced = Field(AdminAdvanced(), description="Less common settings.")
+
+    @field_validator("time_zone")
+    @classmethod
+    def _zone_exists(cls, zone: str) -> str:
+        zone_called(zone)
+        return zone

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 
 import structlog
@@ -22,6 +23,7 @@ from understudy.settings.admin import OidcSettings
 from understudy.settings.config import Config
 from understudy.settings.effective import EffectiveSettings
 from understudy.settings.engines import HTTPEngine
+from understudy.settings.replay import time_zone
 from understudy.setup.assumed_profile import profile
 from understudy.setup.proof import gates
 from understudy.setup.replay import budget_of
@@ -51,6 +53,8 @@ def admin(
                 secure=config.admin.https,
                 oidc=_oidc(config.admin.oidc),
                 failed=lambda path, error: log.error("admin_failed", path=path, error=error),
+                zone=time_zone(config.admin.time_zone),
+                version=version("understudy-gateway"),
             ),
         )
         app.app.on_cleanup.append(lambda _: actions.aclose())

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from learning.training.comparison import Floats, comparison
 from learning.training.scorer import rankers
 from learning.training.scorer.lessons import Lessons
 from learning.training.scorer.rankers import Judge, Line, Worths, by_scope, terms_of
@@ -61,11 +62,13 @@ def trained(
     *,
     lessons: Lessons | None = None,
     embedding_version: str = "",
+    built_in: bool = False,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Trained:
     """A scorer trained on `rows`, against `incumbent` (ONNX: the one in use, or the prior). Takes seconds.
 
-    The same rows, lessons and incumbent give the same scorer. `tell` gets a line now and then. Raises TooFewOutcomes.
+    `built_in`: the incumbent is the prior. `tell` gets a line now and then. The same rows, lessons and incumbent give the
+    same scorer. Raises TooFewOutcomes.
     """
     ordered = sorted(rows, key=lambda row: (row.at_s, row.request_id))
     fit, check, held = _split(ordered)
@@ -77,15 +80,16 @@ def trained(
     with _in_use(incumbent, tell) as before:
         judges = _judges(held, [found[best], found["nearest"], before.worths])
         qualities = dict(before.declared.qualities)
-        in_use = _worth(judges, held, [choose(before.worths, qualities, row) for row in held])
-        none = _worth(judges, held, [[]] * len(held))
+        before_by_row = _worths(judges, held, [choose(before.worths, qualities, row) for row in held])
+        in_use, none = _mean(before_by_row, held), _worth(judges, held, [[]] * len(held))
         # Where what was learnt does not rank better than nearness, how many of the nearest pay is learnt all the same.
         for name in dict.fromkeys([best, "nearest"]):
             line = found[name]
             learnt = by_scope(line, [*fit, *check])
             chosen = [choose(line, learnt, row) for row in held]
+            by_row = _worths(judges, held, chosen)
             worth = {
-                "new": _worth(judges, held, chosen),
+                "new": _mean(by_row, held),
                 "nearest": _worth(
                     judges,
                     held,
@@ -110,6 +114,13 @@ def trained(
         "validation": {of: round(error, 5) for of, error in errors.items()},
         "examples": round(float(np.mean([len(places) for places in chosen])), 3),
         "lessons": 0 if lessons is None else len(lessons.overlap),
+        "comparison": comparison(
+            "quality",
+            np.clip(before_by_row, 0.0, 1.0),
+            np.clip(by_row, 0.0, 1.0),
+            np.array([row.weight for row in held]),
+            with_built_in=built_in,
+        ),
         "outcomes": {"fit": len(fit), "validation": len(check), "held_out": len(held)},
     }
     return Trained(model, metrics, accepted, reason)
@@ -172,9 +183,13 @@ def _judges(held: Sequence[Row], rankings: Sequence[Worths]) -> tuple[Judge, Jud
 
 def _worth(judges: tuple[Judge, Judge], held: Sequence[Row], chosen: Sequence[Sequence[int]]) -> float:
     """What choices for these rows are worth."""
-    return _mean(
-        [judges[n % 2](row, places) for n, (row, places) in enumerate(zip(held, chosen, strict=True))], held
-    )
+    return _mean(_worths(judges, held, chosen), held)
+
+
+def _worths(judges: tuple[Judge, Judge], held: Sequence[Row], chosen: Sequence[Sequence[int]]) -> Floats:
+    """(rows,): what the choice for each of these rows is worth."""
+    found = [judges[n % 2](row, places) for n, (row, places) in enumerate(zip(held, chosen, strict=True))]
+    return np.array(found, dtype=np.float64)
 
 
 def _nearest(near: Line, row: Row, number: int) -> list[int]:
@@ -223,5 +238,5 @@ def _boundary(ordered: list[Row], place: float) -> int:
     return at
 
 
-def _mean(values: Sequence[float], rows: Sequence[Row]) -> float:
+def _mean(values: Sequence[float] | Floats, rows: Sequence[Row]) -> float:
     return float(np.average(values, weights=[row.weight for row in rows]))

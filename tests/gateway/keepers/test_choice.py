@@ -18,6 +18,7 @@ from learning.training.bandit import rows_from_log
 from router.asked import Controls
 from router.finished import Finished, Outcome
 from router.plan import Action, Attempt, Candidate, Choice, ExampleSelection, Plan, Weighed
+from router.proving.standing import Proof, Standing
 from store.decisions.choices import Choices
 from store.decisions.outcomes import Outcomes
 from store.records import ChoiceRecord, Example
@@ -138,6 +139,20 @@ def test_what_was_weighed_is_kept_as_it_was_weighed(db: Database) -> None:
     assert (kept.examples_explored, kept.examples_probability) == ("drop", 0.05)
     assert (kept.at_s, kept.cost_usd, kept.total_ms, kept.first_chunk_ms) == (1000.0, 0.003, 250.0, 100.0)
     assert kept.vector is not None and kept.embedding_version == "v1" and kept.example_ids == (3, 1)
+
+
+def test_the_bounds_of_the_proof_are_kept_by_name(db: Database) -> None:
+    standing = Standing(Action("small", True), False, 0.7, 0.95, compared=12, expected_more=40)
+    proof = Proof("all", (standing,), 1.0, "s", least=0.9, noted={"small/with": 0.8})
+    kept = keep(db, answered(plan(choice=None, helped=None, proof=proof)))
+    assert isinstance(kept, ChoiceRecord)
+    assert kept.noted == {
+        "small/with": 0.8,
+        "proof.least": 0.9,
+        "proof.lower": 0.7,
+        "proof.upper": 0.95,
+        "proof.compared": 12,
+    }
 
 
 def test_what_it_was_decided_with_and_what_counted_as_near_is_kept(db: Database) -> None:

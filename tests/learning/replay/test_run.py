@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -85,9 +86,11 @@ def state_of(jobs: ReplayJobs, run: int) -> tuple[str, str] | None:
 async def test_a_budget_ends_the_run_before_it_is_broken_and_a_larger_one_goes_on(tmp_path: Path) -> None:
     db, jobs, run = planned(tmp_path, steps=6, budget=ReplayBudget(usd=0.008))
     stopped = await runner(jobs, lead()).run(run)
-    assert (stopped.state, stopped.note) == ("stopped", "the budget of dollars is spent")
     spent = jobs.asks.spent(run)
     assert 0 < spent.most_usd <= 0.008
+    assert stopped.state == "stopped" and "is spent" not in stopped.note, "something is left"
+    left, most = re.findall(r"\$([\d.]+) of its \$0\.008 are left.* up to \$([\d.]+)", stopped.note)[0]
+    assert float(left) == pytest.approx(0.008 - spent.most_usd, rel=0.01) and float(left) < float(most)
     paid = rows(db, "paid")
     jobs.widen(run, ReplayBudget()).result()
     assert (await runner(jobs, lead()).run(run)).state == "done"

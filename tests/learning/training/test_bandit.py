@@ -33,6 +33,10 @@ def test_the_first_is_accepted_and_knows_its_lessons() -> None:
     assert trained.accepted
     assert advantage(trained.data, 1) > 0.5 > abs(advantage(trained.data, 0))
     assert trained.metrics["rows"] == 400
+    compared = trained.metrics["comparison"]
+    assert compared["built_in_before"] and compared["change"]["high"] < 0, (
+        "it knows more than what is built in"
+    )
 
 
 def test_one_trained_on_nonsense_does_not_replace_a_good_one() -> None:
@@ -49,6 +53,10 @@ def test_after_a_change_of_places_the_successor_follows() -> None:
     trained = train(news, settings=SETTINGS, incumbent=old, knobs=KNOBS)
     assert trained.accepted
     assert advantage(trained.data, 1) < 0.0
+    compared = trained.metrics["comparison"]
+    assert not compared["built_in_before"]
+    assert compared["after"]["mean"] == pytest.approx(trained.metrics["squared_error"], abs=1e-5)
+    assert compared["before"]["mean"] == pytest.approx(trained.metrics["incumbent_squared_error"], abs=1e-5)
 
 
 def test_the_part_that_predicts_the_latest_outcomes_better_gets_the_larger_share() -> None:

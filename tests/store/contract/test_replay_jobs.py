@@ -93,9 +93,9 @@ def test_what_was_under_way_when_its_process_died_is_spent_to_an_unknown_extent(
 @pytest.mark.parametrize(
     ("budget", "of"),
     [
-        (ReplayBudget(usd=0.25), "dollars"),
-        (ReplayBudget(tokens=120), "tokens"),
-        (ReplayBudget(seconds=0.0), "minutes"),
+        (ReplayBudget(usd=0.25), r"\$0.05 of its \$0.25 are left"),
+        (ReplayBudget(tokens=120), "of its 120 tokens are left"),
+        (ReplayBudget(seconds=0.0), "0 s of engines. time are spent"),
     ],
 )
 def test_no_request_is_noted_that_could_break_the_budget(

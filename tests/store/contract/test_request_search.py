@@ -65,6 +65,19 @@ def test_pages_join_without_gap_or_repetition_also_where_times_are_equal(store: 
     assert seen == [f"req-{number}" for number in reversed(range(23))]
 
 
+def test_pages_lead_back_to_newer_ones_and_each_request_to_its_neighbours(store: Store) -> None:
+    fill(store, *({"started_at_s": 1000.0 + number // 4} for number in range(12)))
+    search = store.decisions.search
+    last = search.page(Wanted(), limit=5, before=search.page(Wanted(), limit=5).next)  # type: ignore[arg-type]
+    assert ids(last) == [f"req-{number}" for number in (6, 5, 4, 3, 2)] and last.first is not None
+    newer, place = search.newer(Wanted(), limit=5, after=last.first)
+    assert [row.id for row in newer] == [f"req-{number}" for number in (11, 10, 9, 8, 7)]
+    assert place is not None and search.newer(Wanted(), limit=5, after=place) == ((), None)
+    assert search.beside(Wanted(), "req-4") == ("req-3", "req-5")
+    assert search.beside(Wanted(), "req-0") == (None, "req-1")
+    assert search.beside(Wanted(engine="rare"), "req-4") == search.beside(Wanted(), "none") == (None, None)
+
+
 def test_a_rare_one_is_looked_for_a_bounded_way_back_and_then_further(store: Store) -> None:
     fill(store, {"engine": "rare"}, *({} for _ in range(30)))
     search = store.decisions.search

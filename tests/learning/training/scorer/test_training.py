@@ -40,7 +40,9 @@ def test_what_helps_is_learnt_from_lessons_and_outcomes_and_accepted(tmp_path: P
     assert right_share(later, chosen) > 0.8
     assert 0 < np.mean([len(places) for places in chosen]) < 3, "one right example is enough here"
     assert made.metrics["ranking"] != "nearest" and made.metrics["lessons"] == 800
-    worth = made.metrics["held_out"]
+    worth, compared = made.metrics["held_out"], made.metrics["comparison"]
+    assert compared["outcomes"] == made.metrics["outcomes"]["held_out"]
+    assert compared["after"]["mean"] == pytest.approx(worth["new"], abs=0.02)
     assert worth["new"] > worth["nearest"] and worth["new"] > worth["none"] and worth["new"] > worth["in use"]
 
 
