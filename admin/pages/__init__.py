@@ -16,7 +16,7 @@ from admin.pages.router import ROUTER, WHAT_IF
 from admin.pages.runs import RUN, RUNS
 from admin.pages.settings import SETTINGS
 from admin.pages.tasks import TASK, TASKS
-from admin.pages.tenants import TENANTS
+from admin.pages.tenants import KEY, TENANT, TENANT_DELETION, TENANTS
 from admin.pages.workflows import WORKFLOW, WORKFLOWS
 
 PAGES: tuple[Page, ...] = (
@@ -30,7 +30,7 @@ PAGES: tuple[Page, ...] = (
     *(REPLAY, REPLAY_RUN),
     *(TASKS, TASK),
     LEARNING,
-    TENANTS,
+    *(TENANTS, TENANT, TENANT_DELETION, KEY),
     SETTINGS,
     AUDIT,
     HELP,

@@ -129,12 +129,12 @@ class RequestRollups:
         )
         return [LatencyCount(*row) for row in rows.fetchall()]
 
-    def by_tenant(self, since_s: float) -> list[tuple[str, int, float, int]]:
-        """(tenant, requests, cost in dollars, tokens) since a time, rounded down to the hour."""
+    def by_tenant(self, since_s: float, span_s: int = HOUR_S) -> list[tuple[str, int, float, int]]:
+        """(tenant, requests, cost in dollars, tokens) since a time, rounded down to the hour, or to the day."""
         rows = self._db.read().execute(
             "SELECT tenant, sum(requests), sum(cost_usd), sum(prompt_tokens + completion_tokens)"
             " FROM request_rollups WHERE span_s = ? AND start_s >= ? GROUP BY 1",
-            (HOUR_S, int(since_s // HOUR_S * HOUR_S)),
+            (span_s, int(since_s // span_s * span_s)),
         )
         return rows.fetchall()
 
