@@ -21,7 +21,7 @@ NO_CREDENTIAL = "Everybody without a credential"
 
 
 def tenants(sources: Sources, asked: Asked) -> Summary:
-    """`span`: day, week or month, over which use is counted. `q`: part of its name or of one of its keys', or how an id begins.
+    """`span`: day, week or month, over which use is counted. `q`: part of its name or a key's, or how an id begins.
 
     `sort`: one of SORTS, `order` asc or desc; `page`, from 1.
     """
