@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from admin.page import Page
+from admin.pages.accounts import ACCOUNTS
 from admin.pages.audit import AUDIT
 from admin.pages.engines import ENGINES
 from admin.pages.examples import EXAMPLE, EXAMPLES, MAP
@@ -32,6 +33,6 @@ PAGES: tuple[Page, ...] = (
     LEARNING,
     *(TENANTS, TENANT, TENANT_DELETION, KEY),
     SETTINGS,
-    AUDIT,
+    *(ACCOUNTS, AUDIT),
     HELP,
 )

@@ -51,14 +51,11 @@ class AdminUsers:
         """Every account by name."""
         return [AdminUser(*row) for row in self._db.read().execute(_SELECT + " ORDER BY name").fetchall()]
 
-    def put(
-        self, name: str, role: str | None, password_hash: str, *, new: bool = False, keep_session: str = ""
-    ) -> AdminUser:
+    def put(self, name: str, role: str | None, password_hash: str, *, new: bool = False) -> AdminUser:
         """Create an account, or change its password (and its role, if one is given). Its sessions end.
 
-        A new account without a role becomes an operator. `new`: there must be none of this name. `keep_session`: the id of
-        a session (store.people.sessions) that goes on. Raises ValueError for a name or role that cannot be one, and
-        LastOperator.
+        A new account without a role becomes an operator. `new`: there must be none of this name. Raises
+        ValueError for a name or role that cannot be one, and LastOperator.
         """
         if not name or len(name) > 64 or not all(c.isalnum() or c in "-_.@" for c in name):
             raise ValueError(
@@ -75,10 +72,7 @@ class AdminUsers:
             if role not in (None, "operator"):
                 _check_another(connection, name)
             connection.execute(_PUT, (name, role or "operator", password_hash, now_s, now_s, role))
-            connection.execute(
-                "DELETE FROM admin_sessions WHERE user_name = ? AND id_hash NOT LIKE ?",
-                (name, f"{keep_session}%" if keep_session else ""),
-            )
+            connection.execute("DELETE FROM admin_sessions WHERE user_name = ?", (name,))
             return AdminUser(*connection.execute(_SELECT + " WHERE name = ?", (name,)).fetchone())
 
         return self._db.write(write).result(self._timeout_s)

@@ -37,8 +37,6 @@ class OpenSession(NamedTuple):
     user: str
     created_at_s: float
     seen_at_s: float
-    is_this: bool
-    """Whether it is the asker's own."""
 
 
 class AdminSessions:
@@ -125,26 +123,23 @@ class AdminSessions:
             lambda connection: connection.execute("DELETE FROM admin_sessions WHERE id_hash = ?", (hashed,))
         ).result(self._timeout_s)
 
-    def open_ones(self, token: str = "") -> list[OpenSession]:
-        """Every session that has not ended, by account, the latest used first. `token`: the asker's cookie."""
-        now_s, mine = self._clock(), self._hash(token)
+    def open_ones(self) -> list[OpenSession]:
+        """Every session that has not ended, by account, the latest used first."""
+        now_s = self._clock()
         rows = self._db.read().execute(
             "SELECT id_hash, user_name, created_at_s, seen_at_s FROM admin_sessions"
             " WHERE seen_at_s >= ? AND created_at_s >= ? ORDER BY user_name, seen_at_s DESC, id_hash",
             (now_s - self._idle_s, now_s - self.longest_s),
         )
-        return [
-            OpenSession(hashed[:_SHOWN_DIGITS], user, created_at_s, seen_at_s, hashed == mine)
-            for hashed, user, created_at_s, seen_at_s in rows.fetchall()
-        ]
+        return [OpenSession(hashed[:_SHOWN_DIGITS], *row) for hashed, *row in rows.fetchall()]
 
     def end_one(self, user: str, id: str) -> bool:
         """End somebody's session by its id; False where there is none."""
         return self._end(f"user_name = ? AND substr(id_hash, 1, {_SHOWN_DIGITS}) = ?", (user, id)) > 0
 
-    def end_all(self, user: str, *, but: str = "") -> int:
-        """End somebody's sessions, except the one of the cookie `but`; gives how many."""
-        return self._end("user_name = ? AND id_hash <> ?", (user, self._hash(but) if but else ""))
+    def end_all(self, user: str) -> int:
+        """End somebody's sessions; gives how many."""
+        return self._end("user_name = ?", (user,))
 
     def _end(self, where: str, values: tuple[object, ...]) -> int:
         statement = f"DELETE FROM admin_sessions WHERE {where}"  # noqa: S608 - our own conditions
