@@ -23,12 +23,14 @@ from admin.access import (
     wants_json,
 )
 from admin.api.server import AdminApi
+from admin.headers import HEADERS
 from admin.live import Live, TooManyListeners, events
 from admin.menu import menu_of
 from admin.oidc import CALLBACK, START, OidcSignIn
 from admin.page import ActionFailed, BadParameter, NotThere, Page, Viewer
 from admin.page_handlers import PageHandlers
 from admin.rendering import Rendering, as_json
+from admin.replay_benefits import shared_benefits
 from admin.roles import Role
 from admin.sign_in import SignIn
 from admin.sources import Sources
@@ -39,21 +41,6 @@ from store.errors import StoreBusy, StoreError
 
 log = structlog.get_logger(__name__)
 
-POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self';"
-    " form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-)
-HEADERS = {
-    "Content-Security-Policy": POLICY,
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
-    # Not no-referrer: under it browsers send `Origin: null` with our own forms.
-    "Referrer-Policy": "same-origin",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
-    "Cache-Control": "no-store",
-}
 _MOST_FORM_BYTES = 2 * 2**20
 _RETRY_AFTER_S = 5
 
@@ -90,7 +77,12 @@ class AdminApp:
         self._access = Access(sources.sessions, sources.store.audit, self._options.cookie)
         self._handlers = PageHandlers(sources, self._access, self._rendering, zone)
         self.live = Live(
-            lambda: (sources.store.version(), shared(sources).changes, shared_why_not(sources).changes)
+            lambda: (
+                sources.store.version(),
+                shared(sources).changes,
+                shared_why_not(sources).changes,
+                shared_benefits(sources).changes,
+            )
         )
         self._sign_in = SignIn(
             sources.store.operators,

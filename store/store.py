@@ -2,7 +2,7 @@
 
     store.examples        the bank: pairs of a question and its answer        .ledger .search .versions .answer_vectors
                                                                              .places .contributors .imports .private
-    store.answers         .exact whole answers to the very same request; .entries .observations of similar ones
+    store.answers         .exact whole answers to the same request, .listing them; .entries .observations of similar ones
     store.decisions       .requests .choices .texts .search .pages .usage .quality .rollups()
     store.outcomes        how good answers turned out to be                  .feedback
     store.artifacts       versions of what was learnt, beside them store.dials and store.quality_floors
@@ -31,6 +31,7 @@ from pathlib import Path
 from typing import Literal
 
 from store.answers.exact_cache import ExactCache
+from store.answers.exact_listing import CacheListing
 from store.answers.responses import KeptResponses
 from store.answers.semantic_entries import SemanticEntries
 from store.answers.semantic_observations import SemanticObservations
@@ -111,6 +112,8 @@ class Answers:
 
     exact: ExactCache
     """For the very same request."""
+    listing: CacheListing
+    """Answers as people look at them."""
     entries: SemanticEntries
     """For a similar question."""
     observations: SemanticObservations
@@ -206,6 +209,7 @@ class Store:
         self.examples = examples
         self.answers = Answers(
             exact,
+            CacheListing(db),
             SemanticEntries(db, ttl_s=exact_ttl_s),
             SemanticObservations(db),
             KeptResponses(db, secret),
@@ -427,6 +431,8 @@ class Store:
         self.outcomes.forget_tenant(tenant).result(timeout_s)
         choices = self.decisions.choices.forget_tenant(tenant).result(timeout_s)
         self.quality_floors.forget_tenant(tenant).result(timeout_s)
+        self.dials.forget_tenant(tenant).result(timeout_s)
+        self.outcomes.reviews.forget_tenant(tenant).result(timeout_s)
         self.examples.private.forget_tenant(tenant).result(timeout_s)
         self.jobs.replay.forget_tenant(tenant).result(timeout_s)
         self.owned.forget_tenant(tenant).result(timeout_s)
@@ -453,6 +459,7 @@ class Store:
         self.answers.responses.forget_contributor(tenant, contributor).result(timeout_s)
         self.examples.private.forget_contributor(tenant, contributor).result(timeout_s)
         self.outcomes.feedback.forget_contributor(tenant, contributor).result(timeout_s)
+        self.outcomes.reviews.forget_contributor(tenant, contributor).result(timeout_s)
         self.outcomes.forget_contributor(tenant, contributor).result(timeout_s)
         choices = self.decisions.choices.forget_contributor(tenant, contributor).result(timeout_s)
         labelled = self.tasks.answers.forget_contributor(tenant, contributor).result(timeout_s)

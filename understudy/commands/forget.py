@@ -14,6 +14,7 @@ import click
 
 from learning.bank.forgetting import Forgetter, Forgotten
 from store import Store
+from store.answers.exact_listing import Purge
 from store.held import Held
 from store.people.keys import KeptInConfiguration
 from understudy.commands.auditing import note
@@ -175,7 +176,10 @@ def _forget_exact(data: Path, request_id: str | None, tenant: str | None, yes: b
         click.confirm(f"Delete the exact answers of {whose} in {data}?", abort=True, err=True)
     with store_in(data) as store:
         of = tenant_named(store.keys, tenant) if tenant else None
-        deleted = store.answers.exact.forget(tenant=of, request_id=request_id).result(60.0)
+        if request_id:
+            deleted = store.answers.listing.purge(Purge(request_id=request_id)).result(60.0).exact
+        else:
+            deleted = store.answers.exact.forget(tenant=of).result(60.0)
         note(store, "forget/exact", request_id or of or "every tenant", {"answers": deleted})
         store.scrub()
     click.echo(f"{deleted} exact answers deleted")
