@@ -146,6 +146,7 @@ TESTED_BY = {
     "admin/pages/datasets.py": "admin/test_datasets.py",
     "understudy/imported_lines.py": "admin/test_datasets.py",
     "simulation/demo/sorting_questions.py": "flow/test_demo_pages.py",
+    "admin/pages/accounts.py": "admin/test_access.py",
     "admin/pages/audit.py": "admin/test_access.py",
     "admin/pages/cache.py": "admin/test_summaries_cache.py",
     "admin/summaries/cache.py": "admin/test_summaries_cache.py",
@@ -156,6 +157,7 @@ TESTED_BY = {
     "admin/pages/replay.py": "admin/test_access.py",
     "admin/pages/settings.py": "admin/test_access.py",
     "admin/pages/tenants.py": "admin/test_access.py",
+    "admin/pages/trends.py": "admin/test_access.py",
     "admin/sign_in.py": "admin/test_access.py",
     # Over real sockets.
     "gateway/handlers/responses.py": "flow/test_line_responses.py",
