@@ -120,6 +120,8 @@ class GatewayInfo:
     workflows: WorkflowFacts = field(default_factory=WorkflowFacts)
     judged: bool = False
     """Whether a judge is configured: without one quality is known from feedback only."""
+    quality_alarm: float = 0.9
+    """Mean quality of offloaded answers below which the overview warns."""
     proven: Callable[[], Sequence[ScopeSummary]] = field(default=lambda: ())
     """What is proven of small engines, per scope."""
     task_of: Callable[[TaskRow], Task | None] = field(default=lambda row: None)

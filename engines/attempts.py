@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 
 from engines.answer_check import Begun
 from engines.candidates import Candidate, Candidates, Try
+from engines.chat import ChatRequest
 from engines.codecs.codec import Codec
 from engines.codecs.table import codec_of
 from engines.continuing import continuable, continuation
@@ -40,7 +41,7 @@ _MOST_SEAMS = 2
 _OFTEN_ONCE = 500
 """A status that is often over at the next try, where 502 to 504 last."""
 _WORDS_BYTES = 4096
-"""Of what an engine says that fails, kept for people to read."""
+"""Of what an engine says that fails, kept for people to read; of our own words as many characters."""
 _ENGINES_OWN = frozenset({Kind.REFUSED, Kind.QUOTA})
 """Refusals that another server need not share, whatever this one says of retries."""
 _AGAIN_STATUS = frozenset({408, 409})
@@ -91,14 +92,18 @@ class Attempts:
         """Who was asked or could not be, and what came of it, in order; last whose answer went out, or broke off."""
         self.carried_on: list[CarriedOn] = []
         """Who took over after it broke off, in order."""
-        self.last_failure = b""
-        """The beginning of what the last one said that failed."""
 
     @property
     def failures(self) -> list[str]:
         """Names of the engines that failed, or were not to be asked, before one answered."""
         failed = (one.engine for one in self.trail if one.kind not in (None, Kind.TOO_LONG))
         return list(dict.fromkeys(failed))
+
+    @property
+    def asked_for(self) -> ChatRequest | None:
+        """What the last one was asked for; None where that is no chat completion, and where none was asked."""
+        asked = self._asked
+        return asked.request.chat if asked.tried else None
 
     async def __aenter__(self) -> EngineReply:
         try:
@@ -229,8 +234,9 @@ class Attempts:
                 return
             self._candidates.refused(candidate, came)
             return
-        self.trail.append(Tried(candidate.name, came.replica, kind, status, time.monotonic() - began))
-        self._note_words(came)
+        why, said = _words(came)
+        took_s = time.monotonic() - began
+        self.trail.append(Tried(candidate.name, came.replica, kind, status, took_s, why, said))
         limited_s = came.limited_s if isinstance(came, EngineReply) else None
         once = status == _OFTEN_ONCE and isinstance(came, EngineReply) and "Retry-After" not in came.headers
         alike = status in _ABOUT_THE_REQUEST
@@ -238,10 +244,6 @@ class Attempts:
         masks = candidate is not self._candidates.planned and 400 <= status < 500
         if self._failure is None and not masks:
             self._failure = candidate, came
-
-    def _note_words(self, came: EngineReply | EngineError) -> None:
-        said = came.message.encode() if isinstance(came, EngineError) else came.first or b""
-        self.last_failure = said[:_WORDS_BYTES]
 
     def _failed(self) -> EngineReply:
         """The first failure as it came; raised where it is no answer. A stand-in's 4xx says nothing of the request."""
@@ -297,7 +299,7 @@ class Attempts:
                     yield DONE
                 return
             first_break = first_break or broken or error_event
-            self._note_break(broken)
+            self._note_break(broken, error_event)
             successor = await self._take_over()
             if successor is not None:
                 source, cutter = successor, EventCutter(self._limit_bytes)
@@ -317,12 +319,11 @@ class Attempts:
             self._sent.clear()
             self._candidates.end()
 
-    def _note_break(self, error: EngineError | None) -> None:
+    def _note_break(self, error: EngineError | None, event: bytes) -> None:
         """The stream broke off; None: with an error event."""
         kind = Kind.SERVER if error is None else error.kind
-        self.trail[-1] = replace(self.trail[-1], kind=kind)
-        if error is not None:
-            self._note_words(error)
+        why = "" if error is None else error.message[:_WORDS_BYTES]
+        self.trail[-1] = replace(self.trail[-1], kind=kind, why=why, said=event[:_WORDS_BYTES])
         if self._reply is not None:
             self._candidates.left_off(self._asked, self._reply.replica)
             if not isinstance(error, NoMatch):
@@ -382,6 +383,13 @@ class Attempts:
 def no_terminal_event(engine: str) -> StreamBroken:
     """The error of a stream that ended neatly without saying that it was over."""
     return StreamBroken("The upstream's stream ended without its terminal event.", engine=engine)
+
+
+def _words(came: EngineReply | EngineError) -> tuple[str, bytes]:
+    """What broke, in words of ours; and what an engine answered with."""
+    if isinstance(came, EngineError):
+        return came.message[:_WORDS_BYTES], b""
+    return "", (came.first or b"")[:_WORDS_BYTES]
 
 
 async def _hold_error(reply: EngineReply) -> None:

@@ -140,7 +140,7 @@ class Candidates:
             if now.refusal is None:
                 if not now.spared:
                     if spared is not None and spared[0] is not candidate:
-                        self._passed_over(spared[0], Kind.LIMITED)
+                        self._passed_over(spared[0], Kind.LIMITED, "Its rate limit is nearly used up.")
                     candidate.not_at = not_at
                     return candidate
                 spared = spared or (candidate, not_at)
@@ -247,12 +247,12 @@ class Candidates:
 
     def _refused(self, candidate: Candidate, refusal: Unavailable) -> None:
         self.refusal = self.refusal or refusal
-        self._passed_over(candidate, refusal.kind)
+        self._passed_over(candidate, refusal.kind, refusal.message)
 
-    def _passed_over(self, candidate: Candidate, kind: Kind) -> None:
+    def _passed_over(self, candidate: Candidate, kind: Kind, why: str) -> None:
         if not candidate.refused:
             candidate.refused = True
-            self.trail.append(Tried(candidate.name, "", kind, 0, 0.0))
+            self.trail.append(Tried(candidate.name, "", kind, 0, 0.0, why))
 
     def _left(self) -> list[tuple[Candidate, frozenset[str]]]:
         turns = [turn for one in self._order if self._may_be_asked(one) for turn in one.turns()]
@@ -302,7 +302,7 @@ class Candidates:
                 one.over = False
             return
         for one in small:
-            self._passed_over(one, Kind.TOO_LONG)
+            self._passed_over(one, Kind.TOO_LONG, "The request is longer than its context.")
 
     def _by_window(self) -> None:
         """The largest window first; those that are not known last."""

@@ -1,8 +1,8 @@
-"""What became of each request to an engine, for logs, rows and pages. Holds no text of a request, answer or error."""
+"""What became of each request to an engine, for logs, rows and pages. Of its content only `said` holds anything."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from engines.errors import Kind
 
@@ -20,6 +20,10 @@ class Tried:
     """Of its answer; 0 where none came."""
     seconds: float
     """Until its answer began, or failed; 0 where it was not asked."""
+    why: str = field(default="", compare=False)
+    """What broke, in words of ours, which say nothing of what was asked; empty where it answered with an error."""
+    said: bytes = field(default=b"", compare=False, repr=False)
+    """The beginning of the error that it answered with. May quote what was asked: not for logs and rows."""
 
     def __str__(self) -> str:
         """Such as `large; timeout_first_data`."""

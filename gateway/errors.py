@@ -24,6 +24,8 @@ class Ending(NamedTuple):
     error: str
     engine: str | None = None
     """Which engine failed; None where the error tells of none."""
+    told: str = ""
+    """What its client is told."""
 
 
 def ending(error: BaseException, *, gone: bool, sent_all: bool = False) -> Ending:
@@ -31,9 +33,9 @@ def ending(error: BaseException, *, gone: bool, sent_all: bool = False) -> Endin
     if isinstance(error, asyncio.CancelledError | ClientGone):
         return Ending(Outcome.ANSWERED if sent_all else Outcome.ABORTED, 0, "")
     if isinstance(error, RequestError):
-        return Ending(Outcome.REFUSED, error.status, error.code)
+        return Ending(Outcome.REFUSED, error.status, error.code, told=error.message)
     if isinstance(error, EngineError):
-        return Ending(Outcome.FAILED, error.status, error.message, error.engine)
+        return Ending(Outcome.FAILED, error.status, error.message, error.engine, error.message)
     if isinstance(error, UnicodeEncodeError):
         return Ending(Outcome.REFUSED, 400, "invalid_header")
     if gone:

@@ -67,6 +67,8 @@ class Journey:
     deployment: str = ""
     """The model that its path named, as Azure's do; it counts, whatever the body says."""
     error: str = ""
+    told: str = ""
+    """See router.finished.Ended."""
     policy: str = ""
     reason: str = ""
     failed_over: Tried | None = None
@@ -102,7 +104,7 @@ class Journey:
         """Note that the request failed."""
         self.outcome = end.outcome
         if end.status:
-            self.status, self.error = end.status, end.error
+            self.status, self.error, self.told = end.status, end.error, end.told
         if end.engine is not None:
             self.engine = end.engine
 
@@ -125,6 +127,7 @@ class Journey:
             engine=self.engine,
             model=self.model,
             error=self.error,
+            told=self.told,
             policy=self.policy,
             reason=self.reason,
             stages_s=self.stages_s,

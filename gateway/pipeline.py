@@ -585,7 +585,8 @@ class _SoFar:
             self.journey.stages_s[STAGE] = guarded.spent_s
             self.journey.bypassed.extend(guarded.bypassed)
         self.kept = ChunkBuffer(asked.max_kept_bytes)
-        self.outcome, self.status, self.engine, self.error = Outcome.FAILED, 0, "", ""
+        self.outcome, self.status, self.engine, self.error, self.told = Outcome.FAILED, 0, "", "", ""
+        self._came: ChatRequest | None = None
         self.exact_key: bytes | None = None
         self.replayable = False
         self.hit: bytes | None = None
@@ -610,7 +611,7 @@ class _SoFar:
         if self.scopes:
             changes = limiter.bounded(self.scopes, chat.own_fields, chat.api)
             if changes:
-                self.asked = bounded(self.asked, changes)
+                self._came, self.asked = chat, bounded(self.asked, changes)
         return self.asked
 
     def served_by(self, model: ServedModel, reference_price: Price) -> None:
@@ -642,7 +643,7 @@ class _SoFar:
         follows = self.hit is not None and end.outcome is Outcome.ANSWERED
         self.outcome = Outcome.HIT if follows else end.outcome
         if end.status:
-            self.status, self.error = end.status, end.error
+            self.status, self.error, self.told = end.status, end.error, end.told
         if end.engine is not None:
             self.engine = end.engine
 
@@ -671,6 +672,7 @@ class _SoFar:
             engine=self.engine,
             model=asked.chat.model,
             error=self.error,
+            told=self.told,
             policy=policy,
             policy_version=version,
             reason=f"{reason}+failover" if failed_over is not None else reason,
@@ -690,7 +692,8 @@ class _SoFar:
             attempt=way,
             failed_over=failed_over,
             trail=tuple(attempts.trail) if attempts is not None else (),
-            last_failure=attempts.last_failure if attempts is not None else b"",
+            came=self._came,
+            engine_got=attempts.asked_for if attempts is not None else None,
             carried_on_by=tuple(carried.engine.info.name for carried in carried_on),
             from_reference=(
                 way is not None and way.engine == self.model.reference and not way.examples and not carried_on

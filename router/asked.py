@@ -165,6 +165,8 @@ class Asked:
     """The engine that holds what the request names; empty where none is known to."""
     not_at: frozenset[str] = frozenset()
     """Replicas that do not hold it."""
+    user: str = ""
+    """The end user as the client names them; empty where it names none."""
 
     @property
     def remembered_for(self) -> str:

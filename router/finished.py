@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
-from engines.chat import Usage
+from engines.chat import ChatRequest, Usage
 from engines.engine import Price
 from engines.finished import Assembled, Body
 from engines.trail import Tried
@@ -44,6 +44,9 @@ class Ended:
     """Which engine answered, or failed to; empty where none was asked."""
     model: str = ""
     error: str = ""
+    """In words of ours, or the code of a refusal: for logs."""
+    told: str = ""
+    """What its client was told of its failure. May quote what was asked: not for logs and rows."""
     policy: str = ""
     reason: str = ""
     """A short code: why this engine, or this remembered answer."""
@@ -112,8 +115,10 @@ class Finished(Ended):
     """The remembered body that was sent; None for a fresh answer. Empty: another request's was sent as it came (`body`)."""
     attempt: Attempt | None = None
     """What was asked of the engine that answered; None where none did."""
-    last_failure: bytes = b""
-    """What the last engine said that failed: the beginning of it."""
+    came: ChatRequest | None = None
+    """The request before limits changed it; None where they did not."""
+    engine_got: ChatRequest | None = None
+    """What the last engine was asked; None where none was."""
     carried_on_by: tuple[str, ...] = ()
     """Engines that carried the answer on, one after the other, where the one before broke off."""
     from_reference: bool = False

@@ -3,7 +3,7 @@
     store.examples        the bank: pairs of a question and its answer        .ledger .search .versions .answer_vectors
                                                                              .places .contributors .imports .private
     store.answers         .exact whole answers to the very same request; .entries .observations of similar ones
-    store.decisions       .requests .choices .texts .search .pages .usage .rollups()
+    store.decisions       .requests .choices .texts .search .pages .usage .quality .rollups()
     store.outcomes        how good answers turned out to be                  .feedback
     store.artifacts       versions of what was learnt, beside them store.dials and store.quality_floors
     store.keys            API keys, and so tenants; store.tenant_records: what is laid down for tenants
@@ -40,6 +40,7 @@ from store.decisions.choices import Choices
 from store.decisions.details import Details
 from store.decisions.exported import RequestPages
 from store.decisions.outcomes import Outcomes
+from store.decisions.quality_rollups import QualityRollups
 from store.decisions.requests import RequestLog
 from store.decisions.resolve import Resolve
 from store.decisions.rollups import RequestRollups
@@ -135,6 +136,8 @@ class Decisions:
         """What an id or a name is the id or the name of."""
         self.pages = RequestPages(db)
         """The log from end to end."""
+        self.quality = QualityRollups(db)
+        """How good answers were by minute, hour and day: sums over judgements, feedback and reviews."""
         self.spending = Spending(db)
         self.usage = UsageBooks(db)
         """What was used and paid, by hour, tenant, key, end user, model and engine."""

@@ -19,14 +19,15 @@ def attention(
     engines: Sequence[Summary],
     floors: Sequence[Summary],
     *,
+    quality: Sequence[Summary],
     failed_share: float | None,
     saved_usd: float,
     failed_at: str,
 ) -> list[dict[str, Any]]:
     """{"state": critical or warning, "says", "href"}, the worst first; empty when all is well.
 
-    `engines` and `floors` as admin.summaries.engine_load and admin.summaries.quality return them; `failed_at`: the page
-    that lists failed requests.
+    `engines`, `floors` and `quality` (standings) as admin.summaries.engine_load and admin.summaries.quality return them;
+    `failed_at`: the page that lists failed requests.
     """
     found = []
 
@@ -48,6 +49,10 @@ def attention(
                     else f"{name} refuses the gateway's key or model"
                 )
                 critical(says, f"/engines#engine-{quote(engine['name'])}")
+    for one in quality:
+        if one["level"] in ("critical", "warning"):
+            told = critical if one["level"] == "critical" else warning
+            told(_says(one), f"/trends?model={quote(one['model'])}")
     for floor in floors:
         if floor["standing"] == "at_risk":
             where = f"{floor['model']}, {floor['tenant_name'] or floor['tenant']}"
@@ -75,3 +80,17 @@ def attention(
     if sources.gateway.settings_news():
         warning("The configuration file was changed since the gateway started", "/settings")
     return found
+
+
+_SAID = {"judge": "judged", "feedback": "rated by feedback", "review": "reviewed"}
+
+
+def _says(standing: Summary) -> str:
+    latest, before = standing["latest"], standing["week_before"]
+    known = (
+        f"Quality of {standing['engine']} for {standing['model']}: {latest['mean']:.1%}"
+        f" (95% interval {latest['low']:.1%} to {latest['high']:.1%}, {latest['count']} {_SAID[standing['by']]})"
+    )
+    if latest["mean"] < standing["bar"]:
+        return f"{known}, where at least {standing['bar']:.0%} is wanted"
+    return f"{known}; {standing['week']['mean']:.1%} this week after {before['mean']:.1%} in the week before"

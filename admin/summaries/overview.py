@@ -10,10 +10,11 @@ from admin.page import Asked, Summary
 from admin.sources import Sources
 from admin.summaries.attention import attention
 from admin.summaries.engine_load import engine_load
-from admin.summaries.quality import floors, quality
+from admin.summaries.quality import floors, of_all, offloaded_quality, standings
 from admin.summaries.spans import SPANS
 from admin.summaries.spans import since_s as begins_s
 from admin.summaries.why_not import why_not
+from learning.evaluation.quality_alarm import quality_standings
 from learning.outcomes.account import IN_VAIN_USD, UNREAD
 from store.decisions.rollups import DAY_S, HOUR_S, MINUTE_S, LatencyCount, RequestSums, StageSums, percentile
 from store.decisions.usage_report import usage_total
@@ -43,8 +44,19 @@ def overview(sources: Sources, asked: Asked) -> Summary:
     references = sources.gateway.references()
     kinds = {kind: sum(r.requests for r in rows if _kind(r, references) == kind) for kind, _ in _KINDS}
     answered = kinds["offloaded"] + kinds["reference"]
-    judged = sources.store.outcomes.judged(since_s, tenant)
-    feedback_count, feedback_mean = sources.store.outcomes.feedback_mean(since_s, tenant)
+    sources.store.decisions.quality.catch_up()
+    good = offloaded_quality(
+        sources.store.decisions.quality.sums(width_s, since_s, tenant=tenant, by_time=False), references
+    )
+    stands = standings(
+        quality_standings(
+            sources.store.decisions.quality,
+            references,
+            sources.gateway.quality_alarm,
+            asked.now_s,
+            tenant=tenant,
+        )
+    )
     names = sources.tenant_names()
     # Of all tenants, whichever was selected: see store.decisions.rollups.
     # A week is read by whole days: the figures are the same as by hours, in a tenth of the time.
@@ -74,13 +86,18 @@ def overview(sources: Sources, asked: Asked) -> Summary:
             sources,
             load,
             promises,
+            quality=stands,
             failed_share=failed_share,
             saved_usd=money["saved_usd"],
             failed_at=f"/requests?way=failed&within={span}" + (f"&tenant={quote(tenant)}" if tenant else ""),
         ),
-        "quality": quality(judged, sources.gateway.models, kinds["offloaded"], answered),
+        "quality": {
+            "offloaded": good,
+            "all": of_all(good["judge"], kinds["offloaded"], answered),
+            "measured": any(good.values()),
+            "standings": stands,
+        },
         "judging": sources.gateway.judged,
-        "feedback": {"count": feedback_count, "mean": feedback_mean},
         "floors": promises,
         "why_not": why_not(sources, tenant, names),
         "money": money,

@@ -1,52 +1,76 @@
-"""Quality of answers, from sampled judgements, with an interval; and the accounts of the quality floors."""
+"""Quality of offloaded answers, by judge, feedback and review, with intervals; and the accounts of the quality floors."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-
-import numpy as np
+from collections.abc import Iterable, Mapping, Sequence
 
 from admin.page import Summary
-from admin.sources import ServedFacts
-from learning.evaluation.intervals import Ratio, bootstrap, widened
+from learning.evaluation.mean_quality import MeanQuality, mean_quality
+from learning.evaluation.quality_alarm import QualityStanding
 from router.choosing.floor import FloorSettings, QualityFloor
-from store.decisions.outcomes import JudgedAnswer
+from store.decisions.quality_rollups import QualitySums
 from store.learned.quality_floors import FloorRow
 
 STANDINGS = {"holds": "holds", "limiting": "throttling", "threatened": "at_risk"}
 """The words of the pages for those of store.learned.quality_floors."""
-_RESAMPLES = 400
-_FEWEST = 5
+KINDS: Mapping[str, str] = {"judge": "judge", "feedback": "user", "review": "label"}
+"""Who says how good answers are, by the sources of the log."""
 
 
-def quality(
-    judged: Sequence[JudgedAnswer], models: Sequence[ServedFacts], offloaded: int, answered: int
-) -> Summary | None:
-    """Mean quality of all answers, 0 to 1, where 1 is as good as the reference engine's own.
+def offloaded_quality(
+    rows: Iterable[QualitySums], references: Mapping[str, str]
+) -> dict[str, Summary | None]:
+    """Mean quality of offloaded answers with its interval, by who says so (KINDS); None where nobody did.
 
-    Offloaded answers are judged with known probabilities and weighted by their inverse (Hájek 1971). The reference's own
-    are 1 by definition; answers from memory are assumed to be like the others. None for too few judgements.
+    `references`: the reference engine of each served model. Failed-over answers are nobody's decision, and left out.
     """
-    references = {model.name: model.engines[-1] for model in models}
-    seen = [j for j in judged if j.model in references and j.engine != references[j.model]]
-    if not answered or (offloaded and len(seen) < _FEWEST):
-        return None
-    share = offloaded / answered
-    if not offloaded:
-        return {"value": 1.0, "low": 1.0, "high": 1.0, "judged": 0, "offloaded": None}
-    weights = np.array([1.0 / j.probability for j in seen])
-    qualities = np.array([j.quality for j in seen])
-    ((value, interval),) = bootstrap([Ratio(weights * qualities, weights)], resamples=_RESAMPLES)
-    effective = float(weights.sum() ** 2 / (weights**2).sum())
-    low, high = widened(interval, value, effective, (0.0, 1.0))
+    seen = [
+        row
+        for row in rows
+        if not row.failed_over and row.model in references and row.engine != references[row.model]
+    ]
     return {
-        "value": 1.0 - share * (1.0 - value),
-        "low": 1.0 - share * (1.0 - low),
-        "high": 1.0 - share * (1.0 - high),
-        "judged": len(seen),
-        "offloaded": {"value": value, "low": low, "high": high},
+        kind: shown(mean_quality(row for row in seen if row.source == source))
+        for kind, source in KINDS.items()
     }
+
+
+def shown(mean: MeanQuality | None) -> Summary | None:
+    """As JSON."""
+    if mean is None:
+        return None
+    return {"count": mean.count, "mean": mean.mean, "low": mean.low, "high": mean.high}
+
+
+def of_all(judged: Summary | None, offloaded: int, answered: int) -> Summary | None:
+    """Quality of everything that engines answered: the reference's own answers are 1 by definition.
+
+    `judged`: of the offloaded ones; None where nobody knows.
+    """
+    if not answered or (offloaded and judged is None):
+        return None
+    share = offloaded / answered if judged is not None else 0.0
+    known = judged or {"mean": 1.0, "low": 1.0, "high": 1.0}
+    return {name: 1.0 - share * (1.0 - known[name]) for name in ("mean", "low", "high")}
+
+
+def standings(found: Sequence[QualityStanding]) -> list[Summary]:
+    """How each engine's offloaded answers stand, as JSON, the worst first."""
+    return [
+        {
+            "model": one.model,
+            "engine": one.engine,
+            "by": one.by,
+            "level": one.level,
+            "bar": one.bar,
+            "latest": shown(one.latest),
+            "week": shown(one.week),
+            "week_before": shown(one.week_before),
+            "fallen": one.fallen,
+        }
+        for one in found
+    ]
 
 
 def floors(rows: Sequence[FloorRow], names: Mapping[str, str], now_s: float) -> list[Summary]:

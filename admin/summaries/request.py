@@ -79,7 +79,7 @@ def _facts(record: RequestRecord, sources: Sources) -> dict[str, Any]:
         "overhead_ms": record.overhead_ms,
         "failed_over": record.failed_over,
         "tried": told["tried"],
-        "last_error": Content(told["error"]) if told["error"] else None,
+        "last_error": Content(told["error"]) if told.get("error") else None,
     }
 
 

@@ -74,9 +74,10 @@ class ByCodec:
         if journey.arrival.anonymous:
             controls = replace(controls, no_store=True, no_cache=True)
         accept_only_readable(headers)
-        contributor = end_user = ""
+        contributor = end_user = user = ""
         if self._end_users is not None:
             contributor, end_user = self._end_users.behind(journey.arrival, request.headers, fields)
+            user = self._end_users.user(request.headers, fields)
         _, separator, query = target.partition("?")
         asked = Asked(
             journey.arrival,
@@ -87,6 +88,7 @@ class ByCodec:
             self._limits.max_kept_bytes,
             contributor,
             end_user,
+            user=user,
         )
         send = Relay(request)
         journey.in_pipeline = True

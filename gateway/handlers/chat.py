@@ -104,9 +104,10 @@ class ChatCompletions:
         if journey.arrival.anonymous:
             controls = replace(controls, no_store=True, no_cache=True)
         accept_only_readable(headers)
-        contributor = end_user = ""
+        contributor = end_user = user = ""
         if self._end_users is not None:
             contributor, end_user = self._end_users.behind(journey.arrival, request.headers, fields)
+            user = self._end_users.user(request.headers, fields)
         asked = Asked(
             journey.arrival,
             _as_asked(target),
@@ -117,6 +118,7 @@ class ChatCompletions:
             contributor,
             end_user,
             placement(fields.get("service_tier")),
+            user=user,
         )
         send = Relay(request)
         journey.in_pipeline = True

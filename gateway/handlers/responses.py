@@ -104,9 +104,10 @@ class Responses:
         if journey.arrival.anonymous:
             controls = replace(controls, no_store=True, no_cache=True)
         accept_only_readable(headers)
-        contributor = end_user = ""
+        contributor = end_user = user = ""
         if self._end_users is not None:
             contributor, end_user = self._end_users.behind(journey.arrival, request.headers, fields)
+            user = self._end_users.user(request.headers, fields)
         asker = Asker(journey.arrival.tenant, end_user, journey.arrival.key_id or "")
         held = await self._held(chat, asker, own_account=journey.arrival.reach.own_account)
         if held.chat is not chat:
@@ -124,6 +125,7 @@ class Responses:
             placement(fields.get("service_tier")),
             held.engine,
             held.not_at,
+            user,
         )
         relay = Relay(request)
         send: Send = relay

@@ -10,33 +10,64 @@ import orjson
 import structlog
 
 from engines.chat import Usage
+from engines.finished import Assembled
 from gateway.keepers.keeper import Kept
+from gateway.keepers.session import session_of
+from gateway.keepers.text import TextKeeper
 from learning.bank.contributor import user_part
 from router.finished import Ended, Finished, Outcome
 from store.admission.credentials import credentials
 from store.decisions.requests import RequestLog
 from store.decisions.usage import UsageBooks, usage_of
+from store.errors import StoreBusy
 from store.records import RequestRecord
 
 log = structlog.get_logger(__name__)
 
 _NO_USAGE = Usage(0, 0)
 _ERROR_CHARACTERS = 300
+_CODE_CHARACTERS = 60
+_MAX_ID_CHARACTERS = 200
 
 
 class RequestKeeper:
     """Keeps a row per request: no content, enough to explain the decision and to evaluate another one.
 
-    Of a request that is not to be stored, and where there is no log, only the sums of the books are kept.
+    `texts` keeps its texts first, so that the row says why there are none. `secret`: of the installation; conversations are
+    named by it. Of a request that is not to be stored, and where there is no log, only the sums of the books are kept.
     """
 
-    def __init__(self, requests: RequestLog | None, books: UsageBooks) -> None:
+    def __init__(
+        self,
+        requests: RequestLog | None,
+        books: UsageBooks,
+        *,
+        texts: TextKeeper | None = None,
+        secret: bytes = b"",
+    ) -> None:
         self._requests = requests
         self._books = books
+        self._texts = texts
+        self._secret = secret
 
     def keep(self, finished: Finished) -> Iterator[Kept]:
         """See Keeper."""
-        yield "request", self._kept(row_of(finished), stored=finished.row_allowed)
+        no_text = "off"
+        if self._texts is not None:
+            kept = self._text_of(finished, self._texts)
+            no_text = kept if isinstance(kept, str) else ""
+            yield "text", kept
+        row = row_of(finished)
+        if finished.row_allowed:
+            row = replace(row, no_text=no_text, session=session_of(self._secret, finished.asked))
+        yield "request", self._kept(row, stored=finished.row_allowed)
+
+    @staticmethod
+    def _text_of(finished: Finished, texts: TextKeeper) -> Future[None] | str:
+        try:
+            return texts.kept(finished)
+        except StoreBusy:
+            return "busy"
 
     def take(self, ended: Ended, follow: Callable[[str, Future[None]], None]) -> None:
         """The same of a request that never reached the pipeline, if an engine was asked, memory answered, or a guardrail
@@ -71,7 +102,8 @@ def _of_pipeline(finished: Finished) -> RequestRecord:
         reference_cost_usd=finished.reference_cost_usd,
         continued=",".join(finished.carried_on_by),
         exact_key=finished.exact_key,
-        trail=_trail(finished, finished.last_failure),
+        completion_id=completion_id(finished.assembled),
+        finish_reason=finished.assembled.finish_reason()[:40] if finished.assembled is not None else "",
         end_user=user_part(finished.asked.contributor) or finished.arrival.user,
         example_tokens=finished.example_tokens,
         examples_usd=finished.examples_usd,
@@ -106,6 +138,7 @@ def _row_of(ended: Ended) -> RequestRecord:
         key_id=arrival.key_id or "",
         failed_over="" if ended.failed_over is None else str(ended.failed_over),
         trail=_trail(ended),
+        error_kind=_error_kind(ended),
         api=arrival.api or "chat",
         end_user=arrival.user,
         cache_write_tokens=usage.cache_write_tokens,
@@ -120,7 +153,25 @@ def _reason(ended: Ended) -> str:
     return f"guardrail:{ended.guardrail}" if withheld else ended.reason
 
 
-def _trail(ended: Ended, last_failure: bytes = b"") -> str:
+def completion_id(assembled: Assembled | None) -> str:
+    """The `id` of the answer as its client saw it; empty where it has none that is one."""
+    said = (assembled.own or assembled.completion).get("id") if assembled is not None else None
+    return said if isinstance(said, str) and len(said) <= _MAX_ID_CHARACTERS else ""
+
+
+def _error_kind(ended: Ended) -> str:
+    """Why it failed, a code; empty where it did not."""
+    if ended.outcome in (Outcome.HIT, Outcome.ANSWERED, Outcome.ABORTED):
+        return ""
+    if ended.outcome is Outcome.REFUSED:
+        return ended.error[:_CODE_CHARACTERS]
+    failed = [one.kind for one in ended.trail if one.kind is not None]
+    if failed:
+        return str(failed[-1])
+    return f"status_{ended.status}" if ended.status else "internal"
+
+
+def _trail(ended: Ended) -> str:
     """Who was asked, as JSON; empty where only the one was that answered."""
     if not any(one.kind for one in ended.trail):
         return ""
@@ -131,11 +182,11 @@ def _trail(ended: Ended, last_failure: bytes = b"") -> str:
             "kind": one.kind,
             "status": one.status,
             "seconds": round(one.seconds, 3),
+            "why": _without_keys(one.why)[:_ERROR_CHARACTERS],
         }
         for one in ended.trail
     ]
-    said = _without_keys(last_failure.decode("utf-8", "replace"))[:_ERROR_CHARACTERS]
-    return orjson.dumps({"tried": tried, "error": said}).decode()
+    return orjson.dumps({"tried": tried}).decode()
 
 
 def _without_keys(text: str) -> str:

@@ -1,9 +1,13 @@
-"""Keeps what was asked and answered for people to read: without secrets and private data, and of nobody who opted out."""
+"""Keeps what was asked and answered for people to read: without secrets and private data, and of nobody who opted out.
+
+Of requests that failed, too.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,10 +15,14 @@ import orjson
 
 from engines.chat import message_text
 from engines.finished import Assembled
+from gateway.keepers.details import details_of, own_details
 from gateway.keepers.keeper import Kept
+from gateway.keepers.screening import Screen
+from gateway.keepers.session import session_name
 from router.finished import Finished
 from router.plan import Attempt
 from store.admission import Admission
+from store.decisions.kept_details import NOTHING
 from store.decisions.texts import RequestTextLog, RequestTexts, SentExample, digest_of
 
 _BETWEEN = "\x1e"
@@ -64,20 +72,23 @@ class TextKeeper:
     ) -> None:
         self._texts = texts
         self._admission = admission
+        self._screen = Screen(admission)
         self._allowance = allowance
         self._max_characters = max_bytes
         self._opted_out_keys = frozenset(opted_out_keys)
 
     def keep(self, finished: Finished) -> Iterator[Kept]:
         """See Keeper."""
-        refusal = self._refusal(finished)
-        if refusal:
-            yield "text", refusal
-            return
+        yield "text", self.kept(finished)
+
+    def kept(self, finished: Finished) -> Future[None] | str:
+        """The write under way, or why nothing is kept. Raises StoreBusy."""
+        if refusal := self._refusal(finished):
+            return refusal
         began = time.thread_time()
         texts = self._texts_of(finished)
         self._allowance.spend(time.thread_time() - began)
-        yield "text", texts if isinstance(texts, str) else self._texts.keep(texts)
+        return texts if isinstance(texts, str) else self._texts.keep(texts)
 
     def _refusal(self, finished: Finished) -> str:
         if finished.asked.controls.no_store:
@@ -88,19 +99,18 @@ class TextKeeper:
             return "" if finished.exact_key is not None else "repeat"
         if not finished.remember:
             return "opted_out_model"
-        if finished.attempt is None:
-            return "unanswered"
         return "" if self._allowance.open() else "busy"
 
     def _texts_of(self, finished: Finished) -> RequestTexts | str:
         arrival, chat, assembled = finished.arrival, finished.asked.chat, finished.assembled
         by = finished.asked.contributor
         if finished.hit is not None:
-            return RequestTexts(arrival.tenant, arrival.id, by, arrival.started_at_s, same=finished.exact_key)
+            return self._of_repeat(finished)
         flat = [_flat(message) for message in chat.messages]
         left_out = _too_many(flat, self._max_characters)
         said = _said(assembled)[: self._max_characters]
-        verdict = self._admission.screened(_BETWEEN.join(one.text for one in flat[left_out:]), said)
+        asked_texts = [one.text for one in flat[left_out:]]
+        verdict = self._admission.screened(_BETWEEN.join(asked_texts), said)
         if not verdict.admitted:
             return verdict.reason or "refused"
         shown = verdict.question.split(_BETWEEN)
@@ -112,6 +122,14 @@ class TextKeeper:
         )
         asked = next((m["text"] for m in reversed(messages) if m["role"] == "user"), "")
         sent_at, sent = _sent(chat.messages, finished.attempt, left_out)
+        details = details_of(
+            finished,
+            self._screen,
+            {**dict(zip(asked_texts, shown, strict=True)), said: verdict.answer},
+            answer=said,
+            left_out=left_out,
+            max_characters=self._max_characters,
+        )
         return RequestTexts(
             arrival.tenant,
             arrival.id,
@@ -126,6 +144,19 @@ class TextKeeper:
             sent=sent,
             finish_reason=assembled.finish_reason() if assembled is not None else "",
             same=finished.exact_key,
+            details=details,
+        )
+
+    def _of_repeat(self, finished: Finished) -> RequestTexts:
+        arrival, asked = finished.arrival, finished.asked
+        named = (asked.user or session_name(asked)) and self._allowance.open()
+        return RequestTexts(
+            arrival.tenant,
+            arrival.id,
+            asked.contributor,
+            arrival.started_at_s,
+            same=finished.exact_key,
+            details=own_details(finished, self._screen) if named else NOTHING,
         )
 
 

@@ -70,6 +70,10 @@ class EndUsers:
         user = self.sources.user(headers, fields)
         return self.named(arrival.tenant, arrival.key_id, user, apart=self.keeps_apart(arrival))
 
+    def user(self, headers: Mapping[str, str], fields: Mapping[str, Any]) -> str:
+        """The end user as a request names them; empty where it names none."""
+        return self.sources.user(headers, fields)
+
     def keeps_apart(self, arrival: Arrival) -> bool:
         """Whether each end user of this request's key has a memory of their own."""
         return arrival.partition == "user" if arrival.partition else self.apart

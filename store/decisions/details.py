@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from store.database import Database
 from store.decisions.kept_details import KeptDetails, KeptJson, ToolCalled
 from store.decisions.requests import RequestLog
-from store.decisions.texts import RequestTextLog, SentExample
+from store.decisions.texts import RequestTextLog, RequestTexts, SentExample
+from store.records import RequestRecord
 
 _CONVERSATION = frozenset({"messages", "input", "prompt"})
 _NO_PARAMETERS = _CONVERSATION | {
@@ -134,7 +135,7 @@ class Details:
         own = self._kept(tenant, request_id)
         texts = self._texts.get(tenant, request_id)
         of_another = texts.request_id if texts is not None and texts.request_id != request_id else ""
-        kept = self._kept(tenant, of_another) if of_another else own
+        kept = _whole(self._kept(tenant, of_another) if of_another else own, texts)
         trail = json.loads(record.trail) if record.trail else {}
         return RequestDetails(
             tenant,
@@ -147,7 +148,7 @@ class Details:
             error_kind=record.error_kind,
             error=own.error,
             no_text=record.no_text,
-            attempts=_attempts(trail.get("tried", ()), own.said, trail.get("error", "")),
+            attempts=_attempts(trail.get("tried", ()), own.said, trail.get("error", "")) or _only(record),
             parameters=_parameters(kept.came),
             tools_offered=_offered(kept.came),
             tools_called=kept.tools_called,
@@ -169,6 +170,29 @@ class Details:
         return KeptDetails.unpacked(row[0] if row is not None else None)
 
 
+def _whole(kept: KeptDetails, texts: RequestTexts | None) -> KeptDetails:
+    """With what is kept elsewhere put back in its place."""
+    if texts is None or texts.messages is None:
+        return kept
+    came, back = kept.came, kept.back
+    if kept.conversation and came is not None:
+        messages = [{"role": one["role"], "content": one["text"]} for one in texts.messages]
+        came = replace(came, value={**came.value, kept.conversation: messages})
+    if kept.answer_in and back is not None:
+        first, *others = back.value["choices"]
+        first = {**first, "message": {**first["message"], "content": texts.answer}}
+        back = replace(back, value={**back.value, "choices": [first, *others]})
+    return replace(kept, came=came, back=back)
+
+
+def _only(record: RequestRecord) -> tuple[Attempted, ...]:
+    """Where the only engine that was asked answered, the row tells no more of it."""
+    if not record.engine:
+        return ()
+    seconds = max(0.0, (record.first_chunk_ms or record.total_ms) - record.overhead_ms) / 1000
+    return (Attempted(record.engine, "", record.error_kind, record.status, round(seconds, 3)),)
+
+
 _SELECT = "SELECT details FROM request_texts WHERE tenant = ? AND request_id = ?"
 
 
@@ -186,7 +210,7 @@ def _attempts(tried: Sequence[Mapping[str, Any]], said: Sequence[str], last: str
             str(one.get("kind") or ""),
             int(one.get("status") or 0),
             float(one.get("seconds") or 0.0),
-            text or str(one.get("error", "")),
+            text or str(one.get("why", "")),
         )
         for one, text in zip(tried, words, strict=False)
     )

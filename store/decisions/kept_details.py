@@ -55,10 +55,14 @@ class KeptDetails:
     """What each of those said that were asked and failed, in the order of the row's trail; empty where nothing is known."""
     came: KeptJson | None = None
     """The body as it came."""
+    conversation: str = ""
+    """The field of the body that is the kept messages as they are, and is null in it."""
     changes: Mapping[str, Any] = field(default_factory=dict)
     """Fields of the body that the engine got instead, by name; null: it got none. Not those that hold the conversation."""
     back: KeptJson | None = None
     """The body of the answer: of a stream the object that it amounts to."""
+    answer_in: bool = False
+    """The first choice's text is the kept answer, and is null in it."""
     tools_called: tuple[ToolCalled, ...] = ()
     finish_reasons: tuple[str, ...] = ()
     """Of each choice."""
@@ -72,7 +76,7 @@ class KeptDetails:
         said = {
             name: value
             for name in _FIELDS
-            if (value := getattr(self, name)) not in ("", (), 0, None) and value != {}
+            if (value := getattr(self, name)) not in ("", (), 0, False, None) and value != {}
         }
         return zlib.compress(orjson.dumps(said), _DEFLATE_LEVEL)
 

@@ -16,6 +16,7 @@ from typing import Any
 from store.answers.wrong_answers import drop_answers
 from store.database import Connection, Database
 from store.decisions.choices import rows_where
+from store.decisions.quality_rollups import forget_quality
 from store.records import ChoiceRecord, OutcomeRecord
 from store.tenant_scope import ALL, TenantScope
 
@@ -29,17 +30,6 @@ class Experience:
     choice: ChoiceRecord
     outcomes: tuple[OutcomeRecord, ...]
     """In the order in which they came; of the served answer, and of others asked for comparison."""
-
-
-@dataclass(frozen=True, slots=True)
-class JudgedAnswer:
-    """One judgement of an answer that a client got."""
-
-    model: str
-    engine: str
-    quality: float
-    probability: float
-    """With which it was picked for judging."""
 
 
 class Outcomes:
@@ -147,28 +137,6 @@ class Outcomes:
         )
         return {(of, model, source): count for of, model, source, count in rows.fetchall()}
 
-    def judged(self, since_s: float, tenant: str | None = None, limit: int = 2_000) -> list[JudgedAnswer]:
-        """The latest judgements of answers that were served since a time."""
-        rows = self._db.read().execute(
-            "SELECT model, engine, quality, probability FROM outcomes WHERE at_s >= :since AND source = 'judge'"
-            " AND served = 1 AND (:tenant IS NULL OR tenant = :tenant) ORDER BY at_s DESC LIMIT :limit",
-            {"since": since_s, "tenant": tenant, "limit": limit},
-        )
-        return [JudgedAnswer(*row) for row in rows.fetchall()]
-
-    def feedback_mean(self, since_s: float, tenant: str | None = None) -> tuple[int, float | None]:
-        """How many answers people spoke of since a time, and the mean of the quality that follows."""
-        row = (
-            self._db.read()
-            .execute(
-                "SELECT count(*), avg(quality) FROM outcomes WHERE at_s >= :since AND source = 'user' AND served = 1"
-                " AND (:tenant IS NULL OR tenant = :tenant)",
-                {"since": since_s, "tenant": tenant},
-            )
-            .fetchone()
-        )
-        return int(row[0]), row[1]
-
     def spent_usd(self, since_s: float, tenant: str | None = None) -> float:
         """Dollars spent on judges, and on answers asked for comparison, since a time."""
         row = (
@@ -195,10 +163,13 @@ class Outcomes:
         return self._db.write(delete)
 
     def forget_tenant(self, tenant: str) -> Future[int]:
-        """Delete every outcome of a tenant; gives how many."""
-        return self._db.write(
-            lambda connection: connection.execute("DELETE FROM outcomes WHERE tenant = ?", (tenant,)).rowcount
-        )
+        """Delete every outcome of a tenant, and the sums of their qualities; gives how many."""
+
+        def delete(connection: Connection) -> int:
+            forget_quality(connection, tenant)
+            return connection.execute("DELETE FROM outcomes WHERE tenant = ?", (tenant,)).rowcount
+
+        return self._db.write(delete)
 
     def forget_contributor(self, tenant: str, contributor: str) -> Future[int]:
         """Delete the outcomes of one contributor's requests; gives how many. To be asked before their choices go.

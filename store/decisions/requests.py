@@ -8,6 +8,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 
 from store.database import Connection, Database
+from store.decisions.quality_rollups import forget_quality
 from store.decisions.rollups import forget_sums, requests_deleted
 from store.decisions.usage import Bounds, add_usage, forget_usage, forget_usage_of_user, usage_of
 from store.plain import plain
@@ -191,6 +192,7 @@ class RequestLog:
             requests_deleted(connection)
             forget_sums(connection, tenant, key_id)
             forget_usage(self._db, connection, tenant, key_id)
+            forget_quality(connection, tenant, key_id)
             return connection.execute(
                 "UPDATE requests SET key_id = ''"  # noqa: S608 - a constant
                 f"{_ALSO_BLANKED} WHERE tenant = ? AND key_id = ? AND key_id <> ''",

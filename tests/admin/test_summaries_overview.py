@@ -133,7 +133,7 @@ async def test_what_finding_out_cost_is_taken_off_what_was_saved(pages: Site) ->
     assert money["saved_usd"] == pytest.approx(0.3) and money["unread"] == 2
     assert "verdicts on 2 answers could not be read" in (await viewer.get("/overview")).text
     # Outcomes without a choice name no model: nobody knows which reference they are held against.
-    assert got["quality"] is None
+    assert not got["quality"]["measured"]
 
     for tenant in ("a1", "b2"):
         asked = OperatorAsk(time.time(), "ann", tenant, "req-10", "large", False, 0.08, 10, 10, 0.5)
@@ -143,6 +143,53 @@ async def test_what_finding_out_cost_is_taken_off_what_was_saved(pages: Site) ->
     assert got["money"]["by_hand_usd"] == pytest.approx(0.08)
     assert got["money"]["replay_usd"] == pytest.approx(0.05)
     assert got["money"]["saved_usd"] == pytest.approx(0.17)
+
+
+def said(pages: Site, source: str, qualities: list[float], engine: str = "small") -> None:
+    """Outcomes of offloaded answers of requests 10 and on, which `fill` noted."""
+    found = []
+    for place, quality in enumerate(qualities):
+        note(pages, 1000 + place, id=f"{source}-{place}", engine=engine, policy="fixed", cost_usd=0.0)
+        about = (f"{source}-{place}", "a1", time.time() - 30, source, "k", engine, (), True, quality)
+        found.append(OutcomeRecord(*about, probability=0.5 if source == "judge" else 1.0))
+    pages.sources.store.outcomes.note_many(found).result(60)
+
+
+async def test_savings_stand_beside_the_quality_they_were_made_at_or_that_nobody_measured_it(
+    pages: Site,
+) -> None:
+    await asyncio.to_thread(fill, pages)
+    viewer = await pages.person("viewer")
+    page = (await viewer.get("/overview")).text
+    assert "quality not measured" in page and "not measured: set judging.engine" not in page
+    await asyncio.to_thread(said, pages, "user", [1.0, 0.0, 1.0])
+    got, page = (await viewer.get("/overview.json")).json, (await viewer.get("/overview")).text
+    assert (
+        got["quality"]["offloaded"]["judge"] is None and got["quality"]["offloaded"]["feedback"]["count"] == 3
+    )
+    assert "66.7" in page and "3 rated)" in page and "quality not measured" not in page
+    await asyncio.to_thread(said, pages, "judge", [1.0] * 19 + [0.0])
+    got, page = (await viewer.get("/overview.json")).json, (await viewer.get("/overview")).text
+    judged = got["quality"]["offloaded"]["judge"]
+    assert judged["mean"] == pytest.approx(0.95) and judged["low"] < 0.9 and judged["count"] == 20
+    assert "20 judged)" in page and "who rates is no sample" in page
+
+
+@pytest.mark.parametrize(("source", "count"), [("judge", 100), ("user", 200)])
+async def test_a_useless_small_engine_is_critical_beside_any_guarantee_and_without(
+    pages: Site, source: str, count: int
+) -> None:
+    await asyncio.to_thread(said, pages, source, [0.0] * count)
+    viewer = await pages.person("viewer")
+    got = (await viewer.get("/overview.json")).json
+    (alarm,) = [one for one in got["attention"] if "small for demo" in one["says"]]
+    assert alarm["state"] == "critical" and "0.0% (95% interval 0.0% to" in alarm["says"]
+    assert f"{count} {'judged' if source == 'judge' else 'rated by feedback'}" in alarm["says"]
+    assert got["quality"]["standings"][0]["level"] == "critical" and got["floors"] == []
+    page = (await viewer.get("/overview")).text
+    assert "Quality by engine, lately" in page and "where at least 90% is wanted" in page
+    # Of another tenant's page nothing is said.
+    assert not (await viewer.get("/overview.json?tenant=b2")).json["quality"]["standings"]
 
 
 async def test_nothing_of_another_tenant_is_in_a_tenants_figures(pages: Site) -> None:
@@ -158,7 +205,7 @@ async def test_an_empty_log_says_what_to_do(pages: Site) -> None:
     viewer = await pages.person("viewer")
     assert "base_url" in (await viewer.get("/overview")).text
     got = (await viewer.get("/overview.json")).json
-    assert got["requests"] == 0 and got["hit_share"] is None and got["quality"] is None
+    assert got["requests"] == 0 and got["hit_share"] is None and got["quality"]["all"] is None
 
 
 async def test_figures_grow_while_somebody_looks(pages: Site) -> None:

@@ -2,61 +2,62 @@
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Any
+
 import pytest
 
-from admin.sources import ServedFacts
-from admin.summaries.quality import floors, quality
+from admin.summaries.quality import floors, of_all, offloaded_quality
 from router.choosing.floor import FloorSettings, QualityFloor
-from store.decisions.outcomes import JudgedAnswer
+from store.decisions.quality_rollups import QualitySums
 from store.learned.quality_floors import FloorRow
 
-MODELS = [ServedFacts("demo", ("small", "large"), "in_context")]
+REFERENCES = {"demo": "large"}
 
 
-def judged(qualities: list[float], probability: float = 0.1) -> list[JudgedAnswer]:
-    return [JudgedAnswer("demo", "small", value, probability) for value in qualities]
+def row(qualities: list[float], **changes: Any) -> QualitySums:
+    total = sum(qualities)
+    squares = sum(q * q for q in qualities)
+    count = len(qualities)
+    made = QualitySums(0, "demo", "small", "judge", 0, count, count, total, count, total, squares)
+    return made._replace(**changes)
 
 
-def test_a_sample_speaks_for_all_offloaded_answers_and_the_references_own_are_right() -> None:
-    qualities = [1.0] * 160 + [0.0] * 40
-    found = quality(judged(qualities), MODELS, offloaded=500, answered=1000)
-    assert found is not None
-    assert found["value"] == pytest.approx(0.9)
-    assert found["low"] < 0.9 < found["high"] and found["high"] - found["low"] < 0.08
-    assert found["offloaded"]["value"] == pytest.approx(0.8)
+def test_only_offloaded_answers_count_each_source_apart() -> None:
+    found = offloaded_quality(
+        [
+            row([1.0] * 80 + [0.0] * 20),
+            row([0.0] * 50, engine="large"),
+            row([0.0] * 50, failed_over=1),
+            row([0.0] * 50, model="not served"),
+            row([0.5] * 10, source="user"),
+        ],
+        REFERENCES,
+    )
+    assert found["judge"] is not None and found["judge"]["mean"] == pytest.approx(0.8)
+    assert found["judge"]["count"] == 100 and found["judge"]["low"] < 0.8 < found["judge"]["high"]
+    assert found["feedback"] is not None and found["feedback"]["count"] == 10 and found["review"] is None
 
 
-def test_answers_are_weighed_by_how_likely_they_were_to_be_judged() -> None:
-    rows = judged([1.0] * 50, 0.5) + judged([0.0] * 10, 0.1)
-    found = quality(rows, MODELS, offloaded=100, answered=100)
-    assert found is not None and found["value"] == pytest.approx(0.5)
+def test_a_single_outcome_is_no_certainty() -> None:
+    (found,) = [offloaded_quality([row([0.167])], REFERENCES)["judge"]]
+    assert found is not None and found["count"] == 1 and found["high"] - found["low"] > 0.5
 
 
-def test_the_interval_holds_the_truth_about_as_often_as_it_says() -> None:
-    rng, held = np.random.default_rng(5), 0
-    for _ in range(60):
-        found = quality(judged(list((rng.random(40) < 0.9).astype(float))), MODELS, 100, 100)
-        assert found is not None
-        held += found["low"] <= 0.9 <= found["high"]
-    assert held >= 52
-
-
-@pytest.mark.parametrize(("rows", "offloaded", "answered"), [(4, 10, 20), (0, 10, 20), (0, 0, 0)])
-def test_too_few_judgements_claim_nothing(rows: int, offloaded: int, answered: int) -> None:
-    assert quality(judged([1.0] * rows), MODELS, offloaded, answered) is None
-
-
-def test_without_offloading_there_is_nothing_to_judge() -> None:
-    found = quality([], MODELS, offloaded=0, answered=20)
-    assert found is not None and (found["value"], found["low"]) == (1.0, 1.0)
+def test_the_references_own_answers_are_right_by_definition() -> None:
+    judged = {"count": 9, "mean": 0.8, "low": 0.7, "high": 0.9}
+    found = of_all(judged, 500, 1000)
+    assert found == {"mean": pytest.approx(0.9), "low": pytest.approx(0.85), "high": pytest.approx(0.95)}
+    assert of_all(None, 0, 20) == {"mean": 1.0, "low": 1.0, "high": 1.0}
+    assert of_all(None, 10, 20) is None and of_all(None, 0, 0) is None
 
 
 def test_a_floors_account_is_read_out_of_its_row_and_a_broken_one_is_no_error() -> None:
     floor = QualityFloor(FloorSettings(0.02, 0.05, 0.1))
     floor.passed(100, 10)
-    row = FloorRow("t", "demo", 90.0, 0.5, "limiting", 1, 1, floor.to_json())
-    whole, broken = floors([row, FloorRow("u", "demo", 90.0, 0.5, "holds", 1, 1, "{}")], {"t": "acme"}, 100.0)
+    kept = FloorRow("t", "demo", 90.0, 0.5, "limiting", 1, 1, floor.to_json())
+    whole, broken = floors(
+        [kept, FloorRow("u", "demo", 90.0, 0.5, "holds", 1, 1, "{}")], {"t": "acme"}, 100.0
+    )
     assert whole["promised_loss"] == 0.02 and whole["requests"] == 100 and whole["tenant_name"] == "acme"
     assert whole["standing"] == "throttling"
     assert whole["age_s"] == 10.0 and 0 < whole["loss_bound"] <= 1

@@ -37,6 +37,13 @@ class LearningSettings(Settings):
         le=1,
         description="Most of what offload has saved lately that comparing answers in the background may cost.",
     )
+    quality_alarm: float = Field(
+        0.9,
+        ge=0,
+        le=1,
+        description="Mean quality of offloaded answers, by judge or feedback, below which overview, metrics and webhooks "
+        "warn.",
+    )
     advanced: LearningAdvanced = Field(LearningAdvanced(), description="Less common settings.")
 
 

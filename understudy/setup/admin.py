@@ -119,6 +119,7 @@ def sources(
                 lambda: profile(config),
             ),
             judged=config.judging is not None or any(m.policy != "fixed" for m in config.models.values()),
+            quality_alarm=config.learning.quality_alarm,
             proven=ProofReader(store.outcomes, store.decisions.choices, gates(config.models)).scopes,
             task_of=partial(task_of, config),
             actions=actions or OperatorActions(),

@@ -97,7 +97,7 @@ def keepers(
             from gateway.keepers.regenerated import RegeneratedKeeper
 
             found.append(RegeneratedKeeper(store.outcomes, within_s=60.0))
-    found.append(RequestKeeper(memory.requests, store.decisions.usage))
+    texts = None
     if memory.requests is not None and settings.request_texts.enabled:
         from gateway.keepers.text import Allowance, TextKeeper
 
@@ -107,5 +107,6 @@ def keepers(
             Allowance(),
             opted_out_keys=settings.examples.admission.opted_out_keys,
         )
-        found.append(texts)
+    books = store.decisions.usage
+    found.append(RequestKeeper(memory.requests, books, texts=texts, secret=store.secret))
     return found

@@ -86,7 +86,6 @@ def test_what_went_as_it_came_names_none(log: RequestTextLog) -> None:
     [
         ("opted_out", {"controls": Controls(no_store=True)}),
         ("opted_out_model", {"remember": False}),
-        ("unanswered", {"attempt": None}),
     ],
 )
 def test_of_who_does_not_want_it_nothing_is_kept(

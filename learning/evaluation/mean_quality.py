@@ -1,0 +1,48 @@
+"""The mean quality of answers and its interval, from sums alone: see store.decisions.quality_rollups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from statistics import NormalDist
+
+from learning.evaluation.intervals import Interval, widened
+from store.decisions.quality_rollups import QualitySums
+
+LEVEL = 0.95
+_Z = NormalDist().inv_cdf((1.0 + LEVEL) / 2.0)
+
+
+@dataclass(frozen=True, slots=True)
+class MeanQuality:
+    """A mean over answers of which each was picked with a known probability. Qualities lie between 0 and 1."""
+
+    count: int
+    """Judgements, feedback or reviews."""
+    mean: float
+    low: float
+    """Of the 95 % interval."""
+    high: float
+    error: float
+    """Standard error of the mean; of single or equal values it says nothing, and is 0."""
+
+
+def mean_quality(sums: Iterable[QualitySums]) -> MeanQuality | None:
+    """The mean weighted by inverse probabilities (Hájek 1971), its error by the delta method; None for no outcome.
+
+    Where it rests on few samples, the interval is that of learning.evaluation.intervals.widened.
+    """
+    count, w, wq, ww, wwq, wwqq = 0, 0.0, 0.0, 0.0, 0.0, 0.0
+    for one in sums:
+        count += one.outcomes
+        w, wq = w + one.weight, wq + one.quality
+        ww, wwq, wwqq = ww + one.weight_2, wwq + one.quality_2, wwqq + one.square_2
+    if not count:
+        return None
+    mean = min(1.0, max(0.0, wq / w))
+    error = max(0.0, wwqq - 2.0 * mean * wwq + mean * mean * ww) ** 0.5 / w
+    # What is left of sums that cancel out is no spread.
+    error = error if error > 1e-7 else 0.0
+    normal = Interval(mean - _Z * error, mean + _Z * error)
+    low, high = widened(normal, mean, w * w / ww, (0.0, 1.0), LEVEL)
+    return MeanQuality(count, mean, low, high, error)
