@@ -6,6 +6,7 @@ from admin.page import Page
 from admin.pages.audit import AUDIT
 from admin.pages.engines import ENGINES
 from admin.pages.examples import EXAMPLE, EXAMPLES, MAP
+from admin.pages.find import FIND
 from admin.pages.help import HELP
 from admin.pages.learning import LEARNING
 from admin.pages.log_report import LOG_REPORT
@@ -14,6 +15,7 @@ from admin.pages.replay import REPLAY, REPLAY_RUN
 from admin.pages.requests import REQUEST, REQUESTS
 from admin.pages.router import ROUTER, WHAT_IF
 from admin.pages.runs import RUN, RUNS
+from admin.pages.sessions import SESSION, SESSIONS
 from admin.pages.settings import SETTINGS
 from admin.pages.tasks import TASK, TASKS
 from admin.pages.tenants import TENANTS
@@ -22,6 +24,7 @@ from admin.pages.workflows import WORKFLOW, WORKFLOWS
 PAGES: tuple[Page, ...] = (
     *(OVERVIEW, LOG_REPORT),
     *(REQUESTS, REQUEST),
+    *(SESSIONS, SESSION),
     *(RUNS, RUN),
     *(WORKFLOWS, WORKFLOW),
     *(EXAMPLES, MAP, EXAMPLE),
@@ -33,5 +36,5 @@ PAGES: tuple[Page, ...] = (
     TENANTS,
     SETTINGS,
     AUDIT,
-    HELP,
+    *(HELP, FIND),
 )

@@ -126,7 +126,7 @@ def _record(sources: Sources, asked: Asked) -> RequestRecord:
     return record
 
 
-REQUESTS = Page("/requests", "Requests", "requests.html", requests, script="live_list.js")
+REQUESTS = Page("/requests", "Requests", "requests.html", requests, script="live_list.js", csv="rows")
 REQUEST = Page(
     "/requests/{id}",
     "Request",
