@@ -2,7 +2,7 @@
 
     store.examples        the bank: pairs of a question and its answer        .ledger .search .versions .answer_vectors
                                                                              .places .contributors .imports .private
-    store.answers         .exact whole answers to the very same request; .entries .observations of similar ones
+    store.answers         .exact whole answers to the same request, .listing them; .entries .observations of similar ones
     store.decisions       .requests .choices .texts .search .pages .usage .quality .rollups()
     store.outcomes        how good answers turned out to be                  .feedback
     store.artifacts       versions of what was learnt, beside them store.dials and store.quality_floors
@@ -31,6 +31,7 @@ from pathlib import Path
 from typing import Literal
 
 from store.answers.exact_cache import ExactCache
+from store.answers.exact_listing import CacheListing
 from store.answers.responses import KeptResponses
 from store.answers.semantic_entries import SemanticEntries
 from store.answers.semantic_observations import SemanticObservations
@@ -109,6 +110,8 @@ class Answers:
 
     exact: ExactCache
     """For the very same request."""
+    listing: CacheListing
+    """Answers as people look at them."""
     entries: SemanticEntries
     """For a similar question."""
     observations: SemanticObservations
@@ -202,6 +205,7 @@ class Store:
         self.examples = examples
         self.answers = Answers(
             exact,
+            CacheListing(db),
             SemanticEntries(db, ttl_s=exact_ttl_s),
             SemanticObservations(db),
             KeptResponses(db, secret),

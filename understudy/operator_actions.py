@@ -18,6 +18,7 @@ from engines.errors import RequestError
 from learning.bank.contributor import Behind, contributor
 from learning.bank.example_store import ExampleStore
 from learning.bank.sharing import lenders
+from learning.outcomes.corrected_answer import CorrectedAnswers
 from learning.outcomes.feedback import read_feedback
 from learning.outcomes.feedback_intake import FeedbackIntake
 from learning.outcomes.target import Targets
@@ -26,7 +27,7 @@ from router.dials import Dials
 from store import Store
 from store.errors import StoreError
 from store.jobs.replay_records import NewStep, ReplayBudget
-from store.records import Vector
+from store.records import ExactAnswer, Vector
 from understudy.settings.config import Config
 from understudy.settings.models import ModelSettings
 from understudy.settings.reach import out_of_reach
@@ -94,7 +95,12 @@ class AdminActions:
                 fields["messages"] = [dict(message) for message in verdict.messages]
             # By no key: what an operator gives is held back no more than what an operator imports.
             by = contributor(self._store.secret, verdict.tenant, None, f"admin:{verdict.by}")
-            kept, _ = await self._intake().give(verdict.tenant, None, fields, said, by=Behind(by))
+            wrong = await asyncio.to_thread(self._given_now, verdict) if verdict.correction else None
+            kept, _ = await self._intake().give(
+                verdict.tenant, None, fields, said, by=Behind(by), author=verdict.by
+            )
+            if kept.correction:
+                await asyncio.to_thread(self._give_again, verdict, wrong, kept.correction)
         except RequestError as error:
             raise NotDone(str(error)) from error
         except (StoreError, TimeoutError) as error:
@@ -102,6 +108,31 @@ class AdminActions:
         # The accounts of examples are written now and then; nobody does that in this process.
         await asyncio.to_thread(self._flush)
         return kept.correction
+
+    def _corrected_answers(self) -> CorrectedAnswers | None:
+        memory, store = self._config.memory, self._store
+        if memory is None or not memory.exact.enabled:
+            return None
+        return CorrectedAnswers(
+            store.answers.exact,
+            store.decisions.texts,
+            store.decisions.choices,
+            partial(contributor_of, store),
+        )
+
+    def _given_now(self, verdict: OperatorFeedback) -> ExactAnswer | None:
+        """What a repeat of the request is given so far."""
+        answers = self._corrected_answers()
+        record = self._store.decisions.requests.get(verdict.request_id, verdict.tenant)
+        return None if answers is None or record is None else answers.wrong(record)
+
+    def _give_again(self, verdict: OperatorFeedback, wrong: ExactAnswer | None, correction: str) -> None:
+        """Have repeats of the request answered with the correction; `correction`: the request id of its example."""
+        answers = self._corrected_answers()
+        record = self._store.decisions.requests.get(verdict.request_id, verdict.tenant)
+        example = self._store.examples.by_request(verdict.tenant, correction)
+        if answers is not None and record is not None and example is not None:
+            answers.give(record, wrong, example)
 
     def _flush(self) -> None:
         written = self._store.examples.flush_uses()

@@ -9,8 +9,10 @@ from admin.actions import NotDone, OperatorFeedback, Reply
 from admin.page import Action, ActionFailed, Asked, BadParameter, Done, NotThere, Page
 from admin.roles import Content
 from admin.sources import Sources
+from admin.summaries.cache import deleted
 from admin.summaries.request import conversation, request
 from admin.summaries.requests import requests
+from store.answers.exact_listing import Purge
 from store.jobs.operator_asks import OperatorAsk
 from store.records import RequestRecord
 
@@ -25,14 +27,16 @@ async def feedback(sources: Sources, asked: Asked) -> Done:
     comment = asked.text("comment", longest=4000)
     if not thumb and score is None and not comment:
         raise BadParameter("say whether it was good: a thumb, a score or a comment")
+    given_again = await asyncio.to_thread(_given_again, sources, record)
     await _give(
         sources,
         OperatorFeedback(
             record.tenant, record.id, asked.viewer.name, score=score, thumb=thumb, comment=comment
         ),
     )
+    gone = given_again - await asyncio.to_thread(_given_again, sources, record)
     detail = {"thumb": thumb} if thumb else {"score": score} if score is not None else {}
-    return Done("Feedback kept.", f"/requests/{record.id}", target=record.id, detail=detail)
+    return Done(f"Feedback kept.{deleted(gone)}", f"/requests/{record.id}", target=record.id, detail=detail)
 
 
 async def correct(sources: Sources, asked: Asked) -> Done:
@@ -47,10 +51,26 @@ async def correct(sources: Sources, asked: Asked) -> Done:
         OperatorFeedback(record.tenant, record.id, asked.viewer.name, correction=text, messages=messages),
     )
     return Done(
-        "Corrected: other requests may now be answered with this.",
+        await asyncio.to_thread(_corrected, sources, record),
         f"/requests/{record.id}",
         target=record.id,
         detail={"example_of": made},
+    )
+
+
+def _given_again(sources: Sources, record: RequestRecord) -> int:
+    """How many stored answers would be given again of what this request was answered."""
+    found = sources.store.answers.listing.count(Purge(request_id=record.id))
+    return found.exact + found.similar
+
+
+def _corrected(sources: Sources, record: RequestRecord) -> str:
+    """What holds now, as the store tells."""
+    key = record.exact_key
+    if key is not None and sources.store.answers.listing.is_corrected(key):
+        return "Corrected. The same request is answered with this from now on; similar ones may be shown it as an example."
+    return (
+        "Corrected. The wrong answer is no longer given from the cache; requests may be shown this one as an example."
     )
 
 

@@ -12,6 +12,7 @@ from admin.sources import Sources
 from admin.summaries.decision_rule import rule, why_not_near
 from admin.summaries.requests import beside, shown
 from admin.words import LEFT_OUT, SOURCES, STAGES
+from store.decisions.outcomes import FeedbackRecord
 from store.decisions.texts import RequestTexts, digest_of
 from store.records import ChoiceRecord, Example, OutcomeRecord, RequestRecord
 
@@ -30,6 +31,8 @@ def request(sources: Sources, asked: Asked) -> Summary:
         [*(int(c["id"]) for c in choice.candidates)] if choice is not None else record.example_ids
     )
     wanted |= dict.fromkeys(record.example_ids)
+    # An answer from the cache was sent with examples by the request that it repeats.
+    wanted |= dict.fromkeys(sent.id for sent in (texts.sent if texts is not None else ()))
     examples = {example.id: example for example in _examples(sources, record.tenant, list(wanted))}
     made = store.examples.by_request(record.tenant, record.id)
     return {
@@ -47,6 +50,8 @@ def request(sources: Sources, asked: Asked) -> Summary:
                 "thumb": given.thumb,
                 "preferred_over": given.preferred_over,
                 "correction": given.correction,
+                "author": given.author,
+                "corrected_to": _correction(sources, given),
                 "comment": Content(given.comment) if given.comment else None,
             }
             for given in store.outcomes.feedback.of(record.tenant, record.id)
@@ -58,6 +63,14 @@ def request(sources: Sources, asked: Asked) -> Summary:
         "can": _can(sources, record, texts),
         "beside": beside(sources, asked, record.id),
     }
+
+
+def _correction(sources: Sources, given: FeedbackRecord) -> dict[str, Any] | None:
+    """What a feedback's correction says now, and the example that it is; None for none, or where that is deleted."""
+    if not given.correction:
+        return None
+    example = sources.store.examples.by_request(given.tenant, given.correction)
+    return None if example is None else {"example": example.id, "text": Content(example.answer)}
 
 
 def _can(sources: Sources, record: RequestRecord, texts: RequestTexts | None) -> dict[str, bool]:

@@ -71,19 +71,22 @@ class FeedbackIntake:
         idempotency_key: str | None = None,
         named_scope: str | None = None,
         apart: bool | None = None,
+        author: str = "",
     ) -> tuple[FeedbackRecord, bool]:
         """Takes feedback from a tenant's key; returns the stored record, once committed, and whether it is new.
 
         `fields` may hold the messages of a corrected answer; `named_scope` is the client's name for their instructions.
-        `apart`: whether each end user of this key has a memory of their own; None: as usual.
+        `apart`: whether each end user of this key has a memory of their own; None: as usual. `author`: the operator who
+        gives it, if one does.
         Raises RequestError, StoreError and TimeoutError.
         """
         key = _key(self.secret, idempotency_key, feedback, by.contributor)
         known = await asyncio.to_thread(self.log.find, tenant, key)
         kept, new = known, False
         if kept is None:
+            apart = self.apart if apart is None else apart
             kept, new = await self._take(
-                tenant, key_id, fields, feedback, key, by, named_scope, self.apart if apart is None else apart
+                tenant, key_id, fields, feedback, key, by, named_scope, apart, author
             )
         if kept.content_digest != feedback.digest(self.secret):
             raise RequestError(
@@ -107,6 +110,7 @@ class FeedbackIntake:
         by: Behind,
         named_scope: str | None,
         apart: bool,
+        author: str,
     ) -> tuple[FeedbackRecord, bool]:
         completion = feedback.by == "completion"
         answer = await self._answer(tenant, feedback.id, completion, f"{feedback.by}_id", by)
@@ -151,6 +155,7 @@ class FeedbackIntake:
             preferred_over=other.request_id if other else "",
             correction=corrected.request_id if corrected is not None else "",
             comment=feedback.comment,
+            author=author,
         )
         follows = _outcomes(record, feedback, answer, other)
         try:

@@ -43,7 +43,8 @@ class ExactCache:
         self._lock = threading.Lock()
         self._memory: LRUCache[bytes, ExactAnswer] = LRUCache(memory_bytes, getsizeof=_size_bytes)
         self._memory_bytes = memory_bytes
-        self._used: dict[bytes, float] = {}
+        self._used: dict[bytes, tuple[int, float]] = {}
+        """By key, how often since it was last written, and when last."""
         self._next_note_s = time.monotonic() + _NOTE_USE_EVERY_S
         self._generation = Generation(db, EXACT_GENERATION, check_every_s=0.0)
         self._held_at = self._generation.value()
@@ -84,8 +85,8 @@ class ExactCache:
         examples: Sequence[Example] = (),
         contributor: str | None = None,
     ) -> Future[bool]:
-        """Keep an answer: in memory at once, on disk when the future says True. False: it is over the size cap, or one of
-        its examples is not what it was when it was sent.
+        """Keep an answer: in memory at once, on disk when the future says True. False: it is over the size cap, one of its
+        examples is not what it was when it was sent, or somebody has corrected the answer to this request.
 
         `request_id` names the request that it was given to, `examples` those that it was made with,
         `contributor` whom it answered: empty for nobody in particular, None where nobody knows. Raises StoreBusy when
@@ -119,33 +120,47 @@ class ExactCache:
                 self._generation.bump(connection)
                 return False
             before = connection.execute(
-                "SELECT stored_at_s FROM exact_answers WHERE key = ?", (key,)
+                "SELECT stored_at_s, corrected FROM exact_answers WHERE key = ?", (key,)
             ).fetchone()
             if before is not None and before[0] + self._ttl_s > answer.stored_at_s:
-                # Others may hold the answer that this one replaces.
+                # Others may hold the answer that this one replaces, or this process one that may not replace it.
                 self._generation.bump(connection)
-            connection.execute(
-                _UPSERT,
-                (
-                    key,
-                    tenant,
-                    answer.stored_at_s,
-                    answer.stored_at_s,
-                    size_bytes,
-                    answer.engine,
-                    answer.content_type,
-                    answer.usage_estimated,
-                    answer.body,
-                    request_id,
-                    contributor,
-                ),
-            )
-            connection.execute("DELETE FROM exact_answer_examples WHERE key = ?", (key,))
-            connection.executemany(_INSERT_EXAMPLE, [(example.id, key) for example in examples])
+                if before[1]:
+                    return False
+            ids = [example.id for example in examples]
+            _upsert(connection, key, tenant, answer, request_id, contributor, ids)
             self._make_room(connection, answer.stored_at_s)
             return True
 
         return self._db.write(insert, after=written, patient=True)
+
+    def correct(
+        self,
+        key: bytes,
+        tenant: str,
+        answer: ExactAnswer,
+        *,
+        request_id: str,
+        example: Example,
+        contributor: str | None,
+    ) -> Future[bool]:
+        """Give a corrected answer to a request from now on, whoever is asked; no engine's answer takes its place.
+
+        It goes with the example that the correction became. `contributor`: as of `put`. False: it is over the size cap, or
+        the example does not stand any more. Raises StoreBusy.
+        """
+        answer = replace(answer, ttl_s=self._ttl_s)
+
+        def insert(connection: Connection) -> bool:
+            self._db.hold(connection, "examples")
+            if len(answer.body) > self._max_entry_bytes or not _all_stand(connection, [example]):
+                return False
+            _upsert(connection, key, tenant, answer, request_id, contributor, [example.id], corrected=True)
+            self._generation.bump(connection)
+            self._make_room(connection, answer.stored_at_s)
+            return True
+
+        return self._db.write(insert)
 
     def forget(
         self,
@@ -206,11 +221,12 @@ class ExactCache:
             self._next_note_s = time.monotonic() + _NOTE_USE_EVERY_S
         if not used:
             return None
-        rows = [(last_used_at_s, key) for key, last_used_at_s in sorted(used.items())]
+        rows = [(last_used_at_s, hits, key) for key, (hits, last_used_at_s) in sorted(used.items())]
 
         def update(connection: Connection) -> None:
             connection.executemany(
-                "UPDATE exact_answers SET last_used_at_s = max(last_used_at_s, ?) WHERE key = ?", rows
+                "UPDATE exact_answers SET last_used_at_s = max(last_used_at_s, ?), hits = hits + ? WHERE key = ?",
+                rows,
             )
 
         return self._db.write(update)
@@ -260,7 +276,7 @@ class ExactCache:
 
     def _note_use(self, key: bytes, now_s: float) -> None:
         with self._lock:
-            self._used[key] = now_s
+            self._used[key] = self._used.get(key, (0, 0.0))[0] + 1, now_s
             due = time.monotonic() >= self._next_note_s
         if due:
             # Losing a note of use costs an eviction in the wrong order, at worst.
@@ -298,12 +314,44 @@ _INSERT_EXAMPLE = "INSERT INTO exact_answer_examples (example_id, key) VALUES (?
 _DELETE_EXPIRED = "DELETE FROM exact_answers WHERE stored_at_s <= ? OR stored_at_s > ?"
 _UPSERT = (
     "INSERT INTO exact_answers (key, tenant, stored_at_s, last_used_at_s, size_bytes, engine, content_type,"
-    " usage_estimated, body, request_id, contributor) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    " usage_estimated, body, request_id, contributor, corrected) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
     " ON CONFLICT (key) DO UPDATE SET stored_at_s = excluded.stored_at_s, last_used_at_s = excluded.last_used_at_s,"
     " size_bytes = excluded.size_bytes, engine = excluded.engine, content_type = excluded.content_type,"
     " usage_estimated = excluded.usage_estimated, body = excluded.body, request_id = excluded.request_id,"
-    " contributor = excluded.contributor"
+    " contributor = excluded.contributor, corrected = excluded.corrected, hits = 0"
 )
+
+
+def _upsert(
+    connection: Connection,
+    key: bytes,
+    tenant: str,
+    answer: ExactAnswer,
+    request_id: str,
+    contributor: str | None,
+    example_ids: Sequence[int],
+    *,
+    corrected: bool = False,
+) -> None:
+    connection.execute(
+        _UPSERT,
+        (
+            key,
+            tenant,
+            answer.stored_at_s,
+            answer.stored_at_s,
+            _size_bytes(answer),
+            answer.engine,
+            answer.content_type,
+            answer.usage_estimated,
+            answer.body,
+            request_id,
+            contributor,
+            corrected,
+        ),
+    )
+    connection.execute("DELETE FROM exact_answer_examples WHERE key = ?", (key,))
+    connection.executemany(_INSERT_EXAMPLE, [(id, key) for id in example_ids])
 
 
 def _all_stand(connection: Connection, examples: Sequence[Example]) -> bool:

@@ -22,11 +22,21 @@ def drop_answers(
     gives a deleted answer after the commit.
     """
     named = {"tenant": tenant, "requests": json.dumps(list(requests)), "examples": json.dumps(list(examples))}
-    connection.execute(_SEMANTIC, named)
-    dropped = connection.execute(_EXACT, named).rowcount
+    connection.execute(f"DELETE FROM semantic_entries WHERE +tenant = :tenant AND id IN ({_SEMANTIC})", named)  # noqa: S608
+    dropped = connection.execute(f"DELETE FROM exact_answers WHERE id IN ({_EXACT})", named).rowcount  # noqa: S608
     if dropped:
         bump(connection, EXACT_GENERATION)
     return dropped
+
+
+def count_answers(
+    connection: Connection, tenant: str, *, requests: Sequence[str] = (), examples: Sequence[int] = ()
+) -> tuple[int, int]:
+    """How many exact answers, and how many for similar questions, `drop_answers` would delete."""
+    named = {"tenant": tenant, "requests": json.dumps(list(requests)), "examples": json.dumps(list(examples))}
+    exact = connection.execute(f"SELECT count(*) FROM ({_EXACT}) AS found", named).fetchone()  # noqa: S608
+    similar = connection.execute(f"SELECT count(*) FROM ({_SEMANTIC}) AS found", named).fetchone()  # noqa: S608
+    return exact[0], similar[0]
 
 
 _STANDING = """
@@ -50,12 +60,10 @@ concerned (id) AS (
 """CROSS JOIN keeps SQLite from walking all of a tenant's rows to find a handful.
 
 `standing`: the examples that stand for the requests; `concerned`: all requests that they stand for."""
-_SEMANTIC = f"""
-DELETE FROM semantic_entries WHERE +tenant = :tenant AND id IN ({_STANDING}
+_SEMANTIC = f"""{_STANDING}
     SELECT s.id FROM standing CROSS JOIN semantic_entries s ON s.example_id = standing.id
-)"""  # noqa: S608 - a constant
-_EXACT = f"""
-DELETE FROM exact_answers WHERE id IN ({_STANDING}
+"""  # noqa: S608 - a constant
+_EXACT = f"""{_STANDING}
     SELECT a.id FROM concerned
         CROSS JOIN exact_answers a ON a.request_id = concerned.id AND a.request_id <> '' AND +a.tenant = :tenant
     UNION SELECT a.id FROM concerned
@@ -63,4 +71,4 @@ DELETE FROM exact_answers WHERE id IN ({_STANDING}
         CROSS JOIN exact_answers a ON a.key = r.exact_key AND +a.tenant = :tenant
     UNION SELECT a.id FROM standing CROSS JOIN exact_answer_examples x ON x.example_id = standing.id
         CROSS JOIN exact_answers a ON a.key = x.key
-)"""  # noqa: S608 - a constant
+"""  # noqa: S608 - a constant

@@ -273,6 +273,8 @@ class FeedbackRecord:
     correction: str = ""
     """The id of the example that a corrected answer became, or nothing."""
     comment: str = ""
+    author: str = ""
+    """The operator who gave it on the admin pages; empty for feedback over the API."""
     id: int = 0
     """0 before it is stored."""
 
@@ -344,6 +346,19 @@ class FeedbackLog:
             _SELECT_FEEDBACK + " WHERE tenant = ? AND request_id = ? ORDER BY id", (tenant, request_id)
         )
         return [FeedbackRecord(*row) for row in rows.fetchall()]
+
+    def that_made(self, tenant: str, correction: str) -> FeedbackRecord | None:
+        """The tenant's latest feedback whose correction became the example of this request id; None where there is none."""
+        row = (
+            self._db.read()
+            .execute(
+                _SELECT_FEEDBACK
+                + " WHERE tenant = ? AND correction = ? AND correction <> '' ORDER BY id DESC LIMIT 1",
+                (tenant, correction),
+            )
+            .fetchone()
+        )
+        return FeedbackRecord(*row) if row is not None else None
 
     def trim(self, before_s: float, limit: int = 10_000, *, tenants: TenantScope = ALL) -> Future[int]:
         """Delete feedback of these tenants older than `before_s`, at most `limit` at once; gives how many."""

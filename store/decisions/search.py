@@ -145,16 +145,20 @@ class RequestSearch:
         return (older[0].id if older else None), (newer[0].id if newer else None)
 
     def with_words(self, wanted: Wanted, text: str, *, limit: int, before: int | None = None) -> Found:
-        """The next `limit` requests whose question or answer has these words, the latest first."""
+        """The next `limit` requests whose question or answer has these words, the latest first, each before its latest exact
+        repeats."""
         found: list[RequestRecord] = []
         for _ in range(_MOST_ROUNDS):
             places = self._texts.search(text, before=before, limit=_WORDS_AT_ONCE)
-            rows = self._by_ids(wanted, [id for _, id in places])
+            repeats = self._texts.repeats([place for place, _ in places])
+            rows = self._by_ids(
+                wanted, [id for _, id in places] + [id for ids in repeats.values() for id in ids]
+            )
             for place, id in places:
-                if id in rows:
-                    if len(found) == limit:
-                        return Found(tuple(found), before, None)
-                    found.append(rows[id])
+                group = [rows[each] for each in (id, *repeats.get(place, ())) if each in rows]
+                if found and len(found) + len(group) > limit:
+                    return Found(tuple(found), before, None)
+                found += group[:limit]
                 before = place
             if len(places) < _WORDS_AT_ONCE:
                 return Found(tuple(found), None, None)

@@ -122,6 +122,14 @@ class RequestTextLog:
         """(place, request id) of requests whose question or answer has these words, the latest first, of any tenant."""
         return self._db.words.requests(text, before if before is not None else 2**62, limit)
 
+    def repeats(self, places: Sequence[int], each: int = 10) -> dict[int, list[str]]:
+        """Request ids of the latest repeats of the requests at these places, at most `each`, the latest first, by place."""
+        rows = self._db.read().execute(_REPEATS, (each, orjson.dumps(list(places)).decode()))
+        found: dict[int, list[str]] = {}
+        for place, id in rows.fetchall():
+            found.setdefault(place, []).append(id)
+        return found
+
     def total_bytes(self) -> int:
         """How much is kept. Costs no scan."""
         row: tuple[int] = (
@@ -187,6 +195,16 @@ _INSERT = (
     f"INSERT INTO request_texts ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608 - a constant
     " ON CONFLICT (tenant, request_id) DO NOTHING"
 )
+
+
+_REPEATS = (
+    "SELECT t.row_id, r.request_id FROM json_each(?2) AS place"
+    " CROSS JOIN request_texts t ON t.row_id = CAST(place.value AS INTEGER)"
+    " CROSS JOIN request_texts r ON r.row_id IN (SELECT s.row_id FROM request_texts s WHERE s.tenant = t.tenant"
+    " AND s.same = t.same AND s.conversation IS NULL ORDER BY s.row_id DESC LIMIT ?1)"
+    " ORDER BY t.row_id DESC, r.row_id DESC"
+)
+"""A repeat has no words: it is found by those of the request that it repeats."""
 
 
 def _as_row(texts: RequestTexts) -> tuple[Any, ...]:

@@ -90,3 +90,11 @@ def test_feedback_goes_with_its_choice_its_giver_its_tenant_and_its_age(
     with pytest.raises(ValueError, match="nobody"):
         log.forget_contributor("a1", "")
     assert log.forget_tenant("a1").result(30) == 2 and left() == [9]
+
+
+def test_who_corrected_is_known_by_what_the_correction_became(store: Store) -> None:
+    log = store.outcomes.feedback
+    log.give(said(1, correction="demo-1", author="ann"), []).result(30)
+    found = log.that_made("a1", "demo-1")
+    assert found is not None and (found.author, found.request_id) == ("ann", said(1).request_id)
+    assert log.that_made("b2", "demo-1") is None and log.that_made("a1", "") is None

@@ -104,3 +104,18 @@ def test_tenants_are_listed_once_each(store: Store) -> None:
     assert store.decisions.search.tenants() == []
     fill(store, {}, {"tenant": "b2"}, {}, {"tenant": "c3"})
     assert store.decisions.search.tenants() == ["a1", "b2", "c3"]
+
+
+def test_repeats_are_found_by_the_words_of_what_they_repeat(store: Store) -> None:
+    fill(store, {}, {"outcome": "hit", "policy": "exact"}, {"outcome": "hit", "policy": "exact"}, {})
+    log = store.decisions.texts
+    log.keep(texts(0, same=b"s")).result(30)
+    for number in (1, 2):
+        log.keep(texts(number, same=b"s", question="", answer="", messages=None)).result(30)
+    log.keep(texts(3, same=b"t")).result(30)
+    search, words = store.decisions.search, "legs"
+    assert ids(search.with_words(Wanted(), words, limit=10)) == ["req-3", "req-0", "req-2", "req-1"]
+    assert ids(search.with_words(Wanted(way="exact"), words, limit=10)) == ["req-2", "req-1"]
+    first = search.with_words(Wanted(), words, limit=2)
+    assert ids(first) == ["req-3"] and isinstance(first.next, int)
+    assert ids(search.with_words(Wanted(), words, limit=2, before=first.next)) == ["req-0", "req-2"]

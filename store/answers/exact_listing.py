@@ -1,0 +1,195 @@
+"""Stored answers as people look at them: listed, counted, and deleted by what they belong to."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from store.answers.wrong_answers import EXACT_GENERATION, count_answers, drop_answers
+from store.database import Connection, Database
+from store.generation import bump
+
+CacheSort = Literal["newest", "oldest", "hits"]
+LOOKED_THROUGH = 20_000
+"""Entries that one page may look at: some milliseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class CacheEntry:
+    """An answer that is given again to the very same request, without its body."""
+
+    id: int
+    tenant: str
+    request_id: str
+    """The request that it was first given to; empty where nobody knows."""
+    engine: str
+    stored_at_s: float
+    last_used_at_s: float
+    hits: int
+    """How often it was given again, as of some seconds ago."""
+    size_bytes: int
+    corrected: bool
+    """Whether a person wrote it."""
+    contributor: str
+    """Whom it answered, as of Example.contributor."""
+
+
+@dataclass(frozen=True, slots=True)
+class CacheTotals:
+    """Of everybody's answers to the very same request, and of how many there are for similar questions."""
+
+    entries: int
+    size_bytes: int
+    hits: int
+    oldest_at_s: float | None
+    similar: int
+
+
+@dataclass(frozen=True, slots=True)
+class Purge:
+    """Which stored answers: one entry, what one request would be given again, those of a tenant, or of a tenant's key.
+
+    One of them is named, a key with its tenant; where nothing is, all answers are meant.
+    """
+
+    entry: int = 0
+    request_id: str = ""
+    tenant: str = ""
+    key_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Purged:
+    """How many answers."""
+
+    exact: int
+    similar: int
+
+
+class CacheListing:
+    """Over everybody's stored answers."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    def page(
+        self, *, tenant: str = "", sort: CacheSort = "newest", skip: int = 0, limit: int = 50
+    ) -> list[CacheEntry]:
+        """Up to `limit` entries in an order, of one tenant if named; by hits only those that were given again.
+
+        Of a tenant's, those among the first LOOKED_THROUGH of everybody's.
+        """
+        query, values = page_query(tenant=tenant, sort=sort, skip=skip, limit=limit)
+        return [_as_entry(row) for row in self._db.read().execute(query, values).fetchall()]
+
+    def totals(self) -> CacheTotals:
+        """Sums over everybody's."""
+        read = self._db.read()
+        entries, oldest = read.execute("SELECT count(*), min(stored_at_s) FROM exact_answers").fetchone()
+        (hits,) = read.execute("SELECT coalesce(sum(hits), 0) FROM exact_answers WHERE hits > 0").fetchone()
+        (size_bytes,) = read.execute("SELECT coalesce(sum(total_bytes), 0) FROM exact_size").fetchone()
+        (similar,) = read.execute("SELECT count(*) FROM semantic_entries").fetchone()
+        return CacheTotals(entries, int(size_bytes), int(hits), oldest, similar)
+
+    def tenants(self, limit: int = 200) -> dict[str, int]:
+        """Tenants with exact answers and how many each has, those with most first."""
+        rows = self._db.read().execute(
+            "SELECT tenant, count(*) AS entries FROM exact_answers GROUP BY tenant ORDER BY entries DESC, tenant LIMIT ?",
+            (limit,),
+        )
+        return dict(rows.fetchall())
+
+    def is_corrected(self, key: bytes) -> bool:
+        """Whether the answer under a key is what a person wrote. Blocks."""
+        row = self._db.read().execute("SELECT corrected FROM exact_answers WHERE key = ?", (key,)).fetchone()
+        return row is not None and bool(row[0])
+
+    def of_example(self, tenant: str, example: int) -> Purged:
+        """How many answers go when a tenant's example is taken back. Blocks."""
+        return Purged(*count_answers(self._db.read(), tenant, examples=[example]))
+
+    def count(self, which: Purge) -> Purged:
+        """How many answers `purge` would delete."""
+        read = self._db.read()
+        if which.request_id:
+            tenant = _tenant_of(read, which.request_id)
+            return Purged(*count_answers(read, tenant, requests=[which.request_id]) if tenant else (0, 0))
+        exact, similar, values = _conditions(which)
+        counts = (
+            read.execute(f"SELECT count(*) FROM {table} WHERE {condition}", values).fetchone()[0]  # noqa: S608
+            for table, condition in (("exact_answers", exact), ("semantic_entries", similar))
+        )
+        return Purged(*counts)
+
+    def purge(self, which: Purge) -> Future[Purged]:
+        """Delete them; gives how many. No process gives one of them after the commit. Raises StoreBusy."""
+
+        def delete(connection: Connection) -> Purged:
+            if which.request_id:
+                tenant = _tenant_of(connection, which.request_id)
+                if not tenant:
+                    return Purged(0, 0)
+                found = count_answers(connection, tenant, requests=[which.request_id])
+                drop_answers(connection, tenant, requests=[which.request_id])
+                return Purged(*found)
+            exact, similar, values = _conditions(which)
+            bump(connection, EXACT_GENERATION)
+            counts = (
+                connection.execute(f"DELETE FROM {table} WHERE {condition}", values).rowcount  # noqa: S608
+                for table, condition in (("exact_answers", exact), ("semantic_entries", similar))
+            )
+            return Purged(*counts)
+
+        return self._db.write(delete, after=lambda _: self._db.scrub_soon())
+
+
+_COLUMNS = (
+    "id, tenant, request_id, engine, stored_at_s, last_used_at_s, hits, size_bytes, corrected, contributor"
+)
+_ORDER: dict[CacheSort, tuple[str, str]] = {
+    "newest": ("TRUE", "stored_at_s DESC, id DESC"),
+    "oldest": ("TRUE", "stored_at_s, id"),
+    "hits": ("hits > 0", "hits DESC, id DESC"),
+}
+
+
+def page_query(*, tenant: str, sort: CacheSort, skip: int, limit: int) -> tuple[str, dict[str, Any]]:
+    """The query of `CacheListing.page` and its values."""
+    condition, order = _ORDER[sort]
+    # The inner rows come in an index's order, and are looked through one by one until the page is full.
+    return (
+        f"SELECT {_COLUMNS} FROM (SELECT {_COLUMNS} FROM exact_answers WHERE {condition} ORDER BY {order}"  # noqa: S608
+        f" LIMIT :looked) AS looked WHERE :tenant = '' OR tenant = :tenant ORDER BY {order} LIMIT :limit OFFSET :skip",
+        {"looked": LOOKED_THROUGH, "tenant": tenant, "limit": limit, "skip": skip},
+    )
+
+
+def _as_entry(row: tuple[Any, ...]) -> CacheEntry:
+    values: dict[str, Any] = dict(zip(_COLUMNS.split(", "), row, strict=True))
+    values |= {"corrected": bool(values["corrected"]), "contributor": values["contributor"] or ""}
+    return CacheEntry(**values)
+
+
+def _conditions(which: Purge) -> tuple[str, str, dict[str, Any]]:
+    """Conditions on exact answers and on those for similar questions, and their values."""
+    if which.entry:
+        return "id = :entry", "FALSE", {"entry": which.entry}
+    if which.key_id:
+        # A contributor's name begins with the key's id and a slash; "0" is the character after it.
+        values = {"tenant": which.tenant, "first": f"{which.key_id}/", "end": f"{which.key_id}0"}
+        whose = "tenant = :tenant AND contributor >= :first AND contributor < :end"
+        theirs = f"SELECT id FROM example_accounts WHERE {whose}"  # noqa: S608 - a constant
+        return whose, f"example_id IN ({theirs})", values
+    if which.tenant:
+        return "tenant = :tenant", "tenant = :tenant", {"tenant": which.tenant}
+    return "TRUE", "TRUE", {}
+
+
+def _tenant_of(connection: Connection, request_id: str) -> str:
+    row = connection.execute(
+        "SELECT tenant FROM exact_answers WHERE request_id = ?1 AND request_id <> ''"
+        " UNION SELECT tenant FROM requests WHERE id = ?1 ORDER BY tenant",
+        (request_id,),
+    ).fetchone()
+    return "" if row is None else str(row[0])
