@@ -25,7 +25,7 @@ KINDS = {
 def find(sources: Sources, asked: Asked) -> Summary:
     """What `q` names. `to`: where to go at once, because it names one thing, or nothing but words.
 
-    A name that clients give (an end user, a session) is content: only who may read content finds by it. Ids are found by all.
+    A name that clients give (an end user, a session) is content: only who may read it finds by it. All find by ids.
     """
     text = asked.text("q", longest=_LONGEST)
     may_read = asked.viewer.role.reads_content

@@ -144,8 +144,7 @@ def rows_of(sources: Sources, records: Sequence[RequestRecord]) -> list[dict[str
         return Content(texts[id]) if texts.get(id) else None
 
     return [
-        shown(record, names)
-        | {"question": content(previews, record.id), "user": content(users, record.id)}
+        shown(record, names) | {"question": content(previews, record.id), "user": content(users, record.id)}
         for record in records
     ]
 

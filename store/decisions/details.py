@@ -166,7 +166,7 @@ class Details:
         )
 
     def users(self, request_ids: Sequence[str]) -> dict[str, str]:
-        """Content: the end users of these requests as clients name them, by request id; those that name none are left out."""
+        """Content: the end users of these requests as clients name them, by request id; of those that name any."""
         rows = self._db.read().execute(_DETAILS_OF, (json.dumps(list(request_ids)),)).fetchall()
         found = {id: KeptDetails.unpacked(details).user for id, details in rows}
         return {id: user for id, user in found.items() if user}
