@@ -99,6 +99,45 @@ def ranges(
     return {"traces": traces, "layout": {"scattermode": "group", **axes}}
 
 
+def with_intervals(
+    labels: Sequence[float],
+    series: Sequence[tuple[str, Sequence[tuple[float, float, float] | None], str]],
+    *,
+    unit: str,
+) -> Chart:
+    """Points in time, each with its interval: (name, (value, low, high) or None per label, colour) per series."""
+    traces = []
+    for name, points, colour in series:
+        there = [(at_s, point) for at_s, point in zip(labels, points, strict=True) if point is not None]
+        traces.append(
+            {
+                "type": "scatter",
+                "mode": "lines+markers",
+                "name": name,
+                "x": [_instant(at_s) for at_s, _ in there],
+                "y": [value for _, (value, _, _) in there],
+                "error_y": {
+                    "type": "data",
+                    "symmetric": False,
+                    "array": [high - value for _, (value, _, high) in there],
+                    "arrayminus": [value - low for _, (value, low, _) in there],
+                    "color": colour,
+                },
+                "line": {"color": colour, "width": 2},
+                "marker": {"color": colour},
+            }
+        )
+    axes = {
+        "xaxis": {
+            "type": "date",
+            "fixedrange": True,
+            **({"range": [_instant(labels[0]), _instant(labels[-1])]} if len(labels) > 1 else {}),
+        },
+        "yaxis": {"title": {"text": unit}, "rangemode": "tozero", "fixedrange": True},
+    }
+    return {"traces": traces, "layout": axes}
+
+
 def _instant(at_s: float) -> int:
     """Milliseconds since 1970, which plotly reads as UTC; charts.js converts them to the pages' zone."""
     return int(at_s * 1000)

@@ -38,8 +38,17 @@ _ANSWER_TOKENS = 512
 """Tokens reserved for an answer whose length the client does not limit."""
 
 
-def tokens_needed(chat: ChatRequest) -> int:
-    """Estimated tokens of the request and its answer, without examples."""
-    prompt = sum(estimated_tokens(message_text(m.get("content"))) + 4 for m in chat.messages)
+def prompt_tokens(chat: ChatRequest) -> int:
+    """Estimated tokens of the request, without examples and without its answer: what its input costs."""
+    return sum(estimated_tokens(message_text(m.get("content"))) + 4 for m in chat.messages)
+
+
+def most_answer_tokens(chat: ChatRequest) -> int | None:
+    """The longest answer that the client allows; None where it does not say."""
     bound = chat.fields.get("max_completion_tokens") or chat.fields.get("max_tokens")
-    return prompt + (bound if isinstance(bound, int) else _ANSWER_TOKENS)
+    return bound if isinstance(bound, int) and bound > 0 else None
+
+
+def tokens_needed(chat: ChatRequest) -> int:
+    """Estimated tokens of the request and the longest answer it may get, without examples: what a context must hold."""
+    return prompt_tokens(chat) + (most_answer_tokens(chat) or _ANSWER_TOKENS)

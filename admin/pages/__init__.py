@@ -19,10 +19,12 @@ from admin.pages.sessions import SESSION, SESSIONS
 from admin.pages.settings import SETTINGS
 from admin.pages.tasks import TASK, TASKS
 from admin.pages.tenants import TENANTS
+from admin.pages.trends import TRENDS
 from admin.pages.workflows import WORKFLOW, WORKFLOWS
 
 PAGES: tuple[Page, ...] = (
     *(OVERVIEW, LOG_REPORT),
+    TRENDS,
     *(REQUESTS, REQUEST),
     *(SESSIONS, SESSION),
     *(RUNS, RUN),

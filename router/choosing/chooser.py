@@ -19,6 +19,7 @@ from typing import TypeVar
 from router.choosing import features
 from router.choosing.bandit import UNKNOWN, Bandit, Estimate, Option, Scene
 from router.choosing.features import Examples, Request
+from router.choosing.lengths import UNKNOWN_LENGTHS, NearLengths
 from router.choosing.load import EngineState, LoadKnobs, bias
 from router.choosing.reward import Weights, expected_reward, weights
 from router.plan import Action, Choice, Weighed
@@ -79,6 +80,12 @@ class Situation:
     """The actions that may be taken beside the reference; the others have probability 0. None: all."""
     completion_tokens: int | None = None
     """Expected length of the answer; None takes that of each engine's recent answers."""
+    prompt_tokens: int | None = None
+    """Estimated tokens of the request alone, by which its input is priced; None takes the request's, answer included."""
+    near_lengths: NearLengths = UNKNOWN_LENGTHS
+    """Of answers to near questions."""
+    most_answer_tokens: int | None = None
+    """The longest answer that the client allows; None where it does not say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,12 +257,16 @@ class Chooser:
         # An engine that has not answered yet is taken to say as much as the others do.
         known = [e.answer_tokens for e in situation.engines if e.answer_tokens is not None]
         usual = sum(known) / len(known) if known else float(self._knobs.answer_tokens)
+        # What a context must hold, the answer's room included, is not what is paid for.
+        alone = _or(situation.prompt_tokens, situation.request.prompt_tokens)
         priced = []
         for place, state in enumerate(situation.engines):
-            answer = round(_or(situation.completion_tokens, _or(state.answer_tokens, usual)))
+            near = situation.near_lengths.expected(_or(state.answer_tokens, usual))
+            expected = _or(situation.completion_tokens, near)
+            answer = round(min(expected, _or(situation.most_answer_tokens, expected)))
             ways = (False, True) if situation.examples.count and place < last else (False,)
             for with_examples in ways:
-                prompt = situation.request.prompt_tokens + (situation.examples.tokens if with_examples else 0)
+                prompt = round(alone + (situation.examples.tokens if with_examples else 0))
                 generation = answer / state.tokens_per_s if state.tokens_per_s > 0 else 0.0
                 priced.append(
                     _Priced(

@@ -52,7 +52,7 @@ class Request:
     turns: int = 1
     """Messages in the conversation, the system prompt not counted."""
     prompt_tokens: int = 0
-    """Estimated tokens of the whole request without examples."""
+    """Estimated tokens of the whole request without examples, and of the longest answer it may get."""
     nearest: float = 0.0
     """Cosine of the nearest past request of the tenant; 0 when there is none."""
 

@@ -20,6 +20,7 @@ from router.choosing.chooser import Chooser, Situation
 from router.choosing.exploration_budget import ExplorationBudget
 from router.choosing.features import Examples, Request, spread
 from router.choosing.label_exploration import Explored, explored
+from router.choosing.lengths import NearLengths
 from router.choosing.load import EngineState, engine_state
 from router.choosing.rule_choice import choice_by_rule
 from router.digest import carries_tools, in_tool_loop, is_follow_up, shared_scope
@@ -37,7 +38,7 @@ from router.plan import SHADOW, Action, Ask, Attempt, Candidate, Choice, Example
 from router.policies.nearest_examples import counts, familiar, that_fit
 from router.policies.proven import shadow
 from router.policies.question import EmbeddedQuestion, QuestionEmbedder, WithTools
-from router.prompt import example_tokens, tokens_needed, with_examples
+from router.prompt import example_tokens, most_answer_tokens, prompt_tokens, tokens_needed, with_examples
 from router.proving.gate import Gate
 from router.proving.standing import Proof
 from store.admission.cutting import EMBEDDED_CHARACTERS
@@ -431,6 +432,9 @@ class InContext:
             offload_cap=decision.models.offload_cap,
             allowed=self._allowed(decision.proof),
             max_loss=knobs.max_loss,
+            prompt_tokens=prompt_tokens(ask.chat),
+            near_lengths=NearLengths.of((c.similarity, c.example.completion_tokens) for c in decision.near),
+            most_answer_tokens=most_answer_tokens(ask.chat),
         )
 
     def _allowed(self, proof: Proof | None) -> tuple[Action, ...] | None:

@@ -19,7 +19,7 @@ from engines.engine import Price
 from engines.prediction import Prediction
 from router.choosing.reward import expected_reward, weights
 from router.plan import Ask, Attempt, Plan, Policy
-from router.prompt import tokens_needed
+from router.prompt import prompt_tokens
 from router.tasks.student import Student, Students, predicted
 from router.tasks.takeover import Decided, Takeover
 from router.tasks.task import Posed, Task
@@ -114,7 +114,7 @@ class NeuralCache:
         decided = Decided("inner")
         with stages.stage("task"):
             if self._preferences().of(ask) < _BEST_QUALITY:
-                usd = self._price.compared_usd(tokens_needed(ask.chat), _LABEL_TOKENS)
+                usd = self._price.compared_usd(prompt_tokens(ask.chat), _LABEL_TOKENS)
                 decided = self._takeovers(posed.task).decide(prediction, usd)
         if decided.by == "student" and prediction is not None:
             return await self._by_student(ask, posed, prediction, vector, stages)

@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from store.database import Connection, Database
 from store.decisions.quality_rollups import forget_quality
@@ -28,6 +29,16 @@ class HourLoad:
     requests: int
     busy_s: float
     """Sum of the durations of the requests that began in it; over 3600 it is how many were in flight on average."""
+
+
+class Timing(NamedTuple):
+    """How long one answer took."""
+
+    at_s: float
+    """When its request began, Unix seconds."""
+    total_ms: float
+    first_chunk_ms: float | None
+    """None where nothing was streamed."""
 
 
 class RequestLog:
@@ -156,6 +167,39 @@ class RequestLog:
             (since_s, *values),
         )
         return int(row.fetchone()[0])
+
+    def timings(
+        self,
+        since_s: float,
+        until_s: float,
+        *,
+        tenant: str | None = None,
+        key_id: str | None = None,
+        model: str | None = None,
+        looked: int = 20_000,
+        limit: int = 5_000,
+    ) -> list[Timing]:
+        """The latest answers that began in [since_s, until_s), at most `limit`; of one tenant, key or model if named.
+
+        Looks through `looked` requests of the time, or of the tenant's, at most.
+        """
+        of_tenant = "" if tenant is None else " AND tenant = :tenant"
+        rows = self._db.read().execute(
+            "SELECT started_at_s, total_ms, first_chunk_ms FROM (SELECT * FROM requests WHERE started_at_s >= :since"  # noqa: S608
+            f" AND started_at_s < :until{of_tenant} ORDER BY started_at_s DESC LIMIT :looked) AS latest"
+            " WHERE outcome IN ('answered', 'hit') AND (:key IS NULL OR key_id = :key)"
+            " AND (:model IS NULL OR model = :model) LIMIT :limit",
+            {
+                "since": since_s,
+                "until": until_s,
+                "tenant": tenant,
+                "key": key_id,
+                "model": model,
+                "looked": looked,
+                "limit": limit,
+            },
+        )
+        return [Timing(*row) for row in rows.fetchall()]
 
     def latest_reasons(self, model: str, *, since_s: float, limit: int) -> list[tuple[float, str]]:
         """(when it began, why) of the latest requests for a served model that were no exact hits, newest first.

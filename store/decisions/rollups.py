@@ -87,14 +87,29 @@ class RequestRollups:
         return self._db.write(delete)
 
     def requests(
-        self, span_s: int, since_s: float, tenant: str | None = None, *, by_time: bool = True
+        self,
+        span_s: int,
+        since_s: float,
+        tenant: str | None = None,
+        *,
+        by_time: bool = True,
+        until_s: float = 1e11,
+        model: str | None = None,
     ) -> list[RequestSums]:
-        """Sums since a time, by start, model, engine, outcome and whether with examples; of one tenant if named."""
+        """Sums of [since_s, until_s), by start, model, engine, outcome and whether with examples; of one tenant or served
+        model if named."""
         start = "start_s" if by_time else "0"
         rows = self._db.read().execute(
             f"SELECT {start}, model, engine, outcome, with_examples, {_SUMMED} FROM request_rollups"  # noqa: S608
-            f" WHERE span_s = :span AND start_s >= :since {_OF_TENANT} GROUP BY 1, 2, 3, 4, 5 ORDER BY 1",
-            {"span": span_s, "since": int(since_s), "tenant": tenant},
+            f" WHERE span_s = :span AND start_s >= :since AND start_s < :until {_OF_TENANT}"
+            " AND (:model IS NULL OR model = :model) GROUP BY 1, 2, 3, 4, 5 ORDER BY 1",
+            {
+                "span": span_s,
+                "since": int(since_s),
+                "until": int(until_s),
+                "tenant": tenant,
+                "model": model,
+            },
         )
         return [RequestSums(*row) for row in rows.fetchall()]
 
@@ -126,6 +141,20 @@ class RequestRollups:
             (span_s, int(since_s)),
         )
         return [LatencyCount(*row) for row in rows.fetchall()]
+
+    def latencies_over_time(
+        self, span_s: int, since_s: float, until_s: float
+    ) -> dict[tuple[int, str], list[tuple[int, int]]]:
+        """Histograms of [since_s, until_s) by start and measure, for `percentile`. Of all tenants and engines together."""
+        rows = self._db.read().execute(
+            "SELECT start_s, measure, bucket, sum(requests) FROM latency_rollups"
+            " WHERE span_s = ? AND start_s >= ? AND start_s < ? GROUP BY 1, 2, 3 ORDER BY 1, 2, 3",
+            (span_s, int(since_s), int(until_s)),
+        )
+        found: dict[tuple[int, str], list[tuple[int, int]]] = {}
+        for start_s, measure, bucket, requests in rows.fetchall():
+            found.setdefault((start_s, measure), []).append((bucket, requests))
+        return found
 
     def by_tenant(self, since_s: float) -> list[tuple[str, int, float, int]]:
         """(tenant, requests, cost in dollars, tokens) since a time, rounded down to the hour."""

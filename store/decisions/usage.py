@@ -8,7 +8,7 @@ its own.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, fields
 from typing import Any, Literal, NamedTuple, get_args
@@ -140,6 +140,60 @@ class UsageBooks:
         return sorted(
             found, key=lambda one: (one.line != "answer", -one.amounts.cost_usd, -one.amounts.requests)
         )
+
+    def over_time(
+        self,
+        span_s: int,
+        since_s: float,
+        until_s: float,
+        *,
+        tenant: str | None = None,
+        key_id: str | None = None,
+        model: str | None = None,
+    ) -> dict[int, Amounts]:
+        """Sums over clients' requests of [since_s, until_s) by start; of one tenant, key or model if named.
+
+        `span_s`: whole hours. The times are rounded down to whole hours.
+        """
+        where, values = _wanted({"tenant": tenant, "key_id": key_id, "model": model})
+        summed = ", ".join(f"sum({name})" for name in Amounts._fields)
+        rows = self._db.read().execute(
+            f"SELECT start_s / :span * :span, {summed} FROM usage_hours WHERE line = 'answer'"  # noqa: S608
+            f" AND start_s >= :since AND start_s < :until{where} GROUP BY 1",
+            {
+                "span": span_s,
+                "since": int(since_s) // _HOUR_S * _HOUR_S,
+                "until": int(until_s),
+                **values,
+            },
+        )
+        return {start_s: Amounts(*amounts) for start_s, *amounts in rows.fetchall()}
+
+    def overheads_over_time(
+        self, span_s: int, since_s: float, until_s: float, *, tenant: str | None = None
+    ) -> dict[int, float]:
+        """Dollars of the gateway's own lines (judging, replay and so on) of [since_s, until_s) by start.
+
+        `span_s`: whole hours. The times are rounded down to whole hours.
+        """
+        since, until = int(since_s) // _HOUR_S * _HOUR_S, int(until_s)
+        where, values = _wanted({"tenant": tenant})
+        parts = [
+            "SELECT start_s AS at_s, cost_usd AS usd FROM usage_hours WHERE line <> 'answer'"  # noqa: S608
+            f" AND start_s >= :since AND start_s < :until{where}"
+        ]
+        for elsewhere in _ELSEWHERE:
+            _, table, time_, dollars = elsewhere[:4]
+            parts.append(
+                f"SELECT {time_} AS at_s, {dollars} AS usd FROM {table} WHERE {time_} >= :since"  # noqa: S608
+                f" AND {time_} < :until{where}"
+            )
+        rows = self._db.read().execute(
+            f"SELECT CAST(at_s AS INTEGER) / :span * :span, sum(usd) FROM ({' UNION ALL '.join(parts)}) AS parts"  # noqa: S608
+            " GROUP BY 1",
+            {"span": span_s, "since": since, "until": until, **values},
+        )
+        return {start_s: float(usd) for start_s, usd in rows.fetchall()}
 
     def trim(self, now_s: float) -> Future[int]:
         """Drop what is older than 400 days; gives how many rows."""
@@ -295,6 +349,12 @@ _COLUMN_OF: dict[Dimension, str] = {
     "engine": "engine",
     "api": "api",
 }
+
+
+def _wanted(named: Mapping[str, str | None]) -> tuple[str, dict[str, str]]:
+    """Conditions on columns, and their values, for those that are named."""
+    values = {name: value for name, value in named.items() if value is not None}
+    return "".join(f" AND {name} = :{name}" for name in values), values
 
 
 def _query(by: Sequence[Dimension], *, users: bool) -> str:

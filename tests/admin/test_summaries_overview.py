@@ -93,7 +93,7 @@ async def test_every_figure_leads_to_a_list_of_as_many_requests(pages: Site) -> 
             rows, more = [], f"{path.partition('?')[2]}"
             while more:
                 found = (await viewer.get(f"/requests.json?{more}")).json
-                rows, more = rows + found["rows"], found["next"]
+                rows, more = rows + found["rows"], found["older"]
             assert len(rows) == count, path
             if kind not in ("reference",):
                 assert f"way={way}" in page, "the figure leads to its list"

@@ -23,6 +23,7 @@ from router.choosing.chooser import (
     with_floor,
 )
 from router.choosing.features import Examples, Request
+from router.choosing.lengths import NearLengths
 from router.choosing.load import EngineState
 from router.plan import Action, Choice
 from tests.knobs import chooser_knobs
@@ -243,6 +244,17 @@ def test_every_engine_costs_what_its_own_answers_are_long() -> None:
     )
     assert large.cost_usd == pytest.approx((50 * 10.0 + 40 * 30.0) / 1e6)
     assert small.latency_s == pytest.approx(0.2 + 1000 / 100)
+
+
+def test_the_room_for_an_answer_is_not_paid_for_and_no_answer_is_longer_than_it_may_be() -> None:
+    alone = choose(replace(SITUATION, prompt_tokens=20, most_answer_tokens=16)).weighed[-1]
+    assert alone.cost_usd == pytest.approx((20 * 10.0 + 16 * 30.0) / 1e6)
+
+
+def test_an_answer_is_expected_to_be_as_long_as_those_to_near_questions() -> None:
+    near = NearLengths.of([(1.0, 20), (0.65, 50), (0.2, 9000), (0.9, 0)])
+    large = choose(replace(SITUATION, near_lengths=near)).weighed[-1]
+    assert large.cost_usd == pytest.approx((50 * 10.0 + round((1.5 * 30 + 0.2 * 256) / 1.7) * 30.0) / 1e6)
 
 
 def test_without_engines_there_is_nothing_to_choose() -> None:
