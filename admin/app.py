@@ -29,6 +29,7 @@ from admin.oidc import CALLBACK, START, OidcSignIn
 from admin.page import ActionFailed, BadParameter, NotThere, Page, Viewer
 from admin.page_handlers import PageHandlers
 from admin.rendering import Rendering, as_json
+from admin.replay_benefits import shared_benefits
 from admin.roles import Role
 from admin.sign_in import SignIn
 from admin.sources import Sources
@@ -90,7 +91,12 @@ class AdminApp:
         self._access = Access(sources.sessions, sources.store.audit, self._options.cookie)
         self._handlers = PageHandlers(sources, self._access, self._rendering, zone)
         self.live = Live(
-            lambda: (sources.store.version(), shared(sources).changes, shared_why_not(sources).changes)
+            lambda: (
+                sources.store.version(),
+                shared(sources).changes,
+                shared_why_not(sources).changes,
+                shared_benefits(sources).changes,
+            )
         )
         self._sign_in = SignIn(
             sources.store.operators,

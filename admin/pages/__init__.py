@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from admin.page import Page
 from admin.pages.audit import AUDIT
+from admin.pages.cache import CACHE
 from admin.pages.engines import ENGINES
 from admin.pages.examples import EXAMPLE, EXAMPLES, MAP
 from admin.pages.find import FIND
@@ -30,6 +31,7 @@ PAGES: tuple[Page, ...] = (
     *(RUNS, RUN),
     *(WORKFLOWS, WORKFLOW),
     *(EXAMPLES, MAP, EXAMPLE),
+    CACHE,
     ENGINES,
     *(ROUTER, WHAT_IF),
     *(REPLAY, REPLAY_RUN),

@@ -37,5 +37,6 @@ CACHE = Page(
     "Cache",
     "cache.html",
     cache,
+    csv="rows",
     actions=(Action("/cache/purge", purge, template="cache_purge.html"),),
 )

@@ -10,6 +10,7 @@ ENGINES = Page(
     "Engines",
     "engines.html",
     engines,
+    csv="engines",
     actions=(
         Action("/engines/drain", drain),
         Action("/engines/restore", restore),

@@ -11,6 +11,7 @@ LEARNING = Page(
     "learning.html",
     learning,
     charts=True,
+    csv="rows",
     actions=(
         Action("/learning/roll-back", roll_back),
         Action("/learning/use", use),

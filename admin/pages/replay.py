@@ -1,15 +1,16 @@
-"""Replay pages: plan, run now, progress, history, and what each step brought."""
+"""Replay pages: plan, run now, progress, history, and what each brought."""
 
 from __future__ import annotations
 
 from admin.page import Action, Page
-from admin.summaries.replay import plan, replay, replay_run, start, stop, take_back
+from admin.summaries.replay import plan, replay, replay_run, revert, start, stop
 
 REPLAY = Page(
     "/replay",
     "Replay",
     "replay.html",
     replay,
+    csv="runs",
     actions=(
         Action("/replay/run", start),
         Action("/replay/plan", plan, template="replay_plan.html"),
@@ -22,5 +23,6 @@ REPLAY_RUN = Page(
     replay_run,
     section="/replay",
     in_menu=False,
-    actions=(Action("/replay/{id}/stop", stop), Action("/replay/{id}/take-back", take_back)),
+    csv="steps",
+    actions=(Action("/replay/{id}/stop", stop), Action("/replay/{id}/revert", revert)),
 )

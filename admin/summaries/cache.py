@@ -105,5 +105,5 @@ def deleted(answers: int) -> str:
     """A sentence with a space before it; empty where nothing was deleted."""
     if answers <= 0:
         return ""
-    one = answers == 1
-    return f" {answers:,} stored answer{'' if one else 's'} {'was' if one else 'were'} deleted: such a request is answered anew."
+    which = "1 stored answer was" if answers == 1 else f"{answers:,} stored answers were"
+    return f" {which} deleted: such a request is answered anew."

@@ -10,6 +10,7 @@ from admin.sources import Sources
 from admin.summaries.examples import shown
 from admin.summaries.requests import shown as shown_request
 from store.decisions.search import Wanted
+from store.decisions.texts import digest_of
 from store.records import Example
 
 _USES = 20
@@ -41,9 +42,8 @@ def example(sources: Sources, asked: Asked) -> Summary:
         "completion_tokens": found.completion_tokens,
         "question": Content(found.question),
         "answer": Content(found.answer),
-        "from_request": found.request_id
-        if sources.store.decisions.requests.get(found.request_id, found.tenant) is not None
-        else None,
+        **_origin(sources, found),
+        "text_version": digest_of(found.question, found.answer),
         "versions": [
             {
                 "at_s": version.at_s,
@@ -59,6 +59,21 @@ def example(sources: Sources, asked: Asked) -> Summary:
         "more_uses": uses.next is not None,
         "near": _near(sources, found),
         "can_edit": sources.gateway.actions.admission is not None,
+    }
+
+
+def _origin(sources: Sources, found: Example) -> dict[str, Any]:
+    """The request in the log that it came from, or whose answer it corrects; and who corrected it."""
+    said = sources.store.outcomes.feedback.that_made(found.tenant, found.request_id)
+    id = said.request_id if said is not None else found.request_id
+    in_log = sources.store.decisions.requests.get(id, found.tenant) is not None
+    corrected = found.kind == "demonstration"
+    return {
+        "from_request": id if in_log else None,
+        # Of one that was given over the API or imported there never was a request.
+        "request": id if said is not None or not corrected else "",
+        "corrected": said is not None,
+        "author": said.author if said is not None else "",
     }
 
 

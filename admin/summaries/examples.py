@@ -17,22 +17,25 @@ ROWS = 50
 SORTS: dict[Sort, str] = {
     "newest": "newest",
     "oldest": "oldest",
-    "gain": "gain to be had",
+    "gain": "improvement potential",
     "uses": "most used",
 }
 WHICH: dict[Which, str] = {
     "": "all",
     "observed": "observed in traffic",
-    "demonstration": "given as right",
+    "demonstration": "human-corrected",
     "pinned": "pinned",
-    "flagged": "twins disagree",
+    "flagged": "conflicting duplicates",
     "held_back": "quarantined",
 }
 _PREVIEW_CHARACTERS = 240
 
 
 def examples(sources: Sources, asked: Asked) -> Summary:
-    """Filters: `tenant`, `q` for words, `near` for a text to compare with, `which`, `sort`; `skip` for the next page."""
+    """Filters: `tenant`, `q` for words, `near` for a text to compare with, `which`, `sort`; `skip` for the next page.
+
+    What is found by words or by likeness comes in its own order, the best first, whatever `sort` says.
+    """
     tenants = _tenants(sources)
     tenant = asked.text("tenant", longest=200) or (tenants[0]["id"] if tenants else "")
     words, near = asked.text("q", longest=200), asked.text("near", longest=2000)
@@ -44,17 +47,28 @@ def examples(sources: Sources, asked: Asked) -> Summary:
     found = _found(sources, tenant, words, near, next(s for s in SORTS if s == sort), asked)
     kept = {"tenant": tenant, "q": words, "near": near, "which": which, "sort": sort}
     likeness = found.similarities or [None] * len(found.rows)
+    skipped = asked.whole("skip", 0, most=10_000)
+    shown_so_far = skipped + len(found.rows)
+    totals = sources.store.examples.totals(tenant)
     return {
         "tenant": tenant,
         "tenants": tenants,
         "q": words,
         "near": near,
-        "sort": sort,
+        "sort": "relevance" if words else "similarity" if near else sort,
         "which": which,
         "sorts": list(SORTS.items()),
         "whiches": list(WHICH.items()),
-        "total": sources.store.examples.totals(tenant).examples if tenant else 0,
-        "size_bytes": sources.store.examples.totals(tenant).size_bytes if tenant else 0,
+        "total": totals.examples,
+        "size_bytes": totals.size_bytes,
+        "first": skipped + 1 if found.rows else 0,
+        "last": shown_so_far,
+        # Where nobody counted, only the last page tells how many there are.
+        "matches": found.matches
+        if found.matches is not None
+        else shown_so_far
+        if found.next is None and found.all_looked_at
+        else None,
         "rows": [
             shown(example, asked.now_s)
             | {

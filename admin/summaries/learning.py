@@ -62,6 +62,9 @@ def learning(sources: Sources, asked: Asked) -> Summary:
             key=lambda one: one[1],
         ),
         "more": max(0, len(slots) - _MOST_SLOTS),
+        "rows": [
+            _row(KIND_NAMES[record.kind], names, record) for record in records[: _MOST_SLOTS * _MOST_CHARTED]
+        ],
         "deleted": None if deleted is None else {"at_s": deleted[0], "versions": deleted[1]},
         "proof": [
             _proof(scope, names) for scope in sources.gateway.proven() if not tenant or scope.tenant == whose
@@ -75,6 +78,26 @@ def learning(sources: Sources, asked: Asked) -> Summary:
             for slot, found in sorted(slots.items())[:_MOST_SLOTS]
         ],
     }
+
+
+def _row(name: str, names: Mapping[str, str], record: ArtifactRecord) -> Summary:
+    """A version as a flat row."""
+    told = _told(record) or {}
+    found = {
+        "kind": name,
+        "tenant": record.tenant,
+        "tenant_name": names.get(record.tenant) or record.tenant or _ALL_TENANTS,
+        "model": record.model,
+        "version": record.id,
+        "state": record.state,
+        "created_at_s": record.created_at_s,
+        "outcomes": told.get("outcomes"),
+        "measure": told.get("measure"),
+    }
+    for which in ("before", "after", "change"):
+        for part in ("mean", "low", "high"):
+            found[f"{which}_{part}"] = told[which][part] if told else None
+    return found | {"verdict": told.get("verdict"), "note": record.note}
 
 
 def _untrained(sources: Sources, kind: str, tenant: str) -> list[Slot]:

@@ -1,4 +1,4 @@
-"""Replay: its runs, their progress, results and cost; planning, starting, stopping and taking back."""
+"""Replay: its runs, their progress, results, cost and benefit; planning, starting, stopping and reverting."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from collections import Counter
 from typing import Any
 
 from admin.actions import NotDone
+from admin.kept_plans import KeptPlan, kept_plans
 from admin.page import ActionFailed, Asked, BadParameter, Done, NotThere, Summary
+from admin.replay_benefits import known_benefits
 from admin.sources import Sources
-from store.jobs.replay_records import ReplayBudget, ReplayRun, ReplayStep
+from store.jobs.replay_records import CHANGED, ReplayBudget, ReplayRun, ReplayStep
 
 _RUNS = 30
 _STEPS = 500
@@ -24,6 +26,8 @@ def replay(sources: Sources, asked: Asked) -> Summary:
     runs = sources.store.jobs.replay.runs(limit=_RUNS, tenant=tenant or None)
     facts = sources.gateway.replay
     week = sources.store.jobs.replay.spend(since_s=asked.now_s - _WEEK_S, tenant=tenant or None)
+    changed = sources.store.jobs.replay.effects.replaced([run.id for run in runs])
+    known = known_benefits(sources, tuple(changed)) if changed else {}
     return {
         "tenant": tenant,
         "enabled": facts.enabled,
@@ -35,12 +39,32 @@ def replay(sources: Sources, asked: Asked) -> Summary:
             ({"id": of, "name": names.get(of) or of} for of in sources.store.examples.tenants()),
             key=lambda one: one["name"],
         ),
-        "runs": [_run(sources, run, names) for run in runs],
+        "computing": known is None,
+        "runs": [
+            {**_run(sources, run, names), **_in_list(run.id in changed, (known or {}).get(run.id))}
+            for run in runs
+        ],
         "week": [
             {"engine": line.engine, "purpose": line.purpose, "asks": line.asks, "usd": line.spent.usd}
             for line in week
         ],
         "week_usd": sum(line.spent.most_usd for line in week),
+    }
+
+
+def _in_list(changed: bool, known: Summary | None) -> Summary:
+    """What a row of the list tells of a run's benefit."""
+    quality, usd = (known or {}).get("quality"), (known or {}).get("usd")
+    return {
+        "changed": changed,
+        "benefit_quality": quality["value"] if quality else None,
+        "benefit_quality_low": quality["low"] if quality else None,
+        "benefit_quality_high": quality["high"] if quality else None,
+        "benefit_usd": usd["value"] if usd else None,
+        "benefit_usd_low": usd["low"] if usd else None,
+        "benefit_usd_high": usd["high"] if usd else None,
+        "benefit_judged": known["fewest_judged"] if known else None,
+        "benefit_needed": known["needed"] if known else None,
     }
 
 
@@ -50,8 +74,13 @@ def replay_run(sources: Sources, asked: Asked) -> Summary:
     names = sources.tenant_names()
     steps = sources.store.jobs.replay.steps(run.id)
     costs = sources.store.jobs.replay.asks.cost_by_step(run.id)
+    changed = any(step.result == "replaced" for step in steps)
+    known = known_benefits(sources, (run.id,)) if changed else {}
     return {
         "run": _run(sources, run, names),
+        "changed": changed,
+        "computing": known is None,
+        "benefit": (known or {}).get(run.id),
         "spend": [
             {
                 "engine": line.engine,
@@ -64,27 +93,42 @@ def replay_run(sources: Sources, asked: Asked) -> Summary:
             }
             for line in sources.store.jobs.replay.asks.spend(run_id=run.id)
         ],
-        "bought": _bought(steps, costs),
+        "results": _results(steps, costs),
         "more": max(0, len(steps) - _STEPS),
         "steps": [_step(step, names, costs.get(step.id, 0.0)) for step in steps[:_STEPS]],
     }
 
 
 def start(sources: Sources, asked: Asked) -> Done:
-    """Requests a run with a budget: the replayer takes it up within seconds, when traffic is low."""
+    """Requests a run with a budget, or of a `plan` that was shown: the replayer takes it up when traffic is low."""
     facts = sources.gateway.replay
     if not facts.enabled:
         raise ActionFailed(
             "Nothing would take it up: set replay.enabled and restart, or use `understudy replay`."
         )
+    wanted = _kept_plan(sources, asked) or KeptPlan(_tenant(sources, asked), _budget(sources, asked), ())
     run_id = sources.store.jobs.replay.want(
-        _tenant(sources, asked), _budget(sources, asked), asked_by="admin"
+        wanted.tenant, wanted.budget, asked_by="admin", by_user=asked.viewer.name, steps=wanted.steps
     ).result(_WRITE_S)
     return Done(
         f"Run {run_id} is wanted: it is taken up within seconds, and begins when traffic is low.",
         to=f"/replay/{run_id}",
         target=str(run_id),
+        detail={"steps": len(wanted.steps)} if wanted.steps else {},
     )
+
+
+def _kept_plan(sources: Sources, asked: Asked) -> KeptPlan | None:
+    """The plan that is to be run as it was shown; None where none is named."""
+    id = asked.text("plan", longest=64)
+    if not id:
+        return None
+    found = kept_plans(sources).take(id)
+    if found is None:
+        raise ActionFailed(
+            "This plan was run already, or is older than an hour: plan again, since examples may have changed."
+        )
+    return found
 
 
 async def plan(sources: Sources, asked: Asked) -> Done:
@@ -98,12 +142,15 @@ async def plan(sources: Sources, asked: Asked) -> Done:
     except NotDone as error:
         raise ActionFailed(f"{error}.") from error
     names = sources.tenant_names()
+    runs = sources.gateway.replay.enabled and len(steps) > 0
     return Done(
         f"A plan of {len(steps)} steps. Nothing was asked, and nothing was changed.",
         detail={"steps": len(steps)},
         again=True,
         shown={
+            "plan": kept_plans(sources).put(KeptPlan(tenant, budget, tuple(steps))) if runs else "",
             "tenant": tenant,
+            "tenant_name": (names.get(tenant) or tenant) if tenant else "",
             "budget": {"usd": budget.usd, "tokens": budget.tokens, "seconds": budget.seconds},
             "expected": {
                 "usd": sum(step.expected_usd for step in steps),
@@ -136,12 +183,12 @@ def stop(sources: Sources, asked: Asked) -> Done:
     return Done(f"Run {run.id} stops before its next request.", to=f"/replay/{run.id}", target=str(run.id))
 
 
-async def take_back(sources: Sources, asked: Asked) -> Done:
+async def revert(sources: Sources, asked: Asked) -> Done:
     """Undoes what a run did to the bank; what a person changed since stays."""
     run = _run_named(sources, asked)
     undo = sources.gateway.actions.take_back_replay
     if undo is None:
-        raise ActionFailed("This installation keeps no examples: there is nothing to take back.")
+        raise ActionFailed("This installation keeps no examples: there is nothing to revert.")
     try:
         restored, removed, left = await undo(run.id)
     except NotDone as error:
@@ -163,6 +210,7 @@ def _run(sources: Sources, run: ReplayRun, names: dict[str, str]) -> Summary:
         "tenant": run.tenant,
         "tenant_name": (names.get(run.tenant) or run.tenant) if run.tenant else "",
         "asked_by": run.asked_by,
+        "by_user": run.by_user,
         "state": run.state,
         "created_at_s": run.created_at_s,
         "started_at_s": run.started_at_s,
@@ -181,8 +229,8 @@ def _run(sources: Sources, run: ReplayRun, names: dict[str, str]) -> Summary:
     }
 
 
-def _bought(steps: list[ReplayStep], costs: dict[int, float]) -> list[Summary]:
-    """By kind and result: number of steps, cost and expected effect."""
+def _results(steps: list[ReplayStep], costs: dict[int, float]) -> list[Summary]:
+    """By kind and result: number of steps, their cost, and the gain that was expected of those that changed anything."""
     counts: Counter[tuple[str, str]] = Counter()
     usd: Counter[tuple[str, str]] = Counter()
     effect: Counter[tuple[str, str]] = Counter()
@@ -196,9 +244,10 @@ def _bought(steps: list[ReplayStep], costs: dict[int, float]) -> list[Summary]:
         {
             "kind": kind,
             "result": result,
+            "changed": result in CHANGED,
             "steps": n,
             "usd": usd[kind, result],
-            "expected_effect": effect[kind, result],
+            "expected_effect": effect[kind, result] if result in CHANGED else None,
         }
         for (kind, result), n in sorted(counts.items())
     ]
@@ -244,7 +293,7 @@ def _run_named(sources: Sources, asked: Asked) -> ReplayRun:
 def _tenant(sources: Sources, asked: Asked) -> str:
     tenant = asked.text("tenant", longest=64)
     if tenant and tenant not in sources.store.examples.tenants():
-        raise BadParameter(f"tenant is {tenant!r}: it has no examples")
+        raise BadParameter(f"tenant is {tenant!r}: it has no examples", "tenant")
     return tenant
 
 

@@ -91,6 +91,36 @@ def widened(
     )
 
 
+def weighted_mean(
+    values: Floats, weights: Floats, bounds: tuple[float, float] = (0.0, 1.0), *, level: float = 0.95
+) -> tuple[float, Interval]:
+    """The weighted mean of values within `bounds` and its interval, widened where it rests on few of them: both [n].
+
+    Raises ValueError for no values.
+    """
+    ((mean, interval),) = bootstrap([Ratio(values * weights, weights)], level=level)
+    effective = float(weights.sum() ** 2 / np.square(weights).sum())
+    most = (mean - bounds[0]) * (bounds[1] - mean)
+    variance = float(np.average(np.square(values - mean), weights=weights))
+    dispersion = variance / most if most > 0 else 1.0
+    return mean, widened(interval, mean, effective, bounds, level, dispersion=dispersion)
+
+
+def sum_of(parts: Sequence[tuple[float, float, Interval]]) -> tuple[float, Interval]:
+    """A sum of independent estimates, each (factor, value, interval), and its interval.
+
+    By recovering variances from the intervals, so that skewed ones stay skewed: Zou & Donner 2008, "Construction of
+    confidence limits about effect measures: a general approach".
+    """
+    total = sum(factor * value for factor, value, _ in parts)
+    below = above = 0.0
+    for factor, value, interval in parts:
+        ends = sorted((factor * interval.low, factor * interval.high))
+        below += (factor * value - ends[0]) ** 2
+        above += (ends[1] - factor * value) ** 2
+    return total, Interval(total - below**0.5, total + above**0.5)
+
+
 def _interval(
     value: float, error: float, values: Floats, errors: Floats, level: float
 ) -> tuple[float, Interval]:

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from cachetools import Cache, LRUCache
 
-from store.answers.wrong_answers import EXACT_GENERATION, drop_answers
+from store.answers.wrong_answers import EXACT_GENERATION
 from store.database import Connection, Database
 from store.errors import StoreBusy, StoreClosed
 from store.generation import Generation
@@ -166,10 +166,9 @@ class ExactCache:
         self,
         *,
         tenant: str | None = None,
-        request_id: str | None = None,
         contributors: Sequence[str] | None = None,
     ) -> Future[int]:
-        """Delete every answer; only a tenant's, or only what a request would be given again. Gives how many.
+        """Delete every answer, or only a tenant's; gives how many. See CacheListing.purge for other choices.
 
         `contributors`: of a tenant's, only those that answered one of them, or nobody knows whom. See Database.erase for
         the bytes on disk.
@@ -177,8 +176,6 @@ class ExactCache:
         named = None if contributors is None else json.dumps(list(contributors))
 
         def delete(connection: Connection) -> int:
-            if request_id is not None:
-                return _drop_of_request(connection, request_id)
             self._generation.bump(connection)
             return connection.execute(
                 "DELETE FROM exact_answers WHERE (?1 IS NULL OR tenant = ?1) AND (?2 IS NULL OR contributor IS NULL"
@@ -333,23 +330,10 @@ def _upsert(
     *,
     corrected: bool = False,
 ) -> None:
-    connection.execute(
-        _UPSERT,
-        (
-            key,
-            tenant,
-            answer.stored_at_s,
-            answer.stored_at_s,
-            _size_bytes(answer),
-            answer.engine,
-            answer.content_type,
-            answer.usage_estimated,
-            answer.body,
-            request_id,
-            contributor,
-            corrected,
-        ),
-    )
+    at_s, size_bytes = answer.stored_at_s, _size_bytes(answer)
+    told = answer.engine, answer.content_type, answer.usage_estimated, answer.body
+    row = (key, tenant, at_s, at_s, size_bytes, *told, request_id, contributor, corrected)
+    connection.execute(_UPSERT, row)
     connection.execute("DELETE FROM exact_answer_examples WHERE key = ?", (key,))
     connection.executemany(_INSERT_EXAMPLE, [(id, key) for id in example_ids])
 
@@ -364,15 +348,6 @@ def _all_stand(connection: Connection, examples: Sequence[Example]) -> bool:
         ).fetchone()
         for example in examples
     )
-
-
-def _drop_of_request(connection: Connection, request_id: str) -> int:
-    row = connection.execute(
-        "SELECT tenant FROM exact_answers WHERE request_id = ?1 AND request_id <> ''"
-        " UNION SELECT tenant FROM requests WHERE id = ?1",
-        (request_id,),
-    ).fetchone()
-    return 0 if row is None else drop_answers(connection, row[0], requests=[request_id])
 
 
 def _size_bytes(answer: ExactAnswer) -> int:

@@ -102,8 +102,8 @@ class CacheListing:
 
     def is_corrected(self, key: bytes) -> bool:
         """Whether the answer under a key is what a person wrote. Blocks."""
-        row = self._db.read().execute("SELECT corrected FROM exact_answers WHERE key = ?", (key,)).fetchone()
-        return row is not None and bool(row[0])
+        found = self._db.read().execute("SELECT corrected FROM exact_answers WHERE key = ?", (key,))
+        return (1,) in found.fetchall()
 
     def of_example(self, tenant: str, example: int) -> Purged:
         """How many answers go when a tenant's example is taken back. Blocks."""

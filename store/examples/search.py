@@ -52,6 +52,8 @@ class FoundExamples:
     """How many to skip for the next page; None: there is nothing more."""
     all_looked_at: bool = True
     """False where a part of the bank was not looked at."""
+    matches: int | None = None
+    """How many there are on all pages; None where nobody counted."""
 
 
 class ExampleSearch:
@@ -102,7 +104,11 @@ class ExampleSearch:
         rows = [e for e in these(self._db.read(), tenant, ids) if _is(e, which, now_s)]
         more = len(rows) > skip + limit
         return FoundExamples(
-            tuple(rows[skip : skip + limit]), (), skip + limit if more else None, len(ids) < _WORDS
+            tuple(rows[skip : skip + limit]),
+            (),
+            skip + limit if more else None,
+            len(ids) < _WORDS,
+            len(rows),
         )
 
     def matching(

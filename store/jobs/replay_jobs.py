@@ -14,6 +14,7 @@ from concurrent.futures import Future
 from typing import Any
 
 from store.database import Connection, Database
+from store.jobs.replay_effects import ReplayEffects
 from store.jobs.replay_records import (
     AskState,
     NewAsk,
@@ -46,6 +47,8 @@ class ReplayJobs:
         """What the runs asked of engines, and what that cost."""
         self.side_costs = ReplaySideCosts(db)
         """What was paid off-peak outside any run."""
+        self.effects = ReplayEffects(db)
+        """What runs changed, and what became of requests before and after."""
 
     def spend(self, *, since_s: float = 0.0, tenant: str | None = None) -> list[SpendLine]:
         """Everything that was paid off-peak, in runs and outside them, by engine and purpose."""
@@ -56,9 +59,27 @@ class ReplayJobs:
 
     # ---- runs
 
-    def want(self, tenant: str, budget: ReplayBudget, *, asked_by: str) -> Future[int]:
-        """Ask for a run; gives its id. Whoever runs replays takes it up with `begin`. Raises StoreBusy."""
-        return self._db.write(lambda connection: _insert_run(connection, tenant, budget, asked_by, "wanted"))
+    def want(
+        self,
+        tenant: str,
+        budget: ReplayBudget,
+        *,
+        asked_by: str,
+        by_user: str = "",
+        steps: Sequence[NewStep] = (),
+    ) -> Future[int]:
+        """Ask for a run; gives its id. Whoever runs replays takes it up with `begin`. Raises StoreBusy.
+
+        `steps`: its plan, where it has one already. `by_user`: who asked for it on the admin pages.
+        """
+
+        def want(connection: Connection) -> int:
+            run_id = _insert_run(connection, tenant, budget, asked_by, by_user)
+            if steps:
+                _insert_plan(connection, run_id, steps)
+            return run_id
+
+        return self._db.write(want)
 
     def begin(self, run_id: int) -> Future[ReplayRun]:
         """Take up a run that is wanted, or go on with one that ended before its plan did.
@@ -190,20 +211,7 @@ class ReplayJobs:
             ).fetchone()
             if count:
                 return int(count)
-            now_s = time.time()
-            connection.executemany(
-                "INSERT INTO replay_steps (run_id, position, tenant, kind, example_id, state, gain, companion_gain,"
-                " expected_effect, expected_usd, expected_tokens, expected_s, changed_at_s)"
-                " VALUES (?, ?, ?, ?, ?, 'planned', ?, ?, ?, ?, ?, ?, ?)",
-                [
-                    (
-                        *(run_id, position, step.tenant, step.kind, step.example_id, step.gain),
-                        *(step.companion_gain, step.expected_effect, step.expected_usd),
-                        *(step.expected_tokens, step.expected_s, now_s),
-                    )
-                    for position, step in enumerate(steps)
-                ],
-            )
+            _insert_plan(connection, run_id, steps)
             return len(steps)
 
         return self._db.write(insert)
@@ -286,14 +294,31 @@ def finish_step(
 
 
 def _insert_run(
-    connection: Connection, tenant: str, budget: ReplayBudget, asked_by: str, state: RunState
+    connection: Connection, tenant: str, budget: ReplayBudget, asked_by: str, by_user: str
 ) -> int:
     id: int = connection.execute(
-        "INSERT INTO replay_runs (tenant, asked_by, state, created_at_s, budget_usd, budget_tokens, budget_s)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id",
-        (tenant, asked_by, state, time.time(), budget.usd, budget.tokens, budget.seconds),
+        "INSERT INTO replay_runs (tenant, asked_by, state, created_at_s, budget_usd, budget_tokens, budget_s, by_user)"
+        " VALUES (?, ?, 'wanted', ?, ?, ?, ?, ?) RETURNING id",
+        (tenant, asked_by, time.time(), budget.usd, budget.tokens, budget.seconds, by_user),
     ).fetchone()[0]
     return id
+
+
+def _insert_plan(connection: Connection, run_id: int, steps: Sequence[NewStep]) -> None:
+    now_s = time.time()
+    connection.executemany(
+        "INSERT INTO replay_steps (run_id, position, tenant, kind, example_id, state, gain, companion_gain,"
+        " expected_effect, expected_usd, expected_tokens, expected_s, changed_at_s)"
+        " VALUES (?, ?, ?, ?, ?, 'planned', ?, ?, ?, ?, ?, ?, ?)",
+        [
+            (
+                *(run_id, position, step.tenant, step.kind, step.example_id, step.gain),
+                *(step.companion_gain, step.expected_effect, step.expected_usd),
+                *(step.expected_tokens, step.expected_s, now_s),
+            )
+            for position, step in enumerate(steps)
+        ],
+    )
 
 
 def _execute(connection: Connection, statement: str, values: tuple[Any, ...]) -> None:
@@ -306,7 +331,7 @@ def _run(connection: Connection, run_id: int) -> ReplayRun | None:
 
 
 def _as_run(row: Sequence[Any]) -> ReplayRun:
-    return ReplayRun(*(*row[:8], ReplayBudget(*row[8:11]), bool(row[11]), row[12]))
+    return ReplayRun(*(*row[:8], ReplayBudget(*row[8:11]), bool(row[11]), *row[12:]))
 
 
 def _as_step(row: Sequence[Any]) -> ReplayStep:
@@ -315,7 +340,7 @@ def _as_step(row: Sequence[Any]) -> ReplayStep:
 
 _RUN = (
     "SELECT id, tenant, asked_by, state, created_at_s, started_at_s, ended_at_s, heartbeat_at_s, budget_usd,"
-    " budget_tokens, budget_s, stop_asked, note FROM replay_runs"
+    " budget_tokens, budget_s, stop_asked, note, by_user FROM replay_runs"
 )
 _STEP = (
     "SELECT id, run_id, position, tenant, kind, example_id, gain, companion_gain, expected_effect, expected_usd,"

@@ -60,6 +60,8 @@ class ReplayRun:
     stop_asked: bool
     note: str
     """Why it ended or what it waits for; no text of any example."""
+    by_user: str = ""
+    """Who asked for it on the admin pages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,3 +119,37 @@ class SpendLine:
     purpose: str
     asks: int
     spent: ReplaySpent
+
+
+CHANGED = frozenset({"replaced", "expanded"})
+"""Results of steps that changed the bank."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replaced:
+    """An example whose answer a run replaced, and when."""
+
+    example_id: int
+    at_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedUse:
+    """A judged answer that was made with examples."""
+
+    at_s: float
+    """When its request came."""
+    example_ids: tuple[int, ...]
+    quality: float
+    probability: float
+    """With which it was picked for judging."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChargedUse:
+    """A request that an engine answered with examples, and what that saved."""
+
+    at_s: float
+    example_ids: tuple[int, ...]
+    saved_usd: float
+    """What the reference engine would have charged, less what was paid."""

@@ -105,6 +105,61 @@ async def test_what_is_quarantined_answers_nobody_until_it_is_let_go(tmp_path: P
         assert await sent() == "1"
 
 
+async def test_the_order_and_the_number_of_what_is_found_are_named_truly(tmp_path: Path) -> None:
+    async with house(tmp_path) as here:
+        await filled(here)
+        reader = await here.site.person("viewer-content")
+
+        async def told(query: str) -> tuple[object, ...]:
+            got = (await reader.get(f"/examples.json?{query}")).json
+            return got["sort"], got["first"], got["last"], got["matches"], got["total"]
+
+        assert await told("") == ("newest", 1, 2, 2, 2)
+        assert await told("q=rossini&sort=oldest") == ("relevance", 1, 1, 1, 2)
+        assert await told("near=hidden+files") == ("similarity", 1, 2, 2, 2)
+        assert await told("q=nothing+like+it") == ("relevance", 0, 0, 0, 2)
+        page = (await reader.get("/examples?q=rossini")).text
+        assert "1 to 1 of 1 that match, by relevance." in page and "best match</option>" in page
+        assert ">newest</option>" not in page
+
+
+async def test_several_examples_are_changed_at_once_and_deleted_after_a_look(tmp_path: Path) -> None:
+    async with house(tmp_path) as here:
+        files, opera = await filled(here)
+        operator = await here.site.person("operator")
+        ids = [("id", str(files)), ("id", str(opera))]
+        for do, which in (("quarantine", "held_back"), ("pin", "pinned")):
+            done = await operator.post("/examples/bulk", [*ids, ("do", do)])
+            assert done.status == 303, done.text
+            assert "2 of 2 examples" in (await operator.get(done.headers["Location"])).text
+            assert len((await operator.get(f"/examples.json?which={which}")).json["rows"]) == 2
+        await operator.post("/examples/bulk", {"id": str(files), "do": "release"})
+        assert [r["id"] for r in (await operator.get("/examples.json?which=held_back")).json["rows"]] == [
+            opera
+        ]
+        look = await operator.post("/examples/bulk", [*ids, ("do", "delete")])
+        assert "Nothing is deleted yet" in look.text and "2 pinned" in look.text
+        assert (await operator.get("/examples.json")).json["total"] == 2
+        await operator.post("/examples/bulk", [*ids, ("do", "delete"), ("really", "yes")])
+        assert (await operator.get("/examples.json")).json["total"] == 0
+        for fields in ([("do", "delete")], [*ids, ("do", "nothing")], [*ids, ("do", "pin")]):
+            assert (await operator.post("/examples/bulk", fields)).status == 400
+        viewer = await here.site.person("viewer-content")
+        assert (await viewer.post("/examples/bulk", [*ids, ("do", "pin")])).status == 403
+
+
+async def test_the_second_of_two_who_edit_an_example_is_told(tmp_path: Path) -> None:
+    async with house(tmp_path) as here:
+        files, _ = await filled(here)
+        operator = await here.site.person("operator")
+        version = (await operator.get(f"/examples/{files}.json")).json["text_version"]
+        new = {"question": QUESTION, "answer": "Use ls -A.", "version": version}
+        assert (await operator.post(f"/examples/{files}/edit", new)).status == 303
+        late = await operator.post(f"/examples/{files}/edit", new | {"answer": "Use dir."})
+        assert late.status == 409 and "changed meanwhile" in late.text and "Use dir.</textarea>" in late.text
+        assert (await operator.get(f"/examples/{files}.json")).json["answer"] == "Use ls -A."
+
+
 async def test_an_edited_example_is_found_by_what_it_says_now(tmp_path: Path) -> None:
     async with house(tmp_path, memory={"exact": {"enabled": False}}) as here:
         files, opera = await filled(here)

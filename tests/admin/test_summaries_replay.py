@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from admin.kept_plans import KeptPlan, kept_plans
+from admin.replay_benefits import shared_benefits
 from admin.summaries.replay import replay
 from store.jobs.replay_records import NewAsk, NewStep, ReplayBudget
 from tests.admin.site import ENGINES, Site, site
 from tests.flow.line import MODELS
+from tests.store.rows import outcome_record
 
 assert replay, "asked for over HTTP below"
 
@@ -33,6 +38,7 @@ async def test_run_now_is_a_row_that_the_replayer_picks_up(pages: Site) -> None:
     assert done.status == 303 and done.headers["Location"] == "/replay/1"
     run = pages.sources.store.jobs.replay.run(1)
     assert run is not None and (run.state, run.asked_by, run.budget.usd) == ("wanted", "admin", 0.5)
+    assert run.by_user == "a-operator" and "a-operator" in (await operator.get("/replay/1")).text
     assert run.budget.tokens == 1_000_000
     assert (await operator.post("/replay/1/stop")).status == 303
     run = pages.sources.store.jobs.replay.run(1)
@@ -63,10 +69,11 @@ async def test_a_run_shows_how_far_it_is_and_what_each_step_bought(pages: Site) 
     got = (await viewer.get(f"/replay/{run_id}.json")).json
     assert (got["run"]["state"], got["run"]["done"], got["run"]["steps"]) == ("running", 1, 2)
     assert got["run"]["spent_usd"] == pytest.approx(0.01)
-    assert got["bought"] == [
+    assert got["results"] == [
         {
             "kind": "distil",
             "result": "replaced",
+            "changed": True,
             "steps": 1,
             "usd": pytest.approx(0.01),
             "expected_effect": 0.25,
@@ -83,10 +90,10 @@ async def test_a_run_is_taken_back_only_when_it_is_over(pages: Site) -> None:
     jobs = pages.sources.store.jobs.replay
     run_id = jobs.want("", ReplayBudget(usd=1.0), asked_by="admin").result(60)
     operator = await pages.person("operator")
-    refused = await operator.post(f"/replay/{run_id}/take-back", Accept="application/json")
+    refused = await operator.post(f"/replay/{run_id}/revert", Accept="application/json")
     assert refused.status == 409 and "stop it first" in refused.json["error"]["message"]
     jobs.end(run_id, "done").result(60)
-    assert (await operator.post(f"/replay/{run_id}/take-back")).status == 303
+    assert (await operator.post(f"/replay/{run_id}/revert")).status == 303
     run = jobs.run(run_id)
     assert run is not None and run.state == "undone"
     assert pages.sources.store.audit.page(limit=1)[0].detail == {"restored": 0, "removed": 0, "left": 0}
@@ -115,3 +122,76 @@ async def test_a_plan_is_made_by_replays_own_planner_and_asks_nobody(tmp_path: P
         assert got.status == 200 and got.json["steps"] == [] and got.json["expected"]["usd"] == 0
         assert "Nothing is worth doing" in (await operator.post("/replay/plan", {"usd": "1"})).text
         assert made.sources.store.jobs.replay.runs() == []
+
+
+def ran(pages: Site, *results: str) -> int:
+    """A run that is over, with a step for each result, of examples from 1 on; changed at about now."""
+    jobs = pages.sources.store.jobs.replay
+    steps = [NewStep("t1", "distil", n + 1, 0.5, 0.1, 0.25, 0.02, 100, 1.0) for n in range(len(results))]
+    run_id = jobs.want("", ReplayBudget(usd=1.0), asked_by="schedule", steps=steps).result(60)
+    for step, result in zip(jobs.steps(run_id), results, strict=True):
+        jobs.finish(step.id, "done", result).result(60)
+    jobs.end(run_id, "done").result(60)
+    return run_id
+
+
+def judged(pages: Site, number: int, at_s: float, example: int, quality: float) -> None:
+    outcome = outcome_record(
+        number, tenant="t1", source="judge", example_ids=(example,), at_s=at_s, quality=quality
+    )
+    pages.sources.store.outcomes.note(outcome)
+
+
+async def test_steps_that_changed_nothing_have_no_gain(pages: Site) -> None:
+    run_id = ran(pages, "kept", "agreed", "replaced")
+    viewer = await pages.person("viewer")
+    got = (await viewer.get(f"/replay/{run_id}.json")).json
+    gains = {one["result"]: one["expected_effect"] for one in got["results"]}
+    assert gains == {"agreed": None, "kept": None, "replaced": 0.25}
+    assert (await viewer.get(f"/replay/{run_id}")).text.count("none: changed nothing") == 2
+    nothing = ran(pages, "kept")
+    assert "changed nothing" in (await viewer.get("/replay")).text
+    assert not (await viewer.get(f"/replay/{nothing}.json")).json["changed"]
+
+
+@pytest.mark.parametrize("count", [29, 30])
+async def test_the_realised_benefit_stands_beside_the_cost_once_enough_is_judged(
+    pages: Site, count: int
+) -> None:
+    run_id, now_s = ran(pages, "replaced"), time.time()
+    numbers = iter(range(10_000))
+    for n in range(count):
+        # Example 1 was replaced just now; 9 never was.
+        judged(pages, next(numbers), now_s - 3600, 1, 0.2 + 0.01 * (n % 3))
+        judged(pages, next(numbers), now_s + 60, 1, 0.9 - 0.01 * (n % 3))
+        judged(pages, next(numbers), now_s - 3600, 9, 0.5 + 0.01 * (n % 3))
+        judged(pages, next(numbers), now_s + 60, 9, 0.6 - 0.01 * (n % 3))
+    viewer = await pages.person("viewer")
+    await viewer.get(f"/replay/{run_id}.json")
+    await asyncio.to_thread(shared_benefits(pages.sources).wait_for, (run_id,), 60)
+    benefit = (await viewer.get(f"/replay/{run_id}.json")).json["benefit"]
+    page = (await viewer.get(f"/replay/{run_id}")).text
+    assert benefit["fewest_judged"] == count and benefit["usd"] is None
+    if count < 30:
+        assert benefit["quality"] is None and "not known yet" in page and "29 of 30" in page
+        return
+    quality = benefit["quality"]
+    assert quality["value"] == pytest.approx(0.6, abs=0.05) and 0 < quality["low"] < 0.6 < quality["high"]
+    assert "+6" in page or "+5" in page
+    assert "points (" in page and "Spent" in page
+    listed = (await viewer.get("/replay.json")).json
+    assert [run["id"] for run in listed["runs"]] == [run_id] and listed["runs"][0]["changed"]
+
+
+async def test_a_plan_is_run_from_its_page_as_it_was_shown(pages: Site) -> None:
+    steps = (NewStep("t1", "distil", 5, 0.5, 0.1, 0.25, 0.02, 100, 1.0),)
+    plans = kept_plans(pages.sources)
+    fields = {"plan": plans.put(KeptPlan("", ReplayBudget(usd=0.7), steps))}
+    operator = await pages.person("operator")
+    assert (await operator.post("/replay/run", fields)).headers["Location"] == "/replay/1"
+    jobs = pages.sources.store.jobs.replay
+    run = jobs.run(1)
+    assert run is not None and run.budget.usd == 0.7
+    assert [step.plan for step in jobs.steps(1)] == list(steps)
+    again = await operator.post("/replay/run", fields, Accept="application/json")
+    assert again.status == 409 and "plan again" in again.json["error"]["message"]

@@ -15,7 +15,7 @@ WRONG, RIGHT, ANEW = "Use dir /w.", "Use ls -a.", "Try ls --all."
 
 
 async def answered_wrong(here: House, **fields: Any) -> tuple[str, Person]:
-    """QUESTION, answered wrong and in the cache; gives its id and an operator. From here on the engine says something else."""
+    """QUESTION, answered wrong and in the cache; gives its id and an operator. Afterwards the engine says something else."""
     here.large.says = WRONG
     first = await here.ask(QUESTION, **fields)
     repeat = await here.gate.chat(QUESTION, **fields)

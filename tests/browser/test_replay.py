@@ -56,5 +56,5 @@ def test_a_run_is_asked_for_watched_to_its_end_and_taken_back(staged: Stage, as_
     expect(listed).to_contain_text("done")
     listed.get_by_role("link").click()
     page.once("dialog", lambda dialog: dialog.accept())
-    page.get_by_role("button", name="Take back").click()
-    expect(state).to_have_text("undone", timeout=_RUN_MS)
+    page.get_by_role("button", name="Revert").click()
+    expect(state).to_have_text("reverted", timeout=_RUN_MS)

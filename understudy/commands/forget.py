@@ -12,6 +12,7 @@ import click
 
 from learning.bank.forgetting import Forgetter
 from store import Store
+from store.answers.exact_listing import Purge
 from understudy.commands.data_folder import data_option, store_in
 from understudy.commands.tenant_option import NoSuchTenant, tenant_named, tenant_option
 
@@ -91,8 +92,11 @@ def _forget_exact(data: Path, request_id: str | None, tenant: str | None, yes: b
     if not yes:
         click.confirm(f"Delete the exact answers of {whose} in {data}?", abort=True, err=True)
     with store_in(data) as store:
-        of = tenant_named(store.keys, tenant) if tenant else None
-        deleted = store.answers.exact.forget(tenant=of, request_id=request_id).result(60.0)
+        if request_id:
+            deleted = store.answers.listing.purge(Purge(request_id=request_id)).result(60.0).exact
+        else:
+            of = tenant_named(store.keys, tenant) if tenant else None
+            deleted = store.answers.exact.forget(tenant=of).result(60.0)
         store.scrub()
     click.echo(f"{deleted} exact answers deleted")
 

@@ -26,3 +26,6 @@ CREATE TABLE deleted_versions (
     versions INTEGER NOT NULL
 );
 CREATE INDEX deleted_versions_by_age ON deleted_versions (at_s);
+
+-- Who asked for a run on the admin pages.
+ALTER TABLE replay_runs ADD COLUMN by_user TEXT NOT NULL DEFAULT '';

@@ -161,7 +161,7 @@ def test_an_answer_written_by_another_worker_is_found(two: list[ExactCache]) -> 
     assert ours.get(b"k", 1001.0) == answer()
 
 
-@pytest.mark.parametrize("whose", [{}, {"tenant": "a1"}, {"request_id": "req-1"}], ids=str)
+@pytest.mark.parametrize("whose", [{}, {"tenant": "a1"}], ids=str)
 def test_a_deletion_by_another_worker_holds_here_from_its_commit_on(
     two: list[ExactCache], whose: dict[str, str], holds: Callable[[Callable[[], object]], bool]
 ) -> None:
@@ -171,15 +171,6 @@ def test_a_deletion_by_another_worker_holds_here_from_its_commit_on(
         assert ours.get(b"k", 1001.0) == answer()
         assert theirs.forget(**whose).result(30) == 1
         assert holds(lambda: ours.get(b"k", 1001.0) is None)
-
-
-def test_only_what_the_named_request_was_given_is_forgotten(cache: Callable[..., ExactCache]) -> None:
-    ours = cache()
-    for number in range(3):
-        ours.put(b"%d" % number, "a1", answer(), request_id=f"req-{number}").result(30)
-    assert ours.forget(request_id="req-1").result(30) == 1
-    assert ours.forget(request_id="req-9").result(30) == 0
-    assert [number for number in range(3) if ours.get(b"%d" % number, 1001.0)] == [0, 2]
 
 
 def test_a_refreshed_answer_reaches_another_worker_s_memory(two: list[ExactCache]) -> None:
