@@ -6,7 +6,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from tests.admin.site import Person
-from tests.admin.traffic import ALIKE, QUESTION, UNLIKE, house
+from tests.admin.traffic import ALIKE, QUESTION, house
 from tests.flow.test_line_keys import new_key
 
 
@@ -21,7 +21,6 @@ async def test_every_id_of_a_request_leads_to_it(tmp_path: Path) -> None:
     async with house(tmp_path) as here:
         got = await here.gate.chat(QUESTION)
         id, completion = got.headers["x-understudy-decision-id"], got.json["id"]
-        await here.ask(UNLIKE)
         for role in ("viewer", "operator"):
             person = await here.site.person(role)
             for text in (id, id[:10], id.upper(), f"  {id} ", completion):

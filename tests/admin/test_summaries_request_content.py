@@ -8,8 +8,11 @@ from typing import Any
 
 from aiohttp import web
 
+from admin.summaries.request_content import details
+from admin.words import ERRORS, NO_TEXT
 from tests.admin.traffic import ALIKE, QUESTION, house
 from tests.flow.line import Asked, completion
+from tests.store.rows import request_record
 
 TOOL = {
     "type": "function",
@@ -113,3 +116,12 @@ async def test_a_repeat_names_the_examples_of_the_first_that_are_there(tmp_path:
         added = [row for row in told["texts"]["sent"] if row["added"]]
         assert added and all(row["text"] and not row["note"] for row in added)
         assert "not in the bank any more" not in (await reader.get(f"/requests/{again}")).text
+
+
+async def test_of_a_request_without_texts_the_row_alone_tells(tmp_path: Path) -> None:
+    async with house(tmp_path) as here:
+        record = request_record(1, error_kind="server", no_text="busy", outcome="failed", status=502)
+        here.site.sources.store.decisions.requests.record(record).result(30)
+        told = details(here.site.sources, record, {})
+        assert told["error"] == {"kind": "server", "meaning": ERRORS["server"], "text": None}
+        assert (told["raw"], told["user"], told["no_text"]) == ([], None, NO_TEXT["busy"])
