@@ -14,7 +14,7 @@ from admin.pages.log_report import LOG_REPORT
 from admin.pages.overview import OVERVIEW
 from admin.pages.replay import REPLAY, REPLAY_RUN
 from admin.pages.requests import REQUEST, REQUESTS
-from admin.pages.router import ROUTER, WHAT_IF
+from admin.pages.router import CHANGE, ROUTER, SIMULATE
 from admin.pages.runs import RUN, RUNS
 from admin.pages.sessions import SESSION, SESSIONS
 from admin.pages.settings import SETTINGS
@@ -33,7 +33,7 @@ PAGES: tuple[Page, ...] = (
     *(EXAMPLES, MAP, EXAMPLE),
     CACHE,
     ENGINES,
-    *(ROUTER, WHAT_IF),
+    *(ROUTER, SIMULATE, CHANGE),
     *(REPLAY, REPLAY_RUN),
     *(TASKS, TASK),
     LEARNING,

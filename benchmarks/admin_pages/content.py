@@ -134,6 +134,18 @@ def _choice(record: RequestRecord, rng: np.random.Generator) -> ChoiceRecord:
         cost_usd=record.cost_usd,
         total_ms=record.total_ms,
         first_chunk_ms=None,
+        settings={
+            "theta": 0.8,
+            "m": 3.0,
+            "max_examples": 8.0,
+            "preference": 0.5,
+            "own_preference": 0.0,
+            "may_explore": 1.0,
+            "offload_cap": 1.0,
+            "learned": 300.0,
+            "picked": -1.0,
+            "by_proof": 0.0,
+        },
     )
 
 

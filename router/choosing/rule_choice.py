@@ -32,11 +32,7 @@ def choice_by_rule(
     wanted = actions.index(pick) if pick in actions else -1
     if wanted < 0 or not allowed[wanted]:
         wanted = next((i for i, ok in enumerate(allowed) if ok and is_reference[i]), allowed.index(True))
-    open_ = [i for i, ok in enumerate(allowed) if ok]
-    spread = with_floor([float(i == wanted) for i in open_], least_probability)
-    probabilities = [0.0] * len(actions)
-    for index, probability in zip(open_, spread, strict=True):
-        probabilities[index] = probability
+    probabilities = followed(wanted, allowed, least_probability)
     final = capped(probabilities, is_reference, allowed, offload_cap)
     draw = rng.random()
     chosen, uncapped = drawn(final, draw), drawn(probabilities, draw)
@@ -53,3 +49,13 @@ def choice_by_rule(
         explored=chosen != wanted and not floored,
         floored=floored,
     )
+
+
+def followed(wanted: int, allowed: Sequence[bool], least_probability: float) -> list[float]:
+    """Probability per action where a rule picks the one at `wanted`, and every other allowed one has `least_probability`."""
+    open_ = [i for i, ok in enumerate(allowed) if ok]
+    probabilities = [0.0] * len(allowed)
+    spread = with_floor([float(i == wanted) for i in open_], least_probability)
+    for index, probability in zip(open_, spread, strict=True):
+        probabilities[index] = probability
+    return probabilities
