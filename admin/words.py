@@ -89,7 +89,7 @@ SOURCES: Mapping[str, str] = {
 """The sources of an answer's quality."""
 
 STAGES: Mapping[str, str] = {
-    "exact": "look for an exact repeat",
+    "exact": "look in the cache",
     "replay": "give the stored answer",
     "semantic": "look for a similar question",
     "embed": "embed the question",
