@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from admin.page import Page
+from admin.pages.accounts import ACCOUNTS
 from admin.pages.audit import AUDIT
 from admin.pages.cache import CACHE
 from admin.pages.datasets import DATASETS_PAGE
@@ -20,7 +21,7 @@ from admin.pages.runs import RUN, RUNS
 from admin.pages.sessions import SESSION, SESSIONS
 from admin.pages.settings import SETTINGS
 from admin.pages.tasks import TASK, TASKS
-from admin.pages.tenants import TENANTS
+from admin.pages.tenants import KEY, TENANT, TENANT_DELETION, TENANTS
 from admin.pages.trends import TRENDS
 from admin.pages.workflows import WORKFLOW, WORKFLOWS
 
@@ -39,8 +40,8 @@ PAGES: tuple[Page, ...] = (
     *(REPLAY, REPLAY_RUN),
     *(TASKS, TASK),
     LEARNING,
-    TENANTS,
+    *(TENANTS, TENANT, TENANT_DELETION, KEY),
     SETTINGS,
-    AUDIT,
+    *(ACCOUNTS, AUDIT),
     *(HELP, FIND),
 )
