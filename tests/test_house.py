@@ -146,7 +146,6 @@ TESTED_BY = {
     "admin/pages/datasets.py": "admin/test_datasets.py",
     "understudy/imported_lines.py": "admin/test_datasets.py",
     "simulation/demo/sorting_questions.py": "flow/test_demo_pages.py",
-    "admin/pages/trends.py": "admin/test_summaries_trends.py",
     "admin/pages/accounts.py": "admin/test_access.py",
     "admin/pages/audit.py": "admin/test_access.py",
     "admin/pages/cache.py": "admin/test_summaries_cache.py",
