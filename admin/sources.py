@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 from admin.actions import OperatorActions
+from learning.evaluation.replayed import Exploring
 from learning.proof.summary import ScopeSummary
+from router.choosing.floor import FloorSettings
 from router.tasks.task import Task
 from store import Store
 from store.decisions.rollups import RequestRollups
@@ -53,6 +55,10 @@ class ServedFacts:
     max_loss: float | None = None
     """The quality floor: the largest mean loss allowed; None without a floor."""
     confidence: float = 0.95
+    floor: FloorSettings | None = None
+    """The promise that limits what is offloaded; None without one."""
+    exploring: Exploring | None = None
+    """How in_context draws its actions; None for other policies."""
 
 
 @dataclass(frozen=True, slots=True)

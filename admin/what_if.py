@@ -1,22 +1,25 @@
-"""Computes what other dials would have brought, from the log of decisions. Takes seconds, so it runs in the background.
+"""Computes what other routing settings would have brought, from the log. Takes seconds, so it runs in the background.
 
-The estimates are learning.evaluation.frontier's: of answered requests, by actions whose probabilities were logged.
+The effect of a change is the router's own draw, or the rule, replayed (admin/settings_effect.py); the frontier around it is
+learning.evaluation.frontier's.
 """
 
 from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from admin.computing import Computations, ReportProgress
+from admin.settings_effect import NothingToTell, of_router, of_rule, quality_of
+from admin.sources import ServedFacts
 from learning.evaluation.example_caps import Capped, CapUnknown, Figure, at_most
 from learning.evaluation.frontier import cautions, frontier
-from learning.evaluation.intervals import Ratio, bootstrap
+from learning.evaluation.intervals import Ratio, bootstrap, widened
 from learning.evaluation.logged import Logged, NothingLogged, logged
 from learning.evaluation.target_policies import (
     NoSuchPolicy,
@@ -42,71 +45,99 @@ _FEWEST = 20
 """Least number of requests: with fewer every interval would be as wide as the scale."""
 
 
-class NothingToLearnFrom(Exception):
-    """The log holds too little; the text says of what."""
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Routing settings."""
+
+    preference: float = 0.5
+    theta: float = 0.8
+    m: int = 3
+    max_examples: int = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Tenant, served model and dials to evaluate."""
+    """Tenant and served model, the settings to evaluate, and those in force."""
 
     tenant: str
     model: str
-    preference: float
-    theta: float
-    m: int
-    max_examples: int
+    settings: Settings
+    now: Settings
 
 
-def what_ifs(store: Store) -> Computations[Question]:
+def what_ifs(store: Store, models: Mapping[str, ServedFacts]) -> Computations[Question]:
     """Evaluates questions in the background. The caller closes it."""
-    return Computations(functools.partial(compute, store), "what-if")
+    return Computations(functools.partial(compute, store, models), "what-if")
 
 
-def compute(store: Store, question: Question, report: ReportProgress) -> dict[str, Any]:
-    """The frontier and the effect of caps for these dials; JSON-able. Takes seconds.
+def compute(
+    store: Store, models: Mapping[str, ServedFacts], question: Question, report: ReportProgress
+) -> dict[str, Any]:
+    """The effect of these settings, and of a model that learns the frontier and the effect of caps; JSON-able.
 
-    Raises NothingToLearnFrom, and what `report` raises.
+    Takes seconds. Raises NothingToLearnFrom, and what `report` raises.
     """
     report("reading the log", 0.0)
+    served = models.get(question.model) or ServedFacts(question.model, (), "fixed")
     experiences = store.outcomes.experiences(
         question.tenant, question.model, limit=REQUESTS, judged_only=False, latest=True
     )
+    if served.policy == "few_shot":
+        return {**_NO_FRONTIER, "effect": of_rule(experiences, question.settings, question.now)}
     try:
-        found = logged(experiences)
+        found = logged(experiences, quality_is=quality_of(experiences))
     except NothingLogged as error:
-        raise NothingToLearnFrom(str(error)) from error
+        raise NothingToTell(str(error)) from error
+    report("replaying the decisions", 0.05)
+    effect = of_router(store, served, experiences, question.settings, question.now)
     if len(found.log) < _FEWEST or not np.isfinite(found.log.quality).any():
-        raise NothingToLearnFrom(
+        raise NothingToTell(
             f"{len(found.log)} requests tell what was weighed, and of"
             f" {int(np.isfinite(found.log.quality).sum())} the quality is known; at least {_FEWEST} are needed,"
             " and feedback or a judge"
         )
     policies, left_out = _policies(store, question, found)
-    dials = sorted({*_DIALS, question.preference})
+    dials = sorted({*_DIALS, question.settings.preference})
 
     def estimating(done: float) -> None:
         report(f"estimating what each of {len(policies)} policies would have brought", 0.2 + 0.7 * done)
 
     result = frontier(found, policies, dials, resamples=_RESAMPLES, progress=estimating)
     report("weighing how many examples were sent", 0.9)
-    caps, unknown_caps = _caps(found, question.max_examples)
+    caps, unknown_caps = _caps(found, question.settings.max_examples)
     return {
         **result,
+        "effect": effect,
         "caps": caps,
         "caps_unknown": unknown_caps,
         "policies_left_out": left_out,
         "cautions": cautions(result),
         "by_count": by_count(experiences),
-        "over_time": _over_time(found, question.preference),
+        "over_time": _over_time(found, question.settings.preference),
     }
+
+
+_NO_FRONTIER: dict[str, Any] = {
+    "requests": 0,
+    "judged": 0,
+    "level": 0.95,
+    "quality_is": "relative",
+    "points": [],
+    "caps": [],
+    "caps_unknown": [],
+    "policies_left_out": [],
+    "cautions": [],
+    "by_count": [],
+    "over_time": [],
+}
+"""What a rule has none of: it weighs nothing, and draws nothing."""
 
 
 def _policies(store: Store, question: Question, found: Logged) -> tuple[list[TargetPolicy], list[str]]:
     engines = dict.fromkeys(action.engine for action in found.actions)
     wanted = [as_logged(), *(always(engine) for engine in engines)]
     if any(action.with_examples for action in found.actions):
-        wanted.append(few_shot(question.theta, question.m))
+        wanted.append(few_shot(question.settings.theta, question.settings.m))
     left_out: list[str] = []
     if any(action["quality"] is not None for action in found.choices[0].actions):
         wanted.append(expected())
@@ -116,7 +147,7 @@ def _policies(store: Store, question: Question, found: Logged) -> tuple[list[Tar
 
         try:
             bandit = learnt("learnt router", VowpalBandit.load(store.artifacts.read(record)))
-            bandit.decide(found, question.preference)
+            bandit.decide(found, question.settings.preference)
             wanted.append(bandit)
         except (BanditError, ArtifactBroken, NoSuchPolicy, OSError) as error:
             left_out.append(f"the learnt router in use cannot be evaluated on this log: {error}")
@@ -182,15 +213,11 @@ def by_count(experiences: Sequence[Experience]) -> list[dict[str, Any]]:
     for number in sorted(set(counts)):
         mine = weight * (count == number)
         ((value, interval),) = bootstrap([Ratio(mine * quality, mine)], resamples=_RESAMPLES)
-        rows.append(
-            {
-                "examples": int(number),
-                "requests": int((count == number).sum()),
-                "quality": float(value),
-                "low": float(max(0.0, interval.low)),
-                "high": float(min(1.0, interval.high)),
-            }
-        )
+        samples = float(mine.sum() ** 2 / np.square(mine).sum())
+        # A single answer has no spread of its own, and tells next to nothing all the same.
+        low, high = widened(interval, float(value), samples, (0.0, 1.0))
+        told = {"quality": float(value), "low": float(low), "high": float(high)}
+        rows.append({"examples": int(number), "requests": int((count == number).sum()), **told})
     return rows
 
 

@@ -202,6 +202,14 @@ class Database(Protocol):
         """
         ...
 
+    def append(self, connection: Connection, sql: str, row: Sequence[Any]) -> Rows:
+        """Inside a write job: insert a row by `INSERT INTO … VALUES (?, …) ON CONFLICT (key) DO NOTHING`.
+
+        PostgreSQL does it with those of other jobs, at the latest before the next statement of any other kind. `rowcount`,
+        which tells whether the row was new, may be looked at by `add` only.
+        """
+        ...
+
     def settle(self, connection: Connection) -> None:
         """Inside a write job that reads or deletes such sums: have done what earlier jobs added."""
         ...

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,13 @@ from benchmarks.postgres_server import PostgresServer, is_installed, server
 
 _TEMPLATE = "understudy_template"
 _numbers = itertools.count(1)
+
+
+def with_the_secret(folder: Path) -> Path:
+    """`folder`, with the secret that all processes of one database are given."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "secret").write_bytes(bytes(range(32)))
+    return folder
 
 
 @pytest.fixture(scope="session")

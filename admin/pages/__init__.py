@@ -5,6 +5,7 @@ from __future__ import annotations
 from admin.page import Page
 from admin.pages.audit import AUDIT
 from admin.pages.cache import CACHE
+from admin.pages.datasets import DATASETS_PAGE
 from admin.pages.engines import ENGINES
 from admin.pages.examples import EXAMPLE, EXAMPLES, MAP
 from admin.pages.help import HELP
@@ -13,7 +14,7 @@ from admin.pages.log_report import LOG_REPORT
 from admin.pages.overview import OVERVIEW
 from admin.pages.replay import REPLAY, REPLAY_RUN
 from admin.pages.requests import REQUEST, REQUESTS
-from admin.pages.router import ROUTER, WHAT_IF
+from admin.pages.router import CHANGE, ROUTER, SIMULATE
 from admin.pages.runs import RUN, RUNS
 from admin.pages.settings import SETTINGS
 from admin.pages.tasks import TASK, TASKS
@@ -28,9 +29,10 @@ PAGES: tuple[Page, ...] = (
     *(RUNS, RUN),
     *(WORKFLOWS, WORKFLOW),
     *(EXAMPLES, MAP, EXAMPLE),
+    DATASETS_PAGE,
     CACHE,
     ENGINES,
-    *(ROUTER, WHAT_IF),
+    *(ROUTER, SIMULATE, CHANGE),
     *(REPLAY, REPLAY_RUN),
     *(TASKS, TASK),
     LEARNING,

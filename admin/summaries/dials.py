@@ -1,4 +1,4 @@
-"""The dials of one served model: what is configured, what is in force, and who turned them when."""
+"""The routing settings of one served model: what is configured, what is in force for whom, and who changed them when."""
 
 from __future__ import annotations
 
@@ -9,41 +9,59 @@ from router.dials import Dials
 from store.learned.dials import TurnedDials
 
 
-def dials(sources: Sources, model: str) -> dict[str, Any]:
-    """The configured dials, those in force, and the history of changes."""
+def dials(sources: Sources, model: str, tenant: str = "") -> dict[str, Any]:
+    """The configured settings, those in force for a tenant (empty: for everybody without own ones), and the history."""
     log = sources.store.dials
-    turned = log.in_force(model)
+    turned, own = log.in_force(model), log.of_tenants(model)
+    of_tenant = own.get(tenant)
     configured = sources.gateway.actions.dials.get(model, Dials())
+    names = sources.tenant_names()
     rows = []
-    for name, says in _DIALS:
-        own, now = getattr(configured, name), getattr(turned, name) if turned else None
-        if own is not None:
-            rows.append(
-                {"name": name, "says": says, "configured": own, "in_force": own if now is None else now}
-            )
+    for name, says in _SAYS:
+        value = getattr(configured, name)
+        if value is None:
+            continue
+        row = {"name": name, "says": says, "configured": value}
+        for change in (turned, of_tenant):
+            if change is not None and getattr(change, name) is not None:
+                value = getattr(change, name)
+        rows.append(row | {"in_force": value})
+    now = of_tenant if tenant else turned
     return {
         "rows": rows,
-        "turned": turned is not None,
-        "by": turned.user if turned else None,
-        "at_s": turned.at_s if turned else None,
-        "history": [_change(row) for row in log.history(model)],
+        "tenant": tenant,
+        "changed": now is not None,
+        "version": now.id if now is not None else 0,
+        "by": now.user if now else None,
+        "at_s": now.at_s if now else None,
+        "own": [
+            {"tenant": each, "name": names.get(each) or each[:12], **_change(row, names)}
+            for each, row in sorted(own.items())
+        ],
+        "history": [_change(row, names) for row in log.history(model)],
     }
 
 
-_DIALS = (
+_SAYS = (
     ("preference", "0 is cheapest, 1 is best"),
     ("theta", "cosine from which a past request is near"),
-    ("m", "near ones that the rule wants"),
+    ("m", "min. similar examples for the rule"),
     ("max_examples", "most examples sent along"),
 )
 
 
-def _change(row: TurnedDials) -> dict[str, Any]:
+def in_force(sources: Sources, model: str, tenant: str = "") -> dict[str, Any]:
+    """The settings in force by name, those alone that the model's policy has."""
+    return {row["name"]: row["in_force"] for row in dials(sources, model, tenant)["rows"]}
+
+
+def _change(row: TurnedDials, names: dict[str, str]) -> dict[str, Any]:
     return {
         "id": row.id,
+        "for": (names.get(row.tenant) or row.tenant[:12]) if row.tenant else "",
         "at_s": row.at_s,
         "by": row.user,
-        "values": {name: value for name, _ in _DIALS if (value := getattr(row, name)) is not None},
-        "taken_back_at_s": row.taken_back_at_s,
-        "taken_back_by": row.taken_back_by,
+        "values": {name: value for name, _ in _SAYS if (value := getattr(row, name)) is not None},
+        "undone_at_s": row.taken_back_at_s,
+        "undone_by": row.taken_back_by,
     }

@@ -1,4 +1,4 @@
-"""The router: which engine answered over time and why, how much is explored, drift, and the dials in force."""
+"""The router: which engine answered over time and why, how much is explored, drift, and the routing settings in force."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 from admin.page import Asked, BadParameter, Summary
 from admin.sources import Sources
 from admin.summaries.dials import dials
+from admin.summaries.quality import STANDINGS
 from admin.summaries.what_if import prepare
 from admin.words import REASONS
 from store.decisions.rollups import HOUR_S, MINUTE_S, RequestSums
@@ -45,7 +46,7 @@ def router(sources: Sources, asked: Asked) -> Summary:
         "drift": _drift(reasons.pop("rows")),
         "learnt": _learnt(sources, model),
         "floors": _floors(sources, model),
-        "dials": dials(sources, model),
+        "settings": dials(sources, model),
     }
 
 
@@ -57,7 +58,7 @@ def _shares(
     by_start: dict[float, Counter[str]] = {}
     for row in sums:
         who = (
-            "memory"
+            "cache hit"
             if row.outcome == "hit"
             else "failed over"
             if row.outcome == "failed_over"
@@ -67,9 +68,9 @@ def _shares(
         by_start.setdefault(row.start_s, Counter())[who] += row.requests
     starts = sorted(by_start)
     order = [who for who, _ in totals.most_common()]
-    others = (who for who in order if who not in ("memory", reference))
+    others = (who for who in order if who not in ("cache hit", reference))
     colours = {who: _OTHERS[place % len(_OTHERS)] for place, who in enumerate(others)}
-    colours |= {"memory": "series-3", reference: "series-2"}
+    colours |= {"cache hit": "series-3", reference: "series-2"}
     return {
         "totals": dict(totals.most_common()),
         "chart": {
@@ -151,8 +152,8 @@ def _drift(rows: list[tuple[float, str]]) -> dict[str, Any]:
                     "marker": {"color": colour},
                 }
                 for name, says, colour in (
-                    ("unfamiliar", "unlike anything seen", "series-2"),
-                    ("explored", "tried on purpose", "series-5"),
+                    ("unfamiliar", "novel", "series-2"),
+                    ("explored", "exploration", "series-5"),
                 )
             ],
             "layout": {
@@ -197,7 +198,7 @@ def _floors(sources: Sources, model: str) -> list[dict[str, Any]]:
         {
             "name": names.get(row.tenant) or row.tenant[:12],
             "cap": row.cap,
-            "standing": row.standing,
+            "standing": STANDINGS[row.standing],
             "at_s": row.at_s,
         }
         for row in rows

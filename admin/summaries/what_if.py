@@ -1,22 +1,25 @@
-"""What if: what other dials would have brought to the requests that were answered."""
+"""Simulate: what other routing settings would have brought to the requests that were answered."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from admin.computing import Computations, ComputationState, TooMuchAsked
 from admin.page import ActionFailed, Asked, BadParameter, Summary
+from admin.settings_effect import NothingToTell
 from admin.sources import Sources
-from admin.summaries.dials import dials
+from admin.summaries.dials import dials, in_force
 from admin.summaries.what_if_charts import frontier_chart, reward_chart
-from admin.what_if import NothingToLearnFrom, Question, what_ifs
+from admin.summaries.what_if_words import sentence
+from admin.what_if import Question, Settings, what_ifs
 
 
 def what_if(sources: Sources, asked: Asked) -> Summary:
-    """For one served model and tenant: `model`, `tenant`; dials: `preference`, `theta`, `m`, `max_examples`.
+    """For one served model and tenant: `model`, `tenant`; settings: `preference`, `theta`, `m`, `max_examples`.
 
     Answers at once with the present state: `state` is ready, computing (`progress` says how far; an older result may be
-    shown meanwhile) or nothing. A dial that is not given is as it is in force.
+    shown meanwhile) or nothing. A setting that is not given is as it is in force for the tenant.
     """
     names = [model.name for model in sources.gateway.models]
     model = asked.text("model", longest=200) or (names[0] if names else "")
@@ -24,7 +27,8 @@ def what_if(sources: Sources, asked: Asked) -> Summary:
         raise BadParameter(f"model is {model[:60]!r}; one of {', '.join(names)} is right")
     tenants = _tenants(sources, model)
     tenant = asked.text("tenant", longest=200) or (tenants[0] if tenants else "")
-    now = _in_force(sources, model)
+    settings = dials(sources, model, tenant)
+    now = {row["name"]: row["in_force"] for row in settings["rows"]}
     chosen = _chosen(asked, now)
     tenant_names = sources.tenant_names()
     summary: dict[str, Any] = {
@@ -32,6 +36,7 @@ def what_if(sources: Sources, asked: Asked) -> Summary:
         "models": names,
         "tenant": tenant,
         "tenants": [(each, tenant_names.get(each) or each[:12]) for each in tenants],
+        "policy": next((each.policy for each in sources.gateway.models if each.name == model), ""),
         "now": now,
         "chosen": chosen,
         "changed": {name: value for name, value in chosen.items() if name in now and now[name] != value},
@@ -40,23 +45,31 @@ def what_if(sources: Sources, asked: Asked) -> Summary:
         "nothing": "",
         "at_s": None,
         "result": None,
+        "sentence": "",
         "chart": None,
         "reward_chart": None,
     }
     if not tenant:
         return summary | {"nothing": "no decision of this model is in the log yet"}
-    question = _question(tenant, model, chosen)
-    return summary | _shown(_state(sources, asked, question), question)
+    question = Question(tenant, model, _settings(chosen), _settings(_with_defaults(now)))
+    shown = _shown(_state(sources, asked, question), question)
+    effect = shown["result"]["effect"] if shown.get("result") else None
+    return summary | shown | {"sentence": sentence(effect, chosen, now) if effect else ""}
 
 
 def _chosen(asked: Asked, now: dict[str, Any]) -> dict[str, Any]:
-    """The dials asked for; those not given are as they are in force, or have their defaults."""
+    """The settings asked for; those not given are as they are in force, or have their defaults."""
+    given = _with_defaults(now)
     return {
-        "preference": asked.number("preference", now.get("preference", 0.5), least=0.0, most=1.0),
-        "theta": asked.number("theta", now.get("theta", 0.8), least=-1.0, most=1.0),
-        "m": asked.whole("m", int(now.get("m", 3)), least=1, most=1000),
-        "max_examples": asked.whole("max_examples", int(now.get("max_examples", 8)), least=0, most=100),
+        "preference": asked.number("preference", given["preference"], least=0.0, most=1.0),
+        "theta": asked.number("theta", given["theta"], least=-1.0, most=1.0),
+        "m": asked.whole("m", int(given["m"]), least=1, most=1000),
+        "max_examples": asked.whole("max_examples", int(given["max_examples"]), least=0, most=100),
     }
+
+
+def _with_defaults(now: dict[str, Any]) -> dict[str, Any]:
+    return asdict(Settings()) | now
 
 
 def _state(sources: Sources, asked: Asked, question: Question) -> ComputationState:
@@ -78,24 +91,25 @@ def _shown(state: ComputationState, question: Question) -> dict[str, Any]:
     if state.computing:
         found = {"state": "computing", "progress": {"doing": state.doing, "done": state.done}}
     elif state.problem is not None:
-        if not isinstance(state.problem, NothingToLearnFrom):
+        if not isinstance(state.problem, NothingToTell):
             raise state.problem
         return {"nothing": str(state.problem), "at_s": state.at_s}
     if state.result is None:
         return found
     result = state.result
     points = [_point(point, question) for point in result["points"]]
-    caps = [{**cap, "asked": cap["most"] == question.max_examples} for cap in result["caps"]]
+    caps = [{**cap, "asked": cap["most"] == question.settings.max_examples} for cap in result["caps"]]
     return found | {
         "state": "computing" if state.computing else "ready",
         "at_s": state.at_s,
         "result": {**{name: result[name] for name in _SHOWN}, "points": points, "caps": caps},
-        "chart": frontier_chart(points, caps),
-        "reward_chart": reward_chart(result["over_time"]),
+        "chart": frontier_chart(points, caps) if points else None,
+        "reward_chart": reward_chart(result["over_time"]) if points else None,
     }
 
 
 _SHOWN = (
+    "effect",
     "requests",
     "judged",
     "level",
@@ -108,36 +122,36 @@ _SHOWN = (
 )
 
 
+def known_sentence(sources: Sources, model: str, tenant: str, chosen: dict[str, Any]) -> str:
+    """What a change would bring, where it was computed lately; empty otherwise. Computes nothing."""
+    now = in_force(sources, model, tenant)
+    question = Question(tenant, model, _settings(_with_defaults(chosen)), _settings(_with_defaults(now)))
+    result = shared(sources).state(question, begin=False).result
+    effect = result["effect"] if result is not None else None
+    return sentence(effect, _with_defaults(chosen), now) if effect else ""
+
+
 def prepare(sources: Sources, asked: Asked, model: str) -> None:
-    """Starts computing the dials in force if nothing else is computed: the router page's viewers often ask for it next."""
+    """Starts computing the settings in force if nothing else is computed: viewers often ask for it next."""
     tenants = [] if asked.by_itself or shared(sources).busy else _tenants(sources, model)
     if tenants:
-        now = _in_force(sources, model)
-        defaults = {"preference": 0.5, "theta": 0.8, "m": 3, "max_examples": 8}
-        shared(sources).state(_question(tenants[0], model, defaults | now))
+        now = _settings(_with_defaults(in_force(sources, model, tenants[0])))
+        shared(sources).state(Question(tenants[0], model, now, now))
 
 
 def shared(sources: Sources) -> Computations[Question]:
     """The computations that all pages share."""
-    return sources.shared("what_if", lambda: what_ifs(sources.store))
+    models = {each.name: each for each in sources.gateway.models}
+    return sources.shared("what_if", lambda: what_ifs(sources.store, models))
 
 
 def _tenants(sources: Sources, model: str) -> list[str]:
     return [tenant for tenant, of in sources.store.decisions.choices.slots() if of == model]
 
 
-def _in_force(sources: Sources, model: str) -> dict[str, Any]:
-    return {row["name"]: row["in_force"] for row in dials(sources, model)["rows"]}
-
-
-def _question(tenant: str, model: str, chosen: dict[str, Any]) -> Question:
-    return Question(
-        tenant,
-        model,
-        float(chosen["preference"]),
-        float(chosen["theta"]),
-        int(chosen["m"]),
-        int(chosen["max_examples"]),
+def _settings(chosen: dict[str, Any]) -> Settings:
+    return Settings(
+        float(chosen["preference"]), float(chosen["theta"]), int(chosen["m"]), int(chosen["max_examples"])
     )
 
 
@@ -155,7 +169,7 @@ def _point(point: dict[str, Any], question: Question) -> dict[str, Any]:
         "latency_s": _not_negative(point["latency_s"]["dr"]),
         "effective_samples": point["effective_samples"],
         "unsupported": point["unsupported"],
-        "asked": name.startswith("few_shot:") or dial == question.preference,
+        "asked": name.startswith("few_shot:") or dial == question.settings.preference,
     }
 
 
@@ -174,5 +188,5 @@ def _says(policy: str) -> str:
         return f"always {rest}"
     if kind == "few_shot":
         theta, _, m = rest.partition(",")
-        return f"the rule: {m} within {theta}"
+        return f"the rule: at least {m} similar examples within {theta}"
     return policy

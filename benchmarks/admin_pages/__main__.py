@@ -36,7 +36,7 @@ from understudy.setup.admin import admin
 BUDGET_MS = 300.0
 _WEEK_S = 7 * 86_400
 _ROUNDS = 7
-_MEANWHILE = ("/router/what-if?preference=0.905", "/overview", "/requests", "/examples", "/router")
+_MEANWHILE = ("/router/simulate?preference=0.905", "/overview", "/requests", "/examples", "/router")
 CONFIG: dict[str, Any] = {
     "engines": {
         "small": {
@@ -88,6 +88,10 @@ def fill(store: Store, requests: int, examples: int, tenants: int = 20, seed: in
             stages_ms='{"exact": 0.05, "embed": 1.1, "nearest": 0.3, "score": 0.4, "combine": 0.1, "choose": 0.1}',
             key_id=key.id,
             reference_cost_usd=float(rng.random() * 0.02),
+            completion_id=f"chatcmpl-{seed:04x}{i:020x}",
+            session=f"b{int(rng.integers(max(1, requests // 4))):023x}",
+            end_user=f"{int(rng.integers(200)):024x}",
+            error_kind="server" if failed else "",
         )
         writing.add(store.decisions.requests.record(request))
         if i % 20 == 0 and small:
@@ -153,9 +157,9 @@ async def measured(folder: Path, requests: int, examples: int) -> dict[str, Any]
 
 
 async def _while_computing(session: aiohttp.ClientSession, path: str) -> dict[str, float]:
-    """A page's milliseconds while a *what if* nobody asked before is computed, from its beginning to its end."""
+    """A page's milliseconds while a simulation nobody asked before is computed, from its beginning to its end."""
     times: list[float] = []
-    question = f"/router/what-if.json?preference={0.01 + 0.9 * random.random():.4f}"
+    question = f"/router/simulate.json?preference={0.01 + 0.9 * random.random():.4f}"
     began = time.perf_counter()
     while True:
         async with session.get(question) as answer:
@@ -206,7 +210,7 @@ def main() -> None:
         share = took["longest_ms"] / BUDGET_MS
         ms = [f"{took[name]:6.0f} ms" for name in ("first_ms", "median_ms", "longest_ms", "cpu_ms")]
         print(f"{path[:42]:42} {' '.join(ms)}   {share:4.0%}")
-    print("\nwhile a what-if is computed in the same process:")
+    print("\nwhile a simulation is computed in the same process:")
     for path, took in figures["while_computing"].items():
         print(
             f"{path[:42]:42} {took['median_ms']:6.0f} ms median, {took['longest_ms']:6.0f} ms longest of {took['asked']},"

@@ -90,7 +90,7 @@ class GatewaySide:
             NewGraph(self._caller, tuple(built.graph.steps.values()), gets=built.gets)
         )
         assert isinstance(run, LiveRun)
-        cell = self._runs.find(self._caller.tenant, built.variables[application.wanted])
+        cell = await self._runs.find(self._caller.tenant, built.variables[application.wanted])
         assert cell is not None
         await cell.until_ended()
         if cell.value is None:

@@ -56,6 +56,8 @@ class Clip:
 
 def _whole(text: str) -> str:
     """As databases take it: half a surrogate pair and NUL are no text to them."""
+    if text.isascii() and "\0" not in text:
+        return text
     return text.encode("utf-8", "replace").decode().replace("\0", "\ufffd")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -44,7 +45,7 @@ def details_of(
     """
     came = finished.came or finished.asked.chat
     body, body_cut, conversation = _body(came, left_out, max_characters)
-    tools, tools_replaced = screen.of({name: body.pop(name) for name in _TOOLS if name in body}, often=True)
+    tools, tools_cut, tools_replaced = _tools(came, screen, max_characters)
     back, back_cut, answer_in = _back(finished, answer, max_characters)
     said = {
         "user": _short(finished.asked.user),
@@ -68,7 +69,7 @@ def details_of(
         session=shown["session"],
         error=shown["error"],
         said=tuple(shown["said"]) if any(shown["said"]) else (),
-        came=KeptJson(shown["came"], body_cut),
+        came=KeptJson(shown["came"], body_cut + tools_cut),
         conversation=conversation,
         changes=shown["changes"],
         back=None if back is None else KeptJson(shown["back"], back_cut),
@@ -86,12 +87,12 @@ def _body(came: ChatRequest, left_out: int, max_characters: int) -> tuple[dict[s
     The latest messages are kept rather than earlier ones, and parameters and tools rather than messages.
     """
     fields = came.own_fields
-    clip, of_tools = Clip(max_characters), Clip(max_characters)
+    clip = Clip(max_characters)
     body: dict[str, Any] = {}
     conversation = ""
     for name, value in fields.items():
-        if name not in CONVERSATION:
-            body[str(name)] = (of_tools if name in _TOOLS else clip).of(value)
+        if name not in CONVERSATION and name not in _TOOLS:
+            body[str(name)] = clip.of(value)
     clip.left = max(clip.left, max_characters // 2)
     for name in CONVERSATION:
         if name not in fields:
@@ -102,7 +103,31 @@ def _body(came: ChatRequest, left_out: int, max_characters: int) -> tuple[dict[s
             body[name] = None
         else:
             body[name] = _latest(fields[name], clip)
-    return {str(name): body[name] for name in fields}, clip.left_out + of_tools.left_out, conversation
+    return body, clip.left_out, conversation
+
+
+def _tools(
+    came: ChatRequest, screen: Screen, max_characters: int
+) -> tuple[dict[str, Any], int, tuple[str, ...]]:
+    """Tools that are offered, cut and screened; how many characters were cut; kinds of what was replaced.
+
+    Most requests of an application offer the same ones.
+    """
+    offered = {name: came.own_fields[name] for name in _TOOLS if name in came.own_fields}
+    if not offered:
+        return {}, 0, ()
+    try:
+        name = hashlib.blake2b(orjson.dumps(offered), digest_size=16).digest()
+    except TypeError:
+        name = b""
+    found = screen.same.get(name)
+    if found is None:
+        clip = Clip(max_characters)
+        shown, replaced = screen.of(clip.of(offered))
+        found = shown, clip.left_out, replaced
+        if name:
+            screen.same[name] = found
+    return found
 
 
 def _latest(value: Any, clip: Clip) -> Any:

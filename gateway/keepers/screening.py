@@ -4,7 +4,6 @@ a tool's description or an identifier must not cost a request its texts.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -21,7 +20,10 @@ _PLAIN_KEY = re.compile(r"[A-Za-z_$][A-Za-z_.$-]{0,60}")
 _CONTENT_KEYS = frozenset({"content", "text", "role", "type", "input", "arguments", "thinking", "refusal"})
 """What they hold is looked at by itself; all else as `key: value`, since a password is told by its name."""
 _SHORTEST_NUMBER = 1_000_000
-_REMEMBERED = 64
+_ENGINES_ID = re.compile(r"(?:chatcmpl|cmpl|call|toolu|msg|resp|rs|fc|gen|req)[-_][A-Za-z0-9_-]{1,64}")
+"""Ids that engines draw: they look as random as a secret."""
+_SAME = 64
+_CLEAN, _CLEAN_CHARACTERS = 4096, 64
 WITHHELD = "[withheld]"
 """Stands for a text that could not be screened."""
 
@@ -38,27 +40,32 @@ class Screen:
                 private_data="off" if rules.private_data == "off" else "redact",
             )
         )
-        self._same: LRUCache[bytes, tuple[dict[str, str], tuple[str, ...]]] = LRUCache(_REMEMBERED)
+        self.same: LRUCache[bytes, tuple[dict[str, Any], int, tuple[str, ...]]] = LRUCache(_SAME)
+        """What many requests have, screened and cut: see gateway.keepers.details."""
+        self._clean: LRUCache[tuple[str, str], bool] = LRUCache(_CLEAN)
+        """Short texts in which nothing was found: names and values that every request has."""
 
-    def of(
-        self, value: Any, known: Mapping[str, str] | None = None, *, often: bool = False
-    ) -> tuple[Any, tuple[str, ...]]:
-        """The value, and kinds of what was replaced. `known`: texts that were screened. `often`: many requests have it."""
-        known = known or {}
-        labelled = {text: label for label, text in _texts(value, "") if text not in known}
-        said = _BETWEEN.join(f"{label}: {text}" if label else text for text, label in labelled.items())
-        name = hashlib.blake2b(said.encode("utf-8", "replace"), digest_size=16).digest() if often else b""
-        found = self._same.get(name) if often else None
-        if found is None:
-            found = self._screened(labelled, said)
-            if often:
-                self._same[name] = found
-        shown, kinds = found
-        return _replaced(value, {**known, **shown}), kinds
+    def of(self, value: Any, known: Mapping[str, str] | None = None) -> tuple[Any, tuple[str, ...]]:
+        """The value, and kinds of what was replaced. `known`: texts that were screened."""
+        shown = dict(known or {})
+        labelled: dict[str, str] = {}
+        for label, text in _texts(value, ""):
+            if text in shown:
+                continue
+            if (label, text) in self._clean or _ENGINES_ID.fullmatch(text):
+                shown[text] = text
+            else:
+                labelled[text] = label
+        found, kinds = self._screened(labelled)
+        for text, label in labelled.items():
+            if found[text] == text and len(text) <= _CLEAN_CHARACTERS:
+                self._clean[label, text] = True
+        return _replaced(value, shown | found), kinds
 
-    def _screened(self, labelled: Mapping[str, str], said: str) -> tuple[dict[str, str], tuple[str, ...]]:
+    def _screened(self, labelled: Mapping[str, str]) -> tuple[dict[str, str], tuple[str, ...]]:
         if not labelled:
             return {}, ()
+        said = _BETWEEN.join(f"{label}: {text}" if label else text for text, label in labelled.items())
         verdict = self._admission.screened(said, "")
         parts = verdict.question.split(_BETWEEN)
         if not verdict.admitted or len(parts) != len(labelled):

@@ -79,15 +79,23 @@ def at_most(
         chance = longer & coin & np.array(had)
         if stand_in.sum() < _FEWEST or chance[longer].mean() < 0.5:
             raise CapUnknown(
-                f"at most {most}: of {int(longer.sum())} requests that were sent as many or more, a cap of {most}"
-                f" was drawn for {int(stand_in.sum())} ({_FEWEST} are needed), and only {float(chance[longer].mean()):.0%}"
-                " of them had a chance of it"
+                _why_unknown(most, int(longer.sum()), int(stand_in.sum()), chance[longer].mean())
             )
         inverse = np.where(stand_in, 1.0 / np.where(drawn > 0.0, drawn, 1.0), 0.0)
         weights += inverse * longer.sum() / inverse.sum()
     else:
         weights += longer
     return _weighed(logged, most, weights, shortened, level, resamples, seed)
+
+
+def _why_unknown(most: int, longer: int, drawn: int, chance: float) -> str:
+    """What is missing: enough draws of the cap, or requests that had a chance of it."""
+    said = f"at most {most}: of {longer} requests that were sent as many or more, a cap of {most} was drawn for {drawn}"
+    if drawn < _FEWEST:
+        said += f"; {_FEWEST} are needed"
+    if chance < 0.5:
+        said += f"; {chance:.0%} of them had a chance of it, and half of them are needed"
+    return said
 
 
 def _might_have_been(choice: ChoiceRecord, most: int) -> bool:

@@ -16,6 +16,8 @@ from store.learned.quality_floors import FloorRow
 from store.records import OutcomeRecord
 
 _BATCH = 2000
+BY_REVIEW = "review:"
+"""How the keys of outcomes begin that a sampled review gave (learning.outcomes.feedback_intake)."""
 
 
 def caught_up(
@@ -127,12 +129,14 @@ def _read(
 def judgements(outcomes: Sequence[OutcomeRecord], reference: str, judged_share: float) -> list[Judged]:
     """The judgements of served answers of other engines than the reference, each decided by a coin of known probability.
 
-    Judges and labels count; users give feedback when they like. Raises ValueError where the coin's probability was lower
-    than `judged_share`.
+    Judges and labels count; users give feedback when they like, and reviewers' coin is another one (a request that both look
+    at would count twice). Raises ValueError where the coin's probability was lower than `judged_share`.
     """
     found = []
     for outcome in outcomes:
         if outcome.served and outcome.engine != reference and outcome.source in ("judge", "label"):
+            if outcome.key.startswith(BY_REVIEW):
+                continue
             if outcome.probability < judged_share * (1 - 1e-9):
                 raise _JudgedMoreRarely(outcome.probability)
             found.append(Judged(outcome.at_s, 1.0 - outcome.quality, outcome.probability))

@@ -13,7 +13,8 @@ from store.learned.dials import TurnedDials, TurnedDialsLog
 
 log = structlog.get_logger(__name__)
 
-Apply = Callable[[Dials], None]
+Apply = Callable[[Dials, Mapping[str, Dials]], None]
+"""Called with the settings of a served model, and with those of tenants that differ, by tenant."""
 
 
 class DialFollower(Poller):
@@ -28,12 +29,12 @@ class DialFollower(Poller):
     ) -> None:
         """Applies the dials in force, which blocks for a read of each.
 
-        `models`: by served model, called with its dials when they change; on this thread, so it must be quick.
+        `models`: by served model, called with its settings when they change; on this thread, so it must be quick.
         """
         super().__init__("dials", look_every_s)
         self._dials = dials
         self._models = dict(models)
-        self._applied: dict[str, Dials] = {}
+        self._applied: dict[str, tuple[Dials, dict[str, Dials]]] = {}
         self._seen = -1
         # Here, and not with the thread: that is begun on an event loop.
         self.look()
@@ -46,10 +47,14 @@ class DialFollower(Poller):
         for model, apply in self._models.items():
             row = self._dials.in_force(model)
             dials = _dials_of(row) if row is not None else Dials()
-            if dials != self._applied.get(model, Dials()):
-                apply(dials)
-                self._applied[model] = dials
-                log.info("dials_turned", model=model, dials=dials.turned())
+            own = {
+                tenant: Dials(**(dials.turned() | _dials_of(turned).turned()))  # type: ignore[arg-type]
+                for tenant, turned in self._dials.of_tenants(model).items()
+            }
+            if (dials, own) != self._applied.get(model, (Dials(), {})):
+                apply(dials, own)
+                self._applied[model] = dials, own
+                log.info("routing_settings_changed", model=model, settings=dials.turned(), tenants=len(own))
         self._seen = generation
 
 

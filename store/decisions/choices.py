@@ -49,7 +49,7 @@ class Choices:
         row = _as_row(record)
 
         def insert(connection: Connection) -> None:
-            connection.execute(_INSERT, row)
+            self._db.append(connection, _INSERT, row)
 
         return self._db.write(insert, patient=True)
 
@@ -74,6 +74,15 @@ class Choices:
                 condition += f" AND {column} = ?"
                 values += (value,)
         return rows_where(self._db, condition + " ORDER BY row_id LIMIT ?", (*values, limit))
+
+    def engines_before(self, row_id: int, limit: int, *, tenant: str, model: str) -> list[tuple[float, str]]:
+        """(when it was decided, who answered) of the last choices before this one, oldest first. Reads no JSON."""
+        rows = self._db.read().execute(
+            "SELECT at_s, engine FROM choices WHERE tenant = ? AND model = ? AND row_id < ?"
+            " ORDER BY row_id DESC LIMIT ?",
+            (tenant, model, row_id, limit),
+        )
+        return rows.fetchall()[::-1]
 
     def count(self, tenant: str, model: str) -> int:
         """How many choices of a tenant are kept for a served model."""

@@ -17,6 +17,7 @@ from store.answers.wrong_answers import drop_answers
 from store.database import Connection, Database
 from store.decisions.choices import rows_where
 from store.decisions.quality_rollups import forget_quality
+from store.decisions.reviews import Reviews
 from store.records import ChoiceRecord, OutcomeRecord
 from store.tenant_scope import ALL, TenantScope
 
@@ -39,6 +40,8 @@ class Outcomes:
         self._db = db
         self.feedback = FeedbackLog(db)
         """What people said, from which outcomes follow."""
+        self.reviews = Reviews(db)
+        """What reviewers said of sampled answers."""
 
     def note(self, outcome: OutcomeRecord) -> Future[OutcomeRecord]:
         """Keep one; gives it with its id once committed. The same (tenant, request, key) again gives the first one back.

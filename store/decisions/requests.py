@@ -97,7 +97,7 @@ class RequestLog:
         )
 
         def insert(connection: Connection) -> None:
-            add_usage(self._db, connection, used, only_if=connection.execute(_INSERT, row))
+            add_usage(self._db, connection, used, only_if=self._db.append(connection, _INSERT, row))
 
         return self._db.write(insert, patient=True)
 

@@ -16,6 +16,8 @@ _MOST = 20
 _LEAST_PREFIX = 6
 _LONGEST = 1024
 _TENANTS = 10_000
+_LOOKED_THROUGH = 5_000
+"""Rows of a session, or of end users of one name, that are looked at for their tenants."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,14 +75,17 @@ class Resolve:
         return [Hit("request", id, tenant) for id, tenant in found]
 
     def _sessions(self, said: str, most: int) -> list[Hit]:
-        ids = json.dumps([session_ids.named(self._secret, said), said])
-        rows = self._rows(
-            "SELECT session, tenant FROM requests WHERE session IN (SELECT value FROM json_each(?)) AND session <> ''"
-            " GROUP BY session, tenant ORDER BY max(started_at_s) DESC LIMIT ?",
-            ids,
-            most,
-        )
-        return [Hit("session", id, tenant) for id, tenant in rows]
+        found = []
+        for digest in (session_ids.named(self._secret, said), said):
+            rows = self._rows(
+                "SELECT tenant FROM (SELECT tenant, started_at_s FROM requests WHERE session = ? AND session <> ''"
+                " ORDER BY started_at_s DESC LIMIT ?) latest GROUP BY tenant ORDER BY max(started_at_s) DESC LIMIT ?",
+                digest,
+                _LOOKED_THROUGH,
+                most,
+            )
+            found += [Hit("session", digest, tenant) for (tenant,) in rows]
+        return found
 
     def _examples(self, said: str) -> list[Hit]:
         number = said.removeprefix("#")
@@ -115,9 +120,11 @@ class Resolve:
         tenants = [row[0] for row in self._rows(_SEEN_TENANTS, _TENANTS) if row[0] is not None]
         digests = [user_digest(self._secret, tenant, said) for tenant in tenants]
         rows = self._rows(
-            "SELECT end_user, tenant FROM requests WHERE end_user IN (SELECT value FROM json_each(?)) AND end_user <> ''"
+            "SELECT end_user, tenant FROM (SELECT end_user, tenant FROM requests"
+            " WHERE end_user IN (SELECT value FROM json_each(?)) AND end_user <> '' LIMIT ?) seen"
             " GROUP BY end_user, tenant ORDER BY tenant LIMIT ?",
             json.dumps([*digests, said]),
+            _LOOKED_THROUGH,
             most,
         )
         return [Hit("user", id, tenant) for id, tenant in rows]

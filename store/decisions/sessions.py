@@ -10,7 +10,7 @@ from store.database import Database
 from store.decisions.kept_details import KeptDetails
 from store.decisions.session_ids import is_named
 
-LOOKED_THROUGH = 20_000
+LOOKED_THROUGH = 10_000
 """Requests that one page may look at."""
 
 
@@ -74,7 +74,7 @@ class Sessions:
         values = {
             "tenant": tenant,
             "end_user": end_user,
-            "before": before_s if before_s is not None else 1e15,
+            "before": before_s,
             "looked": looked_through,
             "least": least_requests,
             "limit": limit + 1,
@@ -137,11 +137,14 @@ _DETAILS = (
 
 def _query(values: Mapping[str, object]) -> str:
     # What an index bounds is grouped; a session that has later requests was on an earlier page.
+    earlier = (
+        " AND NOT EXISTS (SELECT 1 FROM requests later WHERE later.session = s.session"
+        " AND later.session <> '' AND later.tenant = s.tenant AND later.started_at_s >= :before)"
+    )
     return (
         f"SELECT {_SHOWN} FROM (SELECT {_SUMS} FROM (SELECT {_FIELDS} FROM requests WHERE {_bounds(values)}"  # noqa: S608
         " ORDER BY started_at_s DESC LIMIT :looked) latest WHERE session <> '' GROUP BY session, tenant) s"
-        " WHERE s.requests >= :least AND NOT EXISTS (SELECT 1 FROM requests later WHERE later.session = s.session"
-        " AND later.session <> '' AND later.tenant = s.tenant AND later.started_at_s >= :before)"
+        f" WHERE s.requests >= :least{earlier if values['before'] is not None else ''}"
         " ORDER BY s.last_s DESC, s.session LIMIT :limit"
     )
 
@@ -154,7 +157,7 @@ def _last_looked(values: Mapping[str, object]) -> str:
 
 
 def _bounds(values: Mapping[str, object]) -> str:
-    parts = ["started_at_s < :before"]
+    parts = ["TRUE" if values["before"] is None else "started_at_s < :before"]
     if values["tenant"]:
         parts.append("tenant = :tenant")
     if values["end_user"]:

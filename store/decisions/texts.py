@@ -83,7 +83,7 @@ class RequestTextLog:
         row = _as_row(texts)
 
         def insert(connection: Connection) -> None:
-            connection.execute(_INSERT, row)
+            self._db.append(connection, _INSERT, row)
 
         return self._db.write(insert, patient=True, spare=True)
 

@@ -1,14 +1,15 @@
-"""Settings of the router that operators change while the gateway runs, per served model, with their history.
+"""Settings of the router that operators change while the gateway runs, per served model or for one tenant, with their
+history.
 
-The latest row of a model that was not taken back is in force, so that taking it back brings what was in force before.
-Workers notice within a second.
+The latest row of a model that was not taken back is in force, so that taking it back brings what was in force before. A
+tenant's own row goes before the model's, setting by setting. Workers notice within a second.
 """
 
 from __future__ import annotations
 
 import time
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from store.database import Connection, Database
 from store.generation import Generation
@@ -33,19 +34,30 @@ class TurnedDials:
     taken_back_by: str | None = None
     id: int = 0
     """0 before it is stored."""
+    tenant: str = ""
+    """Whose requests it is for; empty: everybody's."""
+
+
+class ChangedMeanwhile(Exception):
+    """Somebody else changed the settings since they were looked at; the row is what is in force now, None for nothing."""
+
+    def __init__(self, now: TurnedDials | None) -> None:
+        super().__init__("the routing settings were changed meanwhile")
+        self.now = now
 
 
 class TurnedDialsLog:
-    """Turns dials and takes it back. Nothing is deleted: what was in force when can be told."""
+    """Turns dials and takes it back. What was in force when can be told; only a tenant's own go, with the tenant."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
         self._generation = Generation(db, _GENERATION, check_every_s=_LOOK_EVERY_S)
 
-    def turn(self, turned: TurnedDials) -> Future[TurnedDials]:
+    def turn(self, turned: TurnedDials, *, instead_of: int | None = None) -> Future[TurnedDials]:
         """Put dials in force in place of those before; gives them with their id, once committed.
 
-        Raises StoreBusy; the future raises ValueRefused for a value that no dial has.
+        `instead_of`: the id of the row that was in force when somebody decided on this, 0 for none; None: whatever is.
+        Raises StoreBusy; the future raises ValueRefused for a value that no dial has, and ChangedMeanwhile.
         """
         row = (
             *(turned.model, turned.at_s, turned.user),
@@ -53,50 +65,97 @@ class TurnedDialsLog:
         )
 
         def insert(connection: Connection) -> TurnedDials:
-            id = connection.execute(
-                'INSERT INTO dials (model, at_s, "user", preference, theta, m, max_examples)'
-                " VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id",
-                row,
-            ).fetchone()[0]
+            if instead_of is not None:
+                now = _in_force(connection, turned.model, turned.tenant)
+                if instead_of != (now.id if now is not None else 0):
+                    raise ChangedMeanwhile(now)
+            if turned.tenant:
+                made = connection.execute(_INSERT_OF_TENANT, (*row, turned.tenant))
+            else:
+                made = connection.execute(_INSERT, row)
+            id = made.fetchone()[0]
             self._generation.bump(connection)
-            return TurnedDials(*row, id=id or 0)
+            return replace(turned, id=id or 0)
 
         return self._db.write(insert)
 
-    def take_back(self, model: str, user: str) -> Future[bool]:
+    def take_back(self, model: str, user: str, tenant: str = "") -> Future[bool]:
         """Take the dials in force back: those before are in force again. False if none were turned."""
+        now_s = time.time()
 
         def update(connection: Connection) -> bool:
-            changed = connection.execute(
-                "UPDATE dials SET taken_back_at_s = ?, taken_back_by = ? WHERE id ="
-                " (SELECT max(id) FROM dials WHERE model = ? AND taken_back_at_s IS NULL)",
-                (time.time(), user, model),
-            ).rowcount
+            if tenant:
+                done = connection.execute(_TAKE_BACK_OF_TENANT, (now_s, user, model, tenant))
+            else:
+                done = connection.execute(_TAKE_BACK, (now_s, user, model))
+            changed = done.rowcount
             if changed:
                 self._generation.bump(connection)
             return changed > 0
 
         return self._db.write(update)
 
-    def in_force(self, model: str) -> TurnedDials | None:
-        """What is in force for a served model; None where all is as configured."""
-        row = (
-            self._db.read()
-            .execute(
-                _SELECT + " WHERE model = ? AND taken_back_at_s IS NULL ORDER BY id DESC LIMIT 1", (model,)
-            )
-            .fetchone()
+    def in_force(self, model: str, tenant: str = "") -> TurnedDials | None:
+        """What is in force for a served model, or a tenant's own; None where nothing was turned."""
+        return _in_force(self._db.read(), model, tenant)
+
+    def of_tenants(self, model: str) -> dict[str, TurnedDials]:
+        """What is in force for single tenants, by tenant."""
+        rows = self._db.read().execute(
+            _SELECT_OF_TENANTS + " WHERE model = ? AND taken_back_at_s IS NULL ORDER BY tenant, id", (model,)
         )
-        return None if row is None else TurnedDials(*row)
+        return {row[-1]: TurnedDials(*row) for row in rows.fetchall()}
 
     def history(self, model: str, limit: int = 20) -> list[TurnedDials]:
-        """The last turns of a model, newest first, taken back or not."""
-        rows = self._db.read().execute(_SELECT + " WHERE model = ? ORDER BY id DESC LIMIT ?", (model, limit))
-        return [TurnedDials(*row) for row in rows.fetchall()]
+        """The last turns of a model, a tenant's own among them, newest first, taken back or not."""
+        found: list[TurnedDials] = []
+        for select in (_SELECT, _SELECT_OF_TENANTS):
+            rows = self._db.read().execute(
+                select + " WHERE model = ? ORDER BY id DESC LIMIT ?", (model, limit)
+            )
+            found += [TurnedDials(*row) for row in rows.fetchall()]
+        return sorted(found, key=lambda row: (-row.at_s, -row.id))[:limit]
+
+    def forget_tenant(self, tenant: str) -> Future[int]:
+        """Delete a tenant's own; gives how many turns. Nothing for the empty tenant: the rest is everybody's."""
+
+        def delete(connection: Connection) -> int:
+            gone = connection.execute(
+                "DELETE FROM tenant_dials WHERE tenant = ? AND tenant <> ''", (tenant,)
+            ).rowcount
+            if gone:
+                self._generation.bump(connection)
+            return gone
+
+        return self._db.write(delete)
 
     def generation(self) -> int:
         """A number that differs whenever any model's dials may have changed. Costs next to nothing."""
         return self._generation.value()
 
 
-_SELECT = 'SELECT model, at_s, "user", preference, theta, m, max_examples, taken_back_at_s, taken_back_by, id FROM dials'
+def _in_force(connection: Connection, model: str, tenant: str) -> TurnedDials | None:
+    of_tenant = " AND tenant = ?" if tenant else ""
+    row = connection.execute(
+        (_SELECT_OF_TENANTS if tenant else _SELECT)
+        + f" WHERE model = ?{of_tenant} AND taken_back_at_s IS NULL ORDER BY id DESC LIMIT 1",
+        (model, tenant) if tenant else (model,),
+    ).fetchone()
+    return None if row is None else TurnedDials(*row)
+
+
+_COLUMNS = 'model, at_s, "user", preference, theta, m, max_examples'
+_SELECT = f"SELECT {_COLUMNS}, taken_back_at_s, taken_back_by, id FROM dials"  # noqa: S608 - a constant
+_SELECT_OF_TENANTS = f"SELECT {_COLUMNS}, taken_back_at_s, taken_back_by, id, tenant FROM tenant_dials"  # noqa: S608 - a constant
+_INSERT = f"INSERT INTO dials ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id"  # noqa: S608 - a constant
+_INSERT_OF_TENANT = (
+    f"INSERT INTO tenant_dials ({_COLUMNS}, tenant) VALUES (?, ?, ?, ?, ?, ?, ?, ?) RETURNING id"  # noqa: S608
+)
+_TAKE_BACK = (
+    "UPDATE dials SET taken_back_at_s = ?, taken_back_by = ? WHERE id ="
+    " (SELECT max(id) FROM dials WHERE model = ? AND taken_back_at_s IS NULL)"
+)
+_TAKE_BACK_OF_TENANT = (
+    "UPDATE tenant_dials SET taken_back_at_s = ?, taken_back_by = ? WHERE id ="
+    " (SELECT max(id) FROM tenant_dials WHERE model = ? AND tenant = ? AND taken_back_at_s IS NULL)"
+)

@@ -78,8 +78,8 @@ class PostgresSide:
 
     def page(self, table: Table, after: Key | None, rows: int) -> Page:
         """Up to `rows` rows beyond a key, or from the beginning."""
-        where = f"WHERE ({table.key_list}) > ({', '.join(['%s'] * len(table.key))})" if after else ""
-        query = f"SELECT {table.column_list} FROM {table.name} {where} ORDER BY {table.key_list} LIMIT %s"
+        where = f"AND ({table.key_list}) > ({', '.join(['%s'] * len(table.key))})" if after else ""
+        query = f"{table.selected} {where} ORDER BY {table.key_list} LIMIT %s"
         with translating(), self._connection.cursor(binary=True) as cursor:
             cursor.execute(query.encode(), (*(after or ()), rows))
             found = cursor.fetchall()

@@ -78,8 +78,8 @@ class SqliteSide:
 
         Raises StoreFailed for a key with a NUL, which would not tell rows apart there.
         """
-        where = f"WHERE ({table.key_list}) > ({', '.join('?' * len(table.key))})" if after else ""
-        query = f"SELECT {table.column_list} FROM {table.name} {where} ORDER BY {table.key_list} LIMIT ?"
+        where = f"AND ({table.key_list}) > ({', '.join('?' * len(table.key))})" if after else ""
+        query = f"{table.selected} {where} ORDER BY {table.key_list} LIMIT ?"
         with translating():
             try:
                 found: list[Row] = self._connection.execute(query, (*(after or ()), rows)).fetchall()

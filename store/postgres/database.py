@@ -193,6 +193,11 @@ class PostgresDatabase:
         assert isinstance(connection, JobConnection)
         connection.add(sql, key, amounts, only_if)
 
+    def append(self, connection: Connection, sql: str, row: Sequence[Any]) -> Rows:
+        """See `store.database.Database`, and Appending."""
+        assert isinstance(connection, JobConnection)
+        return connection.append(sql, row)
+
     def settle(self, connection: Connection) -> None:
         """Do what was added so far."""
         assert isinstance(connection, JobConnection)

@@ -10,6 +10,8 @@ import re
 from functools import lru_cache
 from typing import Any
 
+from store.postgres.adapting import cleaned
+
 _TOKEN = re.compile(
     r"(?P<text>'(?:[^']|'')*')|(?P<quoted>\"[^\"]*\")|(?P<cast>::)|(?P<numbered>\?\d+)|(?P<mark>\?)"
     r"|:(?P<name>[a-z_]\w*)|(?P<percent>%)|(?P<plus>(?<=[ (])\+(?=[a-z]))"
@@ -61,10 +63,13 @@ def is_numbered(sql: str) -> bool:
 
 
 def arguments(sql: str, parameters: Any) -> Any:
-    """`parameters` as the translated statement takes them."""
-    if isinstance(parameters, dict) or not is_numbered(sql):
-        return parameters
-    return {f"p{place}": value for place, value in enumerate(parameters, 1)}
+    """`parameters` as the translated statement takes them: see also `cleaned`."""
+    if isinstance(parameters, dict):
+        return dict(zip(parameters, cleaned(parameters.values()), strict=True))
+    values = cleaned(parameters)
+    if not is_numbered(sql):
+        return values
+    return {f"p{place}": value for place, value in enumerate(values, 1)}
 
 
 def is_reading(sql: str) -> bool:

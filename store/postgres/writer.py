@@ -16,6 +16,7 @@ import structlog
 
 from store.database import Rows
 from store.errors import StoreFailed
+from store.postgres.appending import Appended, Appending
 from store.postgres.connecting import Place, place_of
 from store.postgres.errors import in_words, is_lost, may_succeed_again, translated, translating
 from store.postgres.statements import arguments, is_reading
@@ -28,6 +29,8 @@ CHANNEL = "understudy"
 _AGAIN_WITHIN_S = 30.0
 """How long a batch that meets deadlocks is written again."""
 _PAUSE_S, _LONGEST_PAUSE_S = 0.02, 1.0
+_JITTER = random.Random()
+"""Its own: this thread must not draw from what others may have seeded."""
 _VERDICT_WITHIN_S = 10.0
 _SEVERAL = -1
 """The place of a statement that several jobs asked for together."""
@@ -95,6 +98,7 @@ class JobConnection:
         self._pipeline = pipeline
         self._sent: list[tuple[psycopg.Cursor[Any], int]] = []
         self._added: list[tuple[tuple[Any, ...], Sequence[float], Rows | None]] = []
+        self._appending = Appending(connection)
         self.place = 0
         """Of the job that runs, in its batch."""
         self.statements = 0
@@ -120,8 +124,14 @@ class JobConnection:
         self.statements += 1
         self._added.append(((sql, *key), amounts, only_if))
 
+    def append(self, sql: str, row: Sequence[Any]) -> Appended:
+        """Remember a row, to be sent before any statement of another kind. Raises ValueError."""
+        self.statements += 1
+        return self._appending.add(sql, row)
+
     def settle(self) -> None:
-        """Add what was remembered: one statement for each row, in the order of keys."""
+        """Send the rows that were remembered, and add to sums: one statement for each, in the order of keys."""
+        self._send_appended()
         added, self._added = self._added, []
         sums: dict[tuple[Any, ...], Sequence[float]] = {}
         for key, amounts, only_if in added:
@@ -141,10 +151,15 @@ class JobConnection:
         return None if found == _SEVERAL else found
 
     def _send(self, sql: str, parameters: Any) -> psycopg.Cursor[Any]:
+        self._send_appended()
         cursor = self._connection.cursor(binary=True)
         self._sent.append((cursor, self.place))
         with translating():
             return cursor.execute(as_postgres(sql), arguments(sql, parameters))
+
+    def _send_appended(self) -> None:
+        if self._appending:
+            self._appending.send(lambda cursor: self._sent.append((cursor, _SEVERAL)))
 
 
 class _Undone(Exception):
@@ -270,7 +285,7 @@ class Writer(WritingThread):
                 if tried and len(items) > 1:
                     # A smaller transaction holds less of what others wait for.
                     raise _Undone(None, undone.error) from undone
-                time.sleep(min(_LONGEST_PAUSE_S, _PAUSE_S * 2**tried) * random.uniform(0.5, 1.5))
+                time.sleep(min(_LONGEST_PAUSE_S, _PAUSE_S * 2**tried) * _JITTER.uniform(0.5, 1.5))
                 tried += 1
             except _Lost:
                 self._lose()
@@ -283,7 +298,7 @@ class Writer(WritingThread):
         self._note_reason(reason)
         self._begin_down(reason, items)
         pause_s = _PAUSE_S
-        while self._rest(pause_s * random.uniform(0.5, 1.5)):
+        while self._rest(pause_s * _JITTER.uniform(0.5, 1.5)):
             pause_s = min(_LONGEST_PAUSE_S, 2 * pause_s)
             try:
                 self._connected().execute("SELECT 1")

@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from store.database import Connection, Rows
 from store.errors import SchemaError, StoreBusy, StoreClosed
@@ -212,6 +212,10 @@ class Database:
         """Done at once."""
         if only_if is None or only_if.rowcount:
             connection.execute(sql, (*key, *amounts))
+
+    def append(self, connection: Connection, sql: str, row: Sequence[Any]) -> Rows:
+        """Done at once."""
+        return connection.execute(sql, row)
 
     def settle(self, connection: Connection) -> None:
         """Nothing: see `add`."""

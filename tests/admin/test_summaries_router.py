@@ -1,4 +1,4 @@
-"""The router's page from real decisions; what other dials would have brought; and turning them, there and back."""
+"""The router's page from real decisions; and changing its settings, for everybody or one tenant, there and back."""
 
 from __future__ import annotations
 
@@ -8,35 +8,37 @@ from pathlib import Path
 import pytest
 
 from admin.page import Page
-from admin.pages.router import ROUTER, WHAT_IF
+from admin.pages.router import CHANGE, ROUTER, SIMULATE
 from admin.roles import Role
 from admin.summaries.router import router
+from admin.summaries.routing_change import routing_change
 from admin.summaries.what_if import what_if
 from store import Store
 from store.decisions.requests import LATEST_REASONS
+from tests.admin.site import site
 from tests.admin.traffic import ALIKE, QUESTION, UNLIKE, house
 from tests.store.behind import database
 
 
-@pytest.mark.parametrize("page", [ROUTER, WHAT_IF])
-def test_who_may_look_may_not_turn(page: Page) -> None:
-    assert page.role is Role.VIEWER and page.summary in (router, what_if)
+@pytest.mark.parametrize("page", [ROUTER, SIMULATE, CHANGE])
+def test_who_may_look_may_not_change(page: Page) -> None:
+    assert page.role is Role.VIEWER and page.summary in (router, what_if, routing_change)
     assert all(action.role is Role.OPERATOR for action in page.actions)
 
 
-async def test_shares_reasons_and_dials_are_those_of_the_traffic(tmp_path: Path) -> None:
+async def test_shares_reasons_and_settings_are_those_of_the_traffic(tmp_path: Path) -> None:
     async with house(tmp_path) as here:
         for question in (QUESTION, ALIKE, UNLIKE, QUESTION):
             await here.ask(question)
         await asyncio.to_thread(here.site.sources.rollups.catch_up)
         viewer = await here.site.person("viewer")
         told = (await viewer.get("/router.json?model=gpt-4o")).json
-        assert told["shares"]["totals"] == {"large": 2, "small + examples": 1, "memory": 1}
+        assert told["shares"]["totals"] == {"large": 2, "small + examples": 1, "cache hit": 1}
         assert {row["reason"]: row["requests"] for row in told["reasons"]["by_reason"]} == {
             "novel": 2,
             "familiar": 1,
         }
-        assert {row["name"]: row["in_force"] for row in told["dials"]["rows"]} == {
+        assert {row["name"]: row["in_force"] for row in told["settings"]["rows"]} == {
             "preference": 0.5,
             "theta": 0.8,
             "m": 1,
@@ -46,7 +48,7 @@ async def test_shares_reasons_and_dials_are_those_of_the_traffic(tmp_path: Path)
         assert (await viewer.get("/router?model=unknown")).status == 400
 
 
-async def test_a_turned_dial_decides_the_next_requests_until_it_is_taken_back(tmp_path: Path) -> None:
+async def test_a_changed_setting_decides_the_next_requests_until_it_is_undone(tmp_path: Path) -> None:
     async with house(tmp_path, memory={"exact": {"enabled": False}}) as here:
         await here.ask(QUESTION)
         operator = await here.site.person("operator")
@@ -61,20 +63,53 @@ async def test_a_turned_dial_decides_the_next_requests_until_it_is_taken_back(tm
 
         await goes_to("small")
         fields = {"model": "gpt-4o", "preference": "0.5", "theta": "0.8", "m": "7", "max_examples": "8"}
-        got = await operator.post("/router/dials", fields)
+        got = await operator.post("/router/settings", fields)
         assert got.status == 303
         await goes_to("large")
-        told = (await operator.get("/router.json")).json["dials"]
+        told = (await operator.get("/router.json")).json["settings"]
         assert told["by"] == "a-operator" and told["history"][0]["values"] == {"m": 7}
-        assert (await operator.post("/router/dials/back", {"model": "gpt-4o"})).status == 303
+        assert (await operator.post("/router/settings/undo", {"model": "gpt-4o"})).status == 303
         await goes_to("small")
-        assert (await operator.post("/router/dials/back", {"model": "gpt-4o"})).status == 409
-        assert (await operator.post("/router/dials", {**fields, "m": "1"})).status == 409, "as configured"
-        assert (await operator.post("/router/dials", {**fields, "preference": "2"})).status == 400
+        assert (await operator.post("/router/settings/undo", {"model": "gpt-4o"})).status == 409
+        assert (await operator.post("/router/settings", {**fields, "m": "1"})).status == 409, "as configured"
+        assert (await operator.post("/router/settings", {**fields, "preference": "2"})).status == 400
         actions = [row["action"] for row in (await operator.get("/audit.json")).json["rows"]]
-        assert actions.count("/router/dials/back") == 2
+        assert actions.count("/router/settings/undo") == 2
         viewer = await here.site.person("viewer-content")
-        assert (await viewer.post("/router/dials", fields)).status == 403
+        assert (await viewer.post("/router/settings", fields)).status == 403
+
+
+async def test_a_change_is_confirmed_for_one_tenant_and_told_to_who_comes_second(tmp_path: Path) -> None:
+    async with site(tmp_path) as here:
+        operator = await here.person("operator")
+        asked = "/router/settings?model=demo&tenant=acme&theta=0.9&m=3"
+        looked = (await operator.get(asked.replace("?", ".json?"))).json
+        assert [(row["name"], row["now"], row["then"]) for row in looked["changes"]] == [("theta", 0.8, 0.9)]
+        page = await operator.get(asked)
+        assert page.status == 200 and "Nothing is changed yet" in page.text and "Only acme" in page.text
+        fields = {
+            "model": "demo",
+            "tenant": "acme",
+            "for": "tenant",
+            "theta": "0.9",
+            "version": looked["version"],
+        }
+        assert (await operator.post("/router/settings", fields)).status == 303
+        dials = here.sources.store.dials
+        assert dials.in_force("demo") is None and dials.of_tenants("demo")["acme"].theta == 0.9
+        second = await operator.post("/router/settings", {**fields, "theta": "0.7"})
+        assert second.status == 409 and "changed by a-operator meanwhile (theta 0.9)" in second.text
+        told = (await operator.get("/router.json?model=demo")).json["settings"]
+        assert [(row["name"], row["values"]) for row in told["own"]] == [("acme", {"theta": 0.9})]
+        again = (await operator.get("/router/settings.json?model=demo&tenant=acme&theta=0.95")).json
+        assert again["changes"][0]["now"] == 0.9, "a tenant's own are those in force for it"
+        rows = (await operator.get("/audit.json")).json["rows"]
+        detail = next(row for row in rows if row["outcome"] == "done")["detail"]
+        assert (detail["tenant"], detail["from"]["theta"], detail["to"]["theta"]) == ("acme", 0.8, 0.9)
+        undone = await operator.post("/router/settings/undo", {"model": "demo", "tenant": "acme"})
+        assert undone.status == 303 and not dials.of_tenants("demo")
+        for wrong in ({"for": "tenant", "tenant": ""}, {"version": "x"}, {"m": "0"}, {"model": "none"}):
+            assert (await operator.post("/router/settings", {**fields, **wrong})).status == 400
 
 
 def test_the_latest_reasons_are_read_from_an_index_and_not_from_the_whole_log(tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ def until(page: Page, script: str) -> None:
 
 
 def prepare(staged: Stage, page: Page) -> None:
-    """Do what leaves something to look at: sign in, draw the map, drain an engine, turn a dial."""
+    """Do what leaves something to look at: sign in, draw the map, drain an engine, change a routing setting."""
     page.goto(staged.admin_url + "/sign-in")
     page.get_by_label("Name").fill("ann")
     page.get_by_label("Password").fill(PASSWORD)
@@ -48,9 +48,10 @@ def prepare(staged: Stage, page: Page) -> None:
     page.goto(staged.admin_url + "/examples-map")
     page.get_by_role("button", name="Draw it").click()
     page.wait_for_selector("#examples-map .main-svg", timeout=1000 * _LOADED_S)
-    page.goto(staged.admin_url + "/router/what-if?model=demo&preference=0.25&max_examples=2")
+    page.goto(staged.admin_url + "/router/simulate?model=demo&preference=0.25&max_examples=2")
     until(page, _COMPUTED)
-    page.get_by_role("button", name="Apply these dials").click()
+    page.get_by_role("link", name="Change the settings…").click()
+    page.get_by_role("button", name="Change", exact=True).click()
     page.wait_for_selector("main > .flash")
     page.on("dialog", lambda dialog: dialog.accept())
     page.goto(staged.admin_url + "/engines")
@@ -95,8 +96,8 @@ def take(staged: Stage, page: Page, view: str, folder: Path) -> int:
     for name, path in further(staged, page).items():
         page.goto(staged.admin_url + path, wait_until="load")
         picture(name)
-    page.goto(f"{staged.admin_url}/router/what-if?model=demo&preference=0.{len(view)}1")
-    picture("router_what-if_computing", whole=False)
+    page.goto(f"{staged.admin_url}/router/simulate?model=demo&preference=0.{len(view)}1")
+    picture("router_simulate_computing", whole=False)
     page.goto(staged.admin_url + "/settings")
     page.locator("textarea[name=text]").fill("judging: {engine: nobody}\nlisten: {port: 1}")
     page.get_by_role("button", name="Check").click()

@@ -35,6 +35,7 @@ class Retention:
             "trim_choices": lambda before_s, tenants: decisions.choices.trim(before_s, tenants=tenants),
             "trim_outcomes": lambda before_s, tenants: outcomes.trim(before_s, tenants=tenants),
             "trim_feedback": lambda before_s, tenants: outcomes.feedback.trim(before_s, tenants=tenants),
+            "trim_reviews": lambda before_s, tenants: outcomes.reviews.trim(before_s, tenants=tenants),
         }
         return [
             *(Chore(name, 60, self._rows_by(trim)) for name, trim in rows.items()),

@@ -15,6 +15,7 @@ from admin.app import AdminApp, Options
 from admin.oidc import OidcOptions, OidcSignIn
 from admin.pages import PAGES
 from admin.sources import EngineFacts, GatewayInfo, ReplayFacts, ServedFacts, Sources, WorkflowFacts
+from learning.evaluation.replayed import Exploring
 from learning.proof.summary import ProofReader
 from learning.replay.nightly import WINDOW_S
 from store import Store
@@ -23,8 +24,10 @@ from understudy.settings.admin import OidcSettings
 from understudy.settings.config import Config
 from understudy.settings.effective import EffectiveSettings
 from understudy.settings.engines import HTTPEngine
+from understudy.settings.models import ModelSettings
 from understudy.settings.replay import time_zone
 from understudy.setup.assumed_profile import profile
+from understudy.setup.learner import promised
 from understudy.setup.proof import gates
 from understudy.setup.replay import budget_of
 from understudy.setup.store import open_store
@@ -164,4 +167,14 @@ def _model(config: Config, name: str) -> ServedFacts:
         settings.policy,
         settings.max_loss if settings.proof == "floor" else None,
         settings.advanced.floor_confidence,
+        promised(config, settings),
+        _exploring(settings),
     )
+
+
+def _exploring(settings: ModelSettings) -> Exploring | None:
+    if settings.policy != "in_context":
+        return None
+    from understudy.setup.in_context import chooser_knobs
+
+    return Exploring(chooser_knobs(settings), settings.max_loss if settings.proof == "floor" else None)

@@ -26,13 +26,18 @@ class FewShotParts:
     retriever: Retriever
     configured: Knobs
 
-    def turn(self, dials: Dials) -> None:
-        """Decide by these dials from now on; those that are not turned are as configured."""
-        turned = {name: value for name, value in dials.turned().items() if name != "preference"}
-        knobs = replace(self.configured, **turned)  # type: ignore[arg-type]
+    def turn(self, dials: Dials, own: Mapping[str, Dials]) -> None:
+        """Decide by these settings from now on, and by `own` for these tenants; what is not set is as configured."""
+        knobs = self._with(dials)
+        of_tenants = {tenant: self._with(each) for tenant, each in own.items()}
+        every = [knobs, *of_tenants.values()]
         # What lies below the retriever's floor the rule would never see.
-        self.retriever.look_down_to(knobs.theta, enough(knobs))
-        self.policy.knobs = knobs
+        self.retriever.look_down_to(min(each.theta for each in every), max(map(enough, every)))
+        self.policy.knobs, self.policy.knobs_of = knobs, of_tenants
+
+    def _with(self, dials: Dials) -> Knobs:
+        turned = {name: value for name, value in dials.turned().items() if name != "preference"}
+        return replace(self.configured, **turned)  # type: ignore[arg-type]
 
 
 def few_shot(

@@ -61,9 +61,13 @@ class InContextParts:
     follower: ArtifactFollower
     configured: Knobs
 
-    def turn(self, dials: Dials) -> None:
-        """Decide by these dials from now on; those that are not turned are as configured."""
-        self.policy.knobs = replace(self.configured, **dials.turned())  # type: ignore[arg-type]
+    def turn(self, dials: Dials, own: Mapping[str, Dials]) -> None:
+        """Decide by these settings from now on, and by `own` for these tenants; what is not set is as configured."""
+        self.policy.knobs = self._with(dials)
+        self.policy.knobs_of = {tenant: self._with(each) for tenant, each in own.items()}
+
+    def _with(self, dials: Dials) -> Knobs:
+        return replace(self.configured, **dials.turned())  # type: ignore[arg-type]
 
 
 def in_context(
@@ -115,7 +119,7 @@ def in_context(
         embedder,
         retriever,
         partial(follower.of, model=name),
-        Chooser(_chooser_knobs(settings)),
+        Chooser(chooser_knobs(settings)),
         ExplorationBudget(settings.advanced.key_share),
         executor,
         knobs,
@@ -180,7 +184,8 @@ def _prior(openers: ArtifactOpeners, metrics: LearningMetrics) -> Scorer | None:
         return None
 
 
-def _chooser_knobs(settings: ModelSettings) -> chooser.Knobs:
+def chooser_knobs(settings: ModelSettings) -> chooser.Knobs:
+    """How a served model explores."""
     advanced = settings.advanced
     return knobs_of(
         chooser.Knobs,

@@ -36,11 +36,12 @@ def test_texts_that_are_known_are_not_screened_again() -> None:
     assert shown == {"content": "[shown]", "again": "[shown]"} and kinds == ()
 
 
-def test_what_many_requests_have_is_screened_once_and_comes_out_alike() -> None:
+def test_what_was_clean_is_not_looked_at_again_and_what_was_not_is() -> None:
     one = screen()
-    tools = [{"type": "function", "function": {"name": "mail", "description": "Ask ann@acme.com."}}]
-    first, kinds = one.of(tools, often=True)
-    assert one.of(tools, often=True) == (first, kinds) and "ann@acme.com" not in str(first)
+    value = {"description": "Ask ann@acme.com.", "name": "mail", "id": "call_Qm7vT2xLr9ZkB4nWc8JdY1hG"}
+    first, kinds = one.of(value)
+    assert one.of(value) == (first, kinds) and kinds == ("EMAIL",)
+    assert first == {"description": "Ask [EMAIL].", "name": "mail", "id": value["id"]}
 
 
 def test_hostile_texts_come_out_whole() -> None:

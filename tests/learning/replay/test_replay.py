@@ -231,8 +231,9 @@ async def test_a_run_that_ran_out_of_money_goes_on_with_more(tmp_path: Path) -> 
         assert made.unfinished() is None
         assert all(quality(e) == 1.0 for e in now(made.store, examples))
         async with opened(config(tmp_path)) as beside:
-            with made._only_one(), pytest.raises(AnotherReplayRuns):
-                await beside.run(LOTS)
+            async with made._only_one():
+                with pytest.raises(AnotherReplayRuns):
+                    await beside.run(LOTS)
 
 
 async def test_what_is_missing_is_named(tmp_path: Path) -> None:

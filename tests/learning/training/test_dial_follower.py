@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -27,7 +27,7 @@ def test_a_worker_follows_what_another_process_turns(db: Database) -> None:
     other = Database.open(db.path)
     log = TurnedDialsLog(other)
     log.turn(TurnedDials("gpt-4o", 1.0, "ann", theta=0.9)).result(30)
-    models = {name: (lambda d, n=name: told.append((n, d))) for name in ("gpt-4o", "other")}
+    models = {name: (lambda d, own, n=name: told.append((n, d))) for name in ("gpt-4o", "other")}
     follower = DialFollower(TurnedDialsLog(db), models, look_every_s=0.01)
     follower.start()
     assert told == [("gpt-4o", Dials(theta=0.9))], "what is in force at the start, and nothing else"
@@ -41,6 +41,19 @@ def test_a_worker_follows_what_another_process_turns(db: Database) -> None:
     other.close()
 
 
+def test_a_tenants_own_settings_stand_on_the_models(db: Database) -> None:
+    told: list[Mapping[str, Dials]] = []
+    log = TurnedDialsLog(db)
+    log.turn(TurnedDials("m", 1.0, "ann", theta=0.9, m=2)).result(30)
+    log.turn(TurnedDials("m", 2.0, "ann", m=5, tenant="a1")).result(30)
+    follower = DialFollower(log, {"m": lambda dials, own: told.append(own)}, look_every_s=0.01)
+    assert told == [{"a1": Dials(theta=0.9, m=5)}]
+    log.take_back("m", "ann", "a1").result(30)
+    follower.start()
+    assert eventually(lambda: told[-1] == {})
+    follower.stop()
+
+
 @pytest.mark.parametrize("broken", ["generation", "in_force"])
 def test_a_store_that_fails_for_a_while_loses_no_turn(db: Database, broken: str) -> None:
     class Broken(TurnedDialsLog):
@@ -50,9 +63,9 @@ def test_a_store_that_fails_for_a_while_loses_no_turn(db: Database, broken: str)
             self._fail("generation")
             return super().generation()
 
-        def in_force(self, model: str) -> TurnedDials | None:
+        def in_force(self, model: str, tenant: str = "") -> TurnedDials | None:
             self._fail("in_force")
-            return super().in_force(model)
+            return super().in_force(model, tenant)
 
         def _fail(self, where: str) -> None:
             if self.fails == where:
@@ -62,7 +75,7 @@ def test_a_store_that_fails_for_a_while_loses_no_turn(db: Database, broken: str)
     told: list[Dials] = []
     tried: list[str] = []
     log = Broken(db)
-    follower = DialFollower(log, {"m": told.append}, look_every_s=0.01)
+    follower = DialFollower(log, {"m": lambda dials, own: told.append(dials)}, look_every_s=0.01)
     follower.start()
     log.fails = broken
     log.turn(TurnedDials("m", time.time(), "ann", m=5)).result(30)

@@ -183,6 +183,7 @@ def test_a_refreshed_answer_reaches_another_worker_s_memory(two: list[ExactCache
 def test_a_store_that_is_too_busy_to_write_still_remembers_in_memory(
     cache: Callable[..., ExactCache],
 ) -> None:
+    cache()
     ours = cache(max_pending=0)
     with pytest.raises(StoreBusy):
         ours.put(b"k", "a1", answer())

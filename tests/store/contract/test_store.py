@@ -222,6 +222,7 @@ def test_a_closed_store_neither_reads_nor_writes(store: Store) -> None:
 
 
 def test_a_store_that_has_enough_to_write_says_so_at_once(open_store: Opening) -> None:
+    open_store()
     store = open_store(max_pending=0)
     with pytest.raises(StoreBusy):
         store.decisions.requests.record(request_record(1))

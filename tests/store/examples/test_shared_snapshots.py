@@ -19,6 +19,7 @@ from store.examples.tenant_index import TenantIndex
 from store.records import NewExample
 from store.sqlite.database import Database
 from tests.patience import eventually
+from tests.postgres_fixtures import with_the_secret
 
 SEAL = Seal("a1", "database", "v1", 8, seq=10, count=3)
 GRAPH = bytes(range(256)) * 20
@@ -119,7 +120,7 @@ def open_replica(postgres_url: str, tmp_path: Path) -> Iterator[Callable[..., St
     def open_one(name: str, **options: Any) -> Store:
         opened.append(
             Store.open(
-                tmp_path / name,
+                with_the_secret(tmp_path / name),
                 database_url=postgres_url,
                 dimensions=8,
                 embedding_version="v1",

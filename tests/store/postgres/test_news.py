@@ -16,6 +16,7 @@ from store.database import Connection
 from store.generation import Generation
 from store.postgres.connecting import Place, connect
 from store.postgres.database import PostgresDatabase
+from tests.postgres_fixtures import with_the_secret
 from tests.store.rows import new_example, unit_vector
 
 WITHIN_S = 60
@@ -139,7 +140,7 @@ def test_an_example_is_found_in_another_processs_index_and_a_lost_one_no_more(
 ) -> None:
     stores = [
         Store.open(
-            tmp_path / name,
+            with_the_secret(tmp_path / name),
             database_url=postgres_url,
             dimensions=8,
             embedding_version="v1",

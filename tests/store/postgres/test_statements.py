@@ -40,7 +40,7 @@ def test_what_sqlite_reads_is_said_in_postgresqls_words(said: str, read: str) ->
 
 def test_numbered_arguments_are_named() -> None:
     assert arguments("SELECT ?1, ?2", (1, "a")) == {"p1": 1, "p2": "a"}
-    assert arguments("SELECT ?, ?", (1, "a")) == (1, "a")
+    assert arguments("SELECT ?, ?", (1, "a")) == [1, "a"]
     assert arguments("SELECT :a", {"a": 1}) == {"a": 1}
 
 

@@ -18,6 +18,7 @@ from store.postgres.connecting import connect
 from store.postgres.vectors import PostgresVectors, prepare
 from store.records import NewExample, Vector
 from tests.patience import eventually
+from tests.postgres_fixtures import with_the_secret
 
 DIMENSIONS = 16
 
@@ -63,7 +64,12 @@ def open_replica(postgres_url: str, tmp_path: Path) -> Iterator[Callable[..., St
     def open_one(name: str = "one", **options: Any) -> Store:
         options = {"owner": lambda: True, "index": "pgvector", "embedding_version": "v1", **options}
         opened.append(
-            Store.open(tmp_path / name, database_url=postgres_url, dimensions=DIMENSIONS, **options)
+            Store.open(
+                with_the_secret(tmp_path / name),
+                database_url=postgres_url,
+                dimensions=DIMENSIONS,
+                **options,
+            )
         )
         return opened[-1]
 
