@@ -53,6 +53,10 @@ CONFIG: dict[str, Any] = {
 }
 
 
+_NEEDS = {"/router/settings": "?model=gpt-4o"}
+"""What a page cannot do without."""
+
+
 def fill(store: Store, requests: int, examples: int, tenants: int = 20, seed: int = 7) -> None:
     """A week of requests of several tenants: hits, offloaded and reference answers, failures, judgements, examples."""
     rng, now_s = np.random.default_rng(seed), time.time()
@@ -113,7 +117,7 @@ def fill(store: Store, requests: int, examples: int, tenants: int = 20, seed: in
 def paths(sources: Sources) -> list[str]:
     """Every page, those of one thing too, and the longest periods."""
     newest = sources.store.decisions.requests.recent(1)[0]
-    found = [page.path for page in PAGES if "{" not in page.path]
+    found = [page.path + _NEEDS.get(page.path, "") for page in PAGES if "{" not in page.path]
     found += ["/overview?span=day", "/overview?span=week", "/engines?span=week", "/tenants?span=month"]
     found += [f"/requests/{newest.id}", "/requests?engine=small"]
     return found + content_paths(sources.store)
