@@ -121,7 +121,11 @@ class Access:
         if request.method != "POST" or not user or wants_json(request):
             return ""
         sent = await form_of(request)
-        values = {name: tuple(str(each) for each in sent.getall(name)) for name in dict.fromkeys(sent)}
+        # A file is not kept: a browser would not choose it again by itself.
+        values = {
+            name: tuple(each for each in sent.getall(name) if isinstance(each, str))
+            for name in dict.fromkeys(sent)
+        }
         id = self.written.put(user, request.path, request.headers.get("Referer", ""), values)
         return f"/kept/{id}" if id else ""
 

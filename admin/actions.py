@@ -9,7 +9,7 @@ from typing import Any
 from router.dials import Dials
 from store.admission import Admission
 from store.jobs.replay_records import NewStep, ReplayBudget
-from store.records import Vector
+from store.records import Kind, Vector
 
 
 class NotDone(Exception):
@@ -72,6 +72,21 @@ class Tried:
 
 
 @dataclass(frozen=True, slots=True)
+class Imported:
+    """What came of the lines of a data set."""
+
+    added: int
+    known: int
+    """There already, or more than once in it."""
+    refused: Mapping[str, int]
+    """Not admitted, by reason."""
+    bad: int
+    """Not understood."""
+    problems: Sequence[str] = ()
+    """Of the first lines that were not taken, in words without content."""
+
+
+@dataclass(frozen=True, slots=True)
 class OperatorActions:
     """The actions of this installation; None for one that it cannot do."""
 
@@ -95,5 +110,8 @@ class OperatorActions:
     take_back_replay: Callable[[int], Awaitable[tuple[int, int, int]]] | None = None
     """Undoes a run; returns the numbers of answers restored, examples removed, and examples changed since and left alone.
     Raises NotDone."""
+    import_lines: Callable[[str, str, Kind], Imported] | None = None
+    """Takes lines of JSON, each a conversation with its answer last, as a tenant's examples of this kind, through admission.
+    Blocks. Raises NotDone."""
     texts_kept: bool = True
     """Whether texts of requests are stored at all."""

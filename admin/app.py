@@ -23,6 +23,7 @@ from admin.access import (
     wants_json,
 )
 from admin.api.server import AdminApi
+from admin.headers import HEADERS
 from admin.live import Live, TooManyListeners, events
 from admin.menu import menu_of
 from admin.oidc import CALLBACK, START, OidcSignIn
@@ -40,21 +41,6 @@ from store.errors import StoreBusy, StoreError
 
 log = structlog.get_logger(__name__)
 
-POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self';"
-    " form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-)
-HEADERS = {
-    "Content-Security-Policy": POLICY,
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
-    # Not no-referrer: under it browsers send `Origin: null` with our own forms.
-    "Referrer-Policy": "same-origin",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
-    "Cache-Control": "no-store",
-}
 _MOST_FORM_BYTES = 2 * 2**20
 _RETRY_AFTER_S = 5
 

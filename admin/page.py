@@ -6,7 +6,7 @@ To add a page: a function in admin/summaries/ from (Sources, Asked) to a diction
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, tzinfo
 from typing import Any
@@ -161,6 +161,18 @@ class Action:
 
 
 @dataclass(frozen=True, slots=True)
+class Download:
+    """A file that is made while it is sent, by GET; noted in the audit log."""
+
+    path: str
+    lines: Callable[[Sources, Asked], Iterator[bytes]]
+    """Blocks: runs on a thread of its own. Raises BadParameter before it gives a line. Nothing in it is withheld by role."""
+    name: str
+    """Of the file."""
+    role: Role = Role.VIEWER_CONTENT
+
+
+@dataclass(frozen=True, slots=True)
 class Page:
     """A page and its JSON twin."""
 
@@ -179,5 +191,6 @@ class Page:
     script: str = ""
     """A script of its own in admin/static/; empty for none."""
     actions: tuple[Action, ...] = ()
+    downloads: tuple[Download, ...] = ()
     csv: str = ""
     """Key of the summary's list of flat rows that `path`.csv serves; empty for none."""

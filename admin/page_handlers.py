@@ -1,4 +1,4 @@
-"""Handlers of pages and their actions: a page with its twins, an action's redirect, and a refused form that comes back."""
+"""Handlers of pages and actions: a page with its twins, an action's redirect, a refused form that comes back, downloads."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import asyncio
 import inspect
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, tzinfo
@@ -14,13 +15,15 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from aiohttp import web
+from aiohttp.web_request import FileField
 from yarl import URL
 
 from admin.access import LIVE_HEADER, TOKEN, VIEWER, Access, Handler, form_of, redirect, wants_json
 from admin.as_csv import as_csv
 from admin.flashes import Flashes
+from admin.headers import HEADERS
 from admin.kept import Results
-from admin.page import Action, ActionFailed, Asked, BadParameter, Done, NotThere, Page, Viewer
+from admin.page import Action, ActionFailed, Asked, BadParameter, Done, Download, NotThere, Page, Viewer
 from admin.refused_forms import RefusedForm, refilled
 from admin.rendering import Rendering, as_json
 from admin.roles import Role, revealed
@@ -92,6 +95,8 @@ class PageHandlers:
             if page.csv:
                 router.add_get(page.path + ".csv", handler)
             router.add_get(page.path, handler)
+            for download in page.downloads:
+                router.add_get(download.path, needs(download.role, self._sends(download, page)))
             for action in page.actions:
                 router.add_post(action.path, needs(action.role, self._does(action, page)))
         self._patterns.sort(key=lambda one: one[1].path.count("{"))
@@ -147,6 +152,39 @@ class PageHandlers:
             zone=self._zone,
             lists=place.lists or {},
         )
+
+    # ---- downloads
+
+    def _sends(self, download: Download, page: Page) -> Handler:
+        async def send(request: web.Request) -> web.StreamResponse:
+            place = Place(
+                page, request.path, dict(request.match_info), dict(request.query), lists=_lists(request.query)
+            )
+            asked = self._asked(request, place)
+            # One thread for all of it: a connection to the store belongs to the thread that reads.
+            with ThreadPoolExecutor(1, thread_name_prefix="download") as thread:
+                return await self._sent(request, download, asked, thread)
+
+        return send
+
+    async def _sent(
+        self, request: web.Request, download: Download, asked: Asked, thread: ThreadPoolExecutor
+    ) -> web.StreamResponse:
+        loop = asyncio.get_running_loop()
+        lines = await loop.run_in_executor(thread, download.lines, self._sources, asked)
+        # The first part before the headers: what is wrong with the parameters is an error, not an empty file.
+        part = await loop.run_in_executor(thread, _part, lines)
+        wanted = {name: value[:100] for name, value in asked.query.items() if value}
+        await self._access.note(request, download.path, detail=dict(wanted))
+        response = web.StreamResponse(headers={"Content-Type": "application/jsonl"})
+        response.headers["Content-Disposition"] = f'attachment; filename="{download.name}"'
+        response.headers.update(HEADERS)
+        await response.prepare(request)
+        while part:
+            await response.write(part)
+            part = await loop.run_in_executor(thread, _part, lines)
+        await response.write_eof()
+        return response
 
     # ---- actions
 
@@ -284,8 +322,26 @@ class PageHandlers:
 
 
 def _lists(given: Any) -> dict[str, tuple[str, ...]]:
-    """Every value by its name."""
-    return {name: tuple(str(value) for value in given.getall(name)) for name in dict.fromkeys(given)}
+    """Every value by its name; of a file, what is in it."""
+    return {name: tuple(_text(value) for value in given.getall(name)) for name in dict.fromkeys(given)}
+
+
+def _text(value: Any) -> str:
+    return value.file.read().decode("utf-8", "replace") if isinstance(value, FileField) else str(value)
+
+
+_PART_BYTES = 128 * 1024
+
+
+def _part(lines: Iterator[bytes]) -> bytes:
+    """The next lines of a download; nothing at its end."""
+    found, size = [], 0
+    for line in lines:
+        found.append(line)
+        size += len(line)
+        if size >= _PART_BYTES:
+            break
+    return b"".join(found)
 
 
 def _path(page: Page, match: Mapping[str, str]) -> str:

@@ -16,7 +16,7 @@ WINDOW_S = 14 * 86_400.0
 """How long before and after a change is looked at."""
 _READ = 5_000
 """Outcomes, and requests, that are read of each side, those nearest to the change."""
-_FRESH_S = 60.0
+_FRESH_S = 20.0
 _NEVER_S = 1e15
 Question = tuple[int, ...]
 """Ids of runs."""

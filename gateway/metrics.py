@@ -179,7 +179,7 @@ class Metrics:
             self._stage_of(name).observe(spent)
         for name in ended.bypassed:
             self.bypassed.labels(name).inc()
-        if (instead := ended.failed_over) is not None and ended.outcome is Outcome.ANSWERED:
+        if (instead := ended.stood_in_for) is not None and ended.outcome is Outcome.ANSWERED:
             carried_on_by = ended.carried_on_by if isinstance(ended, Finished) else ()
             to = carried_on_by[-1] if carried_on_by else ended.engine
             self.failed_over.labels(instead.engine, to, instead.kind or "").inc()

@@ -664,6 +664,10 @@ class _SoFar:
             by_others = any(carried.engine.info.name != way.engine for carried in carried_on)
             if attempts.index > self.without_student or by_others:
                 failed_over = _planned(self.plan.attempts[self.without_student].engine, attempts)
+        instead_of = None
+        if failed_over is None and way is not None and self.plan is not None:
+            instead_of = _down_then(self.plan, way.engine)
+        as_decided = failed_over is None and instead_of is None
         price, broken_off = _shares(self._price, carried_on)
         return Finished(
             arrival=asked.arrival,
@@ -675,7 +679,7 @@ class _SoFar:
             told=self.told,
             policy=policy,
             policy_version=version,
-            reason=f"{reason}+failover" if failed_over is not None else reason,
+            reason=reason if as_decided else f"{reason}+failover",
             probability=probability,
             stages_s=journey.stages_s,
             bypassed=journey.bypassed,
@@ -691,6 +695,7 @@ class _SoFar:
             hit=self.hit,
             attempt=way,
             failed_over=failed_over,
+            instead_of=instead_of,
             trail=tuple(attempts.trail) if attempts is not None else (),
             came=self._came,
             engine_got=attempts.asked_for if attempts is not None else None,
@@ -702,7 +707,7 @@ class _SoFar:
             price=price,
             broken_off=broken_off,
             # What another engine charged says nothing of what the decision saved.
-            reference_price=self._reference_price if failed_over is None else None,
+            reference_price=self._reference_price if as_decided else None,
             body=Body(kept.chunks, kept.size_bytes, self._content_type, self._encoded, tuple(kept.tail)),
             stored=self._stored,
             guardrail=self._guardrail,
@@ -742,6 +747,12 @@ def _planned(name: str, attempts: Attempts) -> Tried:
     """The engine `name` that was decided on, and how it failed."""
     failed = (one for one in attempts.trail if one.engine == name and one.kind is not None)
     return next(failed, Tried(name, "", Kind.OPEN, 0, 0.0))
+
+
+def _down_then(plan: Plan, answered: str) -> Tried | None:
+    """The engine that the router would have taken had it not been down, where that is not who answered."""
+    name = plan.choice.instead_of if plan.choice is not None else ""
+    return Tried(name, "", Kind.OPEN, 0, 0.0) if name and name != answered else None
 
 
 def _exact_key(asked: Asked, model: ServedModel) -> bytes:

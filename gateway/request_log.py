@@ -56,8 +56,8 @@ def _request_line(ended: Ended) -> bytes:
         line["stages_ms"] = {name: round(s * 1000, 3) for name, s in ended.stages_s.items()}
     if finished is not None:
         line |= _figures(finished)
-    if ended.failed_over is not None:
-        line["failed_over"] = str(ended.failed_over)
+    if ended.stood_in_for is not None:
+        line["failed_over"] = str(ended.stood_in_for)
     if any(one.kind for one in ended.trail):
         line["tried"] = [str(one) for one in ended.trail]
     if ended.guardrail:

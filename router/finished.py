@@ -56,6 +56,8 @@ class Ended:
     """Stages that were late or broken, and left out."""
     failed_over: Tried | None = None
     """The engine that was decided on, and why another one answered, or gave a part of the answer."""
+    instead_of: Tried | None = None
+    """The engine that would have been decided on had it not been down then; None where that changed nothing."""
     trail: tuple[Tried, ...] = ()
     """Who was asked or could not be, in order."""
     asked_at: float = 0.0
@@ -80,6 +82,11 @@ class Ended:
     """Which guardrail blocked it or its answer, replaced its answer, or gave no verdict that it needed."""
     bill: Bill | None = None
     """What it had reserved of the limits of who sent it."""
+
+    @property
+    def stood_in_for(self) -> Tried | None:
+        """Whose place the engine that answered took: its answer is neither offloaded nor saved."""
+        return self.failed_over or self.instead_of
 
     @property
     def total_s(self) -> float:

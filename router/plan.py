@@ -117,6 +117,8 @@ class Choice:
     """Whether the quality floor moved the request to the reference."""
     picked: int = -1
     """Index of the action that the rule picked, before exploration and the quality floor; -1 where a bandit decided."""
+    instead_of: str = ""
+    """The engine that the same draw would have given had it not been down; empty where nothing else was drawn for that."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from engines.chat import message_text
 from simulation.oneoffs import OneOff
 from simulation.phrasing import with_article
 from simulation.reading import Messages, Pair
+from simulation.sorting import labels, sorted_as
 from simulation.topics import Fact
 from simulation.world import World, seeded
 
@@ -64,6 +65,8 @@ def reply(
     )
     reading = world.read(messages)
     mind = aptitude or Aptitude()
+    if asked := labels(messages):
+        return sorted_as(asked, reading.facts, rng, sure=role == "lead")
     if reading.one_off is not None:
         chance = 1.0 if role == "lead" else mind.one_off
         if role == "understudy" and any(p.facts for p in world.reader.pairs(messages)):

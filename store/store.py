@@ -65,6 +65,7 @@ from store.jobs.leases import Lease, Leases
 from store.jobs.operator_asks import OperatorAsks
 from store.jobs.replay_jobs import ReplayJobs
 from store.jobs.webhooks import WebhookOutbox
+from store.jobs.worker_loads import WorkerLoads
 from store.learned.artifacts import Artifacts
 from store.learned.dials import TurnedDialsLog
 from store.learned.quality_floors import QualityFloors
@@ -168,6 +169,8 @@ class Jobs:
     """Who does what only one process does at a time."""
     claims: EmbeddingClaims
     """Who embeds what."""
+    loads: WorkerLoads
+    """How busy workers are, where they share no folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +203,8 @@ class Store:
         self._db = db
         self._lease = lease
         self.folder = folder
+        self.shared = blobs is not None
+        """Whether processes with other folders are on the same database."""
         self.secret = secret
         """What ids of tenants and hashes of keys are derived with."""
         self.examples = examples
@@ -232,6 +237,7 @@ class Store:
             WebhookOutbox(db),
             Leases(db),
             EmbeddingClaims(db),
+            WorkerLoads(db),
         )
         self.tasks = Tasks(KnownTasks(db), TaskAnswers(db))
         self.runs: RunStore = WorkflowRuns(db)

@@ -141,6 +141,10 @@ TESTED_BY = {
     # Each is a line that names a summary and a template; every test of access asks for all of them.
     "admin/pages/runs.py": "admin/test_summaries_runs.py",
     "admin/page_handlers.py": "admin/test_refused_forms.py",
+    "admin/headers.py": "admin/test_access.py",
+    "admin/pages/datasets.py": "admin/test_datasets.py",
+    "understudy/imported_lines.py": "admin/test_datasets.py",
+    "simulation/demo/sorting_questions.py": "flow/test_demo_pages.py",
     "admin/pages/audit.py": "admin/test_access.py",
     "admin/pages/cache.py": "admin/test_summaries_cache.py",
     "admin/summaries/cache.py": "admin/test_summaries_cache.py",

@@ -161,6 +161,7 @@ class Gateway:
         self._books = books(self.memory)
         self._bills = self.lasting.once("bills", Bills)
         self._add_webhooks()
+        self._add_quality_watch()
         self.parts.add(self._engines, start=self._engines.start, aclose=self._engines.aclose)
         self._guardrails = self._make_guardrails()
         self._too_dear: Callable[[str, str, Proof | None], bool] = lambda model, tenant, proof: False
@@ -396,6 +397,22 @@ class Gateway:
         made = judging(self._config, memory.store, self._engines, self.lasting.series(JudgingMetrics))
         self._too_dear = made.too_dear
         self.parts.add(made, start=made.start, aclose=made.aclose, finished=made.take)
+
+    def _add_quality_watch(self) -> None:
+        """Where answers can be offloaded, and what becomes known of them is kept."""
+        references = self._config.references()
+        if self.memory is None or not references:
+            return
+        from understudy.background.quality_watch import QualityMetrics, QualityWatch
+
+        made = QualityWatch(
+            self.memory.store.decisions.quality,
+            references,
+            self._config.learning.quality_alarm,
+            self.lasting.series(QualityMetrics),
+            clock=time.time,
+        )
+        self.parts.add(made, start=made.start, stop=made.stop, retires=True)
 
     def _add_webhooks(self) -> None:
         if self.memory is None or not self._config.webhooks:

@@ -76,7 +76,13 @@ class Lasting:
         if config.memory is not None and config.memory.data_dir is not None:
             from understudy.background.load_report import LoadReporter
 
-            self.load = LoadReporter(config.memory.data_dir, recorded_to_s=self._recorded_to_s)
+            assert self.memory is not None
+            store = self.memory.store
+            self.load = LoadReporter(
+                config.memory.data_dir,
+                recorded_to_s=self._recorded_to_s,
+                elsewhere=store.jobs.loads if store.shared else None,
+            )
             self.parts.add(self.load, stop=self.load.stop)
         self.engine_watch: EngineWatch | None = None
         self.ledger: Ledger | None = None

@@ -28,6 +28,7 @@ from store import Store
 from store.errors import StoreError
 from store.jobs.replay_records import NewStep, ReplayBudget
 from store.records import ExactAnswer, Vector
+from understudy.imported_lines import import_lines
 from understudy.settings.config import Config
 from understudy.settings.models import ModelSettings
 from understudy.settings.reach import out_of_reach
@@ -68,6 +69,7 @@ class AdminActions:
             dials={name: _dials(model) for name, model in self._config.models.items()},
             plan_replay=self._plan_replay if keeps_examples else None,
             take_back_replay=self._take_back_replay if keeps_examples else None,
+            import_lines=partial(import_lines, self._store, memory) if keeps_examples else None,
             texts_kept=memory.request_texts.enabled,
         )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from admin.page import Page
 from admin.pages.audit import AUDIT
 from admin.pages.cache import CACHE
+from admin.pages.datasets import DATASETS_PAGE
 from admin.pages.engines import ENGINES
 from admin.pages.examples import EXAMPLE, EXAMPLES, MAP
 from admin.pages.help import HELP
@@ -29,6 +30,7 @@ PAGES: tuple[Page, ...] = (
     *(RUNS, RUN),
     *(WORKFLOWS, WORKFLOW),
     *(EXAMPLES, MAP, EXAMPLE),
+    DATASETS_PAGE,
     CACHE,
     ENGINES,
     *(ROUTER, SIMULATE, CHANGE),

@@ -75,12 +75,14 @@ def engine_load(sources: Sources, now_s: float) -> list[Summary]:
 
 
 def replicas(rows: list[EngineStateRow], drained: list[Drained]) -> list[Summary]:
-    """Each as the worker sees it that sees it worst: its state, since when, and its latest error on any worker."""
+    """Each as the worker sees it that sees it worst, of those that know: its state, since when, its latest error."""
     by_operator = {one.replica for one in drained}
     found = []
     for replica, of_it in groupby(rows, key=lambda row: row.replica):
         seen = list(of_it)
-        worst = max(seen, key=lambda row: (_BEST_FIRST.index(row.state), -(row.since_s or 0.0)))
+        # A worker that asked nothing says nothing of it, where another one knows.
+        known = [row for row in seen if row.state != "unknown"] or seen
+        worst = max(known, key=lambda row: (_BEST_FIRST.index(row.state), -(row.since_s or 0.0)))
         failed = max((row for row in seen if row.error), key=lambda row: row.error_at_s or 0.0, default=None)
         found.append(
             {

@@ -53,6 +53,10 @@ CONFIG: dict[str, Any] = {
 }
 
 
+_NEEDS = {"/router/settings": "?model=gpt-4o"}
+"""What a page cannot do without."""
+
+
 def fill(store: Store, requests: int, examples: int, tenants: int = 20, seed: int = 7) -> None:
     """A week of requests of several tenants: hits, offloaded and reference answers, failures, judgements, examples."""
     rng, now_s = np.random.default_rng(seed), time.time()
@@ -88,6 +92,10 @@ def fill(store: Store, requests: int, examples: int, tenants: int = 20, seed: in
             stages_ms='{"exact": 0.05, "embed": 1.1, "nearest": 0.3, "score": 0.4, "combine": 0.1, "choose": 0.1}',
             key_id=key.id,
             reference_cost_usd=float(rng.random() * 0.02),
+            completion_id=f"chatcmpl-{seed:04x}{i:020x}",
+            session=f"b{int(rng.integers(max(1, requests // 4))):023x}",
+            end_user=f"{int(rng.integers(200)):024x}",
+            error_kind="server" if failed else "",
         )
         writing.add(store.decisions.requests.record(request))
         if i % 20 == 0 and small:
@@ -109,7 +117,7 @@ def fill(store: Store, requests: int, examples: int, tenants: int = 20, seed: in
 def paths(sources: Sources) -> list[str]:
     """Every page, those of one thing too, and the longest periods."""
     newest = sources.store.decisions.requests.recent(1)[0]
-    found = [page.path for page in PAGES if "{" not in page.path]
+    found = [page.path + _NEEDS.get(page.path, "") for page in PAGES if "{" not in page.path]
     found += ["/overview?span=day", "/overview?span=week", "/engines?span=week", "/tenants?span=month"]
     found += [f"/requests/{newest.id}", "/requests?engine=small"]
     return found + content_paths(sources.store)

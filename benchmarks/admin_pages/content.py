@@ -9,6 +9,7 @@ from urllib.parse import quote
 import numpy as np
 
 from store import Store
+from store.decisions.kept_details import KeptDetails, KeptJson
 from store.decisions.texts import RequestTexts
 from store.records import ChoiceRecord, NewExample, OutcomeRecord, RequestRecord
 
@@ -18,6 +19,7 @@ _WORDS = (
     *("letter", "bridge"),
 )
 _AT_ONCE = 4_000
+_TOOL = {"type": "function", "function": {"name": "look_up", "description": "Finds an order by its number."}}
 _DIMENSIONS = 384
 VERSION = "bench"
 
@@ -55,6 +57,7 @@ def fill_content(store: Store, *, decisions: int, examples: int, seed: int = 7) 
         texts = RequestTexts(
             *(record.tenant, record.id, "", record.started_at_s, question, words(20)),
             messages=({"role": "user", "text": question},),
+            details=_details(question),
         )
         writing.add(store.decisions.texts.keep(texts))
     tenant = latest[0].tenant
@@ -77,6 +80,12 @@ def fill_content(store: Store, *, decisions: int, examples: int, seed: int = 7) 
             )
             writing.add(store.outcomes.note(judged))
     writing.wait()
+
+
+def _details(question: str) -> KeptDetails:
+    messages = [{"role": "user", "content": question}]
+    body = {"model": "gpt-4o", "messages": messages, "temperature": 0.2, "tools": [_TOOL] * 5}
+    return KeptDetails(user="ann", session="a trip", came=KeptJson(body), back=KeptJson({"choices": []}))
 
 
 def _choice(record: RequestRecord, rng: np.random.Generator) -> ChoiceRecord:

@@ -136,7 +136,7 @@ def _row_of(ended: Ended) -> RequestRecord:
         cached_tokens=usage.cached_tokens,
         stages_ms=orjson.dumps({name: _ms(s) for name, s in ended.stages_s.items()}).decode(),
         key_id=arrival.key_id or "",
-        failed_over="" if ended.failed_over is None else str(ended.failed_over),
+        failed_over="" if ended.stood_in_for is None else str(ended.stood_in_for),
         trail=_trail(ended),
         error_kind=_error_kind(ended),
         api=arrival.api or "chat",

@@ -19,7 +19,7 @@ from gateway.keepers.details import details_of, own_details
 from gateway.keepers.keeper import Kept
 from gateway.keepers.screening import Screen
 from gateway.keepers.session import session_name
-from router.finished import Finished
+from router.finished import Finished, Outcome
 from router.plan import Attempt
 from store.admission import Admission
 from store.decisions.kept_details import NOTHING
@@ -30,6 +30,7 @@ _BETWEEN = "\x1e"
 _PREVIEW_CHARACTERS = 4000
 _STABLE = ("system", "developer")
 _BURST_S = 1.0
+_TOO_MANY = 429
 
 
 class Allowance:
@@ -95,16 +96,19 @@ class TextKeeper:
             return "opted_out"
         if finished.arrival.key_id in self._opted_out_keys:
             return "opted_out_key"
-        if finished.hit is not None:
+        if _is_repeat(finished):
             return "" if finished.exact_key is not None else "repeat"
         if not finished.remember:
             return "opted_out_model"
+        if finished.outcome is Outcome.REFUSED and finished.status == _TOO_MANY:
+            # Who asks too much and goes on asking must not push out what others were told.
+            return "limited"
         return "" if self._allowance.open() else "busy"
 
     def _texts_of(self, finished: Finished) -> RequestTexts | str:
         arrival, chat, assembled = finished.arrival, finished.asked.chat, finished.assembled
         by = finished.asked.contributor
-        if finished.hit is not None:
+        if _is_repeat(finished):
             return self._of_repeat(finished)
         flat = [_flat(message) for message in chat.messages]
         left_out = _too_many(flat, self._max_characters)
@@ -158,6 +162,11 @@ class TextKeeper:
             same=finished.exact_key,
             details=own_details(finished, self._screen) if named else NOTHING,
         )
+
+
+def _is_repeat(finished: Finished) -> bool:
+    """Whether another request's texts are its own. A similar question has words of its own."""
+    return finished.hit is not None and finished.reused_example is None
 
 
 @dataclass(frozen=True, slots=True)

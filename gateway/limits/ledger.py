@@ -279,7 +279,7 @@ class Ledger:
                 return self._journal
             if time.monotonic() < self._blind_until:
                 raise Blind
-            worker = Worker(secrets.token_hex(8), self._boot_id, time.time() + _ALIVE_S)
+            worker = Worker(secrets.token_hex(8), self._boot_id, _ALIVE_S)
             try:
                 journal = await asyncio.to_thread(Journal, self._folder, worker.id)
             except OSError as error:
@@ -330,13 +330,12 @@ class Ledger:
     async def _tick(self) -> None:
         now = time.monotonic()
         if any(purse.free > 0 for purse in self._purses.values()):
-            for key in await asyncio.to_thread(self._allowances.wanted, time.time()):
+            for key in await asyncio.to_thread(self._allowances.wanted):
                 if (purse := self._purses.get(key)) is not None:
                     purse.wanted_until = now + _IDLE_S
         await self._book()
         if self._worker is not None and now - self._renewed_at > _RENEWED_S:
             self._renewed_at = now
-            self._worker = self._worker._replace(until_s=time.time() + _ALIVE_S)
             await _in_time(self._allowances.renew(self._worker))
         if now - self._looked_at > _RENEWED_S:
             self._looked_at = now
@@ -418,7 +417,7 @@ class Ledger:
             dead = of_dead(self._folder, worker.id)
         except OSError:
             # Of another machine, or its file is gone: only the clock can tell.
-            if worker.until_s < time.time():
+            if worker.left_s < 0:
                 self._settled(worker, self._allowances.settle_dead(worker.id, None))
             return
         if dead is None:

@@ -19,6 +19,7 @@ import numpy.typing as npt
 import structlog
 
 from store import Store
+from store.errors import StoreError
 from store.jobs.live_load import LiveLoad
 
 log = structlog.get_logger(__name__)
@@ -143,7 +144,7 @@ class OffPeakGate:
         look_every_s: float = _LOOK_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`look` reads a few small files; it is called on the event loop of the process that replays."""
+        """`look` reads a few small files, or the database; `watch` calls it on a thread."""
         self._look = look
         self._quiet = quiet
         self._look_every_s = look_every_s
@@ -164,19 +165,24 @@ class OffPeakGate:
         """Look again and again until cancelled. Begins open if traffic is low right now."""
         first = True
         while True:
-            self.step(at_once=first)
+            self._take(await asyncio.to_thread(self._read), at_once=first)
             first = False
             await asyncio.sleep(self._look_every_s)
 
     def step(self, *, at_once: bool = False) -> None:
         """Look once. `at_once`: open without waiting for `calm_s`."""
-        now_s = self._clock()
+        self._take(self._read(), at_once=at_once)
+
+    def _read(self) -> LiveLoad:
         try:
-            load = self._look()
-        except OSError as error:
+            return self._look()
+        except (OSError, StoreError) as error:
             # How busy it is is not known: it counts as busy.
-            load = LiveLoad(0, 0, 1)
             log.error("live_load_unreadable", error=error)
+            return LiveLoad(0, 0, 1)
+
+    def _take(self, load: LiveLoad, *, at_once: bool) -> None:
+        now_s = self._clock()
         if load.silent or load.in_flight > self._quiet.limit:
             self._quiet_since = None
             if self._open.is_set():

@@ -192,7 +192,8 @@ class Chooser:
         options = [_option(p, largest) for p in priced]
         context = self._context(situation, dial)
         estimate, learned = self._estimated(situation, priced, options, context, bandit)
-        allowed = _allowed(priced, situation.allowed)
+        may = _may_be_taken(priced, situation.allowed)
+        allowed = _allowed(priced, may)
         is_reference = [p.is_reference for p in priced]
         lost = not_tried(estimate.qualities, estimate.deviations, is_reference, situation.max_loss)
         draw = rng.random()
@@ -204,9 +205,9 @@ class Chooser:
 
         with_load, without_load = weigh(True), weigh(False)
 
-        def probabilities(rewards: Rewards, cap: float) -> list[float]:
-            found = spread(rewards, allowed, lost, learned, situation.may_explore, self._knobs)
-            return capped(found, is_reference, allowed, cap)
+        def probabilities(rewards: Rewards, cap: float, among: Sequence[bool] = allowed) -> list[float]:
+            found = spread(rewards, among, lost, learned, situation.may_explore, self._knobs)
+            return capped(found, is_reference, among, cap)
 
         final = probabilities(with_load, situation.offload_cap)
         chosen = drawn(final, draw)
@@ -214,6 +215,10 @@ class Chooser:
         uncapped = final if situation.offload_cap >= 1 else probabilities(with_load, 1.0)
         best = with_load.best(allowed)
         floored = is_reference[chosen] and not is_reference[drawn(uncapped, draw)]
+        instead_of = ""
+        if may != allowed:
+            working = priced[drawn(probabilities(with_load, situation.offload_cap, may), draw)]
+            instead_of = "" if working.state.healthy else working.state.name
         return Choice(
             weighed=tuple(
                 Weighed(p.action, pr, pi, q, p.cost_usd, p.latency_s, r, o.features, d, s, ok)
@@ -236,6 +241,7 @@ class Chooser:
             context=context,
             explored=chosen != best and not floored,
             floored=floored,
+            instead_of=instead_of,
         )
 
     def _estimated(
@@ -415,9 +421,13 @@ def _per_token(state: EngineState) -> float:
     return state.price.both_usd_per_mtok
 
 
-def _allowed(priced: Sequence[_Priced], actions: Collection[Action] | None) -> list[bool]:
+def _may_be_taken(priced: Sequence[_Priced], actions: Collection[Action] | None) -> list[bool]:
+    """Per action, whether it may be taken, whatever state its engine is in."""
+    return [p.is_reference or actions is None or p.action in actions for p in priced]
+
+
+def _allowed(priced: Sequence[_Priced], may: list[bool]) -> list[bool]:
     """Per action, whether it may be taken and its engine is healthy; where none is, whether it may be taken."""
-    may = [p.is_reference or actions is None or p.action in actions for p in priced]
     healthy = [ok and p.state.healthy for ok, p in zip(may, priced, strict=True)]
     return healthy if any(healthy) else may
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from router.choosing.chooser import capped, drawn, with_floor
@@ -16,11 +16,15 @@ def choice_by_rule(
     *,
     reference: str,
     available: Sequence[bool],
+    down: Collection[str] = (),
     least_probability: float,
     offload_cap: float,
     rng: random.Random,
 ) -> Choice:
     """The choice of a rule that picks `pick`, over the actions weighed in `choice`.
+
+    `available`: per action, whether the rule may take it, whatever state its engine is in; those of engines that are `down`
+    are taken only where no other may be.
 
     Every other available action has `least_probability` (0: the rule is always followed); `offload_cap` bounds the
     probability of engines other than `reference`. Where the pick is not available or was not weighed, the reference is
@@ -28,15 +32,21 @@ def choice_by_rule(
     """
     actions = [each.action for each in choice.weighed]
     is_reference = [action.engine == reference for action in actions]
-    allowed = list(available) if any(available) else [True] * len(actions)
-    wanted = actions.index(pick) if pick in actions else -1
-    if wanted < 0 or not allowed[wanted]:
-        wanted = next((i for i, ok in enumerate(allowed) if ok and is_reference[i]), allowed.index(True))
-    probabilities = followed(wanted, allowed, least_probability)
-    final = capped(probabilities, is_reference, allowed, offload_cap)
+    working = [ok and action.engine not in down for ok, action in zip(available, actions, strict=True)]
     draw = rng.random()
+
+    def ruled(allowed: Sequence[bool]) -> tuple[int, list[float], list[float]]:
+        wanted = actions.index(pick) if pick in actions else -1
+        if wanted < 0 or not allowed[wanted]:
+            wanted = next((i for i, ok in enumerate(allowed) if ok and is_reference[i]), allowed.index(True))
+        probabilities = followed(wanted, allowed, least_probability)
+        return wanted, probabilities, capped(probabilities, is_reference, allowed, offload_cap)
+
+    possible = list(available) if any(available) else [True] * len(actions)
+    wanted, probabilities, final = ruled(working if any(working) else possible)
     chosen, uncapped = drawn(final, draw), drawn(probabilities, draw)
     floored = is_reference[chosen] and not is_reference[uncapped]
+    else_ = actions[drawn(ruled(possible)[2], draw)].engine if down else ""
     return replace(
         choice,
         weighed=tuple(
@@ -48,6 +58,7 @@ def choice_by_rule(
         picked=wanted,
         explored=chosen != wanted and not floored,
         floored=floored,
+        instead_of=else_ if else_ in down and else_ != actions[chosen].engine else "",
     )
 
 

@@ -386,15 +386,12 @@ class InContext:
             reason = "proven"
             pick = next(iter(situation.allowed), Action(self._names[-1], False))
         weighed = self._chooser.choose(situation, None, self._rng)
-        healthy = {state.name: state.healthy for state in situation.engines}
         choice = choice_by_rule(
             weighed,
             pick,
             reference=self._names[-1],
-            available=[
-                healthy[each.action.engine] and _may_be_taken(each.action, situation, self._names[-1])
-                for each in weighed.weighed
-            ],
+            available=[_may_be_taken(each.action, situation, self._names[-1]) for each in weighed.weighed],
+            down=[state.name for state in situation.engines if not state.healthy],
             least_probability=decision.knobs.least_probability if decision.may_explore else 0.0,
             offload_cap=situation.offload_cap,
             rng=self._rng,

@@ -10,7 +10,7 @@ from simulation.demo.gateway_process import RunningGateway, announced_url
 from store import Store
 
 USER = "operator"
-_WAIT_S = 10.0
+_WAIT_S = 30.0
 _POLL_S = 0.1
 
 

@@ -17,17 +17,20 @@ from simulation.demo import document_question
 from simulation.demo.admin_access import AdminAccess, admin_access, create_account
 from simulation.demo.client import AfterEach, Client
 from simulation.demo.gateway_process import RunningGateway, running_gateway
+from simulation.demo.operator import Operator, PagesDidNot
 from simulation.demo.results import Answers, Results, quarters, summary
 from simulation.demo.screen import Screen
 from simulation.demo.settings import (
     KEY,
     LARGE,
+    REPLAY_USD,
     SMALL,
     DemoSettings,
     gateway_config,
     memory_folder,
     turns_bad_at,
 )
+from simulation.demo.sorting_questions import NUMBER, sort_questions
 from simulation.stream import Ask, Stream
 from simulation.world import World, seeded
 
@@ -49,6 +52,9 @@ async def run(settings: DemoSettings, screen: Screen, *, results_file: Path | No
                 results = await measure(settings, gateway, screen)
                 screen.results(results)
                 await ask_about_documents(gateway, screen)
+                await sort_some(settings, gateway, screen)
+                if admin is not None:
+                    await look_after(settings, admin, screen)
                 if results_file is not None:
                     _write(results_file, results)
                 finished = True
@@ -119,6 +125,33 @@ async def ask_about_documents(gateway: RunningGateway, screen: Screen) -> None:
             screen.document_answer(await document_question.ask(openai))
         except OpenAIError as error:
             screen.say(f"The question about documents failed: {error}")
+
+
+async def sort_some(settings: DemoSettings, gateway: RunningGateway, screen: Screen) -> None:
+    """Have questions sorted, which a student learns to do."""
+    from openai import AsyncOpenAI, OpenAIError
+
+    screen.step(f"Sorting {NUMBER} questions by what they are about, a task that a student learns ...")
+    asks = list(Stream(World(settings.seed, settings.facts), 2 * NUMBER, seed=settings.seed))
+    async with AsyncOpenAI(base_url=f"{gateway.url}/v1", api_key=KEY, max_retries=0, timeout=60) as openai:
+        try:
+            await sort_questions(openai, settings, asks)
+        except OpenAIError as error:
+            screen.say(f"Sorting failed: {error}")
+
+
+async def look_after(settings: DemoSettings, admin: AdminAccess, screen: Screen) -> None:
+    """Do on the admin pages what an operator would: their results are there when somebody looks."""
+    if not settings.judges:
+        return
+    screen.step("On the admin pages: starting a run of replay, drawing the map of examples ...")
+    try:
+        async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as http:
+            operator = Operator(http, admin)
+            await operator.sign_in()
+            await operator.look_after(REPLAY_USD)
+    except (PagesDidNot, aiohttp.ClientError) as error:
+        screen.say(f"The admin pages did not do it: {error}")
 
 
 def _turning_bad(gateway: RunningGateway, screen: Screen) -> Callable[[], None]:

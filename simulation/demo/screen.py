@@ -19,7 +19,7 @@ from simulation.demo.settings import KEY, MAX_EXAMPLES, MODEL, SMALL, THETA, Dem
 _PLAIN_EVERY_S = 5.0
 _ADMIN_PAGES = """
   {admin.url}   the admin pages (name {admin.user}, password {admin.password}): what happened and why, what it saved,
-      which examples were sent with a request, what other thresholds would have given
+      which examples were sent with a request, what other settings of the router would have brought
 """
 
 
@@ -101,6 +101,10 @@ class Screen:
 
     def _proof(self, results: Results) -> None:
         """Say how shadow, proof and offload went on."""
+        if self._settings.proof == "floor":
+            self.say(
+                "The small engine answered as much as the quality guarantee allowed: at most a loss of 25 points."
+            )
         if self._settings.proof != "on":
             return
         times = f"{results.opened} regions of requests were opened to it, {results.closed} closed again"

@@ -8,11 +8,15 @@ from pathlib import Path
 from typing import Any, Literal
 
 from simulation.demo.document_question import READER, WORKFLOW, workflow
+from simulation.sorting import OTHER
+from simulation.world import World
 
 MODEL = "demo"
 """The model name that clients of the demo ask for."""
 KEY = "demo"
 """The API key that the demo's clients send: whoever sends it shares what they left in memory."""
+SORTER = "sorter"
+"""The model name that sorts questions: a task of few labels, which a student takes over."""
 SMALL, LARGE, JUDGE = "small", "large", "judge"
 PRICES = {SMALL: (0.15, 0.60), LARGE: (2.50, 10.00), JUDGE: (0.0, 0.0), READER: (0.15, 0.60)}
 """US dollars per million tokens in and out, of the order of what hosted models of the two classes cost. The judge is taken
@@ -21,6 +25,10 @@ MAX_LOSS = 0.25
 """A minute of traffic is too short to prove less."""
 THETA, M, MAX_EXAMPLES, SAME_NAMES = 0.77, 1, 5, True
 """The policy's knobs, chosen by the sweep in docs/explanation/simulated-world.md."""
+
+
+REPLAY_USD = 0.05
+"""What a run of replay may spend, by itself or on its page."""
 
 
 def model_cache() -> Path:
@@ -43,12 +51,15 @@ class DemoSettings:
     """Where the embedding model is kept once built, so that a second demo starts at once."""
     baseline: int = 400
     """How many of the requests are sent again at the end, to each engine alone."""
-    feedback_share: float = 0.0
+    feedback_share: float = 0.1
     """Share of answers that get a score by `POST /v1/feedback`."""
-    policy: Literal["few_shot", "in_context"] = "few_shot"
-    """That of `serve --small --large`; or the one that learns."""
-    proof: Literal["on", "off"] = "on"
-    """Whether the small engine answers only where comparisons proved it; off: by the rule alone."""
+    policy: Literal["few_shot", "in_context"] = "in_context"
+    """The one that learns; or that of `serve --small --large`."""
+    judged: bool = True
+    """Whether a judge compares samples of the small engine's answers; with proof it does in any case."""
+    proof: Literal["on", "floor", "off"] = "floor"
+    """Whether the small engine answers only where comparisons proved it; floor: as much as the quality guarantee allows;
+    off: by the policy alone."""
     drift: bool = False
     """Whether the small engine turns bad half-way."""
     admin_port: int | None = None
@@ -60,9 +71,19 @@ class DemoSettings:
         return self.policy == "in_context" and self.feedback_share > 0
 
     @property
+    def judges(self) -> bool:
+        """Whether a judge is asked."""
+        return self.judged or self.proof != "off"
+
+    @property
     def sequential(self) -> bool:
         """Whether each answer is remembered before the next question: the same numbers every time."""
         return self.rate_per_s is None
+
+
+def kinds(settings: DemoSettings) -> list[str]:
+    """What the questions of this world are about."""
+    return sorted({fact.kind for fact in World(settings.seed, settings.facts).facts})
 
 
 def memory_folder(folder: Path) -> Path:
@@ -121,6 +142,10 @@ def gateway_config(settings: DemoSettings, data_dir: Path) -> dict[str, Any]:
                 "max_loss": MAX_LOSS,
             },
             READER: {"engines": [READER], "remember": False},
+            SORTER: {
+                "engines": [LARGE],
+                "tasks": {"about": {"labels": [*kinds(settings), OTHER], "system": "^Sort the question"}},
+            },
         },
         "workflows": {WORKFLOW: workflow()},
         "memory": {
@@ -133,7 +158,12 @@ def gateway_config(settings: DemoSettings, data_dir: Path) -> dict[str, Any]:
         },
         # A minute has to show what takes days elsewhere.
         "learning": {"advanced": {"every_s": 2, "min_new_outcomes": 50, "starting_requests": 20_000}},
-        **({"judging": judging} if settings.proof == "on" else {}),
+        **({"judging": judging} if settings.judges else {}),
+        "replay": {
+            "enabled": settings.judges,
+            "max_run_usd": REPLAY_USD,
+            "advanced": {"calm_s": 1, "samples": 2, "kv_plan": {"warm": False}},
+        },
         "feedback": {"advanced": {"per_minute": 100_000}},
         "log": {"requests": False},
         "admin": {"enabled": settings.admin_port is not None, "port": settings.admin_port or 0},

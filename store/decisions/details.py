@@ -74,8 +74,8 @@ class RequestDetails:
     error: str = ""
     """Content. What the client was told, or what broke its answer off."""
     no_text: str = ""
-    """Why no text is kept, a code: opted_out_key, opted_out_model, busy, secrets, private_data, repeat, off. Empty where one
-    is kept, and where nobody knows."""
+    """Why no text is kept, a code: opted_out_key, opted_out_model, limited, busy, secrets, private_data, repeat, off. Empty
+    where one is kept, and where nobody knows."""
     attempts: tuple[Attempted, ...] = ()
     """Who was asked, in order."""
     parameters: Mapping[str, Any] = field(default_factory=dict)

@@ -11,7 +11,7 @@ from store.sqlite.schema import COPYING
 
 _SUMS = frozenset({"exact_size", "request_texts_size"})
 """Totals that triggers keep: in SQLite one row, in PostgreSQL several. Their sum is copied."""
-_LEFT_OUT = frozenset({COPYING, "leases", "blobs"})
+_LEFT_OUT = frozenset({COPYING, "leases", "blobs", "worker_loads"})
 """Who does what at the moment; and files, which the folder `artifacts` has where there is one."""
 
 Key: TypeAlias = tuple[Any, ...]

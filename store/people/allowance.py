@@ -57,8 +57,8 @@ class Worker(NamedTuple):
 
     id: str
     boot_id: str
-    until_s: float
-    """Until when others take it to be alive, where they cannot tell."""
+    left_s: float
+    """How long others take it to be alive from now on, where they cannot tell: by the database's clock."""
 
 
 class Held(NamedTuple):

@@ -68,7 +68,7 @@ class Allowances:
                     connection.execute(_ADD_LEASE, (worker.id, *window[:3], slot, amount))
                     return Lease(amount, spent, leased + amount, most)
             if spent + need <= most:
-                connection.execute(_WANT, (now_s + _WANTED_S, *window[:3]))
+                connection.execute(_WANT, (_WANTED_S, *window[:3]))
                 self._db.tell(connection)
             return Lease(0, spent, leased, most)
 
@@ -98,18 +98,18 @@ class Allowances:
 
         return self._db.write(write, patient=patient)
 
-    def wanted(self, now_s: float) -> list[tuple[str, str, int]]:
+    def wanted(self) -> list[tuple[str, str, int]]:
         """(scope, kind, start) of what others need who were refused a moment ago; nothing new where nobody wrote since."""
         version = self._db.data_version()
         if version == self._wanted_at:
             return []
         self._wanted_at = version
-        return self._db.read().execute(_WANTED, (now_s,)).fetchall()
+        return self._db.read().execute(_WANTED).fetchall()
 
     def renew(self, worker: Worker) -> Future[bool]:
-        """Say that the worker lives until `until_s`; False where it is not known (it holds nothing)."""
+        """Say that the worker lives for `left_s`; False where it is not known (it holds nothing)."""
         return self._db.write(
-            lambda c: c.execute(_RENEW, (worker.until_s, worker.id)).rowcount > 0, patient=True
+            lambda c: c.execute(_RENEW, (worker.left_s, worker.id)).rowcount > 0, patient=True
         )
 
     def workers(self) -> list[Worker]:
@@ -201,11 +201,9 @@ _TAKE = (
     "UPDATE allowances SET leased = leased + ?"
     " WHERE scope = ? AND kind = ? AND start_s = ? AND spent + leased + ? <= ?"
 )
-_WANT = "UPDATE allowances SET wanted_until_s = ? WHERE scope = ? AND kind = ? AND start_s = ?"
-_WANTED = "SELECT scope, kind, start_s FROM allowances WHERE wanted_until_s > 0 AND wanted_until_s > ?"
-_ADD_WORKER = (
-    "INSERT INTO allowance_workers (id, boot_id, until_s) VALUES (?, ?, ?) ON CONFLICT (id) DO NOTHING"
-)
+_WANT = "UPDATE allowances SET wanted_until_s = now_s() + ? WHERE scope = ? AND kind = ? AND start_s = ?"
+_WANTED = "SELECT scope, kind, start_s FROM allowances WHERE wanted_until_s > 0 AND wanted_until_s > now_s()"
+_ADD_WORKER = "INSERT INTO allowance_workers (id, boot_id, until_s) VALUES (?, ?, now_s() + ?) ON CONFLICT (id) DO NOTHING"
 _ADD_LEASE = (
     "INSERT INTO allowance_leases (worker, scope, kind, start_s, slot, granted, settled) VALUES (?, ?, ?, ?, ?, ?, 0)"
     " ON CONFLICT (worker, scope, kind, start_s)"
@@ -222,8 +220,8 @@ _BOOK = (
 )
 _HELD = "SELECT granted - settled FROM allowance_leases WHERE worker = ? AND scope = ? AND kind = ? AND start_s = ?"
 _END_LEASE = "DELETE FROM allowance_leases WHERE worker = ? AND scope = ? AND kind = ? AND start_s = ?"
-_RENEW = "UPDATE allowance_workers SET until_s = ? WHERE id = ?"
-_WORKERS = "SELECT id, boot_id, until_s FROM allowance_workers"
+_RENEW = "UPDATE allowance_workers SET until_s = now_s() + ? WHERE id = ?"
+_WORKERS = "SELECT id, boot_id, until_s - now_s() FROM allowance_workers ORDER BY id"
 _LEASES_OF = (
     "SELECT scope, kind, start_s, slot, granted, settled FROM allowance_leases WHERE worker = ?"
     " ORDER BY scope, kind, start_s"

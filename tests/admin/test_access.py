@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from admin.app import HEADERS
+from admin.headers import HEADERS
 from admin.pages import PAGES
 from tests.admin.site import PASSWORD, Site, add_user, site, token_in
 

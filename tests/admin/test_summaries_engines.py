@@ -126,6 +126,13 @@ async def test_a_failing_engine_is_shown_as_such(pages: Site) -> None:
     assert "10.0.0.7" not in page and "connection failed" in page
 
 
+async def test_a_worker_that_asked_nothing_says_nothing(pages: Site) -> None:
+    say(pages, "w1", 0, "unknown", asked=0)
+    say(pages, "w2", 0, "up")
+    viewer = await pages.person("viewer")
+    assert (await viewer.get("/engines.json")).json["engines"][1]["state"] == "up"
+
+
 async def test_an_engine_stands_as_its_best_replica_does(pages: Site) -> None:
     say(pages, "w1", 0, "down", replica="a:1")
     say(pages, "w1", 0, "up", replica="b:1")

@@ -28,7 +28,16 @@ from simulation.demo.settings import DemoSettings, gateway_config
 from simulation.stream import Stream
 from simulation.world import World
 
-SETTINGS = DemoSettings(requests=150, rate_per_s=None, pace=0, baseline=24, proof="off")
+SETTINGS = DemoSettings(
+    requests=150,
+    rate_per_s=None,
+    pace=0,
+    baseline=24,
+    proof="off",
+    policy="few_shot",
+    judged=False,
+    feedback_share=0,
+)
 """By the rule alone: comparisons in the background end when they end."""
 
 
@@ -78,7 +87,7 @@ async def test_with_proof_the_demo_compares_before_the_small_engine_answers(tmp_
 
 @pytest.mark.slow
 async def test_traffic_at_a_rate_loses_no_request(tmp_path):
-    settings = DemoSettings(requests=150, rate_per_s=100, concurrency=16, pace=0.02, baseline=20)
+    settings = replace(SETTINGS, rate_per_s=100, concurrency=16, pace=0.02, baseline=20, judged=True)
     results, _ = await measured(settings, tmp_path / "demo")
     assert (results.failed, results.whole.requests) == (0, 150)
     assert results.always_large.requests == 20

@@ -12,6 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from store.decisions.rollups import DAY_S
 from tests.flow.line import Asked
 from tests.flow.test_line_examples import ALIKE, QUESTION, Stage, stage
+from tests.flow.test_line_in_context import stage as learning_stage
 
 PRICE = {"price": {"input_usd_per_mtok": 0, "output_usd_per_mtok": 10.0}}
 KEY = "sk-proj-" + "Qm7vT2xLr9ZkB4nWc8JdY1hG"
@@ -76,3 +77,24 @@ def _counted(here: Stage) -> dict[str, Any]:
         if sample.name == "understudy_failed_over_total"
         and (sample.labels["from"], sample.labels["to"]) == ("large", "small")
     }
+
+
+async def test_a_router_that_knows_of_the_outage_and_decides_on_another_engine_offloads_nothing_by_it(
+    tmp_path: Path,
+) -> None:
+    async with learning_stage(tmp_path / "data") as here:
+        await here.ready()
+        here.large.script = refuses
+        for number in range(10):
+            got = await here.gate.chat(f"Who wrote the opera number {number} about the barber?")
+            assert got.text == "From the small one."
+        store = here.store
+        rows = store.decisions.requests.recent(10)
+        trails = [json.loads(row.trail)["tried"] if row.trail else [] for row in rows]
+        known = [row for row, trail in zip(rows, trails, strict=True) if not trail]
+        assert known, "the router never heard of the outage"
+        for row in rows:
+            assert row.failed_over.startswith("large; ") and row.reference_cost_usd is None
+            assert row.reason.endswith("+failover")
+        # Their draw was among the engines that could be asked: for the router they are lessons like any other.
+        assert all(store.decisions.choices.get(row.tenant, row.id).vector is not None for row in known)  # type: ignore[union-attr]

@@ -1,13 +1,17 @@
 """Tells the other processes how many requests this worker has in flight, and how far it has recorded what it answered.
 
-A thread of its own does so four times a second, where replay runs by itself, which asks for the first, or where feedback
-is taken, which asks for the second.
+A thread of its own does so four times a second, for replay, which asks for the first, and for feedback, which asks for the
+second; every two seconds as a row, where processes of other machines ask.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
+import os
+import secrets
+import socket
 import threading
 import time
 from collections.abc import Callable
@@ -15,7 +19,9 @@ from pathlib import Path
 
 import structlog
 
+from store.errors import StoreError
 from store.jobs.live_load import LoadReport
+from store.jobs.worker_loads import SAY_EVERY_S, WorkerLoads
 
 log = structlog.get_logger(__name__)
 
@@ -34,6 +40,7 @@ class LoadReporter:
         every_s: float = _EVERY_S,
         *,
         recorded_to_s: Callable[[], float] = time.monotonic,
+        elsewhere: WorkerLoads | None = None,
     ) -> None:
         self._data_folder = data_folder
         self._every_s = every_s
@@ -41,6 +48,9 @@ class LoadReporter:
         self._thread = threading.Thread(target=self._run, name="load-report", daemon=True)
         self._begun = self._ended = 0
         self._ask_recorded = recorded_to_s
+        self._elsewhere = elsewhere
+        self._worker = f"{socket.gethostname()[:60]}-{os.getpid()}-{secrets.token_hex(4)}"
+        self._said_at_s = -math.inf
         self._recorded_to_s = 0.0
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -84,6 +94,7 @@ class LoadReporter:
                     with contextlib.suppress(RuntimeError):
                         self._loop.call_soon_threadsafe(self._look)
                     report.say(self.in_flight, self._recorded_to_s)
+                    self._say_elsewhere()
                 except OSError as error:
                     # A full disk, say: a silent worker counts as a busy one, and this one tries again.
                     log.error("load_report_failed", error=error)
@@ -91,3 +102,16 @@ class LoadReporter:
         finally:
             if report is not None:
                 report.close()
+            if self._elsewhere is not None:
+                # A row that stays is believed for some seconds only.
+                with contextlib.suppress(StoreError):
+                    self._elsewhere.gone(self._worker)
+
+    def _say_elsewhere(self) -> None:
+        now_s = time.monotonic()
+        if self._elsewhere is None or not self._recorded_to_s or now_s < self._said_at_s + SAY_EVERY_S:
+            return
+        self._said_at_s = now_s
+        # A database that is away, say: the others take silence for a load.
+        with contextlib.suppress(StoreError):
+            self._elsewhere.say(self._worker, self.in_flight, self._recorded_to_s)

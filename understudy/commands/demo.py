@@ -37,16 +37,17 @@ import click
 @click.option(
     "--policy",
     type=click.Choice(["few_shot", "in_context"]),
-    default="few_shot",
+    default="in_context",
     show_default=True,
-    help="That of `serve --small --large`; or the one that learns.",
+    help="The one that learns; or that of `serve --small --large`.",
 )
 @click.option(
     "--proof",
-    type=click.Choice(["on", "off"]),
-    default="on",
+    type=click.Choice(["on", "floor", "off"]),
+    default="floor",
     show_default=True,
-    help="Whether the small engine answers only where comparisons proved it, as a gateway does by default.",
+    help="on: the small engine answers only where comparisons proved it, as a gateway does by default, for which a minute is"
+    " short; floor: as much as the quality guarantee allows.",
 )
 @click.option("--drift", is_flag=True, help="The small engine turns bad half-way, and is caught.")
 @click.option(
@@ -66,7 +67,7 @@ def demo(
     baseline: int,
     feedback_share: float,
     policy: Literal["few_shot", "in_context"],
-    proof: Literal["on", "off"],
+    proof: Literal["on", "floor", "off"],
     drift: bool,
     admin: str,
     json_path: Path | None,

@@ -6,6 +6,8 @@ from typing import Any
 
 import yaml
 
+from understudy.settings.aliases import TooManyAliases, check_aliases
+
 MOST_BYTES = 256 * 1024
 _MOST_VALUES = 20_000
 _MOST_DEPTH = 50
@@ -30,7 +32,10 @@ def read_bounded(text: str) -> Any:
         node = loader.get_single_node()
         if node is None:
             return None
-        _values(node, {})
+        try:
+            check_aliases(node, _MOST_VALUES)
+        except TooManyAliases as error:
+            raise TooMuch(str(error.problem)) from error
         return loader.construct_document(node)
     finally:
         loader.dispose()
@@ -49,26 +54,3 @@ def _check_events(text: str) -> None:
             raise TooMuch(f"it nests deeper than {_MOST_DEPTH} levels")
         if count > _MOST_VALUES:
             raise TooMuch(f"it has more than {_MOST_VALUES} values")
-
-
-def _values(node: yaml.Node, known: dict[int, int | None]) -> int:
-    """How many values a node stands for, aliases written out. Raises TooMuch."""
-    if id(node) in known:
-        count = known[id(node)]
-        if count is None:
-            raise TooMuch("an alias in it stands for what it is a part of")
-        return count
-    known[id(node)] = None
-    count = 1
-    for child in _children(node):
-        count += _values(child, known)
-        if count > _MOST_VALUES:
-            raise TooMuch(f"with its aliases written out it has more than {_MOST_VALUES} values")
-    known[id(node)] = count
-    return count
-
-
-def _children(node: yaml.Node) -> list[yaml.Node]:
-    if isinstance(node, yaml.MappingNode):
-        return [child for pair in node.value for child in pair]
-    return list(node.value) if isinstance(node, yaml.SequenceNode) else []

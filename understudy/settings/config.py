@@ -261,6 +261,10 @@ class Config(Settings):
             raise ValueError("nowhere to send requests: set `upstream.base_url`, or `engines` and `models`")
         return self
 
+    def references(self) -> dict[str, str]:
+        """The reference engine of every model that another engine may answer, too."""
+        return {name: model.engines[-1] for name, model in self.models.items() if len(model.engines) > 1}
+
     def definitions(self) -> dict[str, Definition]:
         """The configured workflows. Raises DefinitionError; not for a Config that was validated."""
         world = self.world()

@@ -13,6 +13,7 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
+from understudy.settings.aliases import check_aliases
 from understudy.settings.config import Config, meant
 from understudy.settings.former import without_former
 from understudy.settings.names import settings_of
@@ -43,8 +44,18 @@ def load_config(path: Path, environment: Mapping[str, str] | None = None) -> Con
     return parse_config(resolve(data, os.environ if environment is None else environment))
 
 
+_MOST_REPEATED = 10_000
+"""Values that aliases may add to a configuration."""
+
+
 class _Loader(yaml.SafeLoader):
-    """Takes no key twice: the last one would win in silence."""
+    """Takes no key twice: the last one would win in silence. Takes no aliases that stand for too much."""
+
+    def get_single_node(self) -> yaml.Node | None:
+        node = super().get_single_node()
+        if node is not None:
+            check_aliases(node, _MOST_REPEATED)
+        return node
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         lines: dict[str, int] = {}

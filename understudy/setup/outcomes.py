@@ -56,7 +56,9 @@ def feedback_intake(
             memory.requests,
             contributor_of=partial(contributor_of, store),
             settle_s=settle_s,
-            recorded_to_s=partial(recorded_to_s, store.folder),
+            recorded_to_s=(
+                store.jobs.loads.recorded_to_s if store.shared else partial(recorded_to_s, store.folder)
+            ),
         ),
         log=store.outcomes.feedback,
         examples=store.examples,

@@ -56,7 +56,8 @@ def _parts(
 ) -> list[Coroutine[Any, Any, None]]:
     settings = config.replay
     quiet = Quiet(settings.advanced.min_in_flight, settings.advanced.calm_s)
-    gate = OffPeakGate(lambda: live_load(folder), quiet)
+    store = memory.store
+    gate = OffPeakGate(store.jobs.loads.now if store.shared else lambda: live_load(folder), quiet)
     usual = UsualTraffic(
         memory.store,
         quiet,

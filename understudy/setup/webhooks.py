@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from understudy.webhooks.webhooks import WebhookMetrics, Webhooks
 
 
+_QUALITY_EVERY_S = 5.0
+
+
 def webhooks(
     config: Config, store: Store, series: Callable[[type[WebhookMetrics]], WebhookMetrics]
 ) -> Webhooks:
@@ -34,13 +37,15 @@ def webhooks(
         store.jobs.webhooks,
         store.jobs.leases.lease("webhooks"),
         endpoints,
-        _look(store),
+        _look(config, store),
         series(WebhookMetrics),
     )
 
 
-def _look(store: Store) -> Callable[[float], Sequence[Crossing]]:
+def _look(config: Config, store: Store) -> Callable[[float], Sequence[Crossing]]:
     from understudy.webhooks import events
+
+    qualities = _qualities(config, store)
 
     def look(now_s: float) -> Sequence[Crossing]:
         keys = store.keys.list()
@@ -49,9 +54,30 @@ def _look(store: Store) -> Callable[[float], Sequence[Crossing]]:
             *events.engines(store.jobs.engine_states.now(now_s), now_s),
             *events.disk(free.free, free.total, now_s),
             *events.expiring(keys, now_s),
+            *qualities(now_s),
         ]
         for who in _budgeted(store):
             found += events.budgets(who, store.allowances.standings(who.scope, now_s), now_s)
+        return found
+
+    return look
+
+
+def _qualities(config: Config, store: Store) -> Callable[[float], Sequence[Crossing]]:
+    """How offloaded answers stand; read every few seconds."""
+    from learning.evaluation.quality_alarm import quality_standings
+    from understudy.webhooks import events
+
+    references, bar = config.references(), config.learning.quality_alarm
+    found: list[Crossing] = []
+    read_s = 0.0
+
+    def look(now_s: float) -> Sequence[Crossing]:
+        nonlocal found, read_s
+        if references and abs(now_s - read_s) >= _QUALITY_EVERY_S:
+            read_s = now_s
+            standings = quality_standings(store.decisions.quality, references, bar, now_s)
+            found = [crossing for one in standings for crossing in events.quality(one, now_s)]
         return found
 
     return look

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from learning.evaluation.quality_alarm import QualityStanding
 from store.jobs.engine_states import EngineStateRow
 from store.jobs.webhooks import Crossing
 from store.people.allowance import NANO, USD, Standing
@@ -21,6 +22,8 @@ from store.records import Key
 PERCENTS = (50, 80, 100)
 _DAYS_BEFORE = (7, 1)
 _DAY_S = 86_400
+_CLEARLY = 0.01
+"""By how much a mean quality must be above what is wanted before it counts as good again."""
 _LOW, _ENOUGH = 0.05, 0.08
 """Shares of the disk that are free: below the first it is low, above the second no more."""
 
@@ -114,11 +117,29 @@ def expiring(keys: Iterable[Key], now_s: float) -> list[Crossing]:
     return found
 
 
-def quality(model: str, *, bad: bool, figures: Mapping[str, float], now_s: float) -> Crossing:
-    """A model's answers have become worse than promised, or are as promised again, which is noted and not told."""
-    data = {"model": model, **figures}
-    value = "bad" if bad else "good"
-    return _crossing(f"quality:{model}", value, "good", "quality.alarm" if bad else "", data, now_s)
+def quality(standing: QualityStanding, now_s: float) -> list[Crossing]:
+    """Offloaded answers of an engine have become worse than wanted, or are good again, which is noted and not told.
+
+    Near the border, and where too little is known, it is what it was.
+    """
+    latest, level = standing.latest, standing.level
+    near = level == "good" and latest.mean < standing.bar + _CLEARLY
+    if near or level == "not known yet":
+        return []
+    data = {
+        "model": standing.model,
+        "engine": standing.engine,
+        "by": standing.by,
+        "level": level,
+        "quality": round(latest.mean, 4),
+        "low": round(latest.low, 4),
+        "high": round(latest.high, 4),
+        "outcomes": latest.count,
+        "wanted": round(standing.bar, 4),
+        "fallen": standing.fallen,
+    }
+    name = f"quality:{standing.model}:{standing.engine}:{standing.by}"
+    return [_crossing(name, level, "good", "" if level == "good" else "quality.alarm", data, now_s)]
 
 
 def _crossing(

@@ -11,7 +11,7 @@ import pytest
 from engines.chat import ChatRequest
 from gateway.keepers.text import Allowance, TextKeeper
 from router.asked import Controls
-from router.finished import Finished
+from router.finished import Finished, Outcome
 from router.plan import Attempt
 from store.admission import Admission
 from store.decisions.texts import RequestTextLog, RequestTexts, SentExample, digest_of
@@ -159,3 +159,18 @@ def test_more_requests_than_there_is_time_for_are_kept_without_their_texts(log: 
     assert keep(log, asked("Q?"), allowance=allowance) == "busy"
     now[0] += 3.0
     assert isinstance(keep(log, asked("Q?"), allowance=allowance), RequestTexts)
+
+
+def test_a_similar_question_has_words_of_its_own_and_an_exact_repeat_has_not(log: RequestTextLog) -> None:
+    again = {"hit": SAID, "outcome": Outcome.HIT, "attempt": None, "plan": None, "exact_key": b"k"}
+    alike = keep(log, asked("And the other one?", reused_example=7, **again))
+    assert isinstance(alike, RequestTexts) and alike.question == "And the other one?"
+    ((_, kept),) = keeper(log).keep(asked("Q?", id="req-2", **again))
+    assert not isinstance(kept, str)
+    kept.result(30)
+    found = log.get("a1", "req-2")
+    assert found is not None and found.request_id == "req-1"
+
+
+def test_of_what_is_refused_for_a_limit_no_text_is_kept(log: RequestTextLog) -> None:
+    assert keep(log, asked("Q?", outcome=Outcome.REFUSED, status=429, attempt=None)) == "limited"

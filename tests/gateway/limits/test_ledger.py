@@ -159,7 +159,7 @@ async def test_a_killed_workers_reservations_count_as_spent_and_the_rest_returns
 async def test_a_journal_from_before_the_machine_started_is_not_believed(
     store: Store, boot: str, spent: int
 ) -> None:
-    worker = Worker("gone", boot, time.time() + 60)
+    worker = Worker("gone", boot, 60)
     Journal(store.folder / "limits", "gone").close(remove=False)
     store.allowances.join(worker).result(30)
     args = {"limit": 1000, "need": 400, "wish": 0, "parts": 8, "now_s": time.time()}
@@ -170,8 +170,8 @@ async def test_a_journal_from_before_the_machine_started_is_not_believed(
 
 
 async def test_a_worker_of_another_machine_is_dead_once_its_time_is_over(store: Store) -> None:
-    for name, until_s in (("dead", time.time() - 1), ("alive", time.time() + 600)):
-        worker = Worker(name, "another", until_s)
+    for name, left_s in (("dead", -1), ("alive", 600)):
+        worker = Worker(name, "another", left_s)
         store.allowances.join(worker).result(30)
         args = {"limit": 1000, "need": 10, "wish": 0, "parts": 100, "now_s": time.time()}
         store.allowances.lease(worker, 0, WINDOW, **args).result(30)

@@ -224,6 +224,17 @@ def test_a_sick_engine_is_never_drawn_unless_all_are() -> None:
     assert sum(w.probability for w in choose(all_sick).weighed) == pytest.approx(1.0)
 
 
+def test_what_is_drawn_because_another_engine_is_down_says_instead_of_which() -> None:
+    sick = replace(SITUATION, engines=(SMALL, MIDDLE, replace(LARGE, healthy=False)))
+    for seed in range(200):
+        choice, well = choose(sick, seed=seed), choose(SITUATION, seed=seed)
+        would = well.weighed[well.chosen].action.engine
+        assert choice.instead_of == ("large" if would == "large" else "")
+        assert well.instead_of == ""
+    all_sick = replace(SITUATION, engines=tuple(replace(e, healthy=False) for e in SITUATION.engines))
+    assert choose(all_sick).instead_of == ""
+
+
 def test_without_a_bandit_the_scorer_speaks_for_quality() -> None:
     choice = choose(replace(SITUATION, may_explore=False), None)
     assert [w.quality for w in choice.weighed] == pytest.approx([0.6, 0.8, 0.8, 0.9, 1.0])

@@ -93,3 +93,37 @@ def test_what_the_floor_sends_to_the_reference_is_not_called_exploring() -> None
     choice = follow(WITH, least=0.0, cap=0.0)
     assert taken(choice) == REFERENCE
     assert choice.floored and not choice.explored
+
+
+def with_down(pick: Action, down: list[str], seed: int = 0, least: float = 0.0) -> Choice:
+    choice = weighed()
+    return choice_by_rule(
+        choice,
+        pick,
+        reference=LARGE,
+        available=[True] * len(choice.weighed),
+        down=down,
+        least_probability=least,
+        offload_cap=1.0,
+        rng=random.Random(seed),
+    )
+
+
+def test_what_is_taken_because_another_engine_is_down_says_instead_of_which() -> None:
+    choice = with_down(REFERENCE, [LARGE])
+    assert taken(choice).engine == SMALL and choice.instead_of == LARGE
+    choice = with_down(WITH, [SMALL])
+    assert taken(choice) == REFERENCE and choice.instead_of == SMALL
+    # What would have been taken anyway is taken as ever, whoever is down.
+    assert with_down(WITH, [LARGE]).instead_of == ""
+    assert with_down(REFERENCE, []).instead_of == ""
+    # Where all are down, nothing is taken for that.
+    choice = with_down(REFERENCE, [LARGE, SMALL])
+    assert taken(choice) == REFERENCE and choice.instead_of == ""
+
+
+def test_explorations_are_offloading_while_the_reference_is_down_as_often_as_while_it_is_not() -> None:
+    decided = sum(with_down(REFERENCE, [LARGE], seed, least=0.1).instead_of == "" for seed in range(500))
+    assert decided == sum(
+        taken(follow(REFERENCE, least=0.1, seed=seed)).engine == SMALL for seed in range(500)
+    )

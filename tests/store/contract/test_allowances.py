@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from store import Store
+from store.people import allowances
 from store.people.allowance import CONCURRENCY, Booking, Held, Lease, Window, Worker
 from store.people.allowances import NoSuchWorker
+from tests.patience import eventually
 from tests.store.contract.conftest import Opening
 
 NOW = 1_700_000_000.0
 DAY = Window("key:k", "usd:day", 1_699_920_000, 1_700_006_400.0)
-ANN, BOB = Worker("ann", "boot", NOW + 30), Worker("bob", "boot", NOW + 30)
+ANN, BOB = Worker("ann", "boot", 30), Worker("bob", "boot", 30)
 
 
 @pytest.fixture
@@ -69,18 +72,33 @@ def test_more_may_be_spent_than_was_granted_and_nobody_is_granted_it_again(joine
 
 
 def test_who_is_refused_for_what_others_hold_makes_it_known(
-    joined: Store, open_store: Opening, kind: str, holds: Callable[[Callable[[], object]], bool]
+    joined: Store,
+    open_store: Opening,
+    kind: str,
+    holds: Callable[[Callable[[], object]], bool],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(allowances, "_WANTED_S", 1.5)
     other = open_store()
     lease(joined, ANN, 1000)
-    assert other.allowances.wanted(NOW) == []
+    assert other.allowances.wanted() == []
     assert lease(other, BOB, 10).granted == 0
-    assert holds(lambda: joined.allowances.wanted(NOW) == [DAY[:3]])
+    assert holds(lambda: joined.allowances.wanted() == [DAY[:3]])
     # Nobody wrote since. PostgreSQL is asked twice a second all the same.
-    assert joined.allowances.wanted(NOW) == [] or kind == "postgres"
+    assert joined.allowances.wanted() == [] or kind == "postgres"
     joined.allowances.book(ANN, [Booking(DAY, 1000, 0, 0)]).result(30)
     assert lease(other, BOB, 10).granted == 0
-    assert joined.allowances.wanted(NOW + 5) == []
+    assert eventually(lambda: joined.allowances.wanted() == []), "for a moment only"
+
+
+def test_whether_a_worker_lives_is_told_by_the_databases_clock(
+    joined: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(time, "time", lambda: NOW + 9e9)
+    left_s = {worker.id: worker.left_s for worker in joined.allowances.workers()}
+    assert set(left_s) == {"ann", "bob"} and all(0 < each <= 30 for each in left_s.values())
+    joined.allowances.renew(ANN._replace(left_s=600)).result(30)
+    assert joined.allowances.workers()[0].left_s > 30
 
 
 def test_a_window_that_slides_weighs_what_was_spent_before(joined: Store) -> None:
@@ -137,7 +155,7 @@ def test_old_windows_go_and_others_stay(joined: Store) -> None:
 
 def test_stores_of_several_workers_never_grant_more_than_the_limit(open_store: Opening) -> None:
     stores = [open_store() for _ in range(3)]
-    workers = [Worker(f"w{n}", "boot", NOW) for n in range(3)]
+    workers = [Worker(f"w{n}", "boot", 30) for n in range(3)]
     for store, worker in zip(stores, workers, strict=True):
         store.allowances.join(worker).result(30)
 

@@ -47,3 +47,17 @@ def test_only_one_of_two_processes_makes_the_first_account(store: Store) -> None
 def test_an_impossible_account_is_refused_by_name(store: Store, name: str, role: str | None) -> None:
     with pytest.raises(ValueError, match="is '"):
         store.operators.put(name, role, "hash")
+
+
+def test_whose_a_session_was_is_known_for_a_day_after_its_end_and_opens_nothing(store: Store) -> None:
+    now_s = [1_000_000.0]
+    sessions = store.sessions(idle_s=10, longest_s=100)
+    sessions._clock = lambda: now_s[0]
+    token = sessions.open("ann")
+    now_s[0] += 3600
+    sessions.open("ann")
+    assert sessions.find(token) is None and sessions.whose(token) == "ann"
+    assert sessions.whose("no such cookie") == ""
+    now_s[0] += 86_400
+    sessions.open("ann")
+    assert sessions.whose(token) == ""

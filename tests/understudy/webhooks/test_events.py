@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from learning.evaluation.mean_quality import MeanQuality
+from learning.evaluation.quality_alarm import Level, QualityStanding
 from store.jobs.engine_states import EngineStateRow
 from store.jobs.webhooks import Crossing
 from store.people.allowance import NANO, Standing, Window
@@ -96,6 +98,15 @@ def test_a_key_is_told_of_a_week_and_a_day_before_it_ends() -> None:
 
 
 def test_a_quality_alarm_is_told_and_its_end_noted() -> None:
-    bad = events.quality("gpt-4o", bad=True, figures={"loss": 0.2}, now_s=NOW)
-    good = events.quality("gpt-4o", bad=False, figures={}, now_s=NOW)
-    assert (bad.name, bad.event, good.event) == (good.name, "quality.alarm", "")
+    def of(level: Level, mean: float) -> list[Crossing]:
+        latest = MeanQuality(100, mean, mean - 0.05, mean + 0.05, 0.02)
+        return events.quality(
+            QualityStanding("gpt-4o", "small", "judge", level, 0.9, latest, latest, None, False), NOW
+        )
+
+    (bad,), (warned,), (good,) = of("critical", 0.5), of("warning", 0.88), of("good", 0.95)
+    assert bad.name == warned.name == good.name and len({bad.value, warned.value, good.value}) == 3
+    assert (bad.event, warned.event, good.event) == ("quality.alarm", "quality.alarm", "")
+    data = json.loads(bad.body)["data"]
+    assert (data["level"], data["quality"], data["outcomes"], data["wanted"]) == ("critical", 0.5, 100, 0.9)
+    assert of("good", 0.905) == [] and of("not known yet", 0.1) == []

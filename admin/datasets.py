@@ -1,0 +1,112 @@
+"""Data sets as lines of JSON: requests, reviewed answers and examples with their texts, in the form of fine-tuning files.
+
+Each line has `messages`, the answer last, which every tool for fine-tuning reads and the page takes back through admission,
+and beside it what else is known. Whoever asks for one may read content: see the pages' roles.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import orjson
+
+from admin.page import Asked, BadParameter
+from admin.sources import Sources
+from store.records import Example, RequestRecord
+
+MOST_LINES = 1_000_000
+USUAL_LINES = 10_000
+DATASETS = ("requests", "examples")
+
+
+def wanted_tenant(sources: Sources, asked: Asked) -> str | None:
+    """The tenant of the form; None for all. Raises BadParameter for one that is not there."""
+    tenant = asked.text("tenant", longest=64)
+    if tenant and tenant not in known_tenants(sources):
+        raise BadParameter(f"tenant is {tenant!r}, which keeps nothing here", "tenant")
+    return tenant or None
+
+
+def known_tenants(sources: Sources) -> dict[str, str]:
+    """Names by id: of every tenant that a key was made for, or that has examples."""
+    names = sources.tenant_names()
+    return {tenant: names.get(tenant) or tenant for tenant in {*names, *sources.store.examples.tenants()}}
+
+
+def request_lines(sources: Sources, asked: Asked) -> Iterator[bytes]:
+    """The answered requests whose texts are kept, oldest first. Fields: `tenant`, `from`, `to`, `most`."""
+    tenant, since_s, until_s = wanted_tenant(sources, asked), asked.time("from"), asked.time("to")
+    pages = sources.store.decisions.pages.pages(
+        tenant, since_s=since_s or 0.0, until_s=math.inf if until_s is None else until_s
+    )
+    texts = sources.store.decisions.texts
+    rows = (
+        _of_request(record, messages, found.answer)
+        for page in pages
+        for record in page
+        if (found := texts.get(record.tenant, record.id)) is not None
+        and found.answer
+        and (messages := list(found.messages or ()))
+    )
+    return _lines(rows, asked)
+
+
+def example_lines(sources: Sources, asked: Asked) -> Iterator[bytes]:
+    """The examples of one tenant or all, oldest first. Fields: `tenant`, `from`, `to` (of when they came), `most`."""
+    tenant, since_s, until_s = wanted_tenant(sources, asked), asked.time("from"), asked.time("to")
+    bank = sources.store.examples
+    rows = (
+        _of_example(row.example)
+        for whose in ([tenant] if tenant else sorted(bank.tenants()))
+        for row in bank.exported(whose)
+        if (since_s or 0.0) <= row.example.created_at_s < (math.inf if until_s is None else until_s)
+    )
+    return _lines(rows, asked)
+
+
+def _lines(rows: Iterable[dict[str, Any]], asked: Asked) -> Iterator[bytes]:
+    most = asked.whole("most", USUAL_LINES, least=1, most=MOST_LINES)
+    return (
+        orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for _, row in zip(range(most), rows, strict=False)
+    )
+
+
+def _of_request(record: RequestRecord, messages: Iterable[Any], answer: str) -> dict[str, Any]:
+    return {
+        "messages": [
+            *({"role": one.get("role", "user"), "content": one.get("text", "")} for one in messages),
+            {"role": "assistant", "content": answer},
+        ],
+        "id": record.id,
+        "at_s": record.started_at_s,
+        "tenant": record.tenant,
+        "model": record.model,
+        "engine": record.engine,
+        "status": record.status,
+        "cost_usd": record.cost_usd,
+        "prompt_tokens": record.prompt_tokens,
+        "completion_tokens": record.completion_tokens,
+        "examples": len(record.example_ids),
+    }
+
+
+def _of_example(example: Example) -> dict[str, Any]:
+    count = example.quality_count
+    return {
+        "messages": [
+            {"role": "user", "content": example.question},
+            {"role": "assistant", "content": example.answer},
+        ],
+        "id": example.id,
+        "at_s": example.created_at_s,
+        "tenant": example.tenant,
+        "kind": example.kind,
+        "engine": example.source_engine,
+        "uses": example.uses,
+        "quality": example.quality_sum / count if count else None,
+        "judged": count,
+        "pinned": example.pinned,
+        "quarantined": example.held_back_by_hand,
+    }

@@ -1,0 +1,64 @@
+"""What an operator would do after the demo's traffic, on the admin pages themselves: a run of replay, and a map."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+import aiohttp
+from yarl import URL
+
+from simulation.demo.admin_access import AdminAccess
+
+_TOKEN = re.compile(r'name="form_token" value="([0-9a-f]+)"')
+
+
+class PagesDidNot(Exception):
+    """The pages refused what the demo asked of them. Says what."""
+
+
+class Operator:
+    """Somebody who is signed in to the admin pages."""
+
+    def __init__(self, http: aiohttp.ClientSession, access: AdminAccess) -> None:
+        """`http` keeps the cookies."""
+        self._http = http
+        self._access = access
+
+    async def sign_in(self) -> None:
+        """Signs in. Raises PagesDidNot, and aiohttp.ClientError."""
+        await self.send(
+            "/sign-in", {"name": self._access.user, "password": self._access.password}, "/sign-in"
+        )
+
+    async def page(self, path: str) -> str:
+        """A page as HTML, after redirects. Raises PagesDidNot."""
+        async with self._http.get(self._access.url + path) as answer:
+            if answer.status != 200:
+                raise PagesDidNot(f"{path}: {answer.status}")
+            return await answer.text()
+
+    async def json(self, path: str) -> dict[str, object]:
+        """The twin of a page. Raises PagesDidNot."""
+        async with self._http.get(f"{self._access.url}{path}.json") as answer:
+            if answer.status != 200:
+                raise PagesDidNot(f"{path}.json: {answer.status}")
+            found: dict[str, object] = await answer.json()
+            return found
+
+    async def send(self, path: str, fields: Mapping[str, str], page: str) -> None:
+        """Sends a form as the page that holds it would. Raises PagesDidNot."""
+        token = _TOKEN.search(await self.page(page))
+        origin = str(URL(self._access.url).origin())
+        data = {"form_token": token[1] if token else "", **fields}
+        async with self._http.post(
+            self._access.url + path, data=data, headers={"Origin": origin}, allow_redirects=False
+        ) as answer:
+            if answer.status != 303:
+                raise PagesDidNot(f"{path}: {answer.status}")
+
+    async def look_after(self, usd: float) -> None:
+        """Starts a run of replay within `usd`, and has the map of the largest bank drawn. Raises PagesDidNot."""
+        await self.send("/replay/run", {"usd": f"{usd}"}, "/replay")
+        tenant = (await self.json("/examples-map"))["tenant"]
+        await self.send("/examples-map/draw", {"tenant": str(tenant)}, "/examples-map")

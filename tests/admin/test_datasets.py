@@ -1,0 +1,76 @@
+"""Data sets out of the pages and back: as they are kept, for those who may read, and through admission."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.admin.traffic import QUESTION, UNLIKE, house
+
+SECRET = "The key is sk-proj-AbCdEfGhIjKlMnOpQrStUvWxYz0123456789AbCdEf."
+
+
+def line(question: str, answer: str) -> str:
+    messages = [{"role": "user", "content": question}, {"role": "assistant", "content": answer}]
+    return json.dumps({"messages": messages, "id": 7, "quality": None})
+
+
+async def test_requests_and_examples_go_out_and_come_back_through_admission(tmp_path: Path) -> None:
+    async with house(tmp_path) as here:
+        await here.ask(QUESTION)
+        operator, reader = await here.site.person("operator"), await here.site.person("viewer-content")
+        viewer = await here.site.person("viewer")
+        got = await reader.get("/datasets/requests.jsonl")
+        (row,) = map(json.loads, got.text.splitlines())
+        assert [one["content"] for one in row["messages"]] == [QUESTION, "Use ls -a."]
+        assert got.headers["Content-Disposition"] == 'attachment; filename="requests.jsonl"'
+        assert got.headers["Cache-Control"] == "no-store" and "nosniff" in got.headers.values()
+        examples = (await reader.get("/datasets/examples.jsonl")).text
+        assert json.loads(examples)["messages"][1]["content"] == "Use ls -a."
+        for path in ("/datasets", "/datasets/requests.jsonl", "/datasets/examples.jsonl"):
+            assert (await viewer.get(path)).status == 403
+        assert (await reader.get("/datasets/requests.jsonl?to=1970-01-02T00:00")).text == ""
+        assert (await reader.get("/datasets/requests.jsonl?most=0")).status == 400
+        assert (await reader.get("/datasets/examples.jsonl?tenant=nobody")).status == 400
+        noted = here.site.sources.store.audit.page(action="/datasets/requests.jsonl")
+        assert len(noted) == 2 and noted[0].user == "a-viewer-content"
+
+        tenant = row["tenant"]
+        lines = "\n".join([examples.strip(), line(UNLIKE, "Rossini."), line("Key?", SECRET), "no json", "[]"])
+        fields = {"tenant": tenant, "lines": lines, "kind": "observed"}
+        assert (await reader.post("/datasets/import", fields)).status == 403
+        shown = await operator.post("/datasets/import", fields)
+        assert shown.status == 200 and "secrets" in shown.text and "sk-proj" not in shown.text
+        told = await operator.post("/datasets/import", fields, Accept="application/json")
+        assert (told.json["added"], told.json["bad"], told.json["refused"]) == (0, 2, {"secrets": 1})
+        # The one with a system prompt's scope is its own; what was exported is there already.
+        answers = [
+            json.loads(each)["messages"][1]["content"]
+            for each in (await reader.get(f"/datasets/examples.jsonl?tenant={tenant}")).text.splitlines()
+        ]
+        assert answers.count("Rossini.") == 1
+        assert (await operator.post("/datasets/import", {**fields, "tenant": "nobody"})).status == 400
+        assert (await operator.post("/datasets/import", {"tenant": tenant})).status == 400
+        noted = here.site.sources.store.audit.page(action="/datasets/import")
+        assert any(one.outcome == "done" and one.detail["bad"] == 2 for one in noted)
+
+
+async def test_the_banks_own_export_does_not_go_past_admission(tmp_path: Path) -> None:
+    async with house(tmp_path) as here:
+        await here.ask(QUESTION)
+        operator = await here.site.person("operator")
+        tenant = (await operator.get("/datasets.json")).json["rows"][0]["tenant"]
+        own = json.dumps(
+            {
+                "understudy": 1,
+                "scope": "s",
+                "question": "q",
+                "answer": SECRET,
+                "embedded_text": "q",
+                "request_id": "r",
+            }
+        )
+        got = await operator.post(
+            "/datasets/import", {"tenant": tenant, "lines": own}, Accept="application/json"
+        )
+        assert got.json["added"] == 0 and got.json["bad"] == 1

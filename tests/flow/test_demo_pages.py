@@ -1,0 +1,147 @@
+"""After the demo every admin page has something to show: none is empty, all dashes, or asks for a setting."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import re
+import time
+from html.parser import HTMLParser
+from pathlib import Path
+
+import aiohttp
+import pytest
+from rich.console import Console
+
+from admin.formats import NOTHING
+from admin.pages import PAGES
+from simulation.demo.admin_access import AdminAccess, admin_access, create_account
+from simulation.demo.gateway_process import running_gateway
+from simulation.demo.operator import Operator
+from simulation.demo.run import ask_about_documents, look_after, measure, sort_some
+from simulation.demo.screen import Screen
+from simulation.demo.settings import DemoSettings, gateway_config, memory_folder
+from tests.patience import PATIENCE_S
+
+SETTINGS = DemoSettings(requests=900, rate_per_s=40, pace=0.2, baseline=12, feedback_share=0.2, admin_port=0)
+_SETTING = re.compile(
+    r"\b[Ss]et (?:models|judging|replay|memory|admin|engines|learning|feedback)\b|\bSet engines and"
+)
+_ALL_THE_SAME = {NOTHING, "", "not known", "not known yet", "not measured"}
+
+
+class _Read(HTMLParser):
+    """Texts of a page that say that there is nothing: empty boxes, and tables and figures without a value."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.empty: list[str] = []
+        self.figures: list[str] = []
+        self.cells: list[list[str]] = []
+        self._in: list[str] = []
+        self._depth = 0
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        classes = (dict(attributes).get("class") or "").split()
+        if tag == "div" and "empty" in classes:
+            self.empty.append("")
+            self._depth = 1
+        elif tag == "div" and self._depth:
+            self._depth += 1
+        if tag == "table":
+            self.cells.append([])
+        if tag == "td" and "num" in classes and self.cells:
+            self.cells[-1].append("")
+            self._in.append("td")
+        if tag == "b":
+            self.figures.append("")
+            self._in.append("b")
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "div" and self._depth:
+            self._depth -= 1
+        if self._in and self._in[-1] == tag:
+            self._in.pop()
+
+    def handle_data(self, data: str) -> None:
+        if self._depth and self.empty:
+            self.empty[-1] += data
+        elif self._in and self._in[-1] == "td":
+            self.cells[-1][-1] += data
+        elif self._in:
+            self.figures[-1] += data
+
+
+def lacks(page: str) -> list[str]:
+    """What a page lacks, in words."""
+    main = page[page.index("<main") : page.index("</main>")]
+    read = _Read()
+    read.feed(main)
+    found = [f"empty: {' '.join(text.split())}" for text in read.empty]
+    figures = [text.strip() for text in read.figures]
+    if figures and set(figures) <= _ALL_THE_SAME:
+        found.append("every figure is a dash")
+    found += [
+        f"a table of {len(cells)} dashes"
+        for cells in read.cells
+        if cells and {one.strip() for one in cells} <= _ALL_THE_SAME
+    ]
+    return found + [
+        f"asks for a setting: {said[0]}" for said in _SETTING.finditer(re.sub(r"<[^>]+>", "", main))
+    ]
+
+
+def test_what_a_page_lacks_is_noticed() -> None:
+    page = (
+        '<main><div class="empty"><p><b>None</b></p></div><table><td class="num">–</td></table>'
+        "<b>–</b> Set judging.engine</main>"
+    )
+    assert lacks(page) == [
+        "empty: None",
+        "every figure is a dash",
+        "a table of 1 dashes",
+        "asks for a setting: Set judging",
+    ]
+    assert lacks('<main><b>3</b><table><td class="num">–</td><td class="num">3</td></table></main>') == []
+
+
+async def first_of_each(operator: Operator) -> list[str]:
+    """Every page of the menu, and one thing of each page that is about one."""
+    paths = [page.path for page in PAGES if "{" not in page.path and page.path != "/log-report"]
+    found = list(paths)
+    for path in paths:
+        link = re.search(rf'<main.*?href="({re.escape(path)}/[^"?#]+)"', await operator.page(path), re.DOTALL)
+        if link and link[1] not in paths:
+            found.append(link[1])
+    return found
+
+
+async def finished(operator: Operator, access: AdminAccess) -> None:
+    """Waits until replay, map and learning are through."""
+    end = time.monotonic() + 4 * PATIENCE_S
+    while time.monotonic() < end:
+        runs = (await operator.json("/replay"))["runs"]
+        drawn = (await operator.json("/examples-map"))["made_at_s"]
+        if drawn and isinstance(runs, list) and runs and runs[0]["state"] in ("done", "stopped"):
+            return
+        await asyncio.sleep(0.5)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+async def test_every_page_has_something_to_show_after_the_demo(tmp_path: Path) -> None:
+    screen = Screen(Console(file=io.StringIO(), width=120), SETTINGS)
+    password = await asyncio.to_thread(create_account, memory_folder(tmp_path))
+    async with running_gateway(gateway_config(SETTINGS, tmp_path), tmp_path) as gateway:
+        access = await admin_access(gateway, password)
+        assert access is not None
+        await measure(SETTINGS, gateway, screen)
+        await ask_about_documents(gateway, screen)
+        await sort_some(SETTINGS, gateway, screen)
+        await look_after(SETTINGS, access, screen)
+        async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as http:
+            operator = Operator(http, access)
+            await operator.sign_in()
+            await finished(operator, access)
+            found = {path: lacks(await operator.page(path)) for path in await first_of_each(operator)}
+    assert {path: lacking for path, lacking in found.items() if lacking} == {}
