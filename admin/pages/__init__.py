@@ -9,6 +9,7 @@ from admin.pages.cache import CACHE
 from admin.pages.datasets import DATASETS_PAGE
 from admin.pages.engines import ENGINES
 from admin.pages.examples import EXAMPLE, EXAMPLES, MAP
+from admin.pages.find import FIND
 from admin.pages.help import HELP
 from admin.pages.learning import LEARNING
 from admin.pages.log_report import LOG_REPORT
@@ -17,6 +18,7 @@ from admin.pages.replay import REPLAY, REPLAY_RUN
 from admin.pages.requests import REQUEST, REQUESTS
 from admin.pages.router import CHANGE, ROUTER, SIMULATE
 from admin.pages.runs import RUN, RUNS
+from admin.pages.sessions import SESSION, SESSIONS
 from admin.pages.settings import SETTINGS
 from admin.pages.tasks import TASK, TASKS
 from admin.pages.tenants import KEY, TENANT, TENANT_DELETION, TENANTS
@@ -27,6 +29,7 @@ PAGES: tuple[Page, ...] = (
     *(OVERVIEW, LOG_REPORT),
     TRENDS,
     *(REQUESTS, REQUEST),
+    *(SESSIONS, SESSION),
     *(RUNS, RUN),
     *(WORKFLOWS, WORKFLOW),
     *(EXAMPLES, MAP, EXAMPLE),
@@ -40,5 +43,5 @@ PAGES: tuple[Page, ...] = (
     *(TENANTS, TENANT, TENANT_DELETION, KEY),
     SETTINGS,
     *(ACCOUNTS, AUDIT),
-    HELP,
+    *(HELP, FIND),
 )
