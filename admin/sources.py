@@ -13,7 +13,7 @@ from learning.proof.summary import ScopeSummary
 from router.choosing.floor import FloorSettings
 from router.tasks.task import Task
 from store import Store
-from store.decisions.rollups import RequestRollups
+from store.decisions.rollups import DELETED, RequestRollups
 from store.jobs.replay_records import ReplayBudget
 from store.people.sessions import AdminSessions
 from store.tasks.tasks import TaskRow
@@ -174,5 +174,6 @@ class Sources:
                 each.close()
 
     def tenant_names(self) -> dict[str, str]:
-        """The operator's names of tenants by tenant id, for tenants that keys were made for."""
-        return {key.tenant: key.tenant_name for key in self.store.keys.list()}
+        """The operator's names by tenant id, of tenants that keys were made for, and of deleted ones together."""
+        names = {key.tenant: key.tenant_name for key in self.store.keys.list()}
+        return names | {DELETED: "Deleted tenants"}

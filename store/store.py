@@ -40,11 +40,12 @@ from store.database import Database
 from store.decisions.choices import Choices
 from store.decisions.details import Details
 from store.decisions.exported import RequestPages
+from store.decisions.kept_costs import KeptCosts
 from store.decisions.outcomes import Outcomes
 from store.decisions.quality_rollups import QualityRollups
 from store.decisions.requests import RequestLog
 from store.decisions.resolve import Resolve
-from store.decisions.rollups import RequestRollups
+from store.decisions.rollups import DELETED, RequestRollups
 from store.decisions.search import RequestSearch
 from store.decisions.sessions import Sessions
 from store.decisions.spending import Spending
@@ -58,6 +59,7 @@ from store.examples.shared_snapshots import SharedSnapshots
 from store.examples.snapshots import Snapshots
 from store.examples.twins import TwinRule
 from store.examples.vector_index import FarVectors, TenantIndexes
+from store.held import Held, held_of
 from store.jobs.claims import EmbeddingClaims
 from store.jobs.engine_states import EngineStates
 from store.jobs.kv_plans import KvPlans
@@ -145,6 +147,8 @@ class Decisions:
         self.spending = Spending(db)
         self.usage = UsageBooks(db)
         """What was used and paid, by hour, tenant, key, end user, model and engine."""
+        self.kept_costs = KeptCosts(db)
+        """What was paid about rows that are deleted by now."""
 
     def clamp_stamps(self, now_s: float) -> Future[int]:
         """Stamp what a clock that was ahead has stamped with `now_s`; gives how many rows: call again while it gives any."""
@@ -390,6 +394,10 @@ class Store:
         """Every tenant of whom there is an example, an exact answer, a choice, feedback, a task, run, workflow or text."""
         return self.examples.contributors.tenants()
 
+    def held_of(self, tenant: str) -> Held:
+        """How much is remembered of a tenant: what `forget_tenant` would delete. Reads by indexes."""
+        return held_of(self._db.read(), tenant)
+
     def version(self) -> bytes | int:
         """A value that differs from the last one seen whenever anyone, in any process, has committed since.
 
@@ -410,9 +418,12 @@ class Store:
     def forget_tenant(self, tenant: str, timeout_s: float = 60.0) -> Forgotten:
         """Delete everything remembered of a tenant, and overwrite what was deleted, also in the index's files.
 
-        Waits; not for the event loop. Other workers' memories follow within about a second. The tenant's keys stay.
-        Raises what writing raises, TimeoutError among it.
+        Waits; not for the event loop. Other workers' memories follow within about a second. The tenant's keys stay
+        (`tenant_records.delete` revokes them), and so do sums, as those of deleted tenants together. Raises what writing
+        raises, TimeoutError among it, and ValueError for those sums' own tenant.
         """
+        if tenant == DELETED:
+            raise ValueError("what deleted tenants have left are sums of nobody")
         forgetting = self.answers.exact.forget(tenant=tenant)
         removing = self.examples.remove_tenant(tenant)
         unlogging = self.decisions.requests.forget_tenant(tenant)
@@ -439,6 +450,7 @@ class Store:
         examples, answers, requests = (
             waited.result(timeout_s) for waited in (removing, forgetting, unlogging)
         )
+        self.decisions.kept_costs.forget_tenant(tenant).result(timeout_s)
         if self.indexes is not None and self.follower is not None:
             self.follower.wait_for(self.examples.last_seq(), timeout_s)
             self.indexes.forget(tenant)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from admin.page import Page
+from admin.pages.accounts import ACCOUNTS
 from admin.pages.audit import AUDIT
 from admin.pages.cache import CACHE
 from admin.pages.datasets import DATASETS_PAGE
 from admin.pages.engines import ENGINES
 from admin.pages.examples import EXAMPLE, EXAMPLES, MAP
+from admin.pages.find import FIND
 from admin.pages.help import HELP
 from admin.pages.learning import LEARNING
 from admin.pages.log_report import LOG_REPORT
@@ -17,9 +19,10 @@ from admin.pages.requests import REQUEST, REQUESTS
 from admin.pages.review import REVIEW
 from admin.pages.router import CHANGE, ROUTER, SIMULATE
 from admin.pages.runs import RUN, RUNS
+from admin.pages.sessions import SESSION, SESSIONS
 from admin.pages.settings import SETTINGS
 from admin.pages.tasks import TASK, TASKS
-from admin.pages.tenants import TENANTS
+from admin.pages.tenants import KEY, TENANT, TENANT_DELETION, TENANTS
 from admin.pages.trends import TRENDS
 from admin.pages.workflows import WORKFLOW, WORKFLOWS
 
@@ -27,6 +30,7 @@ PAGES: tuple[Page, ...] = (
     *(OVERVIEW, LOG_REPORT),
     TRENDS,
     *(REQUESTS, REQUEST),
+    *(SESSIONS, SESSION),
     *(RUNS, RUN),
     *(WORKFLOWS, WORKFLOW),
     *(EXAMPLES, MAP, EXAMPLE),
@@ -38,8 +42,8 @@ PAGES: tuple[Page, ...] = (
     *(REPLAY, REPLAY_RUN),
     *(TASKS, TASK),
     LEARNING,
-    TENANTS,
+    *(TENANTS, TENANT, TENANT_DELETION, KEY),
     SETTINGS,
-    AUDIT,
-    HELP,
+    *(ACCOUNTS, AUDIT),
+    *(HELP, FIND),
 )

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from learning.bank.contributor import is_from, user_digest
 from store import Store
 
 _AGAIN_S = 0.2
+_REFUSED_WITHIN_S = 1.5
+"""After it every worker refuses a key that was revoked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +25,9 @@ class Forgotten:
     choices: int = 0
     """Logged decisions, with the requests' embeddings and the feedback."""
     versions: int = 0
-    """Artifacts, which hold weights only; deleted for a whole tenant. Later training does not see the deleted rows."""
+    """Of what was learnt: all of the tenant's, where anything it was learnt from went. Learnt anew from what is left."""
+    keys: int = 0
+    """Revoked; only where a tenant is deleted."""
 
 
 class Forgetter:
@@ -60,6 +64,7 @@ class Forgetter:
         removing = [store.examples.remove_contributor(tenant, name) for name in whose]
         if key_id:
             store.decisions.requests.forget_key(tenant, key_id).result(timeout_s)
+        versions = store.held_of(tenant).versions
         examples = sum(removed.result(timeout_s) for removed in removing)
         answers = forgetting.result(timeout_s)
         choices = sum(store.forget_experience(tenant, name, timeout_s) for name in whose)
@@ -67,10 +72,21 @@ class Forgetter:
             store.follower.wait_for(store.examples.last_seq(), timeout_s)
         if purge:
             store.purge_index(tenant)
-        return Forgotten(examples, answers, 0, choices)
+        return Forgotten(examples, answers, 0, choices, versions - store.held_of(tenant).versions)
+
+    def delete_tenant(self, tenant: str, name: str = "", timeout_s: float = 60.0) -> Forgotten:
+        """Revokes a tenant's keys, drops its limits and deletes everything of it. Its totals stay, as deleted tenants'.
+
+        Waits until the keys are refused everywhere, so that no request of the tenant's comes in between; one that is under
+        way by then may still leave a row. Raises KeptInConfiguration, before anything is done, and as `contributor` does.
+        """
+        revoked = self._store.tenant_records.delete(tenant, name)
+        if revoked:
+            time.sleep(_REFUSED_WITHIN_S)
+        return replace(self.tenant(tenant, timeout_s), keys=len(revoked))
 
     def tenant(self, tenant: str, timeout_s: float = 60.0) -> Forgotten:
-        """Deletes everything of a tenant but its keys. Raises as `contributor` does."""
+        """Deletes everything of a tenant but its keys and limits. Raises as `contributor` does."""
         store = self._store
         done = store.forget_tenant(tenant, timeout_s)
         store.purge_index(tenant)

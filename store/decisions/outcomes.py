@@ -16,6 +16,7 @@ from typing import Any
 from store.answers.wrong_answers import drop_answers
 from store.database import Connection, Database
 from store.decisions.choices import rows_where
+from store.decisions.kept_costs import CostsOf, keep_costs, kept_usd
 from store.decisions.quality_rollups import forget_quality
 from store.decisions.reviews import Reviews
 from store.records import ChoiceRecord, OutcomeRecord
@@ -151,7 +152,7 @@ class Outcomes:
             )
             .fetchone()
         )
-        return float(row[0])
+        return float(row[0]) + kept_usd(self._db.read(), "judge", since_s, tenant)
 
     def trim(self, before_s: float, limit: int = 10_000, *, tenants: TenantScope = ALL) -> Future[int]:
         """Delete these tenants' outcomes older than `before_s`, at most `limit` at once; gives how many."""
@@ -166,11 +167,14 @@ class Outcomes:
         return self._db.write(delete)
 
     def forget_tenant(self, tenant: str) -> Future[int]:
-        """Delete every outcome of a tenant, and the sums of their qualities; gives how many."""
+        """Delete every outcome of a tenant, and the sums of their qualities; gives how many.
+
+        What they cost is kept (store.decisions.kept_costs).
+        """
 
         def delete(connection: Connection) -> int:
             forget_quality(connection, tenant)
-            return connection.execute("DELETE FROM outcomes WHERE tenant = ?", (tenant,)).rowcount
+            return _delete(connection, "tenant = ?", (tenant,))
 
         return self._db.write(delete)
 
@@ -183,13 +187,24 @@ class Outcomes:
             raise ValueError("an empty contributor is nobody: name one, or forget the tenant")
 
         def delete(connection: Connection) -> int:
-            return connection.execute(
-                "DELETE FROM outcomes WHERE tenant = ? AND request_id IN"
+            return _delete(
+                connection,
+                "tenant = ? AND request_id IN"
                 " (SELECT request_id FROM choices WHERE tenant = ? AND contributor = ? AND contributor <> '')",
                 (tenant, tenant, contributor),
-            ).rowcount
+            )
 
         return self._db.write(delete)
+
+
+def _delete(connection: Connection, where: str, values: tuple[object, ...]) -> int:
+    keep_costs(connection, _COSTS, where, values)
+    return connection.execute(f"DELETE FROM outcomes WHERE {where}", values).rowcount  # noqa: S608 - constants
+
+
+_COSTS = CostsOf(
+    "judge", "outcomes", "at_s", prompt_tokens="prompt_tokens", completion_tokens="completion_tokens"
+)
 
 
 def insert(connection: Connection, outcome: OutcomeRecord) -> OutcomeRecord:
@@ -352,15 +367,8 @@ class FeedbackLog:
 
     def that_made(self, tenant: str, correction: str) -> FeedbackRecord | None:
         """The tenant's latest feedback whose correction became the example of this request id; None where there is none."""
-        row = (
-            self._db.read()
-            .execute(
-                _SELECT_FEEDBACK
-                + " WHERE tenant = ? AND correction = ? AND correction <> '' ORDER BY id DESC LIMIT 1",
-                (tenant, correction),
-            )
-            .fetchone()
-        )
+        which = " WHERE tenant = ? AND correction = ? AND correction <> '' ORDER BY id DESC LIMIT 1"
+        row = self._db.read().execute(_SELECT_FEEDBACK + which, (tenant, correction)).fetchone()
         return FeedbackRecord(*row) if row is not None else None
 
     def trim(self, before_s: float, limit: int = 10_000, *, tenants: TenantScope = ALL) -> Future[int]:

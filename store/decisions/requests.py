@@ -259,13 +259,16 @@ class RequestLog:
         return self._db.write(blank)
 
     def forget_tenant(self, tenant: str) -> Future[int]:
-        """Delete everything logged about a tenant, the sums too; gives how many requests that was."""
+        """Delete everything logged about a tenant; gives how many requests that was.
+
+        The sums stay, as those of deleted tenants together (store.decisions.rollups.DELETED).
+        """
 
         def delete(connection: Connection) -> int:
+            forget_usage(self._db, connection, tenant)
+            forget_sums(connection, tenant)
             gone = connection.execute("DELETE FROM requests WHERE tenant = ?", (tenant,)).rowcount
             requests_deleted(connection)
-            forget_sums(connection, tenant)
-            forget_usage(self._db, connection, tenant)
             return gone
 
         return self._db.write(delete)

@@ -21,6 +21,8 @@ _KEPT_S = {MINUTE_S: 3 * HOUR_S, HOUR_S: 40 * DAY_S, DAY_S: 400 * DAY_S}
 _BATCH = 5_000
 _STEPS_PER_DOUBLING = 8
 _TABLES = ("request_rollups", "stage_rollups", "latency_rollups")
+DELETED = "deleted"
+"""The tenant under whom the sums of all deleted tenants stay, without keys and end users. Nobody's id is like it."""
 
 
 class RequestRollups:
@@ -156,12 +158,12 @@ class RequestRollups:
             found.setdefault((start_s, measure), []).append((bucket, requests))
         return found
 
-    def by_tenant(self, since_s: float) -> list[tuple[str, int, float, int]]:
-        """(tenant, requests, cost in dollars, tokens) since a time, rounded down to the hour."""
+    def by_tenant(self, since_s: float, span_s: int = HOUR_S) -> list[tuple[str, int, float, int]]:
+        """(tenant, requests, cost in dollars, tokens) since a time, rounded down to the hour, or to the day."""
         rows = self._db.read().execute(
             "SELECT tenant, sum(requests), sum(cost_usd), sum(prompt_tokens + completion_tokens)"
             " FROM request_rollups WHERE span_s = ? AND start_s >= ? GROUP BY 1",
-            (HOUR_S, int(since_s // HOUR_S * HOUR_S)),
+            (span_s, int(since_s // span_s * span_s)),
         )
         return rows.fetchall()
 
@@ -196,12 +198,30 @@ def requests_deleted(connection: Connection) -> None:
 
 
 def forget_sums(connection: Connection, tenant: str, key_id: str | None = None) -> None:
-    """Delete a tenant's sums, or what is known of one key of it, inside the job that forgets the requests."""
+    """Have a tenant's sums be those of deleted tenants, or delete what is known of one key of it.
+
+    To be called inside the job that forgets the requests, before they go: those that are in no sum yet are added.
+    """
     if key_id is not None:
         connection.execute("DELETE FROM key_rollups WHERE tenant = ? AND key_id = ?", (tenant, key_id))
         return
+    _add_uncounted(connection, tenant)
+    for statement in (_KEEP_REQUESTS, _KEEP_SPENDING):
+        connection.execute(statement, (tenant,))
     for table in ("request_rollups", "key_rollups", "spending"):
         connection.execute(f"DELETE FROM {table} WHERE tenant = ?", (tenant,))  # noqa: S608 - constants
+
+
+def _add_uncounted(connection: Connection, tenant: str) -> None:
+    """Add a tenant's requests that nobody has added up yet. Whoever has read them meanwhile finds that rows were deleted."""
+    last: int = connection.execute(
+        "UPDATE rollup_progress SET deletions = deletions + 1 RETURNING last_row_id"
+    ).fetchone()[0]
+    models = connection.execute("SELECT DISTINCT model FROM request_rollups").fetchall()
+    sums = _Sums(frozenset(model for (model,) in models))
+    for row in connection.execute(_NEXT_OF_TENANT, (tenant, last)).fetchall():
+        sums.add(row)
+    sums.write(connection)
 
 
 class _Sums:
@@ -270,14 +290,16 @@ def _bucket(ms: float) -> int:
     return math.floor(_STEPS_PER_DOUBLING * math.log2(max(ms, 0.001)))
 
 
-_NEXT = (
+_READ = (
     "SELECT row_id, tenant, started_at_s, model, engine,"
     " CASE WHEN outcome = 'answered' AND failed_over <> '' THEN 'failed_over' ELSE outcome END,"
     " example_count, prompt_tokens,"
     " completion_tokens,"
     " cost_usd, reference_cost_usd, total_ms, first_chunk_ms, overhead_ms, stages_ms, key_id"
-    " FROM requests WHERE row_id > ? AND row_id <= ? ORDER BY row_id LIMIT ?"
+    " FROM requests WHERE "
 )
+_NEXT = _READ + "row_id > ? AND row_id <= ? ORDER BY row_id LIMIT ?"
+_NEXT_OF_TENANT = _READ + "tenant = ? AND row_id > ? ORDER BY row_id"
 _SUMS = (
     *("requests", "cost_usd", "reference_cost_usd", "unreckoned", "unreckoned_usd", "prompt_tokens"),
     *("completion_tokens", "total_ms", "overhead_ms", "streams", "first_chunk_ms", "streamed_ms"),
@@ -285,10 +307,21 @@ _SUMS = (
 )
 _SUMMED = ", ".join(f"sum({name})" for name in _SUMS)
 _OF_TENANT = "AND (:tenant IS NULL OR tenant = :tenant)"
-_ADD_REQUESTS = (
-    f"INSERT INTO request_rollups VALUES ({', '.join('?' * 20)})"  # noqa: S608 - constants
-    " ON CONFLICT (span_s, start_s, tenant, model, engine, outcome, with_examples) DO UPDATE SET "
-    + ", ".join(f"{name} = request_rollups.{name} + excluded.{name}" for name in _SUMS)
+_DIMENSIONS = ("span_s", "start_s", "tenant", "model", "engine", "outcome", "with_examples")
+_SUM_UP_REQUESTS = f" ON CONFLICT ({', '.join(_DIMENSIONS)}) DO UPDATE SET " + ", ".join(
+    f"{name} = request_rollups.{name} + excluded.{name}" for name in _SUMS
+)
+_ADD_REQUESTS = f"INSERT INTO request_rollups VALUES ({', '.join('?' * 20)})" + _SUM_UP_REQUESTS  # noqa: S608
+_COLUMNS = (*_DIMENSIONS, *_SUMS)
+_KEEP_REQUESTS = (
+    f"INSERT INTO request_rollups ({', '.join(_COLUMNS)})"  # noqa: S608 - constants
+    f" SELECT {', '.join(_COLUMNS).replace('tenant', repr(DELETED))}"
+    f" FROM request_rollups WHERE tenant = ?{_SUM_UP_REQUESTS}"
+)
+_KEEP_SPENDING = (
+    "INSERT INTO spending (unit, span_s, tenant, start_s, amount)"  # noqa: S608 - a constant
+    f" SELECT unit, span_s, '{DELETED}', start_s, amount FROM spending WHERE tenant = ?"
+    " ON CONFLICT (unit, span_s, tenant, start_s) DO UPDATE SET amount = spending.amount + excluded.amount"
 )
 _ADD_STAGES = (
     "INSERT INTO stage_rollups VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (span_s, start_s, engine, stage) DO UPDATE"

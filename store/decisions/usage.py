@@ -14,6 +14,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal, NamedTuple, get_args
 
 from store.database import Connection, Database, Rows
+from store.decisions.rollups import DELETED
 from store.plain import plain
 from store.records import RequestRecord
 
@@ -295,13 +296,16 @@ def add_usage(db: Database, connection: Connection, used: Used, *, only_if: Rows
 
 
 def forget_usage(db: Database, connection: Connection, tenant: str, key_id: str | None = None) -> None:
-    """Delete a tenant's sums; or take a key's id off them, inside the job that forgets the requests."""
+    """Have a tenant's sums be those of deleted tenants together, without keys, end users and names of models that clients
+    made up; or take a key's id off them. Inside the job that forgets the requests.
+    """
     db.settle(connection)
     if key_id is not None:
         for table in _TABLES:
             _take_off(connection, table, "key_id", tenant, key_id)
         return
     for table in _TABLES:
+        connection.execute(_keep(table), (tenant,))
         connection.execute(f"DELETE FROM {table} WHERE tenant = ?", (tenant,))  # noqa: S608 - constants
 
 
@@ -334,8 +338,31 @@ def _adding(table: str) -> str:
     columns = (*names, *Amounts._fields)
     return (
         f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"  # noqa: S608
-        f" ON CONFLICT ({', '.join(names)}) DO UPDATE SET "
-        + ", ".join(f"{name} = {table}.{name} + excluded.{name}" for name in Amounts._fields)
+        + _summed_up(table)
+    )
+
+
+def _keep(table: str) -> str:
+    """Adds a tenant's sums to those of deleted tenants. Models that have sums by themselves are served here."""
+    instead = {
+        "tenant": f"'{DELETED}'",
+        "key_id": "''",
+        "end_user": "''",
+        "model": f"CASE WHEN model IN (SELECT model FROM request_rollups) THEN model ELSE '{OTHERS}' END",  # noqa: S608
+    }
+    names = _COLUMNS[table]
+    sums = [f"sum({name})" for name in Amounts._fields]
+    groups = ", ".join(str(place + 1) for place in range(len(names)))
+    return (
+        f"INSERT INTO {table} ({', '.join((*names, *Amounts._fields))})"  # noqa: S608 - constants
+        f" SELECT {', '.join([*(instead.get(name, name) for name in names), *sums])}"
+        f" FROM {table} WHERE tenant = ? GROUP BY {groups}{_summed_up(table)}"
+    )
+
+
+def _summed_up(table: str) -> str:
+    return f" ON CONFLICT ({', '.join(_COLUMNS[table])}) DO UPDATE SET " + ", ".join(
+        f"{name} = {table}.{name} + excluded.{name}" for name in Amounts._fields
     )
 
 
@@ -376,22 +403,40 @@ _WARMED = (
     "(SELECT r.tenant, s.engine, r.created_at_s AS at_s, s.warmed_cost_usd, s.warmed_tokens FROM workflow_steps s"
     " JOIN workflow_runs r ON r.id = s.run_id WHERE s.warmed_tokens > 0) AS warmed"
 )
-_ELSEWHERE = (
-    ("replay", "replay_asks", "asked_at_s", f"cost_usd + {_UNDER_WAY}", "prompt_tokens", "completion_tokens"),
-    ("replay", "replay_side_costs", "asked_at_s", "cost_usd", "tokens", "0"),
-    ("by_hand", "operator_asks", "at_s", "cost_usd", "prompt_tokens", "completion_tokens"),
-    ("warm", _WARMED, "at_s", "warmed_cost_usd", "warmed_tokens", "0"),
+
+
+def _kept(line: str) -> tuple[str, ...]:
+    """What was paid about rows that are deleted: see store.decisions.kept_costs."""
+    rows = f"(SELECT * FROM kept_costs WHERE line = '{line}') AS kept_{line}"  # noqa: S608 - constants
+    return (line, rows, "start_s", "cost_usd", "prompt_tokens", "completion_tokens", "requests")
+
+
+_ELSEWHERE: tuple[tuple[str, ...], ...] = (
+    (
+        "replay",
+        "replay_asks",
+        "asked_at_s",
+        f"cost_usd + {_UNDER_WAY}",
+        "prompt_tokens",
+        "completion_tokens",
+        "1",
+    ),
+    ("replay", "replay_side_costs", "asked_at_s", "cost_usd", "tokens", "0", "1"),
+    ("by_hand", "operator_asks", "at_s", "cost_usd", "prompt_tokens", "completion_tokens", "1"),
+    ("warm", _WARMED, "at_s", "warmed_cost_usd", "warmed_tokens", "0", "1"),
+    *(_kept(line) for line in ("replay", "by_hand", "warm")),
 )
-"""Where the lines are that have tables of their own: (line, table, time, dollars, prompt tokens, completion tokens)."""
+"""Where the lines are that have tables of their own: (line, table, time, dollars, prompt tokens, completion tokens,
+requests)."""
 
 
 def _overheads(by: Sequence[Dimension]) -> str:
     parts = []
-    for line, table, time_, dollars, prompt, completion in _ELSEWHERE:
+    for line, table, time_, dollars, prompt, completion, requests in _ELSEWHERE:
         known = {"day": f"CAST({time_} AS INTEGER) / 86400", "tenant": "tenant", "engine": "engine"}
         chosen = ", ".join(known.get(name, "''") + f" AS d{place}" for place, name in enumerate(by))
         amounts = {
-            "requests": "count(*)",
+            "requests": f"coalesce(sum({requests}), 0)",
             "prompt_tokens": f"coalesce(sum({prompt}), 0)",
             "completion_tokens": f"coalesce(sum({completion}), 0)",
             "cost_usd": f"coalesce(sum({dollars}), 0.0)",

@@ -6,6 +6,7 @@ from concurrent.futures import Future
 from dataclasses import astuple, dataclass
 
 from store.database import Connection, Database
+from store.decisions.kept_costs import CostsOf, keep_costs, kept_usd
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,16 +52,26 @@ class OperatorAsks:
             )
             .fetchone()
         )
-        return row[0]
+        return row[0] + kept_usd(self._db.read(), "by_hand", since_s, tenant)
 
     def forget_tenant(self, tenant: str) -> Future[int]:
-        """Delete what names a tenant's requests; gives how many."""
-        return self._db.write(
-            lambda connection: (
-                connection.execute("DELETE FROM operator_asks WHERE tenant = ?", (tenant,)).rowcount
-            )
-        )
+        """Delete what names a tenant's requests; gives how many. What they cost is kept (store.decisions.kept_costs)."""
 
+        def delete(connection: Connection) -> int:
+            keep_costs(connection, _COSTS, "tenant = ?", (tenant,))
+            return connection.execute("DELETE FROM operator_asks WHERE tenant = ?", (tenant,)).rowcount
+
+        return self._db.write(delete)
+
+
+_COSTS = CostsOf(
+    "by_hand",
+    "operator_asks",
+    "at_s",
+    engine="engine",
+    prompt_tokens="prompt_tokens",
+    completion_tokens="completion_tokens",
+)
 
 _INSERT = (
     'INSERT INTO operator_asks (at_s, "user", tenant, request_id, engine, with_examples, cost_usd, prompt_tokens,'

@@ -14,6 +14,7 @@ from concurrent.futures import Future
 from typing import Any
 
 from store.database import Connection, Database
+from store.decisions.kept_costs import CostsOf, keep_costs, kept_lines
 from store.jobs.replay_effects import ReplayEffects
 from store.jobs.replay_records import (
     AskState,
@@ -51,10 +52,16 @@ class ReplayJobs:
         """What runs changed, and what became of requests before and after."""
 
     def spend(self, *, since_s: float = 0.0, tenant: str | None = None) -> list[SpendLine]:
-        """Everything that was paid off-peak, in runs and outside them, by engine and purpose."""
+        """Everything that was paid off-peak, in runs and outside them, by engine and purpose; a pair may come again."""
         return [
             *self.asks.spend(since_s=since_s, tenant=tenant),
             *self.side_costs.spend(since_s=since_s, tenant=tenant),
+            *(
+                SpendLine(
+                    one.engine, one.purpose, one.requests, ReplaySpent(one.cost_usd, one.tokens, 0.0, 0.0, 0)
+                )
+                for one in kept_lines(self._db.read(), "replay", since_s, tenant)
+            ),
         ]
 
     # ---- runs
@@ -272,9 +279,14 @@ class ReplayJobs:
         return self._db.write(trim)
 
     def forget_tenant(self, tenant: str) -> Future[None]:
-        """Delete a tenant's steps and what was asked for them, runs that were the tenant's alone, costs outside runs."""
+        """Delete a tenant's steps and what was asked for them, runs that were the tenant's alone, costs outside runs.
+
+        What all that cost is kept (store.decisions.kept_costs).
+        """
 
         def forget(connection: Connection) -> None:
+            for costs in _COSTS:
+                keep_costs(connection, costs, "tenant = ?", (tenant,))
             for table in ("replay_asks", "replay_steps", "replay_runs", "replay_side_costs"):
                 connection.execute(f"DELETE FROM {table} WHERE tenant = ?", (tenant,))  # noqa: S608
 
@@ -465,6 +477,19 @@ def _check_budget(budget: ReplayBudget, spent: ReplaySpent, ask: NewAsk) -> None
         raise BudgetSpent(f"its {budget.seconds:g} s of engines' time are spent")
 
 
+_COSTS = (
+    CostsOf(
+        "replay",
+        "replay_asks",
+        "asked_at_s",
+        "cost_usd + CASE WHEN state IN ('asked', 'unknown') THEN most_usd ELSE 0.0 END",
+        "engine",
+        "purpose",
+        "prompt_tokens",
+        "completion_tokens",
+    ),
+    CostsOf("replay", "replay_side_costs", "asked_at_s", "cost_usd", "engine", "purpose", "tokens"),
+)
 _HELD = "replay"
 _ANY_GOES_ON = "SELECT 1 FROM replay_runs WHERE state IN ('running', 'paused')"
 _GOES_ON = (

@@ -57,19 +57,49 @@ class AuditLog:
         return self._db.write(insert)
 
     def page(
-        self, *, before_id: int | None = None, user: str = "", action: str = "", limit: int = 100
+        self,
+        *,
+        before_id: int | None = None,
+        user: str = "",
+        action: str = "",
+        target: str = "",
+        outcome: AuditOutcome | Literal[""] = "",
+        since_s: float = 0.0,
+        until_s: float = 1e11,
+        limit: int = 100,
     ) -> list[AuditRecord]:
-        """The latest rows older than `before_id`, newest first; of one user, or one action, if named."""
+        """The latest rows older than `before_id`, newest first.
+
+        Of one user if named; whose action or target has a text in it; with one outcome; of [since_s, until_s).
+        """
         rows = self._db.read().execute(
             "SELECT at_s, user_name, action, target, outcome, address, detail, id FROM audit_log"
-            " WHERE id < :before AND (:user = '' OR user_name = :user) AND (:action = '' OR action = :action)"
+            " WHERE id < :before AND (:user = '' OR user_name = :user)"
+            " AND (:action = '' OR instr(action, :action) > 0) AND (:target = '' OR instr(target, :target) > 0)"
+            " AND (:outcome = '' OR outcome = :outcome) AND at_s >= :since AND at_s < :until"
             " ORDER BY id DESC LIMIT :limit",
-            {"before": before_id or 2**62, "user": user, "action": action, "limit": limit},
+            {
+                "before": before_id or 2**62,
+                "user": user,
+                "action": action,
+                "target": target,
+                "outcome": outcome,
+                "since": since_s,
+                "until": until_s,
+                "limit": limit,
+            },
         )
         return [
             AuditRecord(at_s, who, what, target, outcome, address, _detail(detail), id)
             for at_s, who, what, target, outcome, address, detail, id in rows.fetchall()
         ]
+
+    def users(self) -> list[str]:
+        """Whoever did something, by name: people, programs' tokens, and who ran commands."""
+        rows = self._db.read().execute(
+            "SELECT DISTINCT user_name FROM audit_log WHERE user_name <> '' ORDER BY user_name"
+        )
+        return [name for (name,) in rows.fetchall()]
 
     def trim(self, before_s: float, limit: int = 10_000) -> Future[int]:
         """Delete rows older than `before_s`, at most `limit` at once; gives how many."""

@@ -13,6 +13,7 @@ from store.people.keys import (
     KeyStore,
     check_name,
     check_secret,
+    check_tenant_name,
     insert_key,
     key_with_terms,
     update_key,
@@ -87,7 +88,7 @@ class ConfiguredPeople:
         """
         for key in keys:
             check_name("key name", key.name)
-            check_name("tenant name", key.tenant_name)
+            check_tenant_name(key.tenant_name)
             check_secret(key.secret_text)
         records = [self._tenants.made(t.name, t.terms, t.region, t.retention, "config") for t in tenants]
 

@@ -100,7 +100,7 @@ class KeyStore:
         Keys with the same tenant name share one tenant. `secret_text` is a secret that clients have already, such as from
         another gateway. Waits for the commit. Raises ValueError for a name or secret that cannot be one.
         """
-        check_name("tenant name", tenant_name)
+        check_tenant_name(tenant_name)
         check_name("key name", name)
         if secret_text is None:
             secret_text = _new_secret()
@@ -345,6 +345,15 @@ def check_name(what: str, value: str) -> None:
         raise ValueError(f"the {what} is {shown!r}: 1 to {_LONGEST_NAME} printable characters are right")
 
 
+def check_tenant_name(value: str) -> None:
+    """Raises ValueError for a name that people could not read, or that commands would read as an id."""
+    check_name("tenant name", value)
+    if value.startswith("id:"):
+        raise ValueError(
+            f"the tenant name is {value[:40]!r}: what begins with 'id:' is read as a tenant's id, so no name does"
+        )
+
+
 def check_secret(secret_text: str) -> None:
     """Raises ValueError for a text that could not be sent as a key, or could be guessed. The text is not in it."""
     if not _LEAST_SECRET <= len(secret_text) <= _LONGEST_SECRET:
@@ -377,8 +386,9 @@ def key_with_terms(key: Key, terms: Terms) -> Key:
 
 
 def insert_key(connection: Connection, key: Key, digest: str) -> None:
-    """Add a row."""
+    """Add a row. A tenant that was deleted is one again."""
     connection.execute(INSERT_KEY, (digest, *key_row(key)))
+    connection.execute("DELETE FROM deleted_tenants WHERE id = ?", (key.tenant,))
 
 
 def update_key(connection: Connection, key: Key) -> None:

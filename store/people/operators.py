@@ -23,6 +23,14 @@ class AdminUser:
     changed_at_s: float
 
 
+class LastOperator(Exception):
+    """Without this account nobody could change anything on the admin pages; nothing was changed."""
+
+
+class NoSuchUser(Exception):
+    """There is no account of this name."""
+
+
 class AdminUsers:
     """Accounts of the admin pages. What writes waits for the commit."""
 
@@ -43,10 +51,11 @@ class AdminUsers:
         """Every account by name."""
         return [AdminUser(*row) for row in self._db.read().execute(_SELECT + " ORDER BY name").fetchall()]
 
-    def put(self, name: str, role: str | None, password_hash: str) -> AdminUser:
+    def put(self, name: str, role: str | None, password_hash: str, *, new: bool = False) -> AdminUser:
         """Create an account, or change its password (and its role, if one is given). Its sessions end.
 
-        A new account without a role becomes an operator. Raises ValueError for a name or role that cannot be one.
+        A new account without a role becomes an operator. `new`: there must be none of this name. Raises
+        ValueError for a name or role that cannot be one, and LastOperator.
         """
         if not name or len(name) > 64 or not all(c.isalnum() or c in "-_.@" for c in name):
             raise ValueError(
@@ -57,6 +66,11 @@ class AdminUsers:
         now_s = time.time()
 
         def write(connection: Connection) -> AdminUser:
+            self._db.hold(connection, _HELD)
+            if new and connection.execute(_SELECT + " WHERE name = ?", (name,)).fetchone() is not None:
+                raise ValueError(f"there is an account {name!r} already")
+            if role not in (None, "operator"):
+                _check_another(connection, name)
             connection.execute(_PUT, (name, role or "operator", password_hash, now_s, now_s, role))
             connection.execute("DELETE FROM admin_sessions WHERE user_name = ?", (name,))
             return AdminUser(*connection.execute(_SELECT + " WHERE name = ?", (name,)).fetchone())
@@ -84,7 +98,7 @@ class AdminUsers:
         now_s = time.time()
 
         def write(connection: Connection) -> bool:
-            self._db.hold(connection, "admin_users")
+            self._db.hold(connection, _HELD)
             return (
                 connection.execute(
                     "INSERT INTO admin_users (name, role, password_hash, created_at_s, changed_at_s)"
@@ -97,12 +111,34 @@ class AdminUsers:
         return self._db.write(write).result(self._timeout_s)
 
     def remove(self, name: str) -> bool:
-        """Delete an account and its sessions; False if there was none."""
-        return self._db.write(
-            lambda connection: (
-                connection.execute("DELETE FROM admin_users WHERE name = ?", (name,)).rowcount == 1
-            )
-        ).result(self._timeout_s)
+        """Delete an account and its sessions; False if there was none. Raises LastOperator."""
+
+        def write(connection: Connection) -> bool:
+            self._db.hold(connection, _HELD)
+            _check_another(connection, name)
+            return connection.execute("DELETE FROM admin_users WHERE name = ?", (name,)).rowcount == 1
+
+        return self._db.write(write).result(self._timeout_s)
+
+    def set_role(self, name: str, role: str) -> tuple[str, str]:
+        """Give an account another role, in its open sessions too; gives the role it had, and has.
+
+        Raises NoSuchUser, LastOperator, and ValueError for a role that cannot be one.
+        """
+        if role not in ROLES:
+            raise ValueError(f"the role is {role[:60]!r}: one of {', '.join(ROLES)} is right")
+
+        def write(connection: Connection) -> tuple[str, str]:
+            self._db.hold(connection, _HELD)
+            row = connection.execute(_SELECT + " WHERE name = ?", (name,)).fetchone()
+            if row is None:
+                raise NoSuchUser(f"there is no account {name[:64]!r}")
+            if role != "operator":
+                _check_another(connection, name)
+            connection.execute("UPDATE admin_users SET role = ? WHERE name = ?", (role, name))
+            return AdminUser(*row).role, role
+
+        return self._db.write(write).result(self._timeout_s)
 
     def rehash(self, name: str, old_hash: str, new_hash: str) -> None:
         """Put a stronger hash of the same password in place of `old_hash`; sessions stay."""
@@ -125,3 +161,13 @@ _PUT_EXTERNAL = (
     " ON CONFLICT (name) DO UPDATE SET role = excluded.role, changed_at_s = excluded.changed_at_s"
     " WHERE admin_users.password_hash = excluded.password_hash"
 )
+_HELD = "admin_users"
+_OPERATORS = "SELECT name FROM admin_users WHERE role = 'operator' ORDER BY name LIMIT 2"
+
+
+def _check_another(connection: Connection, name: str) -> None:
+    """Raises LastOperator for the only operator's name."""
+    if connection.execute(_OPERATORS).fetchall() == [(name,)]:
+        raise LastOperator(
+            f"{name!r} is the only operator: without it nobody could change anything here. Make another operator first"
+        )

@@ -6,10 +6,13 @@ import secrets
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from store.database import Connection, Database
 from store.people.secret import derive
 
+_SHOWN_DIGITS = 16
+"""Of a cookie's hash, which is as good as all of it for telling sessions apart."""
 _SEEN_EVERY_S = 30.0
 """How exactly it is known when a session was last used: a write per page view would be too much."""
 _REMEMBERED_S = 86_400.0
@@ -22,6 +25,16 @@ class SignedIn:
 
     user: str
     role: str
+    created_at_s: float
+    seen_at_s: float
+
+
+class OpenSession(NamedTuple):
+    """One session as others may see it."""
+
+    id: str
+    """For `end_one`; nobody gets a cookie from it."""
+    user: str
     created_at_s: float
     seen_at_s: float
 
@@ -109,6 +122,30 @@ class AdminSessions:
         self._db.write(
             lambda connection: connection.execute("DELETE FROM admin_sessions WHERE id_hash = ?", (hashed,))
         ).result(self._timeout_s)
+
+    def open_ones(self) -> list[OpenSession]:
+        """Every session that has not ended, by account, the latest used first."""
+        now_s = self._clock()
+        rows = self._db.read().execute(
+            "SELECT id_hash, user_name, created_at_s, seen_at_s FROM admin_sessions"
+            " WHERE seen_at_s >= ? AND created_at_s >= ? ORDER BY user_name, seen_at_s DESC, id_hash",
+            (now_s - self._idle_s, now_s - self.longest_s),
+        )
+        return [OpenSession(hashed[:_SHOWN_DIGITS], *row) for hashed, *row in rows.fetchall()]
+
+    def end_one(self, user: str, id: str) -> bool:
+        """End somebody's session by its id; False where there is none."""
+        return self._end(f"user_name = ? AND substr(id_hash, 1, {_SHOWN_DIGITS}) = ?", (user, id)) > 0
+
+    def end_all(self, user: str) -> int:
+        """End somebody's sessions; gives how many."""
+        return self._end("user_name = ?", (user,))
+
+    def _end(self, where: str, values: tuple[object, ...]) -> int:
+        statement = f"DELETE FROM admin_sessions WHERE {where}"  # noqa: S608 - our own conditions
+        return self._db.write(lambda connection: connection.execute(statement, values).rowcount).result(
+            self._timeout_s
+        )
 
     def form_token(self, cookie: str) -> str:
         """What a form of this session must bring along (CSRF): follows from the cookie, and the cookie not from it."""

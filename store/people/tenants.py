@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from store.database import Connection, Database
 from store.generation import Generation
-from store.people.keys import GENERATION, KeptInConfiguration, KeyStore, check_name
-from store.people.rows import INSERT_TENANT, SELECT_TENANTS, UPDATE_TENANT, tenant_from, tenant_row
-from store.records import MadeBy, Retention, Tenant, Terms
+from store.people.keys import GENERATION, KeptInConfiguration, KeyStore, check_tenant_name, revoke_key
+from store.people.rows import (
+    INSERT_TENANT,
+    SELECT_KEYS,
+    SELECT_TENANTS,
+    UPDATE_TENANT,
+    key_from,
+    tenant_from,
+    tenant_row,
+)
+from store.records import Key, MadeBy, Retention, Tenant, Terms
 
 _MOST_DAYS = 36_525
 
@@ -21,6 +30,14 @@ class NoSuchTenantRecord(Exception):
 
 class TenantExists(Exception):
     """Something is laid down already for a tenant of this name."""
+
+
+class DeletedTenant(NamedTuple):
+    """A tenant that was deleted, and of which no key or record was made since."""
+
+    id: str
+    name: str
+    deleted_at_s: float
 
 
 class TenantStore:
@@ -99,6 +116,38 @@ class TenantStore:
         now_s = self._clock()
         return self.edit(name, lambda tenant: replace(tenant, closed_at_s=tenant.closed_at_s or now_s))
 
+    def delete(self, tenant: str, name: str = "") -> list[Key]:
+        """Revoke every key of a tenant, by its id, and drop what is laid down for it; gives the keys revoked now.
+
+        What is remembered of it is deleted by `Store.forget_tenant`. Its name stays, for the pages to tell. Raises
+        KeptInConfiguration where the configuration has a key or a record of it: the next start would bring it back.
+        """
+        now_s = self._clock()
+
+        def delete(connection: Connection) -> list[Key]:
+            self._db.hold(connection, GENERATION)
+            keys = [key_from(row) for row in connection.execute(_KEYS_OF, (tenant,)).fetchall()]
+            _check_not_configured(connection, tenant, keys)
+            in_force = [key for key in keys if key.revoked_at_s is None]
+            for key in in_force:
+                revoke_key(connection, key.id, now_s)
+            connection.execute("DELETE FROM tenants WHERE id = ?", (tenant,))
+            for key in keys:
+                connection.execute(_NO_STANDINGS, (f"key:{key.id}", f"user:{key.id}/%"))
+            connection.execute(_NO_STANDINGS, (f"tenant:{tenant}", f"user:{tenant}/%"))
+            connection.execute(_DELETED, (tenant, name or next((k.tenant_name for k in keys), ""), now_s))
+            self._generation.bump(connection)
+            return in_force
+
+        return self._db.write(delete, after=self._keys.look_again).result(self._timeout_s)
+
+    def deleted(self) -> list[DeletedTenant]:
+        """Those that were deleted, the latest first."""
+        rows = self._db.read().execute(
+            "SELECT id, name, deleted_at_s FROM deleted_tenants ORDER BY deleted_at_s DESC, id"
+        )
+        return [DeletedTenant(*row) for row in rows.fetchall()]
+
     def get(self, tenant: str) -> Tenant | None:
         """By id, from memory, at most a second old; for requests."""
         return self._keys.tenant_record(tenant)
@@ -122,7 +171,7 @@ class TenantStore:
 
     def made(self, name: str, terms: Terms, region: str, retention: Retention, source: MadeBy) -> Tenant:
         """A record that is not stored. Raises ValueError."""
-        check_name("tenant name", name)
+        check_tenant_name(name)
         tenant = Tenant(
             self._keys.tenant_named(name),
             name,
@@ -156,7 +205,29 @@ def check_tenant(tenant: Tenant) -> None:
 
 
 def put_tenant(connection: Connection, tenant: Tenant) -> None:
-    """Add the record, or put it in the place of the one with its id; inside a write job."""
+    """Add the record, or put it in the place of the one with its id; inside a write job. It is deleted no more."""
+    connection.execute("DELETE FROM deleted_tenants WHERE id = ?", (tenant.id,))
     row = tenant_row(tenant)
     if not connection.execute(UPDATE_TENANT, (*row[1:], row[0])).rowcount:
         connection.execute(INSERT_TENANT, row)
+
+
+def _check_not_configured(connection: Connection, tenant: str, keys: Sequence[Key]) -> None:
+    listed = [f"keys.{key.name}" for key in keys if key.source == "config" and key.revoked_at_s is None]
+    row = connection.execute(SELECT_TENANTS + " WHERE id = ?", (tenant,)).fetchone()
+    if row is not None and tenant_from(row).source == "config" and tenant_from(row).closed_at_s is None:
+        listed.append(f"tenants.{tenant_from(row).name}")
+    if listed:
+        raise KeptInConfiguration(
+            f"the configuration has {', '.join(listed[:5])}{' and more' if len(listed) > 5 else ''} of this tenant: take"
+            " that out of it, reload, and delete the tenant then"
+        )
+
+
+_KEYS_OF = SELECT_KEYS + " WHERE tenant = ? ORDER BY created_at_s, id"
+_DELETED = (
+    "INSERT INTO deleted_tenants (id, name, deleted_at_s) VALUES (?, ?, ?)"
+    " ON CONFLICT (id) DO UPDATE SET name = excluded.name, deleted_at_s = excluded.deleted_at_s"
+)
+_NO_STANDINGS = "DELETE FROM allowances WHERE leased = 0 AND (scope = ? OR scope LIKE ?)"
+"""What was spent of limits; what workers hold of them returns, and goes when it is old."""

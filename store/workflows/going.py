@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from store.database import Connection
+from store.decisions.kept_costs import CostsOf, keep_costs
 from store.workflows.beginning import EXPIRE_VARIABLES
 from store.workflows.rows import ids_json, note
 
@@ -12,6 +13,16 @@ _CHANGES_KEPT_S = 600.0
 """Whoever looks less often reads anew what it waits for."""
 _IN_MEMORY = "state = 'running' OR no_store = 1 AND expired = 0"
 """Whether a process has something of it in its memory, and is to be told."""
+
+_WARMED = CostsOf(
+    "warm",
+    "(SELECT r.tenant, s.run_id, s.engine, r.created_at_s, s.warmed_cost_usd, s.warmed_tokens FROM workflow_steps s"
+    " JOIN workflow_runs r ON r.id = s.run_id WHERE s.warmed_tokens > 0) AS warmed",
+    "created_at_s",
+    "warmed_cost_usd",
+    engine="engine",
+    prompt_tokens="warmed_tokens",
+)
 
 
 def forget(
@@ -56,7 +67,8 @@ def forget_run(connection: Connection, tenant: str, run_id: str, now_s: float) -
 
 
 def _delete_runs(connection: Connection, ids: str, now_s: float) -> None:
-    """Delete runs, steps and variables, and wake whoever waits for one of these."""
+    """Delete runs, steps and variables, and wake whoever waits for one of these. What computing early cost is kept."""
+    keep_costs(connection, _WARMED, "run_id IN (SELECT value FROM json_each(?))", (ids,))
     awaited = connection.execute(
         "SELECT run_id, id FROM variables WHERE run_id IN (SELECT value FROM json_each(?))"
         " AND state IN ('pending', 'streaming')",

@@ -196,9 +196,9 @@ async def test_a_role_sees_only_what_it_covers(pages: Site) -> None:
 
 
 async def test_an_account_that_is_taken_away_is_out_at_once(pages: Site) -> None:
-    operator = await pages.person("operator")
-    await asyncio.to_thread(pages.sources.store.operators.remove, "a-operator")
-    assert (await operator.get("/overview")).status == 303
+    viewer = await pages.person("viewer")
+    await asyncio.to_thread(pages.sources.store.operators.remove, "a-viewer")
+    assert (await viewer.get("/overview")).status == 303
 
 
 async def test_every_answer_carries_the_security_headers(pages: Site) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sqlite3
 from collections.abc import Iterable
 from contextlib import closing
@@ -22,7 +23,7 @@ from tests.flow.test_line_demonstrations import ask, give
 from tests.flow.test_line_examples import stage
 from tests.flow.test_line_keys import new_key
 from tests.patience import PATIENCE_S
-from tests.store.rows import choice_record, outcome_record, unit_vector
+from tests.store.rows import choice_record, outcome_record, request_record, unit_vector
 from understudy.commands.forget import forget
 from understudy.commands.keys import keys
 
@@ -228,7 +229,9 @@ async def test_a_running_gateway_forgets_too(tmp_path: Path) -> None:
         # The upstreams have other ports than before, so the first answer is a fresh one.
         await here.gate.chat(question, acme, user="ann")
         assert (await here.gate.chat(question, acme, user="ann")).hit
-        done = await asyncio.to_thread(run, "forget", "--data", data, "--tenant", "acme", "--yes")
+        done = await asyncio.to_thread(
+            run, "forget", "--data", data, "--tenant", "acme", "--keep-keys", "--yes"
+        )
         assert done.exit_code in (0, 1), done.output
         async with asyncio.timeout(PATIENCE_S):
             while (await here.gate.chat(question, acme | {"Cache-Control": "no-store"})).hit:
@@ -275,8 +278,47 @@ def test_forgetting_nobody_in_particular_is_refused(tmp_path: Path) -> None:
         refused = run("forget", "--data", tmp_path, "--yes", *arguments)
         assert refused.exit_code == 2, arguments
     assert run("forget", "--data", tmp_path / "nowhere", "--tenant", "acme", "--yes").exit_code == 2
+    for arguments in (("--keep-keys", "--user", "u"), ("--keep-keys", "--key", "k")):
+        assert run("forget", "--data", tmp_path, "--yes", *arguments).exit_code == 2, arguments
     unconfirmed = CliRunner().invoke(forget, ["--data", str(tmp_path), "--tenant", "acme"], input="n\n")
     assert unconfirmed.exit_code == 1
+
+
+def test_forgetting_a_tenant_says_first_what_would_go_and_revokes_its_keys(tmp_path: Path) -> None:
+    """Its key said "active" afterwards, and neither the output nor the audit log knew of the deletion."""
+    secret = run("keys", "create", "--data", tmp_path, "--tenant", "acme").stdout.strip()
+    with closing(Store.open(tmp_path)) as store:
+        key = store.keys.lookup(secret)
+        assert key is not None
+        store.artifacts.publish("bandit", key.tenant, "gpt-4o", b"weights", metrics={})
+        store.decisions.requests.record(request_record(1, tenant=key.tenant)).result(30)
+    done = CliRunner().invoke(forget, ["--data", str(tmp_path), "--tenant", "acme"], input="acme\n")
+    assert done.exit_code == 0, done.output
+    assert "1 rows of the request log, 1 versions of what the router learnt" in done.stderr
+    assert "1 keys in force are revoked" in done.stderr and "1 keys revoked" in done.stdout
+    assert "1 versions of what the router learnt deleted" in done.stdout
+    assert "revoked" in run("keys", "list", "--data", tmp_path).stdout
+    with closing(Store.open(tmp_path)) as store:
+        assert store.keys.lookup(secret) is None
+        row = store.audit.page(limit=1)[0]
+        assert (row.action, row.target, row.detail["keys"]) == ("tenants/delete", key.tenant, 1)
+        assert [one.name for one in store.tenant_records.deleted()] == ["acme"]
+
+
+def test_forgetting_a_user_says_that_what_was_learnt_went_too_and_names_nobody_in_the_audit_log(
+    tmp_path: Path,
+) -> None:
+    with closing(Store.open(tmp_path)) as store:
+        key, _ = store.keys.create("acme", "app")
+        ann = contributor(store.secret, key.tenant, key.id, "ann@example.org")
+        store.decisions.choices.record(choice_record(1, tenant=key.tenant, contributor=ann)).result(30)
+        store.artifacts.publish("bandit", key.tenant, "gpt-4o", b"weights", metrics={})
+    done = run("forget", "--data", tmp_path, "--user", "ann@example.org", "--yes")
+    assert "1 versions of what the router learnt deleted: it is learnt anew" in done.stdout, done.output
+    with closing(Store.open(tmp_path)) as store:
+        (row,) = store.audit.page()
+        assert (row.action, row.target, row.detail["versions"]) == ("forget", "a user", 1)
+        assert "ann" not in json.dumps(dict(row.detail))
 
 
 @pytest.mark.parametrize("key_id", [None, "key_1"])

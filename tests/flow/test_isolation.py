@@ -114,7 +114,9 @@ class World:
         elif what == "delete_user":
             assert (await ask(self.gate, "DELETE", "/examples?user=ann", _key(name))).status == 200
         elif what == "forget":
-            await self._run("forget", "--data", self.data, "--tenant", f"id:{self._id(name)}", "--yes")
+            await self._run(
+                "forget", "--data", self.data, "--tenant", f"id:{self._id(name)}", "--keep-keys", "--yes"
+            )
             await self.gate.settled()
             assert await self._listed(name) == []
         else:

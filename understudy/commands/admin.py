@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from store.people.described import told
-from store.people.operators import ROLES
+from store.people.operators import ROLES, LastOperator
 from store.people.tokens import NoSuchToken
 from understudy.commands.auditing import note
 from understudy.commands.data_folder import data_option, store_in
@@ -46,9 +46,8 @@ def password(data: Path, user: str, role: str | None, from_stdin: bool) -> None:
         with store_in(data, create=True) as store:
             made = store.operators.put(user, role, digest)
             note(store, "admin/password", made.name, {"role": made.role})
-    except ValueError as error:
-        click.echo(f"understudy: {error}", err=True)
-        sys.exit(2)
+    except (ValueError, LastOperator) as error:
+        give_up(str(error))
     if not from_stdin:
         click.echo(chosen)
     click.echo(f"The password of {made.name!r}, role {made.role}. Only a hash of it is stored.", err=True)
@@ -71,11 +70,14 @@ def users(data: Path) -> None:
 @data_option()
 @click.argument("user")
 def remove(data: Path, user: str) -> None:
-    """Delete an account; its sessions end."""
+    """Delete an account; its sessions end. The only operator's stays."""
     with store_in(data) as store:
-        if not store.operators.remove(user):
-            click.echo(f"understudy: there is no account {user!r}", err=True)
-            sys.exit(2)
+        try:
+            removed = store.operators.remove(user)
+        except LastOperator as error:
+            give_up(str(error))
+        if not removed:
+            give_up(f"there is no account {user!r}")
         note(store, "admin/remove", user, {})
     click.echo(f"removed {user}")
 

@@ -346,6 +346,7 @@ class Config(Settings):
     def _keys_can_be_kept(self) -> None:
         check_names("key name", self.keys)
         check_names("tenant name", self.tenants)
+        check_names("tenant name", dict.fromkeys(key.tenant for key in self.keys.values()))
         if (self.keys or self.tenants) and self.memory is None:
             raise ValueError(
                 "there are keys or tenants, but nothing keeps them: set `memory`, with data_dir null to forget them at the "

@@ -68,7 +68,9 @@ def seconds(at: datetime | None) -> float | None:
 
 def check_names(what: str, names: Mapping[str, object]) -> None:
     """Raises ValueError for a name that the store would refuse."""
-    from store.people.keys import check_name
+    from store.people.keys import check_name, check_tenant_name
 
     for name in names:
         check_name(what, name)
+        if what == "tenant name":
+            check_tenant_name(name)

@@ -1,4 +1,4 @@
-"""What is paid off-peak outside any run stands in the same report, by its purpose, and goes with its tenant."""
+"""What is paid off-peak outside any run stands in the same report, by its purpose, whoever is deleted."""
 
 from __future__ import annotations
 
@@ -24,11 +24,13 @@ def test_what_was_paid_outside_runs_is_not_missing_from_the_report(store: Store)
     assert jobs.spend(since_s=time.time() + 1) == []
 
 
-def test_costs_go_with_their_tenant_and_with_time(store: Store) -> None:
+def test_costs_outlive_their_tenant_and_go_with_time(store: Store) -> None:
     jobs = store.jobs.replay
     for tenant in ("a1", "b2"):
         jobs.side_costs.book(tenant, "lead", "warm", 1.0).result()
     jobs.forget_tenant("a1").result()
-    assert [line.asks for line in jobs.spend()] == [1]
+    assert [(line.purpose, line.asks, line.spent.usd) for line in jobs.spend()] == [("warm", 1, 1.0)] * 2
     jobs.trim(time.time() + 1).result()
+    assert [line.asks for line in jobs.spend()] == [1], "what was kept of a deleted tenant"
+    store.decisions.kept_costs.trim(time.time() + 401 * 86_400).result()
     assert jobs.spend() == []

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from store import Store
+from store.decisions.rollups import DELETED
 from store.decisions.spending import Cap
 from tests.store.contract.conftest import Opening
 
@@ -68,7 +69,9 @@ def test_a_month_is_counted_by_days_and_beyond_a_year_it_is_forgotten(store: Sto
     assert spending.spent("usd", 0.0, NOW + 500 * DAY_S) == 1.0
 
 
-def test_it_goes_with_its_tenant(store: Store) -> None:
+def test_what_a_deleted_tenant_spent_stays_spent(store: Store) -> None:
     assert reserve(store, 1.0, NOW) and reserve(store, 1.0, NOW, tenant="b2")
     store.forget_tenant("a1")
-    assert store.decisions.spending.spent("usd", NOW, NOW) == 1.0
+    spent = store.decisions.spending.spent
+    assert spent("usd", NOW, NOW) == 2.0, "what all may spend is no more for it"
+    assert (spent("usd", NOW, NOW, "a1"), spent("usd", NOW, NOW, DELETED)) == (0.0, 1.0)

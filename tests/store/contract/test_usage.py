@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from store import Store
+from store.decisions.rollups import DELETED
 from store.decisions.usage import OTHERS, Amounts, Bounds, UsageSum, Used
 from store.decisions.usage_report import as_csv, usage_rows, usage_total
 from store.records import RequestRecord
@@ -124,12 +125,17 @@ def test_who_is_forgotten_is_nobody_in_the_books(store: Store) -> None:
     assert {one.key: one.amounts.requests for one in sums(store, "key", tenant="a1")} == {"": 1, "k2": 1}
     store.decisions.requests.forget_user("a1", "ann").result(30)
     assert {one.user: one.amounts.requests for one in sums(store, "user", tenant="a1")} == {"": 2}
+    for model in ("gpt-4o", "a client's own secret name"):
+        note(store, 4 + len(model), model=model)
+    store.decisions.rollups(["gpt-4o"]).catch_up()
+    before = sum(one.amounts.requests for one in sums(store))
     store.decisions.requests.forget_tenant("a1").result(30)
-    assert (
-        {one.tenant for one in sums(store, "tenant")}
-        == {one.tenant for one in sums(store, "tenant", "user")}
-        == {"b2"}
-    )
+    by_tenant = {one.tenant: one.amounts.requests for one in sums(store, "tenant")}
+    assert by_tenant == {"b2": 1, DELETED: 4}, "of deleted tenants the sums stay"
+    assert by_tenant == {one.tenant: one.amounts.requests for one in sums(store, "tenant", "user")}
+    assert {(one.user, one.key) for one in sums(store, "user", "key", tenant=DELETED)} == {("", "")}
+    assert {one.model for one in sums(store, "model", tenant=DELETED)} == {"gpt-4o", OTHERS}
+    assert before == sum(one.amounts.requests for one in sums(store)) == 5
 
 
 def test_the_books_outlive_the_log_and_end_after_400_days(store: Store) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from store.database import Database
 from store.decisions.requests import RequestLog
-from store.decisions.rollups import HOUR_S, RequestRollups
+from store.decisions.rollups import DELETED, HOUR_S, RequestRollups
 from store.sqlite.database import Database as Sqlite
 from tests.store.rows import request_record
 
@@ -24,19 +24,27 @@ def caught_up(db: Database, batch: int = 5_000) -> RequestRollups:
     return rollups
 
 
-def test_a_forgotten_tenant_leaves_no_sums_and_what_comes_later_is_counted(either: Database) -> None:
+def test_a_deletion_changes_no_total_and_what_comes_later_is_counted(either: Database) -> None:
     log = RequestLog(either)
     for i in range(6):
         note(log, i, tenant="kept" if i < 2 else "gone", key_id="k1")
     rollups = caught_up(either)
-    assert log.forget_tenant("gone").result(30) == 4
+    # In no sum yet when the tenant is deleted.
+    note(log, 6, tenant="gone", key_id="k1")
+    assert log.forget_tenant("gone").result(30) == 5
+    before = rollups.latencies(HOUR_S, NOW)
+    assert log.forget_tenant("gone").result(30) == 0
+    assert rollups.latencies(HOUR_S, NOW) == before, "nothing is added twice"
     for i in range(10, 13):
         # SQLite gives the ids of the deleted rows to these.
         note(log, i, tenant="kept", key_id="k2")
     rollups = caught_up(either)
-    assert rollups.by_tenant(NOW) == [("kept", 5, pytest.approx(1.25), 750)]
+    assert sorted(rollups.by_tenant(NOW)) == [
+        (DELETED, 5, pytest.approx(1.25), 750),
+        ("kept", 5, pytest.approx(1.25), 750),
+    ]
     assert {key: count for key, count, _, _ in rollups.by_key(NOW)} == {"k1": 2, "k2": 3}
-    assert sum(row.requests for row in rollups.requests(HOUR_S, NOW)) == 5
+    assert sum(row.requests for row in rollups.requests(HOUR_S, NOW)) == 10
     log.forget_key("kept", "k1").result(30)
     assert {key: count for key, count, _, _ in caught_up(either).by_key(NOW)} == {"k2": 3}
 
@@ -71,4 +79,5 @@ def test_what_was_read_before_a_deletion_is_not_added_after_it(either: Database)
 
     either.write = deleted_meanwhile  # type: ignore[method-assign]
     assert rollups.catch_up() == 0
-    assert rollups.requests(HOUR_S, 0) == []
+    assert sum(row.requests for row in rollups.requests(HOUR_S, 0)) == 4, "counted once, by the deletion"
+    assert [tenant for tenant, *_ in rollups.by_tenant(0)] == [DELETED]

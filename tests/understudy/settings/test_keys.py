@@ -55,6 +55,8 @@ def test_what_a_key_and_a_tenant_may_is_read_as_the_store_keeps_it() -> None:
         ({"keys": {"x" * 1000: {"secret": SECRET}}}, "the key name is 'xxx"),
         ({"tenants": {"acme": {"partition": "world"}}}, "tenants.acme.partition"),
         ({"tenants": {"acme": {"retention": {"texts_days": 0}}}}, "tenants.acme.retention.texts_days"),
+        ({"tenants": {f"id:{'0' * 32}": {}}}, "what begins with 'id:' is read as a tenant's id"),
+        ({"keys": {"web": {"secret": SECRET, "tenant": "id:x"}}}, "the tenant name is 'id:x'"),
         ({"tenants": {"acme": {}}, "memory": None}, "nothing keeps them"),
     ],
     ids=lambda value: str(value)[:60],

@@ -1,0 +1,192 @@
+"""One tenant: its use and limits, its keys, and deleting it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+
+from admin.page import ActionFailed, Asked, BadParameter, Done, NotThere, Summary
+from admin.sources import Sources
+from admin.summaries.keys import listed
+from admin.summaries.limit_use import DAYS, limit_use, usage_by
+from admin.summaries.tenants import name_of, state_of_tenant
+from admin.terms_form import changed_by_form, refused, terms_sent, terms_shown, version_of
+from learning.bank.forgetting import Forgetter
+from store.decisions.rollups import DAY_S, DELETED
+from store.people.described import changes, described, retention_of, terms_of
+from store.people.keys import KeptInConfiguration
+from store.people.tenants import NoSuchTenantRecord, TenantExists
+from store.records import Key, Tenant
+
+_DAYS_KEPT = ("texts_days", "rows_days", "examples_days")
+_MOST_DAYS = 36_525
+_MOST_KEYS = 500
+
+
+def tenant(sources: Sources, asked: Asked) -> Summary:
+    """`tenant` of the path is its id; `span`: day, week or month."""
+    id = asked.path["tenant"]
+    span = asked.choice("span", tuple(DAYS), "week")
+    since_s = asked.now_s - DAYS[span] * DAY_S
+    keys, record, name = _known(sources, id)
+    models = usage_by(sources, "model", since_s, asked.now_s, tenant=id)
+    by_key = {row["key"]: row for row in usage_by(sources, "key", since_s, asked.now_s, tenant=id)}
+    return {
+        "id": id,
+        "name": name_of(id, name),
+        "named": name,
+        "deleted": id == DELETED,
+        "state": "deleted" if id == DELETED else state_of_tenant(record, asked.now_s),
+        "span": span,
+        "record": described(record) if record is not None else None,
+        "in_configuration": record is not None and record.source == "config",
+        "terms": _shown(record),
+        "new_key": terms_shown(None),
+        "version": version_of(record),
+        "use": limit_use(sources, f"tenant:{id}", record.limits, asked.now_s) if record is not None else [],
+        "models": models,
+        "total": {
+            field: sum(row[field] for row in models)
+            for field in ("requests", "failed", "hits", "tokens", "cost_usd", "saved_usd")
+        },
+        "held": asdict(sources.store.held_of(id)),
+        "keys": [
+            listed(key, asked.now_s)
+            | {field: by_key.get(key.id, {}).get(field, 0) for field in ("requests", "tokens", "cost_usd")}
+            for key in sorted(keys, key=lambda key: (key.revoked_at_s is not None, -key.created_at_s))
+        ][:_MOST_KEYS],
+        "more_keys": max(0, len(keys) - _MOST_KEYS),
+    }
+
+
+def edit_tenant(sources: Sources, asked: Asked) -> Done:
+    """Lays down what a tenant may use: every field of the form, as it was sent."""
+    id = asked.path["tenant"]
+    _, record, name = _known(sources, id)
+    if not name:
+        raise ActionFailed("Limits are laid down for tenants that keys name; this one has no name.")
+    fields = terms_sent(asked) | {
+        "region": asked.text("region", longest=64),
+        "retention": {
+            field: days
+            for field in _DAYS_KEPT
+            if (days := asked.number(field, None, least=0.001, most=_MOST_DAYS)) is not None
+        },
+        "closed": record is not None and record.closed_at_s is not None,
+    }
+    try:
+        detail = _save(sources, asked, name, record, fields)
+    except KeptInConfiguration as error:
+        raise ActionFailed(f"{error}.") from error
+    except (TenantExists, NoSuchTenantRecord) as error:
+        raise ActionFailed(f"{error}: look again, and save then.", "version") from error
+    except ValueError as error:
+        raise refused(error) from error
+    said = (
+        f"Saved: {', '.join(sorted(detail))}. Workers follow within a second."
+        if detail
+        else "It was so already."
+    )
+    return Done(said, f"/tenants/{id}", target=id, detail=detail)
+
+
+def open_or_close(sources: Sources, asked: Asked) -> Done:
+    """Has a tenant's keys refused, or taken again. Form field: `closed`, yes or no."""
+    id = asked.path["tenant"]
+    closed = asked.choice("closed", ("yes", "no"), "") == "yes"
+    keys, record, name = _known(sources, id)
+    records = sources.store.tenant_records
+    if not name:
+        raise ActionFailed("This tenant has no keys of this gateway's that could be refused.")
+    at_s = asked.now_s if closed else None
+    try:
+        if record is None:
+            records.create(name)
+        before, after = records.edit(name, lambda one: replace(one, closed_at_s=at_s))
+    except KeptInConfiguration as error:
+        raise ActionFailed(f"{error}.") from error
+    said = (
+        f"Closed: its {len(keys)} keys are refused within a second, until it is opened again."
+        if closed
+        else "Open: its keys are taken again within a second."
+    )
+    return Done(said, f"/tenants/{id}", target=id, detail=changes(before, after))
+
+
+def deletion(sources: Sources, asked: Asked) -> Summary:
+    """What would go with a tenant."""
+    id = asked.path["tenant"]
+    if id == DELETED:
+        raise NotThere("What deleted tenants have left are sums of nobody: there is nothing to delete.")
+    keys, record, name = _known(sources, id)
+    in_force = [key for key in keys if key.revoked_at_s is None]
+    return {
+        "id": id,
+        "name": name_of(id, name),
+        "to_type": name or id,
+        "held": asdict(sources.store.held_of(id)),
+        "keys": [listed(key, asked.now_s) for key in in_force],
+        "limits": record is not None,
+        "configured": [
+            *(f"keys.{key.name}" for key in in_force if key.source == "config"),
+            *([f"tenants.{record.name}"] if record is not None and record.source == "config" else []),
+        ],
+    }
+
+
+def delete_tenant(sources: Sources, asked: Asked) -> Done:
+    """Revokes its keys, drops its limits and deletes everything of it; its totals stay. Form field: `name`, typed."""
+    id = asked.path["tenant"]
+    if id == DELETED:
+        raise NotThere("What deleted tenants have left are sums of nobody: there is nothing to delete.")
+    _, _, name = _known(sources, id)
+    if asked.text("name", longest=200) != (name or id):
+        raise BadParameter(f"Type {name or id!r}, exactly so, to delete it. Nothing was deleted.", "name")
+    while sources.rollups.catch_up():
+        pass
+    forgetter = Forgetter(sources.store)
+    try:
+        done = forgetter.delete_tenant(id, name)
+    except KeptInConfiguration as error:
+        raise ActionFailed(f"{error}. Nothing was deleted.", "name") from error
+    erased = forgetter.erase()
+    said = (
+        f"{name_of(id, name)} is deleted: {done.keys} keys revoked, {done.examples} examples, {done.answers} exact answers,"
+        f" {done.requests} rows of the request log and {done.versions} versions of what was learnt are gone. Its totals"
+        " stay, as those of deleted tenants."
+    )
+    if not erased:
+        said += " Another process was reading: the file is rewritten without it at the next deletion."
+    return Done(said, "/tenants", target=id, detail=asdict(done))
+
+
+def _known(sources: Sources, id: str) -> tuple[list[Key], Tenant | None, str]:
+    """Its keys, what is laid down for it, and its name. Raises NotThere for what is none, and for one that was deleted."""
+    store = sources.store
+    keys = [key for key in store.keys.list() if key.tenant == id]
+    record = next((one for one in store.tenant_records.list() if one.id == id), None)
+    if id == DELETED:
+        return [], None, ""
+    gone = next((one for one in store.tenant_records.deleted() if one.id == id), None)
+    held = store.held_of(id).anything
+    if gone is not None and not held:
+        raise NotThere(f"The tenant {gone.name or id} was deleted, and so was everything of it.")
+    if not (keys or record or held or any(one[0] == id for one in sources.rollups.by_tenant(0.0, DAY_S))):
+        raise NotThere(f"There is no tenant {id[:60]}.")
+    return keys, record, record.name if record is not None else next((key.tenant_name for key in keys), "")
+
+
+def _shown(record: Tenant | None) -> Summary:
+    kept = asdict(record.retention) if record is not None else dict.fromkeys(_DAYS_KEPT)
+    return terms_shown(record) | kept | {"region": record.region if record is not None else ""}
+
+
+def _save(
+    sources: Sources, asked: Asked, name: str, record: Tenant | None, fields: dict[str, object]
+) -> dict[str, object]:
+    records = sources.store.tenant_records
+    if record is not None:
+        return changes(*records.edit(name, changed_by_form(asked, fields)))
+    made = records.create(
+        name, terms_of(fields), region=str(fields["region"]), retention=retention_of(fields["retention"])
+    )
+    return changes(None, made)
