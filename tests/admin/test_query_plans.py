@@ -48,6 +48,7 @@ QUERIES = {
     ),
     "/examples": ("?tenant=a1", "?sort=oldest", "?sort=gain", "?sort=uses", "?which=pinned", "?q=question"),
     "/examples-map": ("?colour=gain",),
+    "/cache": ("?sort=hits", "?sort=oldest&tenant=a1"),
     "/router": ("?span=week",),
     "/trends": ("?span=hour", "?span=month", "?tenant=a1", "?model=demo"),
     "/tenants": ("?span=month",),

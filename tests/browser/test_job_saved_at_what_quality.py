@@ -26,7 +26,13 @@ CONFIG: dict[str, Any] = {
         }
     },
     "memory": {"exact": {"enabled": False}},
-    "judging": {"engine": "judge", "share_offloaded": 1.0, "advanced": {"samples": 1, "others": 0}},
+    "judging": {
+        "engine": "judge",
+        "share_offloaded": 1.0,
+        "max_usd_per_day": 1e6,
+        "advanced": {"samples": 1, "others": 0},
+    },
+    "learning": {"advanced": {"starting_requests": 10**6}},
 }
 RUBBISH = "Nonsense, I am afraid."
 
