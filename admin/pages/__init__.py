@@ -16,6 +16,7 @@ from admin.pages.log_report import LOG_REPORT
 from admin.pages.overview import OVERVIEW
 from admin.pages.replay import REPLAY, REPLAY_RUN
 from admin.pages.requests import REQUEST, REQUESTS
+from admin.pages.review import REVIEW
 from admin.pages.router import CHANGE, ROUTER, SIMULATE
 from admin.pages.runs import RUN, RUNS
 from admin.pages.sessions import SESSION, SESSIONS
@@ -37,6 +38,7 @@ PAGES: tuple[Page, ...] = (
     CACHE,
     ENGINES,
     *(ROUTER, SIMULATE, CHANGE),
+    REVIEW,
     *(REPLAY, REPLAY_RUN),
     *(TASKS, TASK),
     LEARNING,
