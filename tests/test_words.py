@@ -47,7 +47,6 @@ FIELDS = {
         "own_time",
         "how_full",
         "fullness",
-        "waiting",
         "dial",
         "dials",
     ),

@@ -23,7 +23,9 @@ def frontier_chart(points: list[dict[str, Any]], caps: list[dict[str, Any]]) -> 
     for place, (policy, own) in enumerate(by_policy.items()):
         own.sort(key=lambda point: point["preference"] or 0.0)
         colour = _COLOURS.get(policy, f"series-{place % 7 + 1}")
-        texts = ["" if point["preference"] is None else f"preference {point['preference']:g}" for point in own]
+        texts = [
+            "" if point["preference"] is None else f"preference {point['preference']:g}" for point in own
+        ]
         symbol = _SYMBOLS.get(policy.partition(":")[0], "circle")
         (lines if len(own) > 1 else single).append(_trace(own, own[0]["says"], texts, colour, symbol))
     reached = [cap for cap in caps if _known(cap)]
