@@ -56,7 +56,7 @@ def request_lines(sources: Sources, asked: Asked) -> Iterator[bytes]:
 def review_lines(sources: Sources, asked: Asked) -> Iterator[bytes]:
     """The reviewed answers whose texts are kept, newest first. Fields: `tenant`, `from`, `to` (of the verdict), `most`.
 
-    A corrected answer has the correction; a bad one has weight 0, by which tools for fine-tuning, and the import, leave it out.
+    A corrected answer has the correction; a bad one has weight 0: tools for fine-tuning, and the import, leave it out.
     """
     tenant, since_s, until_s = wanted_tenant(sources, asked), asked.time("from"), asked.time("to")
     most = asked.whole("most", USUAL_LINES, least=1, most=MOST_LINES)
