@@ -89,6 +89,8 @@ def test_an_engine_is_drained_after_a_question_and_restored(staged: Stage, as_ro
     page = as_role("operator")
     page.goto(staged.admin_url + "/engines")
     card = page.locator("section.card", has=page.get_by_role("heading", name="small", exact=True))
+    card.get_by_text("Drain small").click()
+    card.get_by_label("Reason").fill("tried")
     page.once("dialog", lambda dialog: dialog.dismiss())
     card.get_by_role("button", name="Drain").click()
     expect(card.get_by_role("button", name="Drain")).to_be_visible()
