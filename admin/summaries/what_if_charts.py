@@ -1,4 +1,4 @@
-"""The charts of *what if*: quality against cost with intervals, and the log over time."""
+"""The charts of *Simulate*: quality against cost with intervals, and the log over time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _CAPS = "what was done, with at most k examples"
 
 
 def frontier_chart(points: list[dict[str, Any]], caps: list[dict[str, Any]]) -> dict[str, Any]:
-    """Quality against cost, with intervals; one trace per policy, a line through its dials, and one through the caps.
+    """Quality against cost, with intervals; one trace per policy, a line through its preferences, and one through the caps.
 
     The axes hold every point. An interval may extend beyond them: the widest would shrink all the rest to a dot.
     """
@@ -21,9 +21,11 @@ def frontier_chart(points: list[dict[str, Any]], caps: list[dict[str, Any]]) -> 
     lines: list[dict[str, Any]] = []
     single: list[dict[str, Any]] = []
     for place, (policy, own) in enumerate(by_policy.items()):
-        own.sort(key=lambda point: point["dial"] or 0.0)
+        own.sort(key=lambda point: point["preference"] or 0.0)
         colour = _COLOURS.get(policy, f"series-{place % 7 + 1}")
-        texts = ["" if point["dial"] is None else f"dial {point['dial']:g}" for point in own]
+        texts = [
+            "" if point["preference"] is None else f"preference {point['preference']:g}" for point in own
+        ]
         symbol = _SYMBOLS.get(policy.partition(":")[0], "circle")
         (lines if len(own) > 1 else single).append(_trace(own, own[0]["says"], texts, colour, symbol))
     reached = [cap for cap in caps if _known(cap)]
@@ -111,10 +113,10 @@ def reward_chart(blocks: list[dict[str, Any]]) -> dict[str, Any]:
                 "marker": {"color": colour},
             }
             for name, says, colour, dash in (
-                ("reward", "reward at this dial", "series-1", "solid"),
+                ("reward", "reward at this preference", "series-1", "solid"),
                 ("quality", "quality as it became known", "series-3", "solid"),
                 ("expected", "quality as it was expected", "series-3", "dot"),
-                ("familiarity", "likeness to the nearest example", "series-2", "solid"),
+                ("familiarity", "similarity to the nearest example", "series-2", "solid"),
             )
         ],
         "layout": {"xaxis": {"type": "date"}, "yaxis": {"title": {"text": "0 to 1"}}},
