@@ -17,7 +17,7 @@ REASONS: Mapping[str, str] = {
     "no_example_fits": "Familiar, but no example fitted into the prompt: the reference answers.",
     "learned": "The learnt router expected the most of this engine.",
     "explored": "Another engine than the best one was drawn, to learn what it does.",
-    "quality_floor": "The promise on quality allowed no more offloading: the reference answers.",
+    "quality_floor": "The quality guarantee allowed no more offloading: the reference answers.",
     "forced": "The client named its engine.",
     "undecided": "Deciding failed or was late: the reference answers.",
     "policy_failed": "The policy failed: the reference answers, as without a gateway.",
