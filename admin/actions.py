@@ -36,6 +36,8 @@ class OperatorFeedback:
     """The answer as it should have been; it becomes a demonstration."""
     messages: Sequence[Mapping[str, Any]] | None = None
     """The conversation that the correction answers."""
+    sampled: float | None = None
+    """The probability with which a reviewer was shown the answer; None: it was nobody's sample."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, tzinfo
 from functools import partial
 from typing import Any
 
+import orjson
 from markupsafe import Markup
 
 NOTHING = "–"
@@ -100,6 +101,11 @@ def _time(at_s: float | None, zone: tzinfo, precision: str) -> Markup | str:
     return Markup('<time datetime="{}">{}</time>').format(stamp, moment.isoformat(" ", precision))
 
 
+def pretty(value: Any) -> str:
+    """A text as it is, anything else as indented JSON."""
+    return value if isinstance(value, str) else orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
+
+
 def filters(zone: tzinfo = UTC) -> dict[str, Any]:
     """Functions by their names in templates; times are written in `zone`."""
     return {
@@ -110,6 +116,7 @@ def filters(zone: tzinfo = UTC) -> dict[str, Any]:
         "decimal": decimal,
         "figure": figure,
         "size": size,
+        "pretty": pretty,
         "when": partial(when, zone=zone),
         "when_ms": partial(when_ms, zone=zone),
         "field_time": partial(field_time, zone=zone),

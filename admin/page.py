@@ -194,3 +194,6 @@ class Page:
     downloads: tuple[Download, ...] = ()
     csv: str = ""
     """Key of the summary's list of flat rows that `path`.csv serves; empty for none."""
+    follow: str = ""
+    """Key of the summary that holds an address of ours to go to instead, if it is not empty; none for a page that shows
+    itself always. The JSON twin names it and goes nowhere."""

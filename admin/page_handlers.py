@@ -118,13 +118,16 @@ class PageHandlers:
             kind = "json" if wants_json(request) else "csv" if _wants_csv(request, page) else "html"
             flash = "" if itself or kind != "html" else self._flashes.take(request[TOKEN])
 
-            def make() -> bytes:
+            def make() -> bytes | str:
                 summary = revealed(page.summary(self._sources, asked), asked.viewer.role)
+                if kind == "html" and page.follow and summary[page.follow]:
+                    return str(summary[page.follow])
                 if kind == "html":
                     return self._html(request, place, page.template, summary, flash)
                 return as_json(summary) if kind == "json" else as_csv(summary[page.csv])
 
-            return _response(await asyncio.to_thread(make), kind)
+            made = await asyncio.to_thread(make)
+            return redirect(made) if isinstance(made, str) else _response(made, kind)
 
         return show
 

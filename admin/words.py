@@ -46,6 +46,40 @@ LEFT_OUT: Mapping[str, str] = {
 }
 """Why an example was left out (router.examples.combiner.LeftOut)."""
 
+ERRORS: Mapping[str, str] = {
+    "dns": "The name of the engine's host could not be looked up.",
+    "connect": "No connection to the engine.",
+    "tls": "No encrypted connection to the engine.",
+    "timeout_connect": "Connecting to the engine took too long.",
+    "timeout_first_data": "The engine's answer did not begin in time.",
+    "timeout_gap": "The answer stood still for too long.",
+    "timeout_answer": "The whole answer took too long.",
+    "limited": "The engine's rate limit is used up.",
+    "quota": "The engine's account has no credit or quota left.",
+    "refused": "The engine refuses the gateway's key, or does not have the model.",
+    "server": "The engine failed: a status from 500 on, or an error event in a stream.",
+    "broken": "The answer ended early.",
+    "invalid": "The engine's answer is no answer.",
+    "too_long": "The prompt is too long for the engine.",
+    "full": "Not asked: the engine's queue was full.",
+    "open": "Not asked: the engine was drained or down, or had failed too often just before.",
+}
+"""Meaning of how a request to an engine failed (engines.errors.Kind); a code that is not listed is shown by itself."""
+
+NO_TEXT: Mapping[str, str] = {
+    "": "None is kept, or none is kept any more: texts are deleted after retention.texts_days.",
+    "off": "memory.request_texts.enabled was off.",
+    "opted_out": "The request asked that nothing be stored.",
+    "opted_out_key": "Texts of this key's requests are not kept.",
+    "opted_out_model": "Texts of this model's requests are not kept.",
+    "busy": "Requests came faster than texts can be screened and stored.",
+    "secrets": "It held what looks like a secret.",
+    "private_data": "It held private data that could not be replaced.",
+    "repeat": "It is a repeat whose first request is not kept.",
+    "refused": "A rule of admission refused it.",
+}
+"""Why no text is kept of a request (store.records.RequestRecord.no_text)."""
+
 SOURCES: Mapping[str, str] = {
     "user": "a person",
     "judge": "the judge",
@@ -55,7 +89,7 @@ SOURCES: Mapping[str, str] = {
 """The sources of an answer's quality."""
 
 STAGES: Mapping[str, str] = {
-    "exact": "look for an exact repeat",
+    "exact": "look in the cache",
     "replay": "give the stored answer",
     "semantic": "look for a similar question",
     "embed": "embed the question",

@@ -158,7 +158,7 @@ class Gateway:
         self._recorder = self._make_recorder()
         self._add_learning_metrics()
         self._add_load_report()
-        self._books = books(self.memory)
+        self._books = books(self.memory, config)
         self._bills = self.lasting.once("bills", Bills)
         self._add_webhooks()
         self._add_quality_watch()

@@ -99,7 +99,13 @@ class AdminActions:
             by = contributor(self._store.secret, verdict.tenant, None, f"admin:{verdict.by}")
             wrong = await asyncio.to_thread(self._given_now, verdict) if verdict.correction else None
             kept, _ = await self._intake().give(
-                verdict.tenant, None, fields, said, by=Behind(by), author=verdict.by
+                verdict.tenant,
+                None,
+                fields,
+                said,
+                by=Behind(by),
+                author=verdict.by,
+                sampled=verdict.sampled,
             )
             if kept.correction:
                 await asyncio.to_thread(self._give_again, verdict, wrong, kept.correction)

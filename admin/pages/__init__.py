@@ -9,14 +9,17 @@ from admin.pages.cache import CACHE
 from admin.pages.datasets import DATASETS_PAGE
 from admin.pages.engines import ENGINES
 from admin.pages.examples import EXAMPLE, EXAMPLES, MAP
+from admin.pages.find import FIND
 from admin.pages.help import HELP
 from admin.pages.learning import LEARNING
 from admin.pages.log_report import LOG_REPORT
 from admin.pages.overview import OVERVIEW
 from admin.pages.replay import REPLAY, REPLAY_RUN
 from admin.pages.requests import REQUEST, REQUESTS
+from admin.pages.review import REVIEW
 from admin.pages.router import CHANGE, ROUTER, SIMULATE
 from admin.pages.runs import RUN, RUNS
+from admin.pages.sessions import SESSION, SESSIONS
 from admin.pages.settings import SETTINGS
 from admin.pages.tasks import TASK, TASKS
 from admin.pages.tenants import KEY, TENANT, TENANT_DELETION, TENANTS
@@ -27,6 +30,7 @@ PAGES: tuple[Page, ...] = (
     *(OVERVIEW, LOG_REPORT),
     TRENDS,
     *(REQUESTS, REQUEST),
+    *(SESSIONS, SESSION),
     *(RUNS, RUN),
     *(WORKFLOWS, WORKFLOW),
     *(EXAMPLES, MAP, EXAMPLE),
@@ -34,11 +38,12 @@ PAGES: tuple[Page, ...] = (
     CACHE,
     ENGINES,
     *(ROUTER, SIMULATE, CHANGE),
+    REVIEW,
     *(REPLAY, REPLAY_RUN),
     *(TASKS, TASK),
     LEARNING,
     *(TENANTS, TENANT, TENANT_DELETION, KEY),
     SETTINGS,
     *(ACCOUNTS, AUDIT),
-    HELP,
+    *(HELP, FIND),
 )

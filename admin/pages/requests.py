@@ -10,13 +10,11 @@ from admin.page import Action, ActionFailed, Asked, BadParameter, Done, NotThere
 from admin.roles import Content
 from admin.sources import Sources
 from admin.summaries.cache import deleted
-from admin.summaries.request import conversation, request
+from admin.summaries.request import MOST_CORRECTION, conversation, request
 from admin.summaries.requests import requests
 from store.answers.exact_listing import Purge
 from store.jobs.operator_asks import OperatorAsk
 from store.records import RequestRecord
-
-_MOST_CORRECTION = 20_000
 
 
 async def feedback(sources: Sources, asked: Asked) -> Done:
@@ -26,7 +24,7 @@ async def feedback(sources: Sources, asked: Asked) -> Done:
     score = asked.number("score", None, least=0.0, most=1.0)
     comment = asked.text("comment", longest=4000)
     if not thumb and score is None and not comment:
-        raise BadParameter("say whether it was good: a thumb, a score or a comment")
+        raise BadParameter("say whether it was good: a thumb, a score or a comment", "thumb")
     given_again = await asyncio.to_thread(_given_again, sources, record)
     await _give(
         sources,
@@ -42,9 +40,9 @@ async def feedback(sources: Sources, asked: Asked) -> Done:
 async def correct(sources: Sources, asked: Asked) -> Done:
     """Stores a correction, which becomes a demonstration with the request's messages. Form field: `correction`."""
     record = await asyncio.to_thread(_record, sources, asked)
-    text = asked.text("correction", longest=_MOST_CORRECTION)
+    text = asked.text("correction", longest=MOST_CORRECTION)
     if not text:
-        raise BadParameter("correction is empty; write what the answer should have been")
+        raise BadParameter("correction is empty; write what the answer should have been", "correction")
     messages = await asyncio.to_thread(conversation, sources, record)
     made = await _give(
         sources,
@@ -144,7 +142,7 @@ def _record(sources: Sources, asked: Asked) -> RequestRecord:
     return record
 
 
-REQUESTS = Page("/requests", "Requests", "requests.html", requests, script="live_list.js")
+REQUESTS = Page("/requests", "Requests", "requests.html", requests, script="live_list.js", csv="rows")
 REQUEST = Page(
     "/requests/{id}",
     "Request",

@@ -62,6 +62,27 @@
     if (search) { event.preventDefault(); search.focus(); }
   });
 
+  // ---- on a phone a row of a table with figures is a card, so that none is cut; the head's words stand beside each figure
+  const CARDS = "table:not(.stacks, .matrix)";
+  function cards(within) {
+    for (const table of within.querySelectorAll(CARDS)) {
+      const heads = [...table.querySelectorAll("thead th")].map((one) => one.textContent.trim());
+      if (heads.length < 3) continue;
+      table.classList.add("cards-on-phone");
+      // The roles would go with the boxes of a table.
+      table.setAttribute("role", "table");
+      for (const group of table.querySelectorAll("thead, tbody")) group.setAttribute("role", "rowgroup");
+      for (const row of table.rows) {
+        row.setAttribute("role", "row");
+        for (const cell of row.cells) {
+          cell.setAttribute("role", cell.closest("thead") ? "columnheader" : cell.matches("th") ? "rowheader" : "cell");
+          if (!cell.closest("thead") && cell.cellIndex > 0 && row.cells.length === heads.length) cell.dataset.label = heads[cell.cellIndex];
+        }
+      }
+    }
+  }
+  cards(document);
+
   // ---- a form half-written when the session ends comes back after signing in again, for the same account and in the same tab
   const DRAFT = "understudy-draft", who = document.body.dataset.who;
   // Where this page is, also when it is the answer to a form.
@@ -120,6 +141,7 @@
         const other = fresh.getElementById(part.id);
         // Both as of now: otherwise a part differs in how long ago something was, and in nothing else.
         for (const each of other ? [part, other] : []) agoTimes(each);
+        if (other) cards(other);
         if (!other || busy(part) || part.innerHTML === other.innerHTML) continue;
         // A list that stands still just now keeps it for later (live_list.js).
         if (!document.dispatchEvent(new CustomEvent("understudy:fresh", { cancelable: true, detail: { part, other } }))) continue;

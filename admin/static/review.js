@@ -14,7 +14,7 @@
   }
   list.addEventListener("keydown", (event) => {
     const item = marked();
-    if (!item || event.ctrlKey || event.metaKey || event.altKey || event.target.closest("select, input")) return;
+    if (!item || event.ctrlKey || event.metaKey || event.altKey || event.target.closest("select, input, textarea")) return;
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (step) {
       event.preventDefault();
@@ -25,6 +25,8 @@
     if (!button) return;
     event.preventDefault();
     button.click();
+    // What opens a field is pressed to write there.
+    if (button.tagName === "SUMMARY") button.parentElement.querySelector("textarea")?.focus();
   });
   // A second key, before the next page is there, would label the same request again.
   list.addEventListener("submit", (event) => {

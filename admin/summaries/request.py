@@ -10,6 +10,7 @@ from admin.page import Asked, NotThere, Summary
 from admin.roles import Content
 from admin.sources import Sources
 from admin.summaries.decision_rule import rule, why_not_near
+from admin.summaries.request_content import details
 from admin.summaries.requests import beside, shown
 from admin.words import LEFT_OUT, SOURCES, STAGES
 from store.decisions.outcomes import FeedbackRecord
@@ -17,6 +18,8 @@ from store.decisions.texts import RequestTexts, digest_of
 from store.records import ChoiceRecord, Example, OutcomeRecord, RequestRecord
 
 _PREVIEW_CHARACTERS = 200
+MOST_CORRECTION = 20_000
+"""Characters of a corrected answer."""
 
 
 def request(sources: Sources, asked: Asked) -> Summary:
@@ -42,7 +45,7 @@ def request(sources: Sources, asked: Asked) -> Summary:
         "choice": None if choice is None else _choice(choice),
         "candidates": [] if choice is None else _candidates(choice, examples),
         "texts": None if texts is None else _texts(texts, examples, record.id),
-        "texts_kept": sources.gateway.actions.texts_kept,
+        **details(sources, record, examples),
         "feedback": [
             {
                 "at_s": given.at_s,
@@ -60,6 +63,7 @@ def request(sources: Sources, asked: Asked) -> Summary:
         "example": None if made is None else made.id,
         # An operator who asks again probably wants another engine, so the one that answered comes last.
         "engines": sorted((e.name for e in sources.gateway.engines), key=lambda name: name == record.engine),
+        "most_correction": MOST_CORRECTION,
         "can": _can(sources, record, texts),
         "beside": beside(sources, asked, record.id),
     }
@@ -82,7 +86,6 @@ def _can(sources: Sources, record: RequestRecord, texts: RequestTexts | None) ->
 
 
 def _facts(record: RequestRecord, sources: Sources) -> dict[str, Any]:
-    told = json.loads(record.trail) if record.trail else {"tried": [], "error": ""}
     return shown(record, sources.tenant_names()) | {
         "endpoint": record.endpoint,
         "policy": record.policy,
@@ -91,9 +94,15 @@ def _facts(record: RequestRecord, sources: Sources) -> dict[str, Any]:
         "usage_estimated": record.usage_estimated,
         "overhead_ms": record.overhead_ms,
         "failed_over": record.failed_over,
-        "tried": told["tried"],
-        "last_error": Content(told["error"]) if told.get("error") else None,
+        "answered_by": _answered_by(record),
     }
+
+
+def _answered_by(record: RequestRecord) -> str:
+    """The engine that answered, "cache", or empty where nobody did: an engine that failed answered nothing."""
+    if record.outcome == "hit":
+        return "cache"
+    return record.engine if record.outcome in ("answered", "aborted") else ""
 
 
 def _stages(record: RequestRecord) -> dict[str, Any]:
@@ -102,16 +111,14 @@ def _stages(record: RequestRecord) -> dict[str, Any]:
     rows = [{"name": name, "says": STAGES.get(name, name), "ms": ms} for name, ms in told.items()]
     own = record.overhead_ms - sum(told.values())
     if own > 0:
-        rows.append({"name": "rest", "says": "everything else of our own", "ms": round(own, 3)})
+        rows.append({"name": "rest", "says": "everything else of the gateway", "ms": round(own, 3)})
     first = record.first_chunk_ms
     if record.outcome != "hit" and first is None:
         engine = max(0.0, record.total_ms - record.overhead_ms)
         rows.append({"name": "engine", "says": "the engine answers", "ms": round(engine, 3)})
     elif record.outcome != "hit" and first is not None:
         wait, flow = max(0.0, first - record.overhead_ms), max(0.0, record.total_ms - first)
-        rows.append(
-            {"name": "first_chunk", "says": "wait for the engine's first words", "ms": round(wait, 3)}
-        )
+        rows.append({"name": "ttft", "says": "wait for the engine's first token", "ms": round(wait, 3)})
         rows.append({"name": "stream", "says": "the answer flows", "ms": round(flow, 3)})
     chart = {
         "traces": [

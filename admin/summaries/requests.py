@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlencode
 
@@ -41,7 +42,11 @@ FILTERS = (
     "reason",
     "cost",
     "example",
+    "user",
+    "session",
 )
+_DIGEST = re.compile(r"[0-9a-f]{24}")
+"""As what an end user stands in the log."""
 
 
 def requests(sources: Sources, asked: Asked) -> Summary:
@@ -73,7 +78,7 @@ def requests(sources: Sources, asked: Asked) -> Summary:
         "filtered": bool(kept),
         "kept": urlencode(kept),
         "first_page": first_page,
-        "rows": _rows(sources, found),
+        "rows": rows_of(sources, found.rows),
         "looked_back_to_s": found.looked_back_to_s,
         "older": urlencode(kept | {"before": _named(found.next)}) if found.next is not None else None,
         "newer": urlencode(kept | {"after": _named(found.first)}) if found.first and not first_page else None,
@@ -111,8 +116,10 @@ def shown(record: RequestRecord, names: dict[str, str]) -> dict[str, Any]:
         "prompt_tokens": record.prompt_tokens,
         "cached_tokens": record.cached_tokens,
         "completion_tokens": record.completion_tokens,
+        "ttft_ms": record.first_chunk_ms,
         "total_ms": record.total_ms,
-        "first_chunk_ms": record.first_chunk_ms,
+        "session": record.session,
+        "error_kind": record.error_kind,
     }
 
 
@@ -127,18 +134,24 @@ def way_of(record: RequestRecord) -> Way:
     return "few_shot" if record.example_ids else "direct"
 
 
-def _rows(sources: Sources, found: Found) -> list[dict[str, Any]]:
-    names = sources.tenant_names()
-    previews = sources.store.decisions.texts.previews([record.id for record in found.rows])
+def rows_of(sources: Sources, records: Sequence[RequestRecord]) -> list[dict[str, Any]]:
+    """Requests in a list, each with the beginning of its question and its end user, for who may read them."""
+    names, decisions = sources.tenant_names(), sources.store.decisions
+    previews = decisions.texts.previews([record.id for record in records])
+    users = decisions.details.users([record.id for record in records if record.end_user])
+
+    def content(texts: Mapping[str, str], id: str) -> Content | None:
+        return Content(texts[id]) if texts.get(id) else None
+
     return [
-        shown(record, names) | {"question": Content(previews[record.id]) if record.id in previews else None}
-        for record in found.rows
+        shown(record, names) | {"question": content(previews, record.id), "user": content(users, record.id)}
+        for record in records
     ]
 
 
 def _wanted(sources: Sources, asked: Asked) -> Wanted:
     within = asked.choice("within", ("", *SPANS), "")
-    since, until = _instant(asked, "from"), _instant(asked, "to")
+    since, until = asked.time("from"), asked.time("to")
     if within:
         since = max(since or 0.0, since_s(within, asked.now_s))
     return Wanted(
@@ -154,7 +167,27 @@ def _wanted(sources: Sources, asked: Asked) -> Wanted:
         least_usd=asked.number("cost", None, least=0.0, most=1e9),
         example=asked.whole("example", 0) or None,
         references=tuple(sources.gateway.references().items()),
+        session=asked.text("session", longest=200),
+        end_user=_end_user(sources, asked),
     )
+
+
+def _end_user(sources: Sources, asked: Asked) -> str:
+    """The digest of the end user that is asked for: as it is, or of the name that clients give. Raises BadParameter."""
+    said = asked.text("user", longest=1000)
+    if not said or _DIGEST.fullmatch(said):
+        return said
+    if not asked.viewer.role.reads_content:
+        raise BadParameter("user is a name that clients give, by which your role may not search", "user")
+    tenant = asked.text("tenant", longest=200)
+    found = {
+        hit.id
+        for hit in sources.store.decisions.resolve.find(said)
+        if hit.kind == "user" and tenant in ("", hit.tenant)
+    }
+    if len(found) > 1:
+        raise BadParameter("user is a name that several tenants use; choose a tenant, too", "user")
+    return found.pop() if found else "nobody"
 
 
 def _way(asked: Asked) -> Way:
@@ -171,15 +204,10 @@ def _status(asked: Asked) -> int | None:
     raise BadParameter(f"status is {text!r}; an HTTP status is right, or its first digit")
 
 
-def _instant(asked: Asked, name: str) -> float | None:
-    text = asked.text(name, longest=40)
-    if not text:
-        return None
-    try:
-        at = datetime.fromisoformat(text)
-        return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
-    except (ValueError, OverflowError):
-        raise BadParameter(f"{name} is {text!r}; a time such as 2025-01-31T14:00 (UTC) is right") from None
+def tenants_to_choose(sources: Sources) -> list[tuple[str, str]]:
+    """(id, name) of every tenant with requests."""
+    names = sources.tenant_names()
+    return [(tenant, names.get(tenant) or tenant[:12]) for tenant in sources.store.decisions.search.tenants()]
 
 
 def _after(search: RequestSearch, wanted: Wanted, after: Place) -> tuple[Found, bool]:
@@ -214,11 +242,8 @@ def _named(place: Place | int) -> str:
 
 def _choices(sources: Sources) -> dict[str, Any]:
     """The values that the filters offer."""
-    names = sources.tenant_names()
     return {
-        "tenants": [
-            (tenant, names.get(tenant) or tenant[:12]) for tenant in sources.store.decisions.search.tenants()
-        ],
+        "tenants": tenants_to_choose(sources),
         "keys": [
             (key.id, f"{key.name} ({key.tenant_name})" if key.tenant_name else key.name)
             for key in sources.store.keys.list()

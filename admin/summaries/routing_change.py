@@ -12,16 +12,19 @@ from admin.summaries.what_if import known_sentence
 
 
 def routing_change(sources: Sources, asked: Asked) -> Summary:
-    """For one served model: `model`, `tenant`, and the settings by name. Nothing is changed by looking."""
-    model, tenant = served_model(sources, asked), asked.text("tenant", longest=200)
+    """For one served model, the first if none is named: `model`, `tenant`, and the settings by name. Nothing is changed by
+    looking."""
+    names = [each.name for each in sources.gateway.models]
+    model = served_model(sources, asked) if asked.text("model") else (names[0] if names else "")
+    tenant = asked.text("tenant", longest=200)
     own, everybody = dials(sources, model, tenant), dials(sources, model)
     given = {name: value for name, value in settings_of(asked).items() if value is not None}
     now = {row["name"]: row["in_force"] for row in own["rows"]}
-    names = sources.tenant_names()
+    tenant_names = sources.tenant_names()
     return {
         "model": model,
         "tenant": tenant,
-        "tenant_name": (names.get(tenant) or tenant[:12]) if tenant else "",
+        "tenant_name": (tenant_names.get(tenant) or tenant[:12]) if tenant else "",
         "changes": [
             {"name": row["name"], "says": row["says"], "now": row["in_force"], "then": given[row["name"]]}
             for row in own["rows"]

@@ -14,7 +14,7 @@ from gateway.errors import ENDED_IN_ERROR
 from gateway.keepers.clipping import Clip
 from gateway.keepers.screening import Screen
 from gateway.keepers.session import session_name
-from router.finished import Finished, Outcome
+from router.finished import Ended, Finished, Outcome
 from store.decisions.kept_details import KeptDetails, KeptJson, ToolCalled
 
 CONVERSATION = ("messages", "input", "prompt")
@@ -79,6 +79,15 @@ def details_of(
         answer_left_out=_left_out(finished, answer),
         replaced=(*tools_replaced, *replaced),
     )
+
+
+def details_of_failure(ended: Ended, screen: Screen) -> KeptDetails | None:
+    """Of a request whose body was not read here: what its client was told, and what engines said; None where nothing was."""
+    said = {"error": ended.told[:_ERROR_CHARACTERS], "said": [_words(one.said) for one in ended.trail]}
+    if ended.outcome is Outcome.ANSWERED or not (said["error"] or any(said["said"])):
+        return None
+    shown, replaced = screen.of(said)
+    return KeptDetails(error=shown["error"], said=tuple(shown["said"]), replaced=replaced)
 
 
 def _body(came: ChatRequest, left_out: int, max_characters: int) -> tuple[dict[str, Any], int, str]:

@@ -79,6 +79,8 @@ class RequestKeeper:
             return
         try:
             follow("request", self._kept(row_of(ended), stored=ended.stored))
+            if self._texts is not None and (said := self._texts.failure(ended)) is not None:
+                follow("text", said)
         except Exception as error:
             log.error("keeper_failed", keeper=type(self).__name__, request=ended.arrival.id, error=error)
 

@@ -15,11 +15,11 @@ import orjson
 
 from engines.chat import message_text
 from engines.finished import Assembled
-from gateway.keepers.details import details_of, own_details
+from gateway.keepers.details import details_of, details_of_failure, own_details
 from gateway.keepers.keeper import Kept
 from gateway.keepers.screening import Screen
 from gateway.keepers.session import session_name
-from router.finished import Finished, Outcome
+from router.finished import Ended, Finished, Outcome
 from router.plan import Attempt
 from store.admission import Admission
 from store.decisions.kept_details import NOTHING
@@ -90,6 +90,22 @@ class TextKeeper:
         texts = self._texts_of(finished)
         self._allowance.spend(time.thread_time() - began)
         return texts if isinstance(texts, str) else self._texts.keep(texts)
+
+    def failure(self, ended: Ended) -> Future[None] | None:
+        """The same of a failure that never reached the pipeline: only what was said of it. None where nothing is kept."""
+        arrival = ended.arrival
+        if not ended.stored or ended.guardrail or arrival.key_id in self._opted_out_keys:
+            return None
+        if not self._allowance.open():
+            return None
+        began = time.thread_time()
+        details = details_of_failure(ended, self._screen)
+        self._allowance.spend(time.thread_time() - began)
+        if details is None:
+            return None
+        by = f"{arrival.key_id or ''}/{arrival.user}" if arrival.key_id or arrival.user else ""
+        texts = RequestTexts(arrival.tenant, arrival.id, by, arrival.started_at_s, details=details)
+        return self._texts.keep(texts)
 
     def _refusal(self, finished: Finished) -> str:
         if finished.asked.controls.no_store:

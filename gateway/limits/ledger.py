@@ -42,6 +42,8 @@ _PAUSE_S = 0.05
 _FAILING_PAUSE_S = 0.5
 _BLIND_S = 1.0
 """For so long nobody waits for a store that has just failed."""
+_LEASED_REQUESTS = 256
+"""A lease holds as much as so many requests need at most: what a machine takes with it when it is lost."""
 _STORE_S = 3.0
 """How long the store may take before it counts as failing."""
 
@@ -253,6 +255,7 @@ class Ledger:
                     need=need - free,
                     wish=purse.waiting - free,
                     parts=self._parts,
+                    largest=_LEASED_REQUESTS * need,
                     now_s=time.time(),
                     rolls_s=purse.rolls_s,
                 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import orjson
@@ -16,6 +16,7 @@ import orjson
 from engines.errors import RequestError
 from learning.bank.contributor import Behind, user_part
 from learning.bank.example_store import ExampleStore
+from learning.evaluation.floor import BY_REVIEW
 from learning.outcomes.correction import correct
 from learning.outcomes.feedback import UserFeedback
 from learning.outcomes.known_quality import OnOutcomes
@@ -72,13 +73,14 @@ class FeedbackIntake:
         named_scope: str | None = None,
         apart: bool | None = None,
         author: str = "",
+        sampled: float | None = None,
     ) -> tuple[FeedbackRecord, bool]:
         """Takes feedback from a tenant's key; returns the stored record, once committed, and whether it is new.
 
         `fields` may hold the messages of a corrected answer; `named_scope` is the client's name for their instructions.
         `apart`: whether each end user of this key has a memory of their own; None: as usual. `author`: the operator who
-        gives it, if one does.
-        Raises RequestError, StoreError and TimeoutError.
+        gives it, if one does. `sampled`: the probability with which a reviewer was shown the answer; it then becomes a
+        label of that probability, and nobody's voluntary word. Raises RequestError, StoreError and TimeoutError.
         """
         key = _key(self.secret, idempotency_key, feedback, by.contributor)
         known = await asyncio.to_thread(self.log.find, tenant, key)
@@ -86,7 +88,7 @@ class FeedbackIntake:
         if kept is None:
             apart = self.apart if apart is None else apart
             kept, new = await self._take(
-                tenant, key_id, fields, feedback, key, by, named_scope, apart, author
+                tenant, key_id, fields, feedback, key, by, named_scope, apart, author, sampled
             )
         if kept.content_digest != feedback.digest(self.secret):
             raise RequestError(
@@ -111,6 +113,7 @@ class FeedbackIntake:
         named_scope: str | None,
         apart: bool,
         author: str,
+        sampled: float | None,
     ) -> tuple[FeedbackRecord, bool]:
         completion = feedback.by == "completion"
         answer = await self._answer(tenant, feedback.id, completion, f"{feedback.by}_id", by)
@@ -158,6 +161,11 @@ class FeedbackIntake:
             author=author,
         )
         follows = _outcomes(record, feedback, answer, other)
+        if sampled is not None:
+            follows = [
+                replace(each, source="label", probability=sampled, key=BY_REVIEW + each.key)
+                for each in follows
+            ]
         try:
             kept, new = await asyncio.wrap_future(
                 self.log.give(record, follows, wrong=feedback.says_wrong(), most=_MAX_PER_ANSWER)

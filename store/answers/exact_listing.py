@@ -31,8 +31,6 @@ class CacheEntry:
     size_bytes: int
     corrected: bool
     """Whether a person wrote it."""
-    contributor: str
-    """Whom it answered, as of Example.contributor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +78,15 @@ class CacheListing:
 
         Of a tenant's, those among the first LOOKED_THROUGH of everybody's.
         """
-        query, values = page_query(tenant=tenant, sort=sort, skip=skip, limit=limit)
-        return [_as_entry(row) for row in self._db.read().execute(query, values).fetchall()]
+        condition, order = _ORDER[sort]
+        # The inner rows come in an index's order, and are looked through one by one until the page is full.
+        rows = self._db.read().execute(
+            f"SELECT {_COLUMNS} FROM (SELECT {_COLUMNS} FROM exact_answers WHERE {condition} ORDER BY {order}"  # noqa: S608
+            " LIMIT :looked) AS looked WHERE :tenant = '' OR tenant = :tenant"
+            f" ORDER BY {order} LIMIT :limit OFFSET :skip",
+            {"looked": LOOKED_THROUGH, "tenant": tenant, "limit": limit, "skip": skip},
+        )
+        return [CacheEntry(*[*row[:-1], bool(row[-1])]) for row in rows.fetchall()]
 
     def totals(self) -> CacheTotals:
         """Sums over everybody's."""
@@ -110,43 +115,27 @@ class CacheListing:
         return Purged(*count_answers(self._db.read(), tenant, examples=[example]))
 
     def count(self, which: Purge) -> Purged:
-        """How many answers `purge` would delete."""
-        read = self._db.read()
-        if which.request_id:
-            tenant = _tenant_of(read, which.request_id)
-            return Purged(*count_answers(read, tenant, requests=[which.request_id]) if tenant else (0, 0))
-        exact, similar, values = _conditions(which)
-        counts = (
-            read.execute(f"SELECT count(*) FROM {table} WHERE {condition}", values).fetchone()[0]  # noqa: S608
-            for table, condition in (("exact_answers", exact), ("semantic_entries", similar))
-        )
-        return Purged(*counts)
+        """How many answers `purge` would delete. Blocks."""
+        return _count(self._db.read(), which)
 
     def purge(self, which: Purge) -> Future[Purged]:
         """Delete them; gives how many. No process gives one of them after the commit. Raises StoreBusy."""
 
         def delete(connection: Connection) -> Purged:
+            found = _count(connection, which)
             if which.request_id:
                 tenant = _tenant_of(connection, which.request_id)
-                if not tenant:
-                    return Purged(0, 0)
-                found = count_answers(connection, tenant, requests=[which.request_id])
                 drop_answers(connection, tenant, requests=[which.request_id])
-                return Purged(*found)
-            exact, similar, values = _conditions(which)
-            bump(connection, EXACT_GENERATION)
-            counts = (
-                connection.execute(f"DELETE FROM {table} WHERE {condition}", values).rowcount  # noqa: S608
-                for table, condition in (("exact_answers", exact), ("semantic_entries", similar))
-            )
-            return Purged(*counts)
+            else:
+                bump(connection, EXACT_GENERATION)
+                for table, condition, values in _conditions(which):
+                    connection.execute(f"DELETE FROM {table} WHERE {condition}", values)  # noqa: S608
+            return found
 
         return self._db.write(delete, after=lambda _: self._db.scrub_soon())
 
 
-_COLUMNS = (
-    "id, tenant, request_id, engine, stored_at_s, last_used_at_s, hits, size_bytes, corrected, contributor"
-)
+_COLUMNS = "id, tenant, request_id, engine, stored_at_s, last_used_at_s, hits, size_bytes, corrected"
 _ORDER: dict[CacheSort, tuple[str, str]] = {
     "newest": ("TRUE", "stored_at_s DESC, id DESC"),
     "oldest": ("TRUE", "stored_at_s, id"),
@@ -154,36 +143,32 @@ _ORDER: dict[CacheSort, tuple[str, str]] = {
 }
 
 
-def page_query(*, tenant: str, sort: CacheSort, skip: int, limit: int) -> tuple[str, dict[str, Any]]:
-    """The query of `CacheListing.page` and its values."""
-    condition, order = _ORDER[sort]
-    # The inner rows come in an index's order, and are looked through one by one until the page is full.
-    return (
-        f"SELECT {_COLUMNS} FROM (SELECT {_COLUMNS} FROM exact_answers WHERE {condition} ORDER BY {order}"  # noqa: S608
-        f" LIMIT :looked) AS looked WHERE :tenant = '' OR tenant = :tenant ORDER BY {order} LIMIT :limit OFFSET :skip",
-        {"looked": LOOKED_THROUGH, "tenant": tenant, "limit": limit, "skip": skip},
+def _count(connection: Connection, which: Purge) -> Purged:
+    if which.request_id:
+        tenant = _tenant_of(connection, which.request_id)
+        return Purged(*count_answers(connection, tenant, requests=[which.request_id]))
+    counts = (
+        connection.execute(f"SELECT count(*) FROM {table} WHERE {condition}", values).fetchone()[0]  # noqa: S608
+        for table, condition, values in _conditions(which)
     )
+    return Purged(*counts)
 
 
-def _as_entry(row: tuple[Any, ...]) -> CacheEntry:
-    values: dict[str, Any] = dict(zip(_COLUMNS.split(", "), row, strict=True))
-    values |= {"corrected": bool(values["corrected"]), "contributor": values["contributor"] or ""}
-    return CacheEntry(**values)
-
-
-def _conditions(which: Purge) -> tuple[str, str, dict[str, Any]]:
-    """Conditions on exact answers and on those for similar questions, and their values."""
+def _conditions(which: Purge) -> list[tuple[str, str, dict[str, Any]]]:
+    """Table, condition and values: of exact answers and of those for similar questions."""
+    exact = similar = "TRUE"
+    values: dict[str, Any] = {}
     if which.entry:
-        return "id = :entry", "FALSE", {"entry": which.entry}
-    if which.key_id:
+        exact, similar, values = "id = :entry", "FALSE", {"entry": which.entry}
+    elif which.key_id:
         # A contributor's name begins with the key's id and a slash; "0" is the character after it.
+        exact = "tenant = :tenant AND contributor >= :first AND contributor < :end"
+        similar = f"example_id IN (SELECT id FROM example_accounts WHERE {exact})"  # noqa: S608
         values = {"tenant": which.tenant, "first": f"{which.key_id}/", "end": f"{which.key_id}0"}
-        whose = "tenant = :tenant AND contributor >= :first AND contributor < :end"
-        theirs = f"SELECT id FROM example_accounts WHERE {whose}"  # noqa: S608 - a constant
-        return whose, f"example_id IN ({theirs})", values
-    if which.tenant:
-        return "tenant = :tenant", "tenant = :tenant", {"tenant": which.tenant}
-    return "TRUE", "TRUE", {}
+    elif which.tenant:
+        exact = similar = "tenant = :tenant"
+        values = {"tenant": which.tenant}
+    return [("exact_answers", exact, values), ("semantic_entries", similar, {} if which.entry else values)]
 
 
 def _tenant_of(connection: Connection, request_id: str) -> str:

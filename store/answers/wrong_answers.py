@@ -34,9 +34,9 @@ def count_answers(
 ) -> tuple[int, int]:
     """How many exact answers, and how many for similar questions, `drop_answers` would delete."""
     named = {"tenant": tenant, "requests": json.dumps(list(requests)), "examples": json.dumps(list(examples))}
-    exact = connection.execute(f"SELECT count(*) FROM ({_EXACT}) AS found", named).fetchone()  # noqa: S608
-    similar = connection.execute(f"SELECT count(*) FROM ({_SEMANTIC}) AS found", named).fetchone()  # noqa: S608
-    return exact[0], similar[0]
+    both = f"SELECT (SELECT count(*) FROM ({_EXACT}) AS e), (SELECT count(*) FROM ({_SEMANTIC}) AS s)"  # noqa: S608
+    exact, similar = connection.execute(both, named).fetchone()
+    return exact, similar
 
 
 _STANDING = """

@@ -165,6 +165,12 @@ class Details:
             answer_left_out=kept.answer_left_out,
         )
 
+    def users(self, request_ids: Sequence[str]) -> dict[str, str]:
+        """Content: the end users of these requests as clients name them, by request id; of those that name any."""
+        rows = self._db.read().execute(_DETAILS_OF, (json.dumps(list(request_ids)),)).fetchall()
+        found = {id: KeptDetails.unpacked(details).user for id, details in rows}
+        return {id: user for id, user in found.items() if user}
+
     def _kept(self, tenant: str, request_id: str) -> KeptDetails:
         row = self._db.read().execute(_SELECT, (tenant, request_id)).fetchone()
         return KeptDetails.unpacked(row[0] if row is not None else None)
@@ -193,6 +199,10 @@ def _only(record: RequestRecord) -> tuple[Attempted, ...]:
     return (Attempted(record.engine, "", record.error_kind, record.status, round(seconds, 3)),)
 
 
+_DETAILS_OF = (
+    "SELECT q.id, t.details FROM json_each(?) AS wanted JOIN requests q ON q.id = wanted.value"
+    " JOIN request_texts t ON t.tenant = q.tenant AND t.request_id = q.id WHERE t.details IS NOT NULL"
+)
 _SELECT = "SELECT details FROM request_texts WHERE tenant = ? AND request_id = ?"
 
 

@@ -367,15 +367,8 @@ class FeedbackLog:
 
     def that_made(self, tenant: str, correction: str) -> FeedbackRecord | None:
         """The tenant's latest feedback whose correction became the example of this request id; None where there is none."""
-        row = (
-            self._db.read()
-            .execute(
-                _SELECT_FEEDBACK
-                + " WHERE tenant = ? AND correction = ? AND correction <> '' ORDER BY id DESC LIMIT 1",
-                (tenant, correction),
-            )
-            .fetchone()
-        )
+        which = " WHERE tenant = ? AND correction = ? AND correction <> '' ORDER BY id DESC LIMIT 1"
+        row = self._db.read().execute(_SELECT_FEEDBACK + which, (tenant, correction)).fetchone()
         return FeedbackRecord(*row) if row is not None else None
 
     def trim(self, before_s: float, limit: int = 10_000, *, tenants: TenantScope = ALL) -> Future[int]:

@@ -42,8 +42,8 @@ class Resolve:
         """What `text` is the id or the name of; up to `most` of each kind, of requests the latest first. Empty: nothing.
 
         An id of a completion or of a decision, or at least six characters that a decision's begins with; the id of an
-        example (also as `#12`), of a key or a tenant, or a tenant's name; a session's or an end user's name as clients give
-        it, or its digest.
+        example (also as `#12`), of a key or a tenant, or its name, or how a key begins; the name of a session or an end
+        user as clients give it, or its digest.
         """
         said = text.strip()
         if not said or len(said) > _LONGEST or "\0" in said:
@@ -96,7 +96,7 @@ class Resolve:
 
     def _keys(self, said: str, most: int) -> list[Hit]:
         rows = self._rows(
-            "SELECT id, tenant FROM api_keys WHERE id = ? OR name = ? ORDER BY id = ? DESC, id LIMIT ?",
+            "SELECT id, tenant FROM api_keys WHERE id = ? OR name = ? OR prefix = ? ORDER BY id LIMIT ?",
             said,
             said,
             said,

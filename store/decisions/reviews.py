@@ -62,6 +62,10 @@ class Answered:
 class Reviewed:
     """A verdict beside what else is known of the answer."""
 
+    tenant: str
+    request_id: str
+    at_s: float
+    user: str
     verdict: Verdict
     probability: float
     model: str
@@ -209,9 +213,10 @@ ANSWERED = (
     " WHERE outcome = 'answered' AND failed_over = '' AND engine <> '' ORDER BY started_at_s DESC"
 )
 GIVEN = (
-    "SELECT r.verdict, r.probability, coalesce(c.model, ''), coalesce(c.engine, ''),"
+    'SELECT r.tenant, r.request_id, r.at_s, r."user", r.verdict, r.probability,'
+    " coalesce(c.model, ''), coalesce(c.engine, ''),"
     " (SELECT avg(o.quality) FROM outcomes o WHERE o.tenant = r.tenant AND o.request_id = r.request_id"
     "  AND o.source = 'judge' AND o.served = 1)"
-    " FROM (SELECT tenant, request_id, at_s, verdict, probability FROM reviews ORDER BY at_s DESC LIMIT ?) AS r"
+    " FROM (SELECT * FROM reviews ORDER BY at_s DESC LIMIT ?) AS r"
     " LEFT JOIN choices c ON c.tenant = r.tenant AND c.request_id = r.request_id ORDER BY r.at_s DESC"
 )

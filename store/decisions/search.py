@@ -212,7 +212,9 @@ def _bounds(wanted: Wanted, before: Place | None, after: Place | None = None) ->
     parts = ["TRUE"]
     values: dict[str, Any] = {}
     if wanted.tenant:
-        parts.append("tenant = :tenant")
+        # The plus: not by the tenant's index where a narrower one can answer.
+        narrower = wanted.session or wanted.end_user or wanted.completion_id
+        parts.append("+tenant = :tenant" if narrower else "tenant = :tenant")
         values["tenant"] = wanted.tenant
     for name in ("session", "end_user", "completion_id"):
         if value := getattr(wanted, name):

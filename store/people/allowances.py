@@ -16,6 +16,7 @@ from store.decisions.rollups import DAY_S, HOUR_S
 from store.people.allowance import CONCURRENCY, Booking, Held, Lease, Standing, Window, Worker
 
 _WANTED_S = 2.0
+_ANY = 2**62
 
 
 class NoSuchWorker(Exception):
@@ -49,8 +50,11 @@ class Allowances:
         parts: int,
         now_s: float,
         rolls_s: int = 0,
+        largest: int = _ANY,
     ) -> Future[Lease]:
         """Grant at least `need`, or nothing: up to `wish`, or a `parts`-th of what is left where that is more.
+
+        `largest`: so much is enough of such a part, as all of it counts as spent when the worker is lost with its machine.
 
         `slot`: the worker's journal keeps this lease there. `rolls_s`: the window is so long and slides: what was spent in
         the one before weighs by the share of it that is younger than a window. Whoever is refused only because of what
@@ -63,7 +67,7 @@ class Allowances:
             most = limit - _before(connection, window, rolls_s, now_s)
             spent, leased = _state(connection, window)
             left = most - spent - leased
-            for amount in (min(left, max(need, wish, left // max(1, parts))), need):
+            for amount in (min(left, max(need, wish, min(largest, left // max(1, parts)))), need):
                 if amount >= need and _granted(connection, window, amount, most):
                     connection.execute(_ADD_LEASE, (worker.id, *window[:3], slot, amount))
                     return Lease(amount, spent, leased + amount, most)

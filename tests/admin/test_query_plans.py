@@ -31,7 +31,13 @@ QUERIES = {
         "?q=question",
         "?example=1",
         "?within=week",
+        "?session=n1",
+        "?session=n1&tenant=a1&engine=small",
+        "?user=" + "a" * 24,
+        "?after=t-1.0-1",
     ),
+    "/sessions": ("", "?tenant=a1&least=2", "?before=1000"),
+    "/find": ("?q=req-1", "?q=chatcmpl-1", "?q=somebody", "?q=7"),
     "/workflows/doc-qa": ("",),
     "/runs": (
         "?workflow=doc-qa",
@@ -42,6 +48,7 @@ QUERIES = {
     ),
     "/examples": ("?tenant=a1", "?sort=oldest", "?sort=gain", "?sort=uses", "?which=pinned", "?q=question"),
     "/examples-map": ("?colour=gain",),
+    "/cache": ("?sort=hits", "?sort=oldest&tenant=a1"),
     "/router": ("?span=week",),
     "/trends": ("?span=hour", "?span=month", "?tenant=a1", "?model=demo"),
     "/tenants": ("?span=month",),
@@ -85,7 +92,7 @@ async def test_no_page_reads_a_whole_log(pages: Site, asked: list[str], tmp_path
     seen = 0
     for path in paths:
         asked.clear()
-        assert (await operator.get(path)).status == 200, path
+        assert (await operator.get(path)).status in (200, 303), path
         # What runs beside the pages adds up the log; a page reads the sums.
         seen += len(asked)
         for statement in {one for one in asked if one.lstrip().upper().startswith(("SELECT", "WITH"))}:

@@ -57,7 +57,7 @@ async def test_what_the_engine_found_in_its_prefix_cache_is_shown(tmp_path: Path
         told = [(await viewer.get(f"/requests/{id}.json")).json["cached_tokens"] for id in (first, second)]
         assert told == [0, 8]
         pages = [(await viewer.get(f"/requests/{id}")).text for id in (first, second)]
-        assert "prefix cache" not in pages[0] and "9 tokens in (8 found in the prefix cache)" in pages[1]
+        assert "prefix cache" not in pages[0] and "8 from the prefix cache" in pages[1]
 
 
 async def test_candidates_that_were_not_sent_say_why(tmp_path: Path) -> None:
@@ -187,7 +187,7 @@ async def test_texts_that_are_switched_off_are_nowhere(tmp_path: Path) -> None:
     async with house(tmp_path, memory={"request_texts": {"enabled": False}}) as here:
         id = await here.ask(QUESTION)
         reader = await here.site.person("viewer-content")
-        assert "Texts are not kept" in (await reader.get(f"/requests/{id}")).text
+        assert "memory.request_texts.enabled was off" in (await reader.get(f"/requests/{id}")).text
         assert here.site.sources.store.decisions.texts.total_bytes() == 0
 
 

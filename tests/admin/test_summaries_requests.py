@@ -36,7 +36,7 @@ async def test_requests_are_listed_with_what_became_of_them_newest_first(tmp_pat
             ("way=hit", asked[2:]),
             ("engine=large", asked[:1]),
             ("model=gpt-4o&status=2&within=hour", asked[::-1]),
-            ("q=hidden+linux", [asked[1], asked[0]]),
+            ("q=hidden+linux", [asked[1], asked[0], asked[2]]),
             ("q=opera", []),
             ("q=list&engine=small", asked[1:2]),
             ("to=2020-01-01T00:00", []),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -9,6 +10,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import BrowserContext, Page, expect
 
 from admin.pages import PAGES
+from admin.passwords import hashed
 from tests.browser.stage import PASSWORD, Stage
 
 OpenPage = Callable[..., Page]
@@ -190,6 +192,49 @@ def test_a_phone_needs_no_sideways_scrolling_and_has_a_menu(staged: Stage, as_ro
     page.get_by_text("Menu").click()
     page.locator(".menu-phone").get_by_role("link", name="Engines").click()
     expect(page.get_by_role("heading", name="Engines", exact=True)).to_be_visible()
+
+
+CUT = """() => [...document.querySelectorAll("main .num, main .figure b")].filter((one) => {
+  const box = one.getBoundingClientRect();
+  const within = one.scrollWidth > one.clientWidth + 1 && one.clientWidth;
+  return box.width && (box.right > innerWidth + 1 || box.left < -1 || within);
+}).map((one) => one.textContent.trim()).filter((text) => /[0-9]/.test(text))"""
+
+
+@pytest.mark.slow
+def test_no_digit_is_cut_on_a_phone(staged: Stage, as_role: OpenPage) -> None:
+    page = as_role("operator", viewport={"width": 390, "height": 800})
+    found = {}
+    for path in paths(staged, page):
+        page.goto(staged.admin_url + path)
+        page.wait_for_load_state("load")
+        found[path] = page.evaluate(CUT)
+    assert {path: cut for path, cut in found.items() if cut} == {}
+
+
+def sign_in(page: Page, name: str) -> None:
+    page.get_by_label("Name").fill(name)
+    page.get_by_label("Password").fill(PASSWORD)
+    page.keyboard.press("Enter")
+
+
+@pytest.mark.slow
+def test_a_half_written_text_survives_the_end_of_its_session_for_the_same_account(
+    staged: Stage, profile: Callable[..., BrowserContext]
+) -> None:
+    staged.store.operators.put("eve", "operator", hashed(PASSWORD))
+    page, usual = profile().new_page(), re.compile("^1")
+    for first, then, kept in (("ann", "ann", "0.4321"), ("ann", "eve", usual)):
+        page.goto(staged.admin_url + "/replay")
+        sign_in(page, first)
+        expect(page.locator("#live-state")).to_have_text("live")
+        page.get_by_label("Budget in dollars").fill("0.4321")
+        cookie = next(one for one in page.context.cookies() if one["name"].startswith("understudy_admin"))
+        staged.store.sessions().end(cookie["value"])
+        staged.ask("Is anybody there?", model="hostile")
+        sign_in(page, then)
+        expect(page.get_by_label("Budget in dollars")).to_have_value(kept)
+        page.get_by_role("button", name="Sign out").click()
 
 
 def test_the_keyboard_is_enough(staged: Stage, as_role: OpenPage) -> None:

@@ -91,6 +91,22 @@ async def test_a_failure_keeps_its_prompt_and_what_was_said_without_keys(here: S
     assert row is not None and "overloaded" not in str(row) and QUESTION not in str(row)
 
 
+async def test_a_failure_of_another_endpoint_keeps_what_was_said(here: Stage) -> None:
+    async def refuses(request: web.Request, asked: Asked) -> web.StreamResponse:
+        return web.json_response(
+            {"error": {"message": f"Key {SECRET} of ann@acme.com is overloaded."}}, status=503
+        )
+
+    here.large.script = here.small.script = refuses
+    got = await here.gate.post("/embeddings", {"model": "gpt-4o", "input": "x"}, ANN)
+    assert got.status == 503
+    found = details(here, got)
+    assert found.attempts and all("is overloaded" in one.error for one in found.attempts if one.status)
+    assert SECRET not in str(found) and "ann@acme.com" not in str(found) and found.error_kind == "server"
+    await asyncio.to_thread(Forgetter(store_of(here)).tenant, found.tenant)
+    assert store_of(here).decisions.texts.total_bytes() == 0
+
+
 async def test_what_the_small_engine_got_has_the_examples_by_reference(here: Stage) -> None:
     await here.gate.chat(QUESTION, ANN)
     got = await here.gate.chat(ALIKE, ANN)

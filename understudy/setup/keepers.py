@@ -12,7 +12,9 @@ if TYPE_CHECKING:
 
     from gateway.keepers.keeper import Keeper
     from gateway.keepers.request import RequestKeeper
+    from gateway.keepers.text import TextKeeper
     from understudy.memory import Memory
+    from understudy.settings.memory import MemorySettings
     from understudy.setup.semantic import SemanticParts
 
     Series = Callable[[type], Any]
@@ -27,13 +29,28 @@ def keepers_at_once(memory: Memory | None, config: Config) -> list[Keeper]:
     return [ExactKeeper(memory.exact, tool_calls=config.memory.advanced.exact_tool_calls)]
 
 
-def books(memory: Memory | None) -> RequestKeeper | None:
+def books(memory: Memory | None, config: Config) -> RequestKeeper | None:
     """What books requests that never reach the pipeline; None where nothing is remembered."""
     if memory is None:
         return None
     from gateway.keepers.request import RequestKeeper
 
-    return RequestKeeper(memory.requests, memory.store.decisions.usage)
+    return RequestKeeper(memory.requests, memory.store.decisions.usage, texts=_texts(memory, config.memory))
+
+
+def _texts(memory: Memory, settings: MemorySettings | None) -> TextKeeper | None:
+    """What keeps texts, for one thread; None where none are kept."""
+    if settings is None or memory.requests is None or not settings.request_texts.enabled:
+        return None
+    from gateway.keepers.text import Allowance, TextKeeper
+    from understudy.setup.examples import admission
+
+    return TextKeeper(
+        memory.store.decisions.texts,
+        admission(settings),
+        Allowance(),
+        opted_out_keys=settings.examples.admission.opted_out_keys,
+    )
 
 
 def keepers(
@@ -97,16 +114,6 @@ def keepers(
             from gateway.keepers.regenerated import RegeneratedKeeper
 
             found.append(RegeneratedKeeper(store.outcomes, within_s=60.0))
-    texts = None
-    if memory.requests is not None and settings.request_texts.enabled:
-        from gateway.keepers.text import Allowance, TextKeeper
-
-        texts = TextKeeper(
-            store.decisions.texts,
-            admission(settings),
-            Allowance(),
-            opted_out_keys=settings.examples.admission.opted_out_keys,
-        )
-    books = store.decisions.usage
-    found.append(RequestKeeper(memory.requests, books, texts=texts, secret=store.secret))
+    texts = _texts(memory, settings)
+    found.append(RequestKeeper(memory.requests, store.decisions.usage, texts=texts, secret=store.secret))
     return found

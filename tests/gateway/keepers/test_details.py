@@ -9,18 +9,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from engines.chat import ChatRequest
 from engines.errors import Kind
 from engines.trail import Tried
 from gateway.keepers.details import details_of
 from gateway.keepers.request import RequestKeeper
+from gateway.keepers.screening import Screen
 from gateway.keepers.text import Allowance, TextKeeper
 from router.finished import Finished, Outcome
 from router.plan import Attempt
 from store import Store
 from store.admission import Admission
 from store.decisions.details import RequestDetails
+from store.decisions.kept_details import KeptDetails
 from store.errors import StoreBusy
 from tests.finished import finished, whole
 from tests.gateway.keepers.test_choice import WITH, plan
@@ -226,5 +230,19 @@ def test_without_a_log_of_texts_or_room_in_it_the_row_says_so(store: Store) -> N
     assert kinds["text"] == "busy"
 
 
-def test_details_are_those_that_the_store_keeps() -> None:
-    assert details_of.__module__ == "gateway.keepers.details"
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=20), inner, max_size=4),
+    max_leaves=20,
+)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.dictionaries(st.text(max_size=20), JSON, max_size=4), JSON, JSON)
+def test_whatever_a_body_holds_can_be_kept(fields: dict[str, Any], content: Any, tools: Any) -> None:
+    request = chat(messages=[{"role": "user", "content": content}])
+    body = {**request.fields, "tools": tools, "functions": tools, **fields, "messages": request.messages}
+    what = asked(ChatRequest(b"", body, "m", request.messages, stream=False, include_usage=False))
+    screen = Screen(Admission(admission_settings()))
+    kept = details_of(what, screen, {}, answer="", left_out=0, max_characters=200)
+    assert KeptDetails.unpacked(kept.packed()).tools_called == kept.tools_called

@@ -128,6 +128,7 @@ def test_only_what_a_known_coin_found_of_served_offloaded_answers_counts() -> No
         outcome_record(2, engine="large", source="judge"),
         outcome_record(3, engine="small", source="user"),
         outcome_record(4, engine="small", source="judge", served=False),
+        outcome_record(5, engine="small", source="label", key="review:thumb:1", probability=0.01),
     ]
     [found] = judgements([fine, *others], "large", 0.5)
     assert (found.deficit, found.probability) == (0.25, 0.5)

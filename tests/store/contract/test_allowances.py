@@ -64,6 +64,12 @@ def test_what_is_spent_and_given_back_is_booked(joined: Store) -> None:
     assert state(joined) == (60, 10, 0)
 
 
+def test_a_lease_is_no_larger_than_what_may_be_lost(joined: Store) -> None:
+    args = {"limit": 1000, "need": 10, "wish": 0, "parts": 2, "now_s": NOW}
+    assert joined.allowances.lease(ANN, 0, DAY, largest=40, **args).result(30).granted == 40
+    assert joined.allowances.lease(BOB, 0, DAY, largest=5, **args).result(30).granted == 10
+
+
 def test_more_may_be_spent_than_was_granted_and_nobody_is_granted_it_again(joined: Store) -> None:
     lease(joined, ANN, 1000)
     joined.allowances.book(ANN, [Booking(DAY, 1200, 0, 200)]).result(30)

@@ -163,7 +163,7 @@ def test_one_text_is_resolved_whatever_it_names(store: Store) -> None:
     example = store.examples.add(new_example(1)).result(30).id
     assert Hit("example", str(example), "a1") in find(f"#{example}")
     key, _ = store.keys.create("acme", "billing")
-    assert find(key.id) == [Hit("key", key.id, key.tenant)] == find("billing")
+    assert find(key.id) == [Hit("key", key.id, key.tenant)] == find("billing") == find(key.prefix)
     assert find("acme") == [Hit("tenant", key.tenant, key.tenant)]
 
 

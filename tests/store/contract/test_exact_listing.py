@@ -49,7 +49,7 @@ def test_entries_are_listed_in_each_order_with_their_hits(store: Store) -> None:
     assert requests(store) == ["req-3", "req-2", "req-1", "req-0"]
     assert [entry.request_id for entry in listing.page(sort="oldest", skip=1, limit=2)] == ["req-1", "req-2"]
     (hit,) = listing.page(sort="hits")
-    assert (hit.request_id, hit.hits, hit.last_used_at_s, hit.contributor) == ("req-1", 3, 1010.0, "key_10/")
+    assert (hit.request_id, hit.hits, hit.last_used_at_s, hit.corrected) == ("req-1", 3, 1010.0, False)
     assert [entry.tenant for entry in listing.page(tenant="b2")] == ["b2"]
     totals = listing.totals()
     assert (totals.entries, totals.hits, totals.oldest_at_s, totals.similar) == (4, 3, 1000.0, 0)

@@ -61,8 +61,8 @@ def test_a_verdict_is_shown_beside_the_judges(store: Store) -> None:
     store.outcomes.note(outcome_record(1, source="judge", quality=0.75)).result(30)
     store.outcomes.note(outcome_record(2, source="user", quality=0.5)).result(30)
     assert store.outcomes.reviews.given() == [
-        Reviewed("bad", 0.25, "gpt-4o", "small", None),
-        Reviewed("good", 0.25, "gpt-4o", "small", 0.75),
+        Reviewed("a1", "req-2", _AT_S + 2, "ann", "bad", 0.25, "gpt-4o", "small", None),
+        Reviewed("a1", "req-1", _AT_S + 1, "ann", "good", 0.25, "gpt-4o", "small", 0.75),
     ]
 
 

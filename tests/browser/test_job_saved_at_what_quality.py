@@ -1,0 +1,121 @@
+"""How much was saved, and at what quality? On the pages alone: from "not measured" to a critical alarm; and an outage."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import BrowserContext, Locator, Page, expect
+
+from tests.browser.real_gateway import Engine, RealGateway, real_gateway
+
+CHEAP = {"price": {"input_usd_per_mtok": 100.0, "output_usd_per_mtok": 100.0}}
+DEAR = {"price": {"input_usd_per_mtok": 10_000.0, "output_usd_per_mtok": 10_000.0}}
+FREE = {"price": {"input_usd_per_mtok": 0.0, "output_usd_per_mtok": 0.0}}
+CONFIG: dict[str, Any] = {
+    "engines": {"small": CHEAP, "large": DEAR, "judge": FREE},
+    "models": {
+        "demo": {
+            "engines": ["small", "large"],
+            "policy": "few_shot",
+            "proof": "off",
+            "few_shot": {"theta": 0.5, "m": 1},
+        }
+    },
+    "memory": {"exact": {"enabled": False}},
+    "judging": {
+        "engine": "judge",
+        "share_offloaded": 1.0,
+        "max_usd_per_day": 1e6,
+        "advanced": {"samples": 1, "others": 0},
+    },
+    "learning": {"advanced": {"starting_requests": 10**6}},
+}
+RUBBISH = "Nonsense, I am afraid."
+
+
+def verdict(body: dict[str, Any]) -> str:
+    """The reference's answer is far better than rubbish, whichever comes first."""
+    shown = body["messages"][-1]["content"]
+    code = re.search(r"<<<FIRST ANSWER (\S+?)>>>", shown)
+    assert code, shown[:500]
+    first = shown.partition("<<<FIRST ANSWER")[2].partition("<<<END FIRST ANSWER")[0]
+    return f"SCORE {code[1]}: {'-3' if RUBBISH in first else '+3'}"
+
+
+def tile(page: Page, label: str) -> Locator:
+    return page.locator(".figure", has=page.locator("dt", has_text=re.compile(f"^{label}$")))
+
+
+def offloaded(gate: RealGateway, count: int) -> list[str]:
+    """Ids of so many answers that were offloaded, to similar questions: some of the reference's have to be there first."""
+    found: list[str] = []
+    while len(found) < count:
+        number = len(gate.engines["small"].asked) + len(gate.engines["large"].asked)
+        given = gate.ask(f"How do I list all files in directory number {number} on Linux?")
+        if given.headers["x-understudy-engine"] == "small":
+            found.append(given.decision_id)
+    gate.settle()
+    return found
+
+
+@pytest.mark.slow
+def test_savings_stand_beside_the_quality_they_were_made_at(
+    tmp_path: Path, profile: Callable[..., BrowserContext]
+) -> None:
+    engines = {
+        "small": Engine(RUBBISH),
+        "large": Engine("Use ls -a in that directory."),
+        "judge": Engine("I cannot say."),
+    }
+    with real_gateway(tmp_path, CONFIG, engines=engines) as gate:
+        decisions = offloaded(gate, 3)
+        page = gate.signed_in(profile())
+        expect(tile(page, "Offloaded")).to_contain_text(re.compile(r"3 of \d+"))
+        saved = tile(page, "Saved")
+        expect(saved.locator(".badge.warn")).to_have_text("quality not measured")
+        expect(page.locator(".attention")).not_to_contain_text("Quality of small")
+
+        # One client says what it thinks of an answer: shown, and apart from the judge.
+        with gate.client() as client:
+            client.post("/feedback", body={"decision_id": decisions[-1], "thumb": "down"}, cast_to=object)
+        expect(tile(page, "Feedback on offloaded answers")).to_contain_text("1 rated")
+        expect(saved).not_to_contain_text("quality not measured")
+
+        engines["judge"].says = verdict
+        offloaded(gate, 34)
+        alarm = page.locator(".attention li", has_text="Quality of small for demo")
+        expect(alarm).to_contain_text("critical")
+        expect(alarm).to_contain_text(re.compile(r"0\.0% \(95% interval 0\.0% to \d+\.\d%, 3\d judged\)"))
+        expect(saved).to_contain_text(re.compile(r"at quality 0\.0.%.*3\d judged"))
+        expect(page.locator("#quality tbody tr").first).to_contain_text("critical")
+
+        # The figure leads to a list of as many requests, and the alarm to how it came about.
+        page.get_by_role("link", name="Offloaded", exact=True).click()
+        expect(page.locator("table.requests tbody tr")).to_have_count(37)
+        page.goto(gate.admin_url + "/overview")
+        alarm.get_by_role("link").click()
+        expect(page.get_by_role("heading", name="Trends")).to_be_visible()
+        expect(tile(page, "Saved")).to_contain_text("judged")
+        expect(page.locator("#chart-quality .main-svg").first).to_be_visible()
+        page.get_by_text("In figures").click()
+        expect(page.locator("#trends-table tbody tr").last).to_contain_text("0.0")
+        with page.expect_download() as download:
+            page.get_by_role("link", name="CSV").click()
+        assert b"quality_low" in Path(download.value.path()).read_bytes()
+
+        # While the reference is down another one answers: that is neither offloaded nor saved.
+        page.goto(gate.admin_url + "/overview")
+        before = tile(page, "Offloaded").inner_text(), tile(page, "Saved").locator("b").inner_text()
+        engines["large"].kill()
+        for opera in ("Norma", "Fidelio", "Tosca"):
+            assert gate.ask(f"Who wrote {opera}, and in which year?").text == RUBBISH
+        gate.settle()
+        expect(tile(page, "Failed over")).to_contain_text("3")
+        assert (
+            tile(page, "Offloaded").inner_text(),
+            tile(page, "Saved").locator("b").inner_text(),
+        ) == before
