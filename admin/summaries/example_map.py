@@ -58,7 +58,10 @@ def _chart(rows: list[Place], colour: str, now_s: float) -> dict[str, Any]:
             decayed(row.gain, row.gain_at_s, now_s) if colour == "gain" else (now_s - row.created_at_s) / 3600
             for row in rows
         ]
-        bar = {"title": {"text": "improvement potential" if colour == "gain" else "hours old"}, "thickness": 12}
+        bar = {
+            "title": {"text": "improvement potential" if colour == "gain" else "hours old"},
+            "thickness": 12,
+        }
         traces.append(
             _trace(
                 rows,
