@@ -131,7 +131,11 @@ def with_intervals(
         "xaxis": {
             "type": "date",
             "fixedrange": True,
-            **({"range": [_instant(labels[0]), _instant(labels[-1])]} if len(labels) > 1 else {}),
+            **(
+                {"range": [_instant(labels[0]), _instant(2 * labels[-1] - labels[-2])]}
+                if len(labels) > 1
+                else {}
+            ),
         },
         "yaxis": {"title": {"text": unit}, "rangemode": "tozero", "fixedrange": True},
     }

@@ -34,6 +34,7 @@ def engines(sources: Sources, asked: Asked) -> Summary:
         name = load["name"]
         mine = [row for row in rows if row.engine == name]
         requests = sum(row.requests for row in mine)
+        stood_in = sum(row.requests for row in mine if row.outcome == "failed_over")
         failed = sum(row.requests for row in mine if row.outcome in ("failed", "upstream_error"))
         streamed_tokens = sum(row.streamed_tokens for row in mine)
         fact = facts.get(name)
@@ -50,6 +51,7 @@ def engines(sources: Sources, asked: Asked) -> Summary:
                 "serves": [model.name for model in sources.gateway.models if name in model.engines],
                 "reference_of": [model.name for model in sources.gateway.models if name == model.engines[-1]],
                 "requests": requests,
+                "failed_over_requests": stood_in,
                 "failed_requests": failed,
                 "failed_share": failed / requests if requests else None,
                 "background": background.get(name, []),

@@ -63,5 +63,5 @@ def _path(hit: Hit) -> str:
     if hit.kind == "user":
         return "/requests?" + urlencode({"user": hit.id, "tenant": hit.tenant})
     if hit.kind == "key":
-        return "/requests?" + urlencode({"key": hit.id, "tenant": hit.tenant})
-    return "/requests?" + urlencode({"tenant": hit.id})
+        return f"/keys/{quote(hit.id, safe='')}"
+    return f"/tenants/{quote(hit.id, safe='')}"

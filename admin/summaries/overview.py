@@ -228,7 +228,7 @@ def _traffic(
 def _traffic_chart(bars: Sequence[Summary], unit: str) -> Summary:
     return stacked(
         [bar["start_s"] for bar in bars],
-        [(kind, [bar[kind] for bar in bars], colour) for kind, colour in _KINDS],
+        [(kind.replace("_", " "), [bar[kind] for bar in bars], colour) for kind, colour in _KINDS],
         times=True,
         unit=unit,
     )

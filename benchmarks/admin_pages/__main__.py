@@ -119,7 +119,9 @@ def paths(sources: Sources) -> list[str]:
     newest = sources.store.decisions.requests.recent(1)[0]
     found = [page.path + _NEEDS.get(page.path, "") for page in PAGES if "{" not in page.path]
     found += ["/overview?span=day", "/overview?span=week", "/engines?span=week", "/tenants?span=month"]
-    found += [f"/requests/{newest.id}", "/requests?engine=small"]
+    found += [f"/requests/{newest.id}", "/requests?engine=small", f"/requests?user={newest.end_user}"]
+    found += [f"/sessions/{newest.tenant}/{newest.session}", "/sessions?least=5"]
+    found += [f"/find.json?q={text}" for text in (newest.id[:8], newest.completion_id, "nobody", "12")]
     return found + content_paths(sources.store)
 
 

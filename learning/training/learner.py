@@ -123,8 +123,10 @@ class Learner:
             before = int(active.metrics.get("outcomes", 0))
         # Beyond 200 outcomes a tenth more is needed: training on 20,000 for the sake of 20 is a waste.
         few = before is not None and abs(count - before) < max(self._pace.min_new_outcomes, before // 10)
-        # A version that is gone (its outcomes were deleted, say) is trained again from what is left.
-        if few and (active is not None or slot not in self._in_use):
+        # A version that is gone (its outcomes were deleted, say) is trained again from what is left; one that a person took
+        # out of use is not.
+        gone = active is None and slot in self._in_use and not self._artifacts.versions(*slot)
+        if few and not gone:
             return None
         self._tried[slot] = count
         began = time.monotonic()

@@ -11,8 +11,7 @@ from pathlib import Path
 
 from store.errors import SchemaError, StoreFailed
 from store.moving.side import State
-from store.moving.tables import Key, Page, Row, Table
-from store.postgres.from_sqlite import WORDS_TRIGGERS
+from store.moving.tables import WORDS_TRIGGERS, Key, Page, Row, Table
 from store.sqlite.database import Database
 from store.sqlite.schema import (
     COPYING,

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
-from store.postgres.from_sqlite import BY_ROWID, OF_SQLITE
 from store.sqlite.schema import COPYING
 
+OF_SQLITE = re.compile(
+    r"_sqlite_migrations|sqlite_sequence|example_words\w*|example_vocabulary|request_words\w*"
+)
+"""What SQLite alone has: its bookkeeping and its indexes of words."""
+BY_ROWID = frozenset({"variables"})
+"""Tables whose rows are listed by SQLite's own number of a row, where there is no other."""
+WORDS_TRIGGERS = re.compile(r"(example|request)_words_\w+")
 _SUMS = frozenset({"exact_size", "request_texts_size"})
 """Totals that triggers keep: in SQLite one row, in PostgreSQL several. Their sum is copied."""
 _LEFT_OUT = frozenset({COPYING, "leases", "blobs", "worker_loads"})

@@ -211,10 +211,6 @@ class PostgresDatabase:
         """Call `told`, on another thread, after a failover or a restore."""
         self._news.on_lost(told)
 
-    def news_age_s(self) -> float:
-        """How long ago other processes' commits were last heard of."""
-        return self._news.age_s()
-
     def database_id(self) -> str:
         """32 hex characters, of the database, of the server and its timeline.
 

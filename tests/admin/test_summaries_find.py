@@ -42,7 +42,11 @@ async def test_sessions_end_users_keys_and_tenants_are_found_by_their_names(tmp_
         users = await goes(reader, "ann@example.org")
         assert users.startswith("/requests?user=") and id in (await reader.get(users)).text
         assert id in (await reader.get("/requests?user=ann@example.org")).text
-        assert await goes(reader, "acme") == await goes(viewer, "acme") != ""
+        tenant = await goes(viewer, "acme")
+        assert tenant.startswith("/tenants/") and (await viewer.get(tenant)).status == 200
+        (made,) = here.site.sources.store.keys.list()
+        assert await goes(viewer, made.id) == f"/keys/{made.id}"
+        assert (await reader.get(f"/keys/{made.id}")).status == 200
         for name in ("trip-7", "ann@example.org"):
             got = await viewer.get(f"/find?q={name}")
             assert got.status == 200 and told["session"]["id"] not in got.text, (

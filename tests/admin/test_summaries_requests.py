@@ -107,3 +107,12 @@ async def test_pages_follow_each_other(tmp_path: Path) -> None:
         place = f"way=&engine=large&before=t-{first['rows'][2]['at_s']!r}-1"
         page = await person.get("/requests?" + place)
         assert page.status == 200 and 'rel="prev"' in page.text and "engine=large&amp;after=t-" in page.text
+
+
+async def test_the_list_is_a_file_for_a_spreadsheet_that_runs_nothing(tmp_path: Path) -> None:
+    async with house(tmp_path) as here:
+        await here.ask('=HYPERLINK("http://evil")', user="+1 555")
+        reader, viewer = await here.site.person("viewer-content"), await here.site.person("viewer")
+        got = await reader.get("/requests.csv?within=hour")
+        assert got.status == 200 and "'=HYPERLINK" in got.text and ",=HYPERLINK" not in got.text
+        assert "HYPERLINK" not in (await viewer.get("/requests.csv")).text

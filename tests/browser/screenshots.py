@@ -55,6 +55,10 @@ def prepare(staged: Stage, page: Page) -> None:
     page.wait_for_selector("main > .flash")
     page.on("dialog", lambda dialog: dialog.accept())
     page.goto(staged.admin_url + "/engines")
+    page.get_by_role("button", name="Test", exact=True).nth(1).click()
+    page.wait_for_selector("main > .flash")
+    page.get_by_text("Drain large").click()
+    page.get_by_label("Reason").nth(1).fill("the host is being replaced")
     page.get_by_role("button", name="Drain").nth(1).click()
     page.wait_for_selector("main > .flash")
 

@@ -93,7 +93,7 @@ def test_a_whole_row_is_a_link_and_leads_to_its_neighbours(staged: Stage, as_rol
 
 @pytest.mark.slow
 def test_the_row_that_was_aimed_at_is_the_row_that_opens(staged: Stage, as_role: OpenPage) -> None:
-    page = as_role("viewer-content")
+    page = as_role("viewer-content", viewport={"width": 1280, "height": 1100})
     with traffic(staged, 20):
         for trial in range(20):
             live(page, staged)

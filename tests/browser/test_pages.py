@@ -22,7 +22,7 @@ KNOWN = "Applying inline style violates"
 def paths(staged: Stage, page: Page) -> list[str]:
     """Every page, those of one thing too: the newest request and example there are."""
     found = list(MENU)
-    for section in ("/requests", "/runs", "/workflows", "/examples", "/replay", "/tasks"):
+    for section in ("/requests", "/sessions", "/runs", "/workflows", "/examples", "/replay", "/tasks"):
         page.goto(staged.admin_url + section)
         link = page.locator(f"main a[href^='{section}/']").first
         found.append(str(link.get_attribute("href")))
@@ -89,6 +89,8 @@ def test_an_engine_is_drained_after_a_question_and_restored(staged: Stage, as_ro
     page = as_role("operator")
     page.goto(staged.admin_url + "/engines")
     card = page.locator("section.card", has=page.get_by_role("heading", name="small", exact=True))
+    card.get_by_text("Drain small").click()
+    card.get_by_label("Reason").fill("tried")
     page.once("dialog", lambda dialog: dialog.dismiss())
     card.get_by_role("button", name="Drain").click()
     expect(card.get_by_role("button", name="Drain")).to_be_visible()

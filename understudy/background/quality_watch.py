@@ -15,6 +15,7 @@ from store.decisions.quality_rollups import QualityRollups
 from understudy.background.housekeeping import Chore, Housekeeper
 
 _EVERY_S = 5.0
+_TRIM_EVERY_S = 1800.0
 _MOST_AT_ONCE = 20
 """Batches of outcomes added up in a row: another look comes."""
 _LABELS = ("model", "engine", "by")
@@ -67,7 +68,12 @@ class QualityWatch:
         self._standings = partial(quality_standings, quality, references, bar)
         self._metrics = metrics
         self._clock = clock
-        self._keeper = Housekeeper([Chore("quality", every_s, self.look, each=True)])
+        self._keeper = Housekeeper(
+            [
+                Chore("quality", every_s, self.look, each=True),
+                Chore("trim quality", _TRIM_EVERY_S, self._trim, each=True),
+            ]
+        )
 
     def start(self) -> None:
         """Start the thread."""
@@ -76,6 +82,9 @@ class QualityWatch:
     def stop(self) -> None:
         """End the thread, and wait for it."""
         self._keeper.stop()
+
+    def _trim(self) -> None:
+        self._quality.trim(self._clock()).result(60)
 
     def look(self) -> None:
         """Add up what is new, and set the series. Blocks."""

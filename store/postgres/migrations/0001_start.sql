@@ -1,4 +1,4 @@
--- Made by store/postgres/from_sqlite.py from SQLite's schema. Later migrations are written by hand, in pairs.
+-- Made by tests/store/postgres/from_sqlite.py from SQLite's schema. Later migrations are written by hand, in pairs.
 
 -- What SQLite has under these names.
 CREATE FUNCTION json_each(list text) RETURNS TABLE (value text) LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE

@@ -235,6 +235,16 @@ def test_a_version_that_was_deleted_is_made_anew_from_what_is_left(bench: Bench)
     assert bench.step() == PUBLISHED
 
 
+def test_a_version_that_a_person_took_out_of_use_is_not_made_anew_at_once(bench: Bench) -> None:
+    bench.happens(8)
+    bench.step()
+    bench.store.artifacts.retire("bandit", "a", MODEL)
+    bench.happens(1)
+    assert bench.step() == [] and bench.active() is None
+    bench.happens(2)
+    assert bench.step() == PUBLISHED, "three more outcomes are news"
+
+
 def test_a_forgotten_tenant_is_not_learnt_of_again(bench: Bench) -> None:
     bench.happens(4)
     bench.step()

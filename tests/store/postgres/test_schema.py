@@ -18,11 +18,11 @@ from benchmarks.postgres_server import PostgresServer, is_installed, server
 from store import Store
 from store.errors import DatabaseTooNew, SchemaError
 from store.moving.opening import migrated
-from store.postgres import from_sqlite
 from store.postgres.connecting import connect
 from store.postgres.database import PostgresDatabase
 from store.postgres.schema import MIGRATIONS_FOLDER, OLDEST, check, migrate, statements
 from store.sqlite.database import Database
+from tests.store.postgres import from_sqlite
 
 ONLY_HERE = re.compile(r"schema_migrations|(example|request)_words\w*")
 """What SQLite has not, or has of another kind: bookkeeping, and tables of words."""

@@ -1,4 +1,4 @@
-"""SQLite's schema in PostgreSQL's words: `python -m store.postgres.from_sqlite` prints the first migration.
+"""SQLite's schema in PostgreSQL's words: `python -m tests.store.postgres.from_sqlite` prints the first migration.
 
 Later migrations are written in pairs; tests/store/postgres/test_schema.py compares what both make.
 """
@@ -12,16 +12,10 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from store.moving.tables import BY_ROWID, OF_SQLITE, WORDS_TRIGGERS
 from store.sqlite.database import Database
 from store.sqlite.schema import MIGRATIONS_FOLDER, numbered_files
 
-OF_SQLITE = re.compile(
-    r"_sqlite_migrations|sqlite_sequence|example_words\w*|example_vocabulary|request_words\w*"
-)
-"""What SQLite alone has: its bookkeeping and its indexes of words."""
-BY_ROWID = frozenset({"variables"})
-"""Tables whose rows are listed by SQLite's own number of a row, where there is no other."""
-WORDS_TRIGGERS = re.compile(r"(example|request)_words_\w+")
 _TYPES = {"INTEGER": "BIGINT", "REAL": "DOUBLE PRECISION", "BLOB": "BYTEA", "TEXT": 'TEXT COLLATE "C"'}
 _TRIGGER = re.compile(
     r"CREATE TRIGGER (?P<name>\w+) AFTER (?P<event>INSERT|DELETE|UPDATE(?: OF [\w, ]+)?) ON (?P<table>\w+)"
@@ -82,7 +76,10 @@ def script(before: str = _LATER) -> str:
 
 
 def _parts(connection: sqlite3.Connection) -> Iterator[str]:
-    yield "-- Made by store/postgres/from_sqlite.py from SQLite's schema. Later migrations are written by hand, in pairs.\n"
+    yield (
+        "-- Made by tests/store/postgres/from_sqlite.py from SQLite's schema."
+        " Later migrations are written by hand, in pairs.\n"
+    )
     yield HELPERS
     tables = {
         name: sql
@@ -167,10 +164,10 @@ def _rows(connection: sqlite3.Connection, name: str) -> Iterator[str]:
     if name == "installation":
         yield "INSERT INTO installation VALUES (1, replace(gen_random_uuid()::text, '-', ''));"
         return
-    for row in connection.execute(f"SELECT * FROM {name}"):  # noqa: S608 - a table of ours
+    for row in connection.execute(f"SELECT * FROM {name}"):
         values = ", ".join(f"'{value}'" if isinstance(value, str) else str(value) for value in row)
-        yield f"INSERT INTO {name} VALUES ({values});"  # noqa: S608
+        yield f"INSERT INTO {name} VALUES ({values});"
 
 
 if __name__ == "__main__":
-    print(script())  # noqa: T201 - its purpose
+    print(script())
