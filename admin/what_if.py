@@ -92,7 +92,7 @@ def compute(
     effect = of_router(store, served, experiences, question.settings, question.now)
     if len(found.log) < _FEWEST or not np.isfinite(found.log.quality).any():
         raise NothingToTell(
-            f"{len(found.log)} requests tell what was weighed, and of"
+            f"{len(found.log)} requests have their routing decision, and of"
             f" {int(np.isfinite(found.log.quality).sum())} the quality is known; at least {_FEWEST} are needed,"
             " and feedback or a judge"
         )

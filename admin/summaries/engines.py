@@ -57,7 +57,7 @@ def engines(sources: Sources, asked: Asked) -> Summary:
                 "background": background.get(name, []),
                 "cost_usd": sum(row.cost_usd for row in mine),
                 "tokens": sum(row.prompt_tokens + row.completion_tokens for row in mine),
-                "first_chunk_ms": _percentiles(latencies, name, "first_chunk"),
+                "ttft_ms": _percentiles(latencies, name, "first_chunk"),
                 "token_ms": _percentiles(latencies, name, "token"),
                 "total_ms": _percentiles(latencies, name, "total"),
                 "tokens_per_s": 1000 * streamed_tokens / streamed_ms

@@ -162,7 +162,7 @@ def _point(point: dict[str, Any], question: Question) -> dict[str, Any]:
     return {
         "policy": name,
         "says": _says(name),
-        "dial": dial,
+        "preference": dial,
         "offloaded": point["offloaded"],
         "quality": point["quality"]["dr"],
         "cost_usd": _not_negative(point["cost_usd"]["dr"]),

@@ -21,9 +21,11 @@ def frontier_chart(points: list[dict[str, Any]], caps: list[dict[str, Any]]) -> 
     lines: list[dict[str, Any]] = []
     single: list[dict[str, Any]] = []
     for place, (policy, own) in enumerate(by_policy.items()):
-        own.sort(key=lambda point: point["dial"] or 0.0)
+        own.sort(key=lambda point: point["preference"] or 0.0)
         colour = _COLOURS.get(policy, f"series-{place % 7 + 1}")
-        texts = ["" if point["dial"] is None else f"dial {point['dial']:g}" for point in own]
+        texts = [
+            "" if point["preference"] is None else f"preference {point['preference']:g}" for point in own
+        ]
         symbol = _SYMBOLS.get(policy.partition(":")[0], "circle")
         (lines if len(own) > 1 else single).append(_trace(own, own[0]["says"], texts, colour, symbol))
     reached = [cap for cap in caps if _known(cap)]
@@ -111,7 +113,7 @@ def reward_chart(blocks: list[dict[str, Any]]) -> dict[str, Any]:
                 "marker": {"color": colour},
             }
             for name, says, colour, dash in (
-                ("reward", "reward at this dial", "series-1", "solid"),
+                ("reward", "reward at this preference", "series-1", "solid"),
                 ("quality", "quality as it became known", "series-3", "solid"),
                 ("expected", "quality as it was expected", "series-3", "dot"),
                 ("familiarity", "likeness to the nearest example", "series-2", "solid"),

@@ -66,7 +66,7 @@ async def test_workers_are_added_up_and_the_log_says_how_fast_it_was(pages: Site
     assert (large["in_flight"], large["queued"], large["workers"], large["state"]) == (10, 2, 2, "up")
     assert (large["asked"], large["failed"], large["utilisation"]) == (20, 4, 1.0)
     assert (large["requests"], large["failed_requests"]) == (20, 2)
-    assert large["first_chunk_ms"]["p50"] == pytest.approx(100, rel=0.1)
+    assert large["ttft_ms"]["p50"] == pytest.approx(100, rel=0.1)
     assert large["token_ms"]["p50"] == pytest.approx(4, rel=0.1)
     assert large["reference_of"] == ["demo"] and large["output_usd_per_mtok"] == 10
 

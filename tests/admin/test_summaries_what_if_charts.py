@@ -22,7 +22,7 @@ POINT = st.builds(
     lambda policy, dial, quality, cost: {
         "policy": policy,
         "says": policy,
-        "dial": dial,
+        "preference": dial,
         "quality": quality,
         "cost_usd": cost,
         "asked": dial == 0.5,

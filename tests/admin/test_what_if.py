@@ -131,7 +131,7 @@ async def test_what_if_shows_the_frontier_with_intervals_and_offers_to_apply(tmp
         await asyncio.to_thread(learnt_from, here.sources.store)
         operator = await here.person("operator")
         told = await ready(operator, ASKED)
-        points = {(p["policy"], p["dial"]): p for p in told["result"]["points"]}
+        points = {(p["policy"], p["preference"]): p for p in told["result"]["points"]}
         large, small = points["always:large", None], points["always:small", None]
         assert large["cost_usd"]["value"] > 5 * small["cost_usd"]["value"]
         assert large["quality"]["low"] > small["quality"]["high"]
