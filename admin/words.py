@@ -73,6 +73,7 @@ NO_TEXT: Mapping[str, str] = {
     "opted_out_key": "Texts of this key's requests are not kept.",
     "opted_out_model": "Texts of this model's requests are not kept.",
     "busy": "Requests came faster than texts can be screened and stored.",
+    "limited": "A limit refused it: prompts of such requests are not kept.",
     "secrets": "It held what looks like a secret.",
     "private_data": "It held private data that could not be replaced.",
     "repeat": "It is a repeat whose first request is not kept.",

@@ -124,7 +124,7 @@ class AdminActions:
         return CorrectedAnswers(
             store.answers.exact,
             store.decisions.texts,
-            store.decisions.choices,
+            store.decisions.details,
             partial(contributor_of, store),
         )
 

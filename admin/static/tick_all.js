@@ -10,7 +10,7 @@
       all.indeterminate = ticked > 0 && ticked < boxes.length;
       if (count) count.textContent = `${ticked} ticked`;
     };
-    all.hidden = false;
+    all.closest("label").hidden = false;
     all.addEventListener("change", () => { boxes.forEach((box) => { box.checked = all.checked; }); told(); });
     boxes.forEach((box) => box.addEventListener("change", told));
     told();

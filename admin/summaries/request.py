@@ -81,7 +81,7 @@ def _can(sources: Sources, record: RequestRecord, texts: RequestTexts | None) ->
     """Which actions are possible."""
     actions = sources.gateway.actions
     judge = actions.give_feedback is not None and record.outcome in ("answered", "aborted", "hit")
-    whole = texts is not None and not texts.left_out
+    whole = texts is not None and texts.whole
     return {"give": judge, "correct": judge, "ask": actions.ask is not None and whole}
 
 
@@ -207,6 +207,7 @@ def _texts(texts: RequestTexts, examples: Mapping[int, Example], id: str) -> dic
     return {
         "of_another": texts.request_id if texts.request_id != id else None,
         "left_out": texts.left_out,
+        "cut": texts.cut,
         "replaced": sorted(set(texts.replaced)),
         "finish_reason": texts.finish_reason,
         "answer": Content(texts.answer),
@@ -282,7 +283,7 @@ def conversation(
 ) -> list[dict[str, Any]] | None:
     """The request's messages for an engine, optionally with the examples as they are now; None if not stored in full."""
     texts = sources.store.decisions.texts.get(record.tenant, record.id)
-    if texts is None or texts.messages is None or texts.left_out:
+    if texts is None or texts.messages is None or not texts.whole:
         return None
     messages = [{"role": message["role"], "content": message["text"]} for message in texts.messages]
     if not with_examples or texts.sent_at is None:

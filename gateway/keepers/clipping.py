@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterator
 from typing import Any
 
 _DEEPEST = 30
-_MOST_VALUES = 20_000
+_MOST_VALUES = 5_000
 _LONGEST_KEY = 200
 _DATA_SHOWN = 60
 _DATA = re.compile(r"data:[\w.+/-]*[;,]|[A-Za-z0-9+/=_-]{2000}")
@@ -34,12 +35,22 @@ class Clip:
             self.left_out += _characters(value)
             return None
         if isinstance(value, dict):
-            return {_whole(str(key)[:_LONGEST_KEY]): self.of(one, depth + 1) for key, one in value.items()}
+            return {
+                _whole(str(key)[:_LONGEST_KEY]): self.of(value[key], depth + 1) for key in self._some(value)
+            }
         if isinstance(value, (list, tuple)):
-            return [self.of(one, depth + 1) for one in value]
+            return [self.of(one, depth + 1) for one in self._some(value)]
         if isinstance(value, int) and not -_LARGEST_INTEGER <= value <= _LARGEST_INTEGER:
             return str(value)[:_LONGEST_KEY]
         return value if value is None or isinstance(value, (bool, int, float)) else str(value)[:_LONGEST_KEY]
+
+    def _some(self, values: Collection[Any]) -> Iterator[Any]:
+        """As many as may still be looked at; of each of the others one character counts as left out."""
+        for place, one in enumerate(values):
+            if self._values <= 0:
+                self.left_out += len(values) - place
+                return
+            yield one
 
     def text(self, text: str) -> str:
         """The same of a text; of a picture or a file its beginning."""

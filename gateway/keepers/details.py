@@ -37,14 +37,16 @@ def details_of(
     *,
     answer: str,
     left_out: int,
+    cut: int = 0,
     max_characters: int,
 ) -> KeptDetails:
     """`known`: texts of the conversation and the answer as they were screened. `answer`: what is kept of it, unscreened.
 
-    `left_out`: how many of the first messages are not kept.
+    `left_out`: how many of the first messages are not kept; `cut`: how many characters of the last one.
     """
     came = finished.came or finished.asked.chat
     body, body_cut, conversation = _body(came, left_out, max_characters)
+    body_cut += cut if conversation else 0
     tools, tools_cut, tools_replaced = _tools(came, screen, max_characters)
     back, back_cut, answer_in = _back(finished, answer, max_characters)
     said = {

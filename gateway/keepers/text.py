@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import orjson
@@ -127,7 +127,12 @@ class TextKeeper:
         if _is_repeat(finished):
             return self._of_repeat(finished)
         flat = [_flat(message) for message in chat.messages]
-        left_out = _too_many(flat, self._max_characters)
+        left_out, cut = _too_many(flat, self._max_characters), 0
+        if left_out and left_out == len(flat):
+            # Rather the beginning of the last one than nothing.
+            left_out -= 1
+            cut = len(flat[-1].text) - self._max_characters
+            flat[-1] = replace(flat[-1], text=flat[-1].text[: self._max_characters])
         said = _said(assembled)[: self._max_characters]
         asked_texts = [one.text for one in flat[left_out:]]
         verdict = self._admission.screened(_BETWEEN.join(asked_texts), said)
@@ -148,6 +153,7 @@ class TextKeeper:
             {**dict(zip(asked_texts, shown, strict=True)), said: verdict.answer},
             answer=said,
             left_out=left_out,
+            cut=cut,
             max_characters=self._max_characters,
         )
         return RequestTexts(
@@ -159,6 +165,7 @@ class TextKeeper:
             answer=verdict.answer,
             messages=messages,
             left_out=left_out,
+            cut=cut,
             replaced=verdict.redacted,
             sent_at=sent_at,
             sent=sent,

@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from store.answers.exact_cache import ExactCache
-from store.decisions.choices import Choices
+from store.decisions.details import Details
 from store.decisions.texts import RequestTextLog
 from store.records import ExactAnswer, Example, RequestRecord
 
@@ -23,7 +23,7 @@ class CorrectedAnswers:
 
     cache: ExactCache
     texts: RequestTextLog
-    choices: Choices
+    details: Details
     contributor_of: Callable[[str, RequestRecord], str | None]
     """Whom a tenant's request answered; None where nobody knows."""
 
@@ -64,9 +64,11 @@ class CorrectedAnswers:
         texts = self.texts.get(record.tenant, record.id)
         if texts is None or texts.finish_reason not in ("stop", "length"):
             return None
-        choice = self.choices.get(record.tenant, record.id)
+        details = self.details.get(record.tenant, record.id)
+        if details is None or details.tools_called or details.parameters.get("n") not in (None, 1):
+            return None
         body: dict[str, Any] = {
-            "id": (choice.completion_id if choice is not None else "") or f"chatcmpl-{record.id}",
+            "id": details.completion_id or f"chatcmpl-{record.id}",
             "object": "chat.completion",
             "created": int(record.started_at_s),
             "model": record.model,
@@ -84,7 +86,10 @@ class CorrectedAnswers:
 
 def _rewritten(wrong: bytes, said: str) -> dict[str, Any] | None:
     """The same completion with another text; None where it has not exactly one, which says something."""
-    body: dict[str, Any] = orjson.loads(wrong)
+    try:
+        body: dict[str, Any] = orjson.loads(wrong)
+    except ValueError:
+        return None
     choices = body.get("choices")
     if not isinstance(choices, list) or len(choices) != 1:
         return None

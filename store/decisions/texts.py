@@ -52,6 +52,8 @@ class RequestTexts:
     """What the client sent, role and text of each, the latest ones where it was long; None: a repeat, see `same`."""
     left_out: int = 0
     """How many earlier messages were too much to keep."""
+    cut: int = 0
+    """How many characters of the only message that is kept were too much."""
     replaced: tuple[str, ...] = ()
     """Kinds of private data of which something was replaced."""
     sent_at: int | None = None
@@ -65,6 +67,11 @@ class RequestTexts:
     """What else is content of it; of a repeat its own."""
     row_id: int = field(default=0, compare=False)
     """Its place in the log of texts; 0 before it is stored."""
+
+    @property
+    def whole(self) -> bool:
+        """Whether all of the conversation is kept."""
+        return self.messages is not None and not self.left_out and not self.cut
 
 
 def digest_of(question: str, answer: str) -> str:
@@ -215,6 +222,7 @@ def _as_row(texts: RequestTexts) -> tuple[Any, ...]:
                 {
                     "messages": texts.messages,
                     "left_out": texts.left_out,
+                    "cut": texts.cut,
                     "replaced": texts.replaced,
                     "sent_at": texts.sent_at,
                     "sent": [(one.id, one.digest) for one in texts.sent],
@@ -254,6 +262,7 @@ def _as_texts(row: Sequence[Any]) -> RequestTexts:
         answer,
         messages=None if messages is None else tuple(messages),
         left_out=rest.get("left_out", 0),
+        cut=rest.get("cut", 0),
         replaced=tuple(rest.get("replaced", ())),
         sent_at=rest.get("sent_at"),
         sent=tuple(SentExample(*one) for one in rest.get("sent", ())),

@@ -47,6 +47,34 @@ async def test_after_a_correction_the_same_request_is_given_it(tmp_path: Path) -
         assert await again(here, max_tokens=99) == (False, ANEW)
 
 
+async def test_a_correction_after_a_thumb_down_is_given_too_and_can_be_voted_down(tmp_path: Path) -> None:
+    async with house(tmp_path) as here:
+        first, operator = await answered_wrong(here)
+        await operator.post(f"/requests/{first}/feedback", {"thumb": "down"})
+        await operator.post(f"/requests/{first}/correct", {"correction": RIGHT})
+        repeat = await here.gate.chat(QUESTION)
+        assert (repeat.hit, repeat.text) == (True, RIGHT)
+        assert repeat.json["usage"]["total_tokens"] == 10, "as of the request that was corrected"
+        await here.gate.settled()
+        page = await operator.post(
+            f"/requests/{repeat.headers['x-understudy-decision-id']}/feedback", {"thumb": "down"}
+        )
+        assert "1 stored answer was deleted" in await flash_of(operator, page)
+        assert await again(here) == (False, ANEW)
+
+
+async def test_several_answers_are_not_replaced_by_one(tmp_path: Path) -> None:
+    async with house(tmp_path) as here:
+        here.large.says = WRONG
+        first = await here.ask(QUESTION, n=2, seed=1)
+        here.large.says = ANEW
+        operator = await here.site.person("operator")
+        done = await operator.post(f"/requests/{first}/correct", {"correction": RIGHT})
+        assert "The wrong answer is no longer given from the cache" in await flash_of(operator, done)
+        got = await here.gate.chat(QUESTION, {"Cache-Control": "no-store"}, n=2, seed=1)
+        assert not got.hit and len(got.json["choices"]) == 2
+
+
 async def test_a_corrected_request_shows_what_it_was_corrected_to_and_by_whom(tmp_path: Path) -> None:
     async with house(tmp_path) as here:
         first, operator = await answered_wrong(here)

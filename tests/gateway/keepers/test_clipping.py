@@ -36,3 +36,9 @@ def test_what_no_json_holds_is_a_text_and_depth_has_an_end() -> None:
     assert kept["big"] == str(2**70) and kept["half"] == "?" and kept["nul"] == "a\ufffdb"
     assert clip.left_out == len("deepest")
     assert orjson.dumps(kept)
+
+
+def test_of_very_many_values_only_some_are_looked_at() -> None:
+    clip = Clip(10**6)
+    kept = clip.of({f"k{n}": [1, 2, 3] for n in range(20_000)})
+    assert len(kept) < 5_000 and clip.left_out >= 15_000

@@ -174,3 +174,10 @@ def test_a_similar_question_has_words_of_its_own_and_an_exact_repeat_has_not(log
 
 def test_of_what_is_refused_for_a_limit_no_text_is_kept(log: RequestTextLog) -> None:
     assert keep(log, asked("Q?", outcome=Outcome.REFUSED, status=429, attempt=None)) == "limited"
+
+
+def test_of_one_message_that_is_too_long_the_beginning_is_kept(log: RequestTextLog) -> None:
+    kept = keep(log, asked("Early.", "word " * 4000), max_bytes=1000)
+    assert isinstance(kept, RequestTexts) and kept.messages is not None
+    assert [len(m["text"]) for m in kept.messages] == [1000] and (kept.left_out, kept.cut) == (1, 19_000)
+    assert not kept.whole
