@@ -14,11 +14,11 @@ import orjson
 
 from admin.page import Asked, BadParameter
 from admin.sources import Sources
+from store.decisions.reviews import Reviewed
 from store.records import Example, RequestRecord
 
 MOST_LINES = 1_000_000
 USUAL_LINES = 10_000
-DATASETS = ("requests", "examples")
 
 
 def wanted_tenant(sources: Sources, asked: Asked) -> str | None:
@@ -53,6 +53,24 @@ def request_lines(sources: Sources, asked: Asked) -> Iterator[bytes]:
     return _lines(rows, asked)
 
 
+def review_lines(sources: Sources, asked: Asked) -> Iterator[bytes]:
+    """The reviewed answers whose texts are kept, newest first. Fields: `tenant`, `from`, `to` (of the verdict), `most`.
+
+    A corrected answer has the correction; a bad one has weight 0: tools for fine-tuning, and the import, leave it out.
+    """
+    tenant, since_s, until_s = wanted_tenant(sources, asked), asked.time("from"), asked.time("to")
+    most = asked.whole("most", USUAL_LINES, least=1, most=MOST_LINES)
+    given = sources.store.outcomes.reviews.given(limit=most)
+    rows = (
+        row
+        for each in given
+        if tenant in (None, each.tenant)
+        and (since_s or 0.0) <= each.at_s < (math.inf if until_s is None else until_s)
+        and (row := _of_review(sources, each)) is not None
+    )
+    return _lines(rows, asked)
+
+
 def example_lines(sources: Sources, asked: Asked) -> Iterator[bytes]:
     """The examples of one tenant or all, oldest first. Fields: `tenant`, `from`, `to` (of when they came), `most`."""
     tenant, since_s, until_s = wanted_tenant(sources, asked), asked.time("from"), asked.time("to")
@@ -76,7 +94,7 @@ def _lines(rows: Iterable[dict[str, Any]], asked: Asked) -> Iterator[bytes]:
 def _of_request(record: RequestRecord, messages: Iterable[Any], answer: str) -> dict[str, Any]:
     return {
         "messages": [
-            *({"role": one.get("role", "user"), "content": one.get("text", "")} for one in messages),
+            *_chat(messages),
             {"role": "assistant", "content": answer},
         ],
         "id": record.id,
@@ -90,6 +108,37 @@ def _of_request(record: RequestRecord, messages: Iterable[Any], answer: str) -> 
         "completion_tokens": record.completion_tokens,
         "examples": len(record.example_ids),
     }
+
+
+def _of_review(sources: Sources, review: Reviewed) -> dict[str, Any] | None:
+    texts = sources.store.decisions.texts.get(review.tenant, review.request_id)
+    if texts is None or not texts.answer or not texts.messages:
+        return None
+    answer: dict[str, Any] = {"role": "assistant", "content": texts.answer}
+    if review.verdict == "corrected":
+        corrected = sources.store.examples.by_request(review.tenant, review.request_id)
+        if corrected is not None and corrected.kind == "demonstration":
+            answer["content"] = corrected.answer
+        else:
+            answer["weight"] = 0
+    elif review.verdict == "bad":
+        answer["weight"] = 0
+    return {
+        "messages": [*_chat(texts.messages), answer],
+        "id": review.request_id,
+        "at_s": review.at_s,
+        "tenant": review.tenant,
+        "verdict": review.verdict,
+        "propensity": review.probability,
+        "reviewer": review.user,
+        "model": review.model,
+        "engine": review.engine,
+        "judged": review.judged,
+    }
+
+
+def _chat(messages: Iterable[Any]) -> list[dict[str, Any]]:
+    return [{"role": one.get("role", "user"), "content": one.get("text", "")} for one in messages]
 
 
 def _of_example(example: Example) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from admin.actions import NotDone
-from admin.datasets import example_lines, known_tenants, request_lines
+from admin.datasets import example_lines, known_tenants, request_lines, review_lines
 from admin.page import Action, ActionFailed, Asked, BadParameter, Done, Download, Page, Summary
 from admin.roles import Role
 from admin.sources import Sources
@@ -77,6 +77,7 @@ DATASETS_PAGE = Page(
     csv="rows",
     downloads=(
         Download("/datasets/requests.jsonl", request_lines, "requests.jsonl"),
+        Download("/datasets/reviews.jsonl", review_lines, "reviews.jsonl"),
         Download("/datasets/examples.jsonl", example_lines, "examples.jsonl"),
     ),
     actions=(Action("/datasets/import", take, template="datasets_taken.html"),),

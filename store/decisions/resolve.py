@@ -8,6 +8,7 @@ from typing import Literal
 
 from store.database import Database
 from store.decisions import session_ids
+from store.decisions.search import RequestSearch
 from store.people.secret import user_digest
 
 Kind = Literal["request", "session", "user", "example", "key", "tenant"]
@@ -117,7 +118,7 @@ class Resolve:
         return [Hit("tenant", id, id) for (id,) in rows]
 
     def _users(self, said: str, most: int) -> list[Hit]:
-        tenants = [row[0] for row in self._rows(_SEEN_TENANTS, _TENANTS) if row[0] is not None]
+        tenants = RequestSearch(self._db).tenants(_TENANTS)
         digests = [user_digest(self._secret, tenant, said) for tenant in tenants]
         rows = self._rows(
             "SELECT end_user, tenant FROM (SELECT end_user, tenant FROM requests"
@@ -132,11 +133,3 @@ class Resolve:
     def _rows(self, sql: str, *values: object) -> list[tuple[str, ...]]:
         rows: list[tuple[str, ...]] = self._db.read().execute(sql, values).fetchall()
         return rows
-
-
-# Walks from one tenant to the next by the index, where DISTINCT would read every entry.
-_SEEN_TENANTS = (
-    "WITH RECURSIVE walk (tenant) AS (SELECT min(tenant) FROM requests UNION ALL"
-    " SELECT (SELECT min(tenant) FROM requests WHERE tenant > walk.tenant) FROM walk WHERE walk.tenant IS NOT NULL)"
-    " SELECT tenant FROM walk LIMIT ?"
-)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 
+from store.decisions.reviews import Review
 from tests.admin.traffic import QUESTION, UNLIKE, house
 
 SECRET = "The key is sk-proj-AbCdEfGhIjKlMnOpQrStUvWxYz0123456789AbCdEf."
@@ -74,3 +76,22 @@ async def test_the_banks_own_export_does_not_go_past_admission(tmp_path: Path) -
             "/datasets/import", {"tenant": tenant, "lines": own}, Accept="application/json"
         )
         assert got.json["added"] == 0 and got.json["bad"] == 1
+
+
+async def test_reviewed_answers_have_verdict_propensity_and_the_correction(tmp_path: Path) -> None:
+    async with house(tmp_path) as here:
+        asked = [await here.ask(QUESTION), await here.ask(UNLIKE)]
+        operator = await here.site.person("operator")
+        store = here.site.sources.store
+        tenant = json.loads((await operator.get("/datasets/requests.jsonl")).text.splitlines()[0])["tenant"]
+        for number, (id, verdict) in enumerate(zip(asked, ("bad", "corrected"), strict=True)):
+            noted = store.outcomes.reviews.note(Review(tenant, id, 100.0 + number, "ann", verdict, 0.2))  # type: ignore[arg-type]
+            await asyncio.wrap_future(noted)
+        got = await operator.post(f"/requests/{asked[1]}/correct", {"correction": "Rossini, in 1816."})
+        assert got.status == 303, got.text[-3000:]
+        lines = [json.loads(one) for one in (await operator.get("/datasets/reviews.jsonl")).text.splitlines()]
+        corrected, bad = lines
+        assert (corrected["verdict"], bad["verdict"]) == ("corrected", "bad")
+        assert corrected["messages"][-1] == {"role": "assistant", "content": "Rossini, in 1816."}
+        assert bad["messages"][-1]["weight"] == 0 and bad["propensity"] == 0.2 and bad["reviewer"] == "ann"
+        assert len((await operator.get("/datasets/reviews.jsonl?most=1")).text.splitlines()) == 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -23,20 +24,19 @@ def traffic(staged: Stage, per_s: float) -> Iterator[None]:
     stop = threading.Event()
 
     def ask() -> None:
+        began = time.monotonic()
         for number in itertools.count():
-            if stop.wait(1 / per_s):
+            if stop.wait(max(0.0, began + number / per_s - time.monotonic())):
                 return
             staged.ask(f"Live question {number}", model="hostile")
 
-    threads = [threading.Thread(target=ask, daemon=True)]
-    for thread in threads:
-        thread.start()
+    thread = threading.Thread(target=ask, daemon=True)
+    thread.start()
     try:
         yield
     finally:
         stop.set()
-        for thread in threads:
-            thread.join()
+        thread.join()
 
 
 def live(page: Page, staged: Stage) -> Locator:
