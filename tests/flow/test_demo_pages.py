@@ -105,8 +105,8 @@ def test_what_a_page_lacks_is_noticed() -> None:
     assert lacks('<main><b>3</b><table><td class="num">–</td><td class="num">3</td></table></main>') == []
 
 
-NOT_OF_THE_DEMO = ("/log-report", "/router/settings")
-"""What a command makes of a log that was brought along; what asks about a change that somebody has written down."""
+NOT_OF_THE_DEMO = ("/log-report", "/router/settings", "/find")
+"""What a command makes of a log that was brought along; what asks about a change, or for a thing, that somebody wrote."""
 
 
 LISTS = {page.path for page in PAGES}
