@@ -112,6 +112,14 @@ NOT_OF_THE_DEMO = ("/log-report", "/router/settings", "/find")
 LISTS = {page.path for page in PAGES}
 
 
+def test_what_the_demo_promises_of_its_pages_it_has() -> None:
+    """It says that they show what other settings would bring: for that a policy learns, and a judge is asked."""
+    settings = DemoSettings()
+    config = gateway_config(settings, Path("unused"))
+    assert settings.policy == "in_context" and settings.feedback_share > 0
+    assert config["judging"]["engine"] in config["engines"] and config["replay"]["enabled"]
+
+
 async def first_of_each(operator: Operator) -> list[str]:
     """Every page, and one thing of each page that is about one."""
     paths = [page.path for page in PAGES if "{" not in page.path and page.path not in NOT_OF_THE_DEMO]
