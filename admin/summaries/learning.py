@@ -30,6 +30,7 @@ _MEASURES: Mapping[str, tuple[str, bool]] = {
     "agreement": ("share of labels that are the teacher's", True),
 }
 """learning.training.comparison.Measure: what it is called, and whether more is better."""
+_AXES: Mapping[str, str] = {"squared_error": "squared error", "quality": "quality", "agreement": "agreement"}
 Slot = tuple[str, str, str]
 """Kind, tenant, model."""
 
@@ -152,8 +153,7 @@ def _chart(found: list[ArtifactRecord]) -> Summary | None:
         ("what was in use before", [one["before"] for one in each], "muted"),
         ("this version", [one["after"] for one in each], "series-1"),
     ]
-    unit = f"{measure} ({'more' if more_is_better else 'less'} is better)"
-    drawn: Chart = ranges(labels, series, unit=unit)
+    drawn: Chart = ranges(labels, series, unit=_AXES[each[0]["measure"]])
     return {"measure": measure, "more_is_better": more_is_better, "drawn": drawn}
 
 
