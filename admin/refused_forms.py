@@ -18,6 +18,8 @@ _CONTROL = re.compile(
     r"|<select\b(?P<select>[^>]*)>(?P<options>.*?)</select>",
     re.DOTALL,
 )
+_DETAILS = re.compile(r"<details\b(?![^>]*\sopen\b)")
+_OPEN = "<details open"
 _OPTION = re.compile(r"<option\b([^>]*)>(.*?)</option>", re.DOTALL)
 _BUTTON = re.compile(r'<button\b[^>]*\bformaction="([^"]*)"')
 _ATTRIBUTE = re.compile(r"""([\w-]+)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+)))?""")
@@ -53,14 +55,28 @@ def refilled(page: str, form: RefusedForm) -> str:
         return page
     id = _attributes(chosen[1]).get("id", "")
     told: list[str] = []
+    page, begins, ends = _opened(page, chosen.start(), chosen.end())
 
     def replace(found: re.Match[str]) -> str:
         attributes = _attributes(found["input"] or found["textarea"] or found["select"] or "")
         owner = attributes.get("form")
-        belongs = owner == id if owner else chosen.start() < found.start() < chosen.end()
+        belongs = owner == id if owner else begins < found.start() < ends
         return _control(found, attributes, form, told) if belongs else found[0]
 
     return _CONTROL.sub(replace, page)
+
+
+def _opened(page: str, begins: int, ends: int) -> tuple[str, int, int]:
+    """The page with every `details` open that is in the form or around it, and where the form is then.
+
+    Nobody sees a field's error in one that is closed.
+    """
+    before, inside = page[:begins], page[begins:ends]
+    around = [found.start() for found in _DETAILS.finditer(before)]
+    if around and "</details>" not in before[around[-1] :]:
+        before = before[: around[-1]] + _DETAILS.sub(_OPEN, before[around[-1] :], count=1)
+    inside = _DETAILS.sub(_OPEN, inside)
+    return before + inside + page[ends:], len(before), len(before) + len(inside)
 
 
 def _is_it(found: re.Match[str], form: RefusedForm) -> bool:

@@ -251,6 +251,7 @@ def _chores(store: Store, settings: MemorySettings, retention: RetentionSettings
         Chore("clamp_stamps", 3600, lambda: _clamp_stamps(store)),
         Chore("trim_answers", 60, lambda: store.answers.exact.trim(time.time())),
         Chore("trim_usage", 3600, lambda: store.decisions.usage.trim(time.time())),
+        Chore("trim_kept_costs", 3600, lambda: store.decisions.kept_costs.trim(time.time())),
         Chore("trim_webhooks", 3600, lambda: store.jobs.webhooks.trim(time.time())),
         Chore("trim_tasks", 3600, lambda: _trim_tasks(store, time.time() - kept_s)),
         Chore("expire_values", 10, lambda: _expire_values(store)),

@@ -41,7 +41,7 @@ def key(sources: Sources, asked: Asked) -> Summary:
         "rotated_until_s": found.rotated_until_s,
         "in_configuration": found.source == "config",
         "terms": terms_shown(found),
-        "version": version_of(found),
+        "form_version": version_of(found),
         "use": limit_use(sources, f"key:{found.id}", found.limits, asked.now_s),
         "use_of_tenant": of_tenant,
         "span": span,

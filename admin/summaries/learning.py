@@ -30,6 +30,7 @@ _MEASURES: Mapping[str, tuple[str, bool]] = {
     "agreement": ("share of labels that are the teacher's", True),
 }
 """learning.training.comparison.Measure: what it is called, and whether more is better."""
+_AXES: Mapping[str, str] = {"squared_error": "squared error", "quality": "quality", "agreement": "agreement"}
 Slot = tuple[str, str, str]
 """Kind, tenant, model."""
 
@@ -152,8 +153,7 @@ def _chart(found: list[ArtifactRecord]) -> Summary | None:
         ("what was in use before", [one["before"] for one in each], "muted"),
         ("this version", [one["after"] for one in each], "series-1"),
     ]
-    unit = f"{measure} ({'more' if more_is_better else 'less'} is better)"
-    drawn: Chart = ranges(labels, series, unit=unit)
+    drawn: Chart = ranges(labels, series, unit=_AXES[each[0]["measure"]])
     return {"measure": measure, "more_is_better": more_is_better, "drawn": drawn}
 
 
@@ -165,22 +165,25 @@ def _comparison(record: ArtifactRecord) -> Mapping[str, Any] | None:
 def roll_back(sources: Sources, asked: Asked) -> Done:
     """Takes the version into use that was used before; before the first, the built-in prior or rule."""
     slot = _slot(asked)
-    if sources.store.artifacts.active(*slot) is None:
+    before = sources.store.artifacts.active(*slot)
+    if before is None:
         raise ActionFailed("Nothing learnt is in use there: there is nothing to go back from.")
     now = sources.store.artifacts.rollback(*slot)
     return Done(
         _now_in_use(sources, slot, now),
         target="/".join(slot),
-        detail={"to": now.id if now else None},
+        detail={"version": {"old": before.id, "new": now.id if now else None}},
     )
 
 
 def use_built_in(sources: Sources, asked: Asked) -> Done:
     """Takes the version in use out of use: what is built in serves, or the operator's version for all tenants."""
     slot = _slot(asked)
-    if not sources.store.artifacts.retire(*slot):
+    before = sources.store.artifacts.active(*slot)
+    if before is None or not sources.store.artifacts.retire(*slot):
         raise ActionFailed("Nothing learnt is in use there: what is built in serves already.")
-    return Done(_now_in_use(sources, slot, None), target="/".join(slot), detail={"to": None})
+    detail = {"version": {"old": before.id, "new": None}}
+    return Done(_now_in_use(sources, slot, None), target="/".join(slot), detail=detail)
 
 
 def _now_in_use(sources: Sources, slot: Slot, now: ArtifactRecord | None) -> str:
@@ -200,11 +203,12 @@ def use(sources: Sources, asked: Asked) -> Done:
         sources.store.artifacts.read(record)
     except ArtifactBroken as broken:
         raise ActionFailed(f"{broken}.") from broken
+    before = sources.store.artifacts.active(record.kind, record.tenant, record.model)
     sources.store.artifacts.activate(version)
     return Done(
         f"In use now: version {version}. Workers follow within a second.",
         target=f"{record.kind}/{record.tenant}/{record.model}",
-        detail={"to": version},
+        detail={"version": {"old": before.id if before else None, "new": version}},
     )
 
 

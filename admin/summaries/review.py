@@ -12,7 +12,7 @@ from learning.evaluation.intervals import Interval, widened
 from store.decisions.reviews import Answered, Reviewed, Shares, is_sampled, share_of
 
 _LATELY_S = 14 * 86_400.0
-_LOOKED_THROUGH = 4_000
+_LOOKED_THROUGH = 2_000
 """Requests of which those that are sampled are asked about."""
 _WAITING_COUNTED = 300
 _ROWS = 500

@@ -41,7 +41,7 @@ def tenant(sources: Sources, asked: Asked) -> Summary:
         "in_configuration": record is not None and record.source == "config",
         "terms": _shown(record),
         "new_key": terms_shown(None),
-        "version": version_of(record),
+        "form_version": version_of(record),
         "use": limit_use(sources, f"tenant:{id}", record.limits, asked.now_s) if record is not None else [],
         "models": models,
         "total": {

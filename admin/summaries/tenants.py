@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from admin.page import Asked, Summary
@@ -31,10 +32,9 @@ def tenants(sources: Sources, asked: Asked) -> Summary:
     order = asked.choice("order", ("asc", "desc"), "asc" if sort == "name" else "desc")
     page = asked.whole("page", 1, least=1, most=10**6)
     since_s = asked.now_s - DAYS[span] * DAY_S
-    keys = sources.store.keys.list()
-    rows = _rows(sources, keys, since_s, asked.now_s, span)
-    found = [row for row in rows if _matches(row, q)] if q else rows
-    found.sort(key=lambda row: _place(row, sort), reverse=order == "desc")
+    everybody = _Everybody.read(sources, since_s, HOUR_S if span == "day" else DAY_S)
+    found = [id for id in everybody.ids if everybody.matches(id, q.lower())] if q else everybody.ids
+    found.sort(key=everybody.sorter(sort, asked.now_s), reverse=order == "desc")
     pages = max(1, -(-len(found) // PER_PAGE))
     shown = found[(page - 1) * PER_PAGE : page * PER_PAGE]
     return {
@@ -46,11 +46,11 @@ def tenants(sources: Sources, asked: Asked) -> Summary:
         "page_number": page,
         "pages": pages,
         "found": len(found),
-        "all": len(rows),
-        "open": not keys,
-        "names": sorted({key.tenant_name for key in keys if key.tenant_name})[:1000],
+        "all": everybody.count,
+        "open": not everybody.keys,
+        "names": sorted({keys[0].tenant_name for keys in everybody.keys.values()})[:1000],
         "new_key": terms_shown(None),
-        "tenants": [_shown(sources, row, asked.now_s) for row in shown],
+        "tenants": [_shown(sources, everybody, id, asked.now_s) for id in shown],
     }
 
 
@@ -69,67 +69,82 @@ def state_of_tenant(record: Tenant | None, now_s: float) -> str:
     return "expired" if expired else "active"
 
 
-def _rows(
-    sources: Sources, keys: Sequence[Key], since_s: float, now_s: float, span: str
-) -> list[dict[str, Any]]:
-    sources.rollups.catch_up()
-    store = sources.store
-    records = {record.id: record for record in store.tenant_records.list()}
-    of_tenant: defaultdict[str, list[Key]] = defaultdict(list)
-    for key in keys:
-        of_tenant[key.tenant].append(key)
-    # A week or a month is read by whole days, in a twentieth of the time.
-    use = {
-        tenant: counts
-        for tenant, *counts in sources.rollups.by_tenant(since_s, HOUR_S if span == "day" else DAY_S)
-    }
-    examples = store.examples.tenants()
-    gone = {one.id for one in store.tenant_records.deleted()}
-    ids = {*of_tenant, *records, *use, *examples}
-    return [
-        _row(id, of_tenant.get(id, ()), records.get(id), use.get(id, (0, 0.0, 0)), examples, now_s)
-        for id in ids
-        # What came of requests that were under way is not hidden.
-        if id not in gone or id in use or examples.get(id)
-    ]
+@dataclass(frozen=True, slots=True)
+class _Everybody:
+    """What is known of all tenants, read once. A dictionary for each of thousands would take most of the page's time."""
+
+    ids: list[str]
+    keys: Mapping[str, Sequence[Key]]
+    records: Mapping[str, Tenant]
+    use: Mapping[str, tuple[int, float, int]]
+    """(requests, cost in dollars, tokens) by tenant."""
+    examples: Mapping[str, int]
+    count: int
+
+    @classmethod
+    def read(cls, sources: Sources, since_s: float, width_s: int) -> _Everybody:
+        """A week or a month is read by whole days, in a twentieth of the time."""
+        sources.rollups.catch_up()
+        store = sources.store
+        keys: defaultdict[str, list[Key]] = defaultdict(list)
+        for key in store.keys.list():
+            keys[key.tenant].append(key)
+        records = {record.id: record for record in store.tenant_records.list()}
+        use = {
+            id: (requests, usd, tokens)
+            for id, requests, usd, tokens in sources.rollups.by_tenant(since_s, width_s)
+        }
+        examples = store.examples.tenants()
+        gone = {one.id for one in store.tenant_records.deleted()}
+        # What came of a deleted one's requests that were under way is not hidden.
+        ids = [
+            id for id in {*keys, *records, *use, *examples} if id not in gone or id in use or examples.get(id)
+        ]
+        return cls(ids, keys, records, use, examples, len(ids))
+
+    def name(self, id: str) -> str:
+        record = self.records.get(id)
+        keys = self.keys.get(id)
+        return name_of(id, record.name if record is not None else keys[0].tenant_name if keys else "")
+
+    def in_force(self, id: str, now_s: float) -> int:
+        return sum(state_of(key, now_s) == "active" for key in self.keys.get(id, ()))
+
+    def matches(self, id: str, wanted: str) -> bool:
+        """Whether it is part of its name or a key's, or how an id begins."""
+        if id.startswith(wanted) or wanted in self.name(id).lower():
+            return True
+        return any(
+            wanted in key.name.lower() or key.id.startswith(wanted) or key.prefix.lower().startswith(wanted)
+            for key in self.keys.get(id, ())
+        )
+
+    def sorter(self, sort: str, now_s: float) -> Callable[[str], Any]:
+        """What to sort ids by."""
+        use, examples, nothing = self.use, self.examples, (0, 0.0, 0)
+        by: dict[str, Callable[[str], Any]] = {
+            "name": lambda id: (self.name(id).lower(), id),
+            "keys": lambda id: (self.in_force(id, now_s), id),
+            "examples": lambda id: (examples.get(id, 0), id),
+            "requests": lambda id: (use.get(id, nothing)[0], id),
+            "cost_usd": lambda id: (use.get(id, nothing)[1], id),
+            "tokens": lambda id: (use.get(id, nothing)[2], id),
+        }
+        return by[sort]
 
 
-def _row(
-    id: str,
-    keys: Sequence[Key],
-    record: Tenant | None,
-    use: Sequence[Any],
-    examples: Mapping[str, int],
-    now_s: float,
-) -> dict[str, Any]:
-    name = record.name if record is not None else next((key.tenant_name for key in keys), "")
+def _shown(sources: Sources, everybody: _Everybody, id: str, now_s: float) -> Summary:
+    record, use = everybody.records.get(id), everybody.use.get(id, (0, 0.0, 0))
+    limited = limit_use(sources, f"tenant:{id}", record.limits, now_s) if record is not None else []
     return {
         "id": id,
-        "name": name_of(id, name),
+        "name": everybody.name(id),
         "state": "deleted" if id == DELETED else state_of_tenant(record, now_s),
-        "keys": sum(state_of(key, now_s) == "active" for key in keys),
+        "keys": everybody.in_force(id, now_s),
         "requests": use[0],
         "tokens": use[2],
         "cost_usd": use[1],
-        "examples": examples.get(id, 0),
-        "record": record,
-        "names": [name_of(id, name).lower(), *(key.name.lower() for key in keys)],
-        "ids": [id, *(key.id for key in keys), *(key.prefix.lower() for key in keys)],
+        "examples": everybody.examples.get(id, 0),
+        "limits": len(limited),
+        "used_share": fullest(limited),
     }
-
-
-def _shown(sources: Sources, row: dict[str, Any], now_s: float) -> Summary:
-    record: Tenant | None = row["record"]
-    shown = {name: value for name, value in row.items() if name not in ("record", "names", "ids")}
-    limited = limit_use(sources, f"tenant:{row['id']}", record.limits, now_s) if record is not None else []
-    return shown | {"limits": len(limited), "used_share": fullest(limited)}
-
-
-def _matches(row: dict[str, Any], q: str) -> bool:
-    wanted = q.lower()
-    return any(wanted in name for name in row["names"]) or any(id.startswith(wanted) for id in row["ids"])
-
-
-def _place(row: dict[str, Any], sort: str) -> tuple[Any, str]:
-    value = row[sort]
-    return (value.lower() if isinstance(value, str) else value, row["id"])

@@ -156,20 +156,20 @@ def _settings(chosen: dict[str, Any]) -> Settings:
 
 
 def _point(point: dict[str, Any], question: Question) -> dict[str, Any]:
-    """One policy at one dial, with its doubly robust estimates."""
-    dial = point["dial"]
+    """One policy at one preference, with its doubly robust estimates."""
+    preference = point["dial"]
     name = point["policy"]
     return {
         "policy": name,
         "says": _says(name),
-        "preference": dial,
+        "preference": preference,
         "offloaded": point["offloaded"],
         "quality": point["quality"]["dr"],
         "cost_usd": _not_negative(point["cost_usd"]["dr"]),
         "latency_s": _not_negative(point["latency_s"]["dr"]),
         "effective_samples": point["effective_samples"],
         "unsupported": point["unsupported"],
-        "asked": name.startswith("few_shot:") or dial == question.settings.preference,
+        "asked": name.startswith("few_shot:") or preference == question.settings.preference,
     }
 
 

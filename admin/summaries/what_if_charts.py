@@ -1,4 +1,4 @@
-"""The charts of *what if*: quality against cost with intervals, and the log over time."""
+"""The charts of *Simulate*: quality against cost with intervals, and the log over time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _CAPS = "what was done, with at most k examples"
 
 
 def frontier_chart(points: list[dict[str, Any]], caps: list[dict[str, Any]]) -> dict[str, Any]:
-    """Quality against cost, with intervals; one trace per policy, a line through its dials, and one through the caps.
+    """Quality against cost, with intervals; one trace per policy, a line through its preferences, and one through the caps.
 
     The axes hold every point. An interval may extend beyond them: the widest would shrink all the rest to a dot.
     """
@@ -116,7 +116,7 @@ def reward_chart(blocks: list[dict[str, Any]]) -> dict[str, Any]:
                 ("reward", "reward at this preference", "series-1", "solid"),
                 ("quality", "quality as it became known", "series-3", "solid"),
                 ("expected", "quality as it was expected", "series-3", "dot"),
-                ("familiarity", "likeness to the nearest example", "series-2", "solid"),
+                ("familiarity", "similarity to the nearest example", "series-2", "solid"),
             )
         ],
         "layout": {"xaxis": {"type": "date"}, "yaxis": {"title": {"text": "0 to 1"}}},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import aiohttp
 from yarl import URL
@@ -56,6 +56,17 @@ class Operator:
         ) as answer:
             if answer.status != 303:
                 raise PagesDidNot(f"{path}: {answer.status}")
+
+    async def review(self, grade: Callable[[list[dict[str, str]], str], float], most: int) -> int:
+        """Gives verdicts on sampled answers, as `grade` of a conversation and its answer says; gives how many."""
+        for number in range(most):
+            item = (await self.json("/review"))["item"]
+            if not isinstance(item, dict):
+                return number
+            asked = [{"role": one["role"], "content": one["text"]} for one in item["messages"]]
+            verdict = "good" if grade(asked, item["answer"]) >= 0.5 else "bad"
+            await self.send("/review", {"id": item["id"], "verdict": verdict}, "/review")
+        return most
 
     async def look_after(self, usd: float) -> None:
         """Starts a run of replay within `usd`, and has the map of the largest bank drawn. Raises PagesDidNot."""

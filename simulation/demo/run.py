@@ -37,6 +37,7 @@ from simulation.world import World, seeded
 INTERRUPTED = 130
 """Exit status after Ctrl-C before the results, as shells have it."""
 _REFRESH_EVERY_S = 0.25
+_REVIEWS = 60
 
 
 async def run(settings: DemoSettings, screen: Screen, *, results_file: Path | None, stay: bool) -> int:
@@ -144,12 +145,14 @@ async def look_after(settings: DemoSettings, admin: AdminAccess, screen: Screen)
     """Do on the admin pages what an operator would: their results are there when somebody looks."""
     if not settings.judges:
         return
-    screen.step("On the admin pages: starting a run of replay, drawing the map of examples ...")
+    screen.step("On the admin pages: a run of replay, the map of examples, reviews of sampled answers ...")
+    world = World(settings.seed, settings.facts)
     try:
         async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as http:
             operator = Operator(http, admin)
             await operator.sign_in()
             await operator.look_after(REPLAY_USD)
+            await operator.review(world.grade, _REVIEWS)
     except (PagesDidNot, aiohttp.ClientError) as error:
         screen.say(f"The admin pages did not do it: {error}")
 

@@ -113,8 +113,8 @@ def gateway_config(settings: DemoSettings, data_dir: Path) -> dict[str, Any]:
         }
 
     few_shot = {"theta": THETA, "m": M, "max_examples": MAX_EXAMPLES, "same_names": SAME_NAMES}
-    # The simulated judge is noisy: more votes make it steadier.
-    judging = {"engine": JUDGE, "advanced": {"samples": 2, "max_in_flight": 64}}
+    # The simulated judge is noisy: more votes make it steadier. A minute has few offloaded answers: more of them are judged.
+    judging = {"engine": JUDGE, "share_offloaded": 0.3, "advanced": {"samples": 2, "max_in_flight": 64}}
     # The usual deadline suits a server. A laptop busy with the demo's other half would often be late, and a late embedding
     # is bypassed; where the numbers must repeat, it must never be.
     deadline_ms = 30_000 if settings.sequential else 500

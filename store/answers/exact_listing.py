@@ -91,13 +91,9 @@ class CacheListing:
         (similar,) = read.execute("SELECT count(*) FROM semantic_entries").fetchone()
         return CacheTotals(entries, int(size_bytes), int(hits), oldest, similar)
 
-    def tenants(self, limit: int = 200) -> dict[str, int]:
-        """Tenants with exact answers and how many each has, those with most first."""
-        rows = self._db.read().execute(
-            "SELECT tenant, count(*) AS entries FROM exact_answers GROUP BY tenant ORDER BY entries DESC, tenant LIMIT ?",
-            (limit,),
-        )
-        return dict(rows.fetchall())
+    def tenants(self) -> dict[str, int]:
+        """Tenants with exact answers and how many each has, those with most first, at most 200."""
+        return dict(self._db.read().execute(_TENANTS).fetchall())
 
     def is_corrected(self, key: bytes) -> bool:
         """Whether the answer under a key is what a person wrote. Blocks."""
@@ -130,6 +126,7 @@ class CacheListing:
 
 
 _COLUMNS = "id, tenant, request_id, engine, stored_at_s, last_used_at_s, hits, size_bytes, corrected"
+_TENANTS = "SELECT tenant, count(*) AS n FROM exact_answers GROUP BY tenant ORDER BY n DESC, tenant LIMIT 200"
 _ORDER: dict[CacheSort, tuple[str, str]] = {
     "newest": ("TRUE", "stored_at_s DESC, id DESC"),
     "oldest": ("TRUE", "stored_at_s, id"),

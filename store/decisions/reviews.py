@@ -6,7 +6,7 @@ probability is that share exactly: whoever reviews, whenever, and in what order.
 
 from __future__ import annotations
 
-import hmac
+import hashlib
 import json
 from collections.abc import Sequence
 from concurrent.futures import Future
@@ -202,8 +202,9 @@ def share_of(answer: Answered, shares: Sequence[Shares], reference: str) -> floa
 
 def is_sampled(secret: bytes, answer: Answered, share: float) -> bool:
     """Whether an answer is among the sampled `share`: a coin that nobody can turn, the same at every look."""
-    drawn = hmac.digest(secret, f"review\0{answer.tenant}\0{answer.request_id}".encode(), "sha256")
-    return int.from_bytes(drawn[:7], "big") < share * 2**56
+    said = f"{answer.tenant}\0{answer.request_id}".encode()
+    drawn = hashlib.blake2b(said, key=secret[:64], digest_size=7, person=b"review").digest()
+    return int.from_bytes(drawn, "big") < share * 2**56
 
 
 _SELECT = 'SELECT tenant, request_id, at_s, "user", verdict, probability FROM reviews'

@@ -142,3 +142,17 @@ def test_a_form_that_is_too_long_is_not_kept() -> None:
     id = written.put("ann", "/a", "", {"text": ("x",), "new_password": ("y",)})
     found = written.get(id, "ann")
     assert found is not None and found.values == {"text": ("x",)} and written.get(id, "bob") is None
+
+
+def test_the_field_with_the_error_is_in_nothing_that_is_closed() -> None:
+    form = RefusedForm("/a", {"n": ("many",)}, "n is 'many'", "n")
+    page = (
+        '<details id="x"><summary>x</summary></details>'
+        '<details class="y"><summary>y</summary><form method="post" action="/a">'
+        '<details id="z"><summary>z</summary><input name="n"></details><details open><input name="m"></details>'
+        "</form></details><details>w</details>"
+    )
+    shown = refilled(page, form)
+    assert '<details id="x">' in shown and '<details open class="y">' in shown and "<details>w" in shown
+    assert '<details open id="z">' in shown and shown.count("open") == 3
+    assert 'value="many"' in shown and "field-error" in shown

@@ -326,6 +326,7 @@ async def test_a_viewer_sees_and_changes_nothing(pages: Site) -> None:
     key, _ = pages.sources.store.keys.create("acme", "app", terms=Terms(limits=Limits(concurrency=1)))
     for path in (f"/tenants/{key.tenant}", f"/keys/{key.id}"):
         page = await viewer.get(path)
+        assert "Understudy 0." in page.text, "the footer names the gateway's version"
         assert page.status == 200 and "/edit" not in page.text and "/delete" not in page.text
     for path in (f"/tenants/{key.tenant}/delete", f"/keys/{key.id}/rotate", f"/tenants/{key.tenant}/edit"):
         assert (await viewer.post(path, {"name": "acme"})).status == 403

@@ -278,3 +278,13 @@ def ruled(store: Store, count: int = 80) -> None:
             store.outcomes.note(
                 outcome_record(number, engine=engine, source="judge", quality=quality)
             ).result(30)
+
+
+def test_a_single_judged_answer_has_a_wide_interval(tmp_path: Path) -> None:
+    store = Store.open(tmp_path)
+    store.decisions.choices.record(choice_record(1, model="demo", example_ids=(1,))).result(30)
+    store.outcomes.note(outcome_record(1, example_ids=(1,), quality=0.167, probability=1.0)).result(30)
+    (row,) = by_count(store.outcomes.experiences("a1", "demo"))
+    assert (row["requests"], row["quality"]) == (1, 0.167)
+    assert row["low"] < 0.05 and row["high"] > 0.6, "0.167 to 0.167 would claim to know"
+    store.close()

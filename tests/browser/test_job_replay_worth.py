@@ -128,7 +128,7 @@ def test_a_plan_is_run_from_its_page_and_its_benefit_stands_beside_its_cost(
         benefit = page.locator("#benefit")
         expect(benefit).to_contain_text("not known yet")
         expect(benefit).to_contain_text("0 of 30 judged answers")
-        expect(page.locator("dl.facts")).to_contain_text("by ann")
+        expect(page.locator("dl.facts").first).to_contain_text("by ann")
         run_url = page.url
 
         asked(gate, [f"{question} Once more." for question in tickets])
@@ -136,7 +136,7 @@ def test_a_plan_is_run_from_its_page_and_its_benefit_stands_beside_its_cost(
         # It is computed anew every 20 seconds at most.
         for _ in range(20):
             page.goto(run_url)
-            expect(benefit.locator("dl.figures")).to_be_visible()
+            expect(benefit.locator("dl.facts")).to_be_visible()
             if "not known yet" not in benefit.inner_text():
                 break
             page.wait_for_timeout(5000)

@@ -26,6 +26,11 @@ def paths(staged: Stage, page: Page) -> list[str]:
         page.goto(staged.admin_url + section)
         link = page.locator(f"main a[href^='{section}/']").first
         found.append(str(link.get_attribute("href")))
+    page.goto(staged.admin_url + "/tenants?sort=keys")
+    tenant = str(page.locator("main a[href^='/tenants/']").first.get_attribute("href"))
+    page.goto(staged.admin_url + tenant)
+    key = page.locator("main a[href^='/keys/']").first
+    found += [tenant, *([str(key.get_attribute("href"))] if key.count() else [])]
     return found
 
 

@@ -42,7 +42,7 @@ def found(operator: Page, gate: RealGateway, words: str) -> None:
     operator.goto(f"{gate.admin_url}/requests?q={words.replace(' ', '+')}")
     # Its repeats are found with it, and stand below it.
     operator.locator("table.requests tbody a[href^='/requests/']").first.click()
-    expect(operator.get_by_text(WRONG).first).to_be_visible()
+    expect(operator.locator("#answer")).to_have_text(WRONG)
 
 
 def in_the_bank(operator: Page) -> None:
@@ -60,15 +60,14 @@ def test_corrected_it_is_given_the_correction_by_both_workers(gate: RealGateway,
     question = "Within how many hours is a complaint about parcels answered?"
     given_wrong(gate, question)
     found(operator, gate, "complaint parcels")
+    operator.locator("summary", has_text="Correct the answer").click()
     operator.locator("textarea[name=correction]").fill(RIGHT)
-    operator.locator("textarea[name=correction]").locator("xpath=ancestor::form").get_by_role(
-        "button"
-    ).click()
+    operator.get_by_role("button", name="Correct", exact=True).click()
     expect(operator.locator("main > .flash")).to_contain_text("The same request is answered with this")
     assert answers(gate, question) == [(True, RIGHT)] * 2
     # What it was corrected to, and by whom; and the example is that person's, unjudged.
     expect(operator.locator("pre.correction")).to_have_text(RIGHT)
-    operator.locator("a[href^='/examples/']", has_text="example").last.click()
+    operator.get_by_text("Corrected answer, now").get_by_role("link").click()
     expect(operator.locator("dl.facts").first).to_contain_text("a person, ann")
     expect(operator.locator("dl.figures")).to_contain_text("0 judgements")
 
@@ -78,6 +77,7 @@ def test_after_a_thumb_down_it_is_answered_anew(gate: RealGateway, operator: Pag
     question = "Within how many hours is a complaint about invoices answered?"
     given_wrong(gate, question)
     found(operator, gate, "complaint invoices")
+    operator.locator("summary", has_text="Give feedback").click()
     operator.locator("input[name=thumb][value=down]").check()
     operator.get_by_role("button", name="Give feedback").click()
     expect(operator.locator("main > .flash")).to_contain_text("1 stored answer was deleted")

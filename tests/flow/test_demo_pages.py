@@ -105,11 +105,19 @@ def test_what_a_page_lacks_is_noticed() -> None:
     assert lacks('<main><b>3</b><table><td class="num">–</td><td class="num">3</td></table></main>') == []
 
 
-NOT_OF_THE_DEMO = ("/log-report", "/router/settings")
-"""What a command makes of a log that was brought along; what asks about a change that somebody has written down."""
+NOT_OF_THE_DEMO = ("/log-report", "/router/settings", "/find")
+"""What a command makes of a log that was brought along; what asks about a change, or for a thing, that somebody wrote."""
 
 
 LISTS = {page.path for page in PAGES}
+
+
+def test_what_the_demo_promises_of_its_pages_it_has() -> None:
+    """It says that they show what other settings would bring: for that a policy learns, and a judge is asked."""
+    settings = DemoSettings()
+    config = gateway_config(settings, Path("unused"))
+    assert settings.policy == "in_context" and settings.feedback_share > 0
+    assert config["judging"]["engine"] in config["engines"] and config["replay"]["enabled"]
 
 
 async def first_of_each(operator: Operator) -> list[str]:

@@ -14,6 +14,7 @@ from learning.bank.importing.formats import FORMATS
 from learning.bank.importing.importer import ImportCounts, Importer, NobodysLine, Options
 from learning.bank.importing.lines import BadFile
 from store.records import Kind
+from understudy.commands.auditing import note
 from understudy.commands.data_folder import data_option, store_in
 from understudy.commands.example_settings import embedder_for, example_settings
 from understudy.commands.giving_up import give_up
@@ -98,6 +99,7 @@ def import_(
             finally:
                 importer.close()
                 _summary(importer.counts, named)
+                note(store, "import", named or "", {"files": len(files), "added": importer.counts.added})
     tally = importer.counts
     if not tally.usable or (strict and (tally.bad or tally.refused)):
         sys.exit(1)

@@ -12,6 +12,7 @@ import orjson
 
 from learning.bank.importing.lines import BadFile, lines, opened
 from learning.training.labelled_requests import BadLabel, Labelled, engines_by_quality, labelled
+from understudy.commands.auditing import note
 from understudy.commands.data_folder import data_option, store_in
 from understudy.commands.example_settings import embedder_for, example_settings
 from understudy.commands.giving_up import give_up
@@ -109,6 +110,12 @@ def bandit(
                 parent=active.id if active else None,
                 note="from labels: " + trained.reason,
                 state="active" if trained.accepted else "rejected",
+            )
+            note(
+                store,
+                "learn/bandit",
+                f"bandit/{whose}/{model}",
+                {"version": record.id, "state": record.state},
             )
             click.echo(f"bandit version {record.id} is {record.state}")
     if not trained.accepted:

@@ -12,6 +12,7 @@ from store import Store
 from store.decisions.outcomes import Experience
 from store.learned.artifacts import ArtifactBroken
 from store.records import ArtifactRecord
+from understudy.commands.auditing import note
 from understudy.commands.data_folder import data_option, store_in
 from understudy.commands.example_settings import example_settings
 from understudy.commands.giving_up import give_up
@@ -89,6 +90,12 @@ def scorer(
                 parent=active.id if active else None,
                 note=made.reason,
                 state="active" if made.accepted else "rejected",
+            )
+            note(
+                store,
+                "learn/scorer",
+                f"scorer/{whose}/{model}",
+                {"version": record.id, "state": record.state},
             )
             click.echo(f"scorer version {record.id} is {record.state}")
     if not made.accepted:

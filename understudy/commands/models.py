@@ -15,6 +15,7 @@ from store import Store
 from store.learned.artifacts import KINDS, ArtifactBroken
 from store.records import ArtifactRecord
 from understudy.commands.as_json import JSON, print_json
+from understudy.commands.auditing import note
 from understudy.commands.data_folder import data_option, store_in
 from understudy.commands.giving_up import give_up
 from understudy.commands.tenant_option import tenant_named
@@ -149,7 +150,10 @@ def rollback(data: Path, kind: str, tenant: str, model: str, to: int | None, fre
         # Frozen first: between the two a learner could publish.
         if freeze:
             store.artifacts.freeze(kind, whose, model)
+        before = store.artifacts.active(kind, whose, model)
         now = store.artifacts.rollback(kind, whose, model) if to is None else store.artifacts.activate(to)
+        version = {"old": before.id if before else None, "new": now.id if now else None}
+        note(store, "models/rollback", _target(kind, whose, model), {"version": version, "frozen": freeze})
     click.echo(
         f"now in use: version {now.id}" if now else "now in use: the built-in, or the operator's version"
     )
@@ -165,6 +169,7 @@ def freeze(data: Path, kind: str, tenant: str, model: str) -> None:
     with store_in(data) as store:
         whose = _tenant_id(store, tenant)
         store.artifacts.freeze(kind, whose, model)
+        note(store, "models/freeze", _target(kind, whose, model), {})
         active = store.artifacts.active(kind, whose, model)
     click.echo(
         f"frozen at version {active.id}" if active else "frozen at the built-in, or the operator's version"
@@ -177,7 +182,10 @@ def freeze(data: Path, kind: str, tenant: str, model: str) -> None:
 def unfreeze(data: Path, kind: str, tenant: str, model: str) -> None:
     """Let the next version be taken into use."""
     with store_in(data) as store:
-        was = store.artifacts.unfreeze(kind, _tenant_id(store, tenant), model)
+        whose = _tenant_id(store, tenant)
+        was = store.artifacts.unfreeze(kind, whose, model)
+        if was:
+            note(store, "models/unfreeze", _target(kind, whose, model), {})
     click.echo("unfrozen" if was else "it was not frozen")
 
 
@@ -197,6 +205,10 @@ def export(data: Path, version: int, output: Path) -> None:
     except OSError as error:
         give_up(f"{output}: {error}")
     click.echo(f"{output}: {record.kind} version {record.id}, {record.size_bytes} bytes", err=True)
+
+
+def _target(kind: str, tenant: str, model: str) -> str:
+    return f"{kind}/{tenant}/{model}"
 
 
 def _version(store: Store, version: int) -> ArtifactRecord:

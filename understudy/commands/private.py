@@ -16,6 +16,7 @@ from store import Store
 from store.errors import StoreBusy
 from store.examples.private_bank import BudgetMoved, PrivateBank, Release
 from store.jobs.leases import LeaseOver, NotAlone
+from understudy.commands.auditing import note
 from understudy.commands.giving_up import give_up
 from understudy.commands.tenant_option import NoSuchTenant, tenant_named
 from understudy.settings.config import Config
@@ -171,7 +172,10 @@ async def _built(
                 release = releases[-1]
             topics = f"{len(release.told)} topics of release {release.id}"
             click.echo(f"asking {generator} and {reference} about {topics}", err=True)
-            return release, await writing.write(release, max_usd)
+            written = await writing.write(release, max_usd)
+            detail = {"release": release.id, "examples": written.examples, "usd": written.usd}
+            note(memory.store, "private/build" if tell else "private/write", tenant, detail)
+            return release, written
     finally:
         for each in made.values():
             await each.aclose()

@@ -15,6 +15,7 @@ from store import Store
 from store.jobs.leases import LeaseOver
 from store.jobs.replay_jobs import AnotherReplayRuns, NotThatRun
 from store.jobs.replay_records import NewStep, ReplayBudget, ReplayRun
+from understudy.commands.auditing import note
 from understudy.commands.data_folder import data_option, store_in
 from understudy.commands.giving_up import give_up
 from understudy.commands.replay_tables import (
@@ -145,6 +146,8 @@ def undo(data: Path, run: int | None, example: int | None, tenant: str | None) -
                 done = asyncio.run(take_back_example(store, tenant_named(store.keys, tenant), example))
         except NotThatRun as error:
             give_up(str(error))
+        told = {"restored": done.restored, "removed": done.removed, "left": done.left}
+        note(store, "replay/undo", f"run {run}" if run is not None else f"example {example}", told)
     click.echo(
         f"{done.restored} answers restored, {done.removed} written examples removed, "
         f"{done.left} changed since and left alone"
@@ -160,6 +163,8 @@ def stop(data: Path, run: int) -> None:
     """Have a run stop before its next request to an engine; another process may be running it."""
     with store_in(data) as store:
         asked = store.jobs.replay.ask_to_stop(run).result()
+        if asked:
+            note(store, "replay/stop", f"run {run}", {})
     click.echo(f"run {run} stops before its next request" if asked else f"run {run} does not go on")
 
 
@@ -201,6 +206,9 @@ async def _run(
                     run = await made.take_up(last.id, progress=progress, budget=widened)
                 else:
                     run = await made.run(budget, whose, progress=progress)
+            note(
+                made.store, "replay/resume" if resume else "replay/run", f"run {run.id}", {"state": run.state}
+            )
             return run, as_json(made.jobs, run)
     except (CannotReplay, NoSuchTenant, AnotherReplayRuns, NotThatRun, LeaseOver) as error:
         give_up(str(error))

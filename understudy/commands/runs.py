@@ -13,6 +13,7 @@ import click
 
 from store.workflows.records import Failure, Resolution, RunState, RunSummary, Step, Variable, WholeRun
 from understudy.commands.as_json import JSON, print_json
+from understudy.commands.auditing import note
 from understudy.commands.data_folder import data_option, store_in
 from understudy.commands.giving_up import give_up
 from understudy.commands.tenant_option import tenant_named, tenant_option
@@ -87,6 +88,8 @@ def cancel(run_id: str, data: Path) -> None:
         if whole is None:
             _no_such(run_id)
         asked = store.runs.request_cancel(whole.run.tenant, run_id, now_s=time.time()).result(_WAIT_S)
+        if asked:
+            note(store, "runs/cancel", run_id, {})
     if not asked:
         give_up(f"run {run_id} has ended already: {whole.run.state}", 1)
     click.echo(f"asked to cancel {run_id}")
@@ -114,6 +117,8 @@ def resolve(
         told = store.runs.resolve(
             whole.run.tenant, run_id, step, Resolution(how, value), now_s=time.time()
         ).result(_WAIT_S)
+        if told:
+            note(store, "runs/resolve", run_id, {"step": step, "how": how})
     if not told:
         unknown = [each.plan.id for each in whole.steps if each.progress.state == "unknown"]
         give_up(f"step {step!r} does not wait for this; those that do: {', '.join(unknown) or 'none'}", 1)

@@ -19,6 +19,7 @@ from store import Store
 from store.tasks.answers import TaskCount
 from store.tasks.tasks import State, TaskRow
 from understudy.commands.as_json import JSON, print_json
+from understudy.commands.auditing import note
 from understudy.commands.data_folder import data_option, store_in
 from understudy.commands.giving_up import give_up
 from understudy.commands.tenant_option import tenant_named, tenant_option
@@ -54,6 +55,7 @@ def propose(data: Path, tenant: str | None, as_json: bool) -> None:
         found = [row for one in tenants for row in proposals(store, one)]
         for row in found:
             store.tasks.known.add(row, most=MOST_TASKS).result(_WAIT_S)
+        note(store, "tasks/propose", "", {"proposed": len(found)})
         _show_all(store, found, as_json=as_json)
         if not found and not as_json:
             click.echo(
@@ -102,6 +104,9 @@ def _switch(data: Path, name: str, tenant: str | None, state: State, done: str) 
         changed = store.tasks.known.switch(
             name, state, at_s=time.time(), by=f"{getpass.getuser()} (command line)", tenant=_id(store, tenant)
         ).result(_WAIT_S)
+        note(
+            store, "tasks/switch", name, {"state": {"old": sorted({row.state for row in rows}), "new": state}}
+        )
     click.echo(f"{done} {name!r} of {changed} tenant{'s' if changed != 1 else ''}")
     if state == "on" and any(row.source == "configured" for row in rows):
         click.echo("It is declared in the configuration: taken away there, it is no task any more.", err=True)

@@ -96,6 +96,15 @@ def test_a_cap_that_was_never_drawn_is_not_guessed() -> None:
         at_most(log, 0)
 
 
+def test_what_is_missing_is_said_and_nothing_that_is_there() -> None:
+    """Of requests that all had a chance of the cap, only too few draws of it are named."""
+    log, _ = world(12)
+    with pytest.raises(CapUnknown) as told:
+        at_most(log, 2, resamples=100)
+    assert "are needed" in str(told.value) and "100%" not in str(told.value)
+    assert "only" not in str(told.value)
+
+
 def test_without_a_scorer_no_cap_was_drawn_and_what_was_sent_stands_for_nothing() -> None:
     log = logged(
         [
