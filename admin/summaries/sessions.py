@@ -13,6 +13,8 @@ from store.decisions.search import Wanted
 from store.decisions.sessions import Session
 
 ROWS = 50
+LOOKED_THROUGH = 10_000
+"""Requests that a page of the list is made from."""
 LEAST = {"": 1, "2": 2, "5": 5}
 """Choices of the fewest requests of a session, by the parameter's value."""
 
@@ -22,7 +24,11 @@ def sessions(sources: Sources, asked: Asked) -> Summary:
     tenant, least = asked.text("tenant", longest=200), asked.choice("least", tuple(LEAST), "")
     before_s = asked.number("before", None, least=0.0, most=1e11)
     found = sources.store.decisions.sessions.page(
-        limit=ROWS, before_s=before_s, tenant=tenant, least_requests=LEAST[least]
+        limit=ROWS,
+        before_s=before_s,
+        tenant=tenant,
+        least_requests=LEAST[least],
+        looked_through=LOOKED_THROUGH,
     )
     names, called = sources.tenant_names(), sources.store.decisions.sessions.names(found.rows)
     kept = {name: value for name, value in (("tenant", tenant), ("least", least)) if value}

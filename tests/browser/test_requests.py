@@ -65,7 +65,7 @@ def test_a_request_shows_what_was_added_to_it_and_why(staged: Stage, as_role: Op
     expect(added.first).to_contain_text("added from")
     expect(page.locator("tr.chosen", has_text="few-shot")).to_contain_text("taken")
     added.first.get_by_role("link").click()
-    expect(page.get_by_role("heading", name="Where it was used, and what came of it")).to_be_visible()
+    expect(page.get_by_role("heading", name="Uses, with feedback and evals")).to_be_visible()
 
 
 def test_a_request_leads_to_its_example_its_engine_and_back_and_its_id_can_be_taken_along(
