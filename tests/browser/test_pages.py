@@ -220,7 +220,8 @@ def test_no_digit_is_cut_on_a_phone(staged: Stage, as_role: OpenPage) -> None:
 
 
 def sign_in(page: Page, name: str) -> None:
-    page.get_by_label("Name").fill(name)
+    page.wait_for_url("**/sign-in?*")
+    page.get_by_label("Name", exact=True).fill(name)
     page.get_by_label("Password").fill(PASSWORD)
     page.keyboard.press("Enter")
 
