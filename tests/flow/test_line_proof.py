@@ -114,7 +114,8 @@ async def test_a_small_engine_that_turns_bad_is_sent_back_within_few_checks(
         await here.compare(0.0, 15)
         got = await here.ask()
         assert got.headers["x-understudy-engine"] == "large"
-        assert got.headers["x-understudy-reason"] == "shadow"
+        # By then it may be known what comparing costs here, and that is more than can be saved.
+        assert got.headers["x-understudy-reason"] in ("shadow", "proof_too_dear")
 
 
 @pytest.mark.parametrize("policy", POLICIES)

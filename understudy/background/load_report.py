@@ -47,7 +47,8 @@ class LoadReporter:
     @property
     def in_flight(self) -> int:
         """Requests now under way."""
-        return self._begun - self._ended
+        # A log that is replayed here has requests that never came in.
+        return max(0, self._begun - self._ended)
 
     def began(self) -> None:
         """A request came in. On the event loop, as `ended` is: the thread only reads."""
