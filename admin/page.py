@@ -113,7 +113,8 @@ class Asked:
             return None
         try:
             moment = datetime.fromisoformat(value)
-            return (moment if moment.tzinfo else moment.replace(tzinfo=self.zone)).timestamp()
+            # A time before the year 1 is in no calendar: some Pythons read it, some do not.
+            return (moment if moment.tzinfo else moment.replace(tzinfo=self.zone)).astimezone(UTC).timestamp()
         except (ValueError, OverflowError):
             raise BadParameter(
                 f"{name} is {value!r}; a time such as 2026-11-23T09:42 is right", name

@@ -58,7 +58,8 @@
   document.addEventListener("keydown", (event) => {
     if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey) return;
     if (event.target.closest("input, textarea, select, [contenteditable]")) return;
-    const search = document.querySelector("input[type=search]");
+    // The page's own comes before the one in its head.
+    const search = document.querySelector("main input[type=search]") ?? document.querySelector("input[type=search]");
     if (search) { event.preventDefault(); search.focus(); }
   });
 

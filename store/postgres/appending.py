@@ -37,16 +37,19 @@ class _Insert(NamedTuple):
 class Appended:
     """What became of one row: known once its statement has been done."""
 
-    __slots__ = ("_key", "_sent")
+    __slots__ = ("_key", "_sent", "_taken")
 
     def __init__(self, sent: _Sent, key: tuple[Any, ...]) -> None:
         self._sent = sent
         self._key = key
+        self._taken: int | None = None
 
     @property
     def rowcount(self) -> int:
         """1 where the row was new, else 0; of two equal ones in a batch the first that is asked for is."""
-        return self._sent.take(self._key)
+        if self._taken is None:
+            self._taken = self._sent.take(self._key)
+        return self._taken
 
     def fetchone(self) -> Any:
         return None

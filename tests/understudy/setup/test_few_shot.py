@@ -21,8 +21,8 @@ def parts() -> tuple[FewShotParts, Any, Any]:
 
 def test_a_lower_theta_is_looked_down_to(parts: tuple[FewShotParts, Any, Any]) -> None:
     made, policy, retriever = parts
-    made.turn(Dials(theta=0.6, m=9))
+    made.turn(Dials(theta=0.6, m=9), {})
     assert (policy.knobs.theta, policy.knobs.m, policy.knobs.max_examples) == (0.6, 9, 5)
     assert (retriever._floor, retriever._enough) == (0.6, enough(policy.knobs)) == (0.6, 18)
-    made.turn(Dials(preference=0.2))
+    made.turn(Dials(preference=0.2), {})
     assert policy.knobs == made.configured and retriever._floor == 0.8
