@@ -93,6 +93,7 @@ def test_the_demo_installs_its_own_lock_beside_the_developers() -> None:
     }
 
 
+@pytest.mark.slow
 def test_the_cpu_image_starts_with_nothing_mounted(tmp_path: Path) -> None:
     """As its command says, but for the port; the folder stands for the volume that the image declares."""
     cpu = (ROOT / "Dockerfile").read_text(encoding="utf-8").rpartition("FROM ")[2]

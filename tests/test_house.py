@@ -207,6 +207,7 @@ def test_only_the_gateway_and_the_admin_pages_serve_http() -> None:
     assert serving <= {"gateway", "admin", "loadtest"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_every_module_says_what_it_is_for(path: Path) -> None:
     assert ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))), "a module opens with a docstring"
@@ -239,6 +240,7 @@ def test_each_source_file_has_a_test_that_imports_it() -> None:
     assert not untested
 
 
+@pytest.mark.slow
 def test_nobody_outside_the_store_reaches_the_database_behind_it() -> None:
     """That nobody imports SQLite is import-linter's; this is about what an open store would give away."""
     found = [
@@ -327,6 +329,7 @@ def test_the_default_of_a_setting_is_written_nowhere_else() -> None:
     assert not twice
 
 
+@pytest.mark.slow
 def test_a_gateway_without_memory_imports_nothing_of_what_memory_stands_on() -> None:
     heavy = [
         "re2",

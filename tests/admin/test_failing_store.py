@@ -55,6 +55,7 @@ async def test_an_action_on_an_example_says_what_is_wrong_with_the_store(
         assert twin.status == 503 and twin.json["error"]["code"] == "store"
 
 
+@pytest.mark.slow
 async def test_a_disk_that_is_full_is_told_in_words(tmp_path: Path) -> None:
     async with site(tmp_path) as pages:
         operator, id = await operator_with_an_example(pages)
@@ -65,6 +66,7 @@ async def test_a_disk_that_is_full_is_told_in_words(tmp_path: Path) -> None:
         assert page.status == 503 and "disk full" in page.text
 
 
+@pytest.mark.slow
 async def test_a_store_that_another_process_has_locked_is_waited_for_some_seconds_only(
     tmp_path: Path,
 ) -> None:

@@ -102,6 +102,7 @@ async def test_the_page_it_was_sent_from_is_the_page_that_comes_back(pages: Site
     assert got.status in (400, 409) and "<h1>Settings</h1>" in got.text and 'value="judging"' in got.text
 
 
+@pytest.mark.slow
 async def test_a_form_of_a_session_that_has_ended_is_kept_for_the_same_account(pages: Site) -> None:
     for name in ("ann", "bob"):
         await asyncio.to_thread(add_user, pages.sources, name, "operator")

@@ -175,6 +175,7 @@ async def test_savings_stand_beside_the_quality_they_were_made_at_or_that_nobody
     assert "20 judged)" in page and "who rates is no sample" in page
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("source", "count"), [("judge", 100), ("user", 200)])
 async def test_a_useless_small_engine_is_critical_beside_any_guarantee_and_without(
     pages: Site, source: str, count: int

@@ -102,6 +102,7 @@ async def test_figures_are_those_of_the_log(pages: Site) -> None:
     assert sum(each["agreed"] for each in page["agreement"]["periods"]) == 60
 
 
+@pytest.mark.slow
 async def test_a_drifting_task_says_so(pages: Site) -> None:
     listed(pages, CONFIGURED)
     published(pages)

@@ -10,6 +10,8 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from admin.computing import Computations, ReportProgress
 from admin.sources import Sources
 from admin.summaries.what_if import shared
@@ -87,6 +89,7 @@ def held(sources: Sources) -> threading.Event:
     return goes_on
 
 
+@pytest.mark.slow
 async def test_a_page_answers_while_its_figures_are_computed_and_says_how_far_that_is(tmp_path: Path) -> None:
     async with site(tmp_path, models=MODEL) as here:
         await asyncio.to_thread(learnt_from, here.sources.store)
@@ -113,6 +116,7 @@ async def test_a_page_answers_while_its_figures_are_computed_and_says_how_far_th
         assert told["state"] == "ready" and told["progress"] is None and told["chart"]["traces"]
 
 
+@pytest.mark.slow
 async def test_the_router_page_has_the_settings_in_force_computed_beforehand(tmp_path: Path) -> None:
     async with site(tmp_path, models=MODEL) as here:
         await asyncio.to_thread(learnt_from, here.sources.store)
@@ -126,6 +130,7 @@ async def test_the_router_page_has_the_settings_in_force_computed_beforehand(tmp
         assert told["state"] == "ready" and not told["changed"]
 
 
+@pytest.mark.slow
 async def test_what_if_shows_the_frontier_with_intervals_and_offers_to_apply(tmp_path: Path) -> None:
     async with site(tmp_path, models=MODEL) as here:
         await asyncio.to_thread(learnt_from, here.sources.store)
@@ -147,6 +152,7 @@ async def test_what_if_shows_the_frontier_with_intervals_and_offers_to_apply(tmp
             assert (await viewer.get(f"/router/simulate?{query}")).status == 400
 
 
+@pytest.mark.slow
 async def test_the_number_of_examples_moves_the_frontier_where_its_cap_was_drawn(tmp_path: Path) -> None:
     async with site(tmp_path, models=MODEL) as here:
         await asyncio.to_thread(learnt_from, here.sources.store)
@@ -185,6 +191,7 @@ def test_the_same_log_gives_the_same_figures(tmp_path: Path) -> None:
     store.close()
 
 
+@pytest.mark.slow
 async def test_the_difference_is_said_in_one_sentence_with_intervals(tmp_path: Path) -> None:
     async with site(tmp_path, models=MODEL) as here:
         await asyncio.to_thread(learnt_from, here.sources.store)

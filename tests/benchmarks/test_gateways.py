@@ -45,6 +45,7 @@ async def run(peers: list[Peer], **more: Any) -> dict[str, Any]:
     return await contest(plan(), peers, say=lambda line: None, **given)
 
 
+@pytest.mark.slow
 async def test_the_bare_relay_passes_streams_on_and_what_is_not_installed_is_named() -> None:
     absent = Peer("absent", "no-such-program-anywhere", ("no-such-program-anywhere",))
     result = await run([RELAY, absent])
@@ -62,6 +63,7 @@ async def test_nginx_as_its_docs_recommend() -> None:
     assert result["left_out"] == {} and result["peers"][1]["failed_share"] == 0
 
 
+@pytest.mark.slow
 async def test_a_peer_that_does_not_start_is_left_out_with_its_last_words() -> None:
     broken = Peer("broken", sys.executable, (sys.executable, "-c", "raise SystemExit('no licence file')"))
     result = await run([RELAY, broken])
@@ -89,6 +91,7 @@ def test_a_peer_is_filled_in_started_and_stopped_with_its_children(tmp_path: Pat
         os.kill(pid, 0)
 
 
+@pytest.mark.slow
 def test_a_peer_that_never_gets_ready_is_stopped_too(tmp_path: Path) -> None:
     note = str(tmp_path / "pid")
     script = f"import os, time; open({note!r}, 'w').write(str(os.getpid())); time.sleep(60)"

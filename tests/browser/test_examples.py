@@ -29,6 +29,7 @@ def test_an_example_is_found_by_what_it_is_like(staged: Stage, as_role: OpenPage
     assert float(first.locator("td.num").first.inner_text()) > 0.8
 
 
+@pytest.mark.slow
 def test_an_example_is_quarantined_edited_and_deleted_after_a_look(staged: Stage, as_role: OpenPage) -> None:
     given(staged, "Where do the glass otters of Hume sleep?", "In the reeds.")
     page = as_role("operator")

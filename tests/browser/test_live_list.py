@@ -77,6 +77,7 @@ def test_the_list_pauses_by_button_focus_and_selection_and_counts_what_is_new(
     expect(page.locator("[data-row]").first).to_contain_text("While something is selected?")
 
 
+@pytest.mark.slow
 def test_a_whole_row_is_a_link_and_leads_to_its_neighbours(staged: Stage, as_role: OpenPage) -> None:
     page = as_role("viewer-content")
     page.goto(staged.admin_url + "/requests?model=demo")

@@ -45,6 +45,7 @@ def watch(page: Page) -> list[str]:
     return problems
 
 
+@pytest.mark.slow
 def test_a_person_signs_in_looks_around_and_signs_out(
     staged: Stage, profile: Callable[..., BrowserContext]
 ) -> None:
@@ -77,6 +78,7 @@ def test_a_wrong_password_is_said_and_lets_nobody_in(
     expect(page.get_by_role("alert")).to_have_text("Wrong name or password.")
 
 
+@pytest.mark.slow
 def test_figures_change_by_themselves_when_a_request_was_answered(staged: Stage, as_role: OpenPage) -> None:
     page = as_role("viewer")
     page.goto(staged.admin_url + "/overview")
@@ -150,6 +152,7 @@ def test_nothing_stored_comes_alive_on_any_page(staged: Stage, as_role: OpenPage
     assert problems == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("role", ["viewer"])
 def test_a_role_without_content_reads_none_in_html_or_json(
     staged: Stage, as_role: OpenPage, role: str
@@ -189,6 +192,7 @@ def test_every_page_is_accessible(staged: Stage, as_role: OpenPage, look: str) -
     assert not found, "\n".join(found)
 
 
+@pytest.mark.slow
 def test_a_phone_needs_no_sideways_scrolling_and_has_a_menu(staged: Stage, as_role: OpenPage) -> None:
     page = as_role("operator", viewport={"width": 390, "height": 800})
     for path in paths(staged, page):
@@ -259,6 +263,7 @@ def test_the_keyboard_is_enough(staged: Stage, as_role: OpenPage) -> None:
     expect(page.locator("tbody tr", has_text="listen.port")).to_have_count(0)
 
 
+@pytest.mark.slow
 def test_a_chosen_theme_is_kept(staged: Stage, as_role: OpenPage) -> None:
     page = as_role("viewer", color_scheme="light")
     page.goto(staged.admin_url + "/overview")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.stage import HOSTILE, Stage
@@ -19,6 +20,7 @@ def newest(page: Page, staged: Stage, query: str = "") -> None:
     expect(page.get_by_role("heading", name="Timeline")).to_be_visible()
 
 
+@pytest.mark.slow
 def test_a_request_appears_in_the_list_without_loading_it_anew(staged: Stage, as_role: OpenPage) -> None:
     page = as_role("viewer-content")
     page.goto(staged.admin_url + "/requests")
@@ -56,6 +58,7 @@ def test_filters_and_words_narrow_the_list_and_all_brings_it_back(staged: Stage,
     expect(page.get_by_text("None found")).to_be_visible()
 
 
+@pytest.mark.slow
 def test_a_request_shows_what_was_added_to_it_and_why(staged: Stage, as_role: OpenPage) -> None:
     page = as_role("viewer-content")
     newest(page, staged, "way=few_shot")
@@ -68,6 +71,7 @@ def test_a_request_shows_what_was_added_to_it_and_why(staged: Stage, as_role: Op
     expect(page.get_by_role("heading", name="Uses, with feedback and evals")).to_be_visible()
 
 
+@pytest.mark.slow
 def test_a_request_leads_to_its_example_its_engine_and_back_and_its_id_can_be_taken_along(
     staged: Stage, as_role: OpenPage
 ) -> None:
@@ -127,6 +131,7 @@ def test_what_was_sent_to_attack_the_reader_is_read_as_text(staged: Stage, as_ro
     assert page.evaluate("window.pwned") is None
 
 
+@pytest.mark.slow
 def test_feedback_and_corrections_are_given_with_a_click(staged: Stage, as_role: OpenPage) -> None:
     asked = staged.ask("Which bird tunes the organ of Lower Thrang?", model="demo")
     staged.settle()
@@ -146,6 +151,7 @@ def test_feedback_and_corrections_are_given_with_a_click(staged: Stage, as_role:
     expect(page.locator("table.examples tbody tr")).to_have_count(1)
 
 
+@pytest.mark.slow
 def test_a_reader_is_offered_no_button_that_changes_anything(staged: Stage, as_role: OpenPage) -> None:
     for role in ("viewer", "viewer-content"):
         page = as_role(role)

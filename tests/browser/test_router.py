@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.stage import Stage
@@ -11,6 +12,7 @@ from tests.browser.stage import Stage
 OpenPage = Callable[..., Page]
 
 
+@pytest.mark.slow
 def test_settings_are_simulated_changed_and_undone(staged: Stage, as_role: OpenPage) -> None:
     page = as_role("operator")
     page.goto(staged.admin_url + "/router?model=demo")
@@ -52,6 +54,7 @@ def test_without_scripts_the_same_address_shows_the_figures_when_they_are_there(
     expect(page.get_by_role("heading", name="The figures")).to_be_visible()
 
 
+@pytest.mark.slow
 def test_a_reader_may_look_and_is_not_offered_to_apply(staged: Stage, as_role: OpenPage) -> None:
     page = as_role("viewer")
     page.goto(staged.admin_url + "/router/simulate?model=demo&preference=0.9")

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from store.workflows.records import RunChange, RunEnd, StepProgress, VariableEnd
@@ -57,6 +58,7 @@ def test_what_a_hostile_client_sent_does_not_come_alive(staged: Stage, as_role: 
     assert page.get_by_text(HOSTILE).count() == 0
 
 
+@pytest.mark.slow
 def test_a_run_is_followed_and_cancelled(staged: Stage, as_role: OpenPage) -> None:
     at_s = time.time()
     going_on(staged.store, "run_followed", at_s)
@@ -83,6 +85,7 @@ def test_a_run_is_followed_and_cancelled(staged: Stage, as_role: OpenPage) -> No
     expect(page.locator("#news .badge").first).to_have_text(re.compile("cancelled"))
 
 
+@pytest.mark.slow
 def test_a_run_that_the_gateway_carried_out_is_shown(staged: Stage, as_role: OpenPage) -> None:
     def asked(text: str, name: str) -> dict[str, Any]:
         messages = [{"role": "user", "content": text}]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from store.workflows.records import Resolution
@@ -14,6 +15,7 @@ from tests.browser.stage import HOSTILE, Stage
 OpenPage = Callable[..., Page]
 
 
+@pytest.mark.slow
 def test_both_graphs_of_a_workflow_are_drawn_side_by_side(staged: Stage, as_role: OpenPage) -> None:
     page = as_role("viewer", viewport={"width": 1400, "height": 900})
     page.goto(staged.admin_url + "/workflows")
@@ -81,6 +83,7 @@ def test_a_person_decides_about_a_step_that_was_cut_off(staged: Stage, as_role: 
     ]
 
 
+@pytest.mark.slow
 def test_a_workflow_that_the_gateway_carried_out_is_shown(staged: Stage, as_role: OpenPage) -> None:
     documents = [f"Document {n} of the river and its {n} bridges. {HOSTILE}" for n in range(3)]
     got = staged.ask(

@@ -170,6 +170,7 @@ async def test_whatever_fails_there_is_one_answer_or_one_error(
             assert guard.load().in_flight == 0 and guard.admits(asked()).admitted
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     faults=st.lists(st.lists(st.sampled_from(sorted(FAULTS)), max_size=3), min_size=3, max_size=3),

@@ -69,11 +69,13 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
         yield process
 
 
+@pytest.mark.slow
 def test_without_a_terminal_no_password_is_made_and_the_log_says_what_to_do(gateway: Gateway) -> None:
     log = gateway.wait_for_log("admin_without_users")
     assert "understudy admin password" in log and "password  " not in log
 
 
+@pytest.mark.slow
 def test_requests_are_answered_whether_the_pages_live_or_not(gateway: Gateway) -> None:
     url = admin_url(gateway.wait_for_log("admin_listening"))
     assert status(url) == 303 and status(url + "/sign-in") == 200
@@ -83,6 +85,7 @@ def test_requests_are_answered_whether_the_pages_live_or_not(gateway: Gateway) -
     assert gateway.stop() == 0
 
 
+@pytest.mark.slow
 def test_a_taken_port_costs_the_pages_and_nothing_else(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -94,6 +97,7 @@ def test_a_taken_port_costs_the_pages_and_nothing_else(tmp_path: Path) -> None:
             assert gateway.stop() == 0
 
 
+@pytest.mark.slow
 def test_a_gateway_without_a_data_folder_has_no_pages(tmp_path: Path) -> None:
     with running("--upstream", "http://127.0.0.1:1/v1", "--exact", "on", "--admin", "on") as gateway:
         assert gateway.stop() == 0

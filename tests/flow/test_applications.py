@@ -130,6 +130,7 @@ def write_test_code(task: str, code: Variable) -> None:
     """You are an experienced QA engineer. You write test code for {{task}}. Code: {{code}}. Your test code:"""
 
 
+@pytest.mark.slow
 def test_figure_7_as_semantic_functions(client: openai.OpenAI, by_the_client: tuple[str, str]) -> None:
     with App(client):
         code = write_python_code(TASK)
@@ -264,6 +265,7 @@ def test_the_examples_of_the_guide_run(
     assert "ready print(" in told and "Make one summary of: Here you are:" in told
 
 
+@pytest.mark.slow
 async def test_figure_7_as_one_run_asked_by_the_asynchronous_client(
     two_workers: Gateway, by_the_client: tuple[str, str]
 ) -> None:

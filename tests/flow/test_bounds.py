@@ -40,6 +40,7 @@ def tight(_upstream: Upstream, tmp_path_factory: pytest.TempPathFactory) -> Iter
         yield process
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/embeddings", "/v1/files"])
 @pytest.mark.parametrize("sent", [b"", CHAT[:10]], ids=["nothing", "a part"])
 def test_a_body_that_does_not_go_on_is_408(
@@ -62,6 +63,7 @@ def test_an_upload_that_stops_while_it_is_passed_on_is_408(tight: Gateway, upstr
     assert not upstream.call().received().whole
 
 
+@pytest.mark.slow
 def test_an_upstream_that_takes_an_upload_slowly_is_not_the_clients_pause(
     tight: Gateway, upstream: Upstream
 ) -> None:
@@ -124,6 +126,7 @@ def test_each_event_leaves_when_it_is_whole_however_its_lines_end(
         assert b"[DONE]" in client.read_until(b"0\r\n\r\n")
 
 
+@pytest.mark.slow
 def test_an_event_without_end_is_neither_held_nor_slow(tight: Gateway, upstream: Upstream) -> None:
     piece, pieces = b"x" * MIB, 64
     seen = threading.Event()
@@ -160,6 +163,7 @@ def packed(size_mib: int, begin: bytes, end: bytes) -> bytes:
     return b"".join((*pieces, compressor.compress(end), compressor.flush()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("path", "asked", "said"),
     [

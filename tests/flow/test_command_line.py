@@ -188,6 +188,7 @@ def test_the_admin_port_is_compared_after_the_options_of_a_file(tmp_path: Path) 
         assert done.exit_code == 2 and "admin.port are both 8081" in done.output
 
 
+@pytest.mark.slow
 def test_a_configured_key_replaces_the_clients_and_never_comes_back(
     upstream: Upstream, tmp_path: Path
 ) -> None:

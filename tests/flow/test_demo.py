@@ -78,6 +78,7 @@ async def test_a_small_engine_that_turns_bad_half_way_does_so(tmp_path):
     assert first.quality > 0.9 and first.quality > last.quality + 0.1, "without proof nobody catches it"
 
 
+@pytest.mark.slow
 async def test_with_proof_the_demo_compares_before_the_small_engine_answers(tmp_path):
     settings = replace(SETTINGS, requests=60, proof="on", feedback_share=0.2)
     results, shown = await measured(settings, tmp_path / "demo")
@@ -93,6 +94,7 @@ async def test_traffic_at_a_rate_loses_no_request(tmp_path):
     assert results.always_large.requests == 20
 
 
+@pytest.mark.slow
 async def test_a_question_about_documents_is_answered_by_a_workflow(tmp_path):
     out = io.StringIO()
     screen = Screen(Console(file=out, width=120), SETTINGS)
@@ -103,6 +105,7 @@ async def test_a_question_about_documents_is_answered_by_a_workflow(tmp_path):
     assert re.search(r"the model doc-qa, which is a workflow of \d\d steps", shown) and "run_" in shown
 
 
+@pytest.mark.slow
 async def test_the_baselines_leave_no_trace_in_memory(tmp_path):
     from openai import AsyncOpenAI
 

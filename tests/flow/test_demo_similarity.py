@@ -33,6 +33,7 @@ def pairs():
     return np.array(same), np.array(near_name)
 
 
+@pytest.mark.slow
 def test_paraphrases_are_as_alike_as_peoples_are(pairs):
     same, _ = pairs
     # Human duplicates on Quora under the same model: 93 % and 76 %.

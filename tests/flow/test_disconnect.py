@@ -121,6 +121,7 @@ def under_way(gateway: Gateway) -> int:
     return int(gateway.figure("understudy_in_flight")) - 1
 
 
+@pytest.mark.slow
 def test_in_the_queue(narrow: Gateway, upstream: Upstream) -> None:
     """Who leaves while waiting is never asked about; who stays gets the place."""
     release = Event()
@@ -186,6 +187,7 @@ def test_a_place_is_free_again_after_every_way_of_leaving(narrow: Gateway, upstr
     assert once(narrow.port, "POST", "/v1/chat/completions", body(False)).status == 200
 
 
+@pytest.mark.slow
 def test_leaving_is_logged_as_such(narrow: Gateway, upstream: Upstream) -> None:
     upstream.plays(waits)
     client = Client(narrow.port)

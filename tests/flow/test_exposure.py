@@ -19,6 +19,7 @@ def config(upstream: Upstream, tmp_path: Path) -> str:
     return str(path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_without_a_gateway_key_it_does_not_start(config: str, workers: str) -> None:
     options = ("--port", "0", "--host", "0.0.0.0", "--workers", workers, "--admin", "off")
@@ -40,6 +41,7 @@ def test_with_a_gateway_key_it_starts_and_asks_for_it(
     assert upstream.call().header("authorization") == "Bearer sk-canary"
 
 
+@pytest.mark.slow
 def test_open_says_that_it_is_meant_so(config: str) -> None:
     with running("--config", config, "--host", "0.0.0.0", "--open") as gateway:
         assert once(gateway.port, "GET", "/v1/models").status == 200

@@ -150,6 +150,7 @@ async def test_a_full_disk_is_told_in_words_and_stops_no_request(small_disk: Pat
         assert (said["status"], said["problems"]) == ("ok", [])
 
 
+@pytest.mark.slow
 async def test_a_database_that_another_process_has_locked_is_waited_for_five_seconds_at_most(
     tmp_path: Path,
 ) -> None:
@@ -169,6 +170,7 @@ async def test_a_database_that_another_process_has_locked_is_waited_for_five_sec
         assert len(here.store.outcomes.feedback.of(here.store.tenants()[0], here.decision)) == 1
 
 
+@pytest.mark.slow
 async def test_feedback_on_an_answer_that_is_not_written_yet_is_told_to_come_again(tmp_path: Path) -> None:
     """404 would tell an SDK to give up. A reader may read while another process holds only the lock to write."""
     async with place(tmp_path / "data") as here:
@@ -259,6 +261,7 @@ HURT = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hurt", HURT, ids=lambda hurt: hurt.__name__)
 def test_a_folder_that_cannot_be_used_is_refused_with_the_remedy(tmp_path: Path, hurt: Any) -> None:
     data = tmp_path / "data"

@@ -110,6 +110,7 @@ async def fill(data: Path) -> tuple[dict[str, str], dict[str, str]]:
     return acme, umbrella
 
 
+@pytest.mark.slow
 async def test_a_forgotten_tenant_is_in_no_file_and_the_others_still_are(tmp_path: Path) -> None:
     data = tmp_path / "data"
     await fill(data)

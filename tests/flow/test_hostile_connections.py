@@ -150,6 +150,7 @@ def test_connections_that_come_and_go_leave_no_memory_and_no_files(
     assert len(os.listdir(f"/proc/{gateway.process.pid}/fd")) <= files + 8
 
 
+@pytest.mark.slow
 def test_an_endless_pipeline_is_held_back(gateway: Gateway, upstream: Upstream) -> None:
     """A client that sends requests and reads no answer is slowed down, not buffered."""
     with Client(gateway.port, receive_buffer_bytes=4096) as client:

@@ -75,6 +75,7 @@ def test_every_workflow_of_the_page_is_tried_here() -> None:
     assert set(WORKFLOWS) == {"doc-qa", "keep-manual", "ask-manual", "triage", "open-ticket"}
 
 
+@pytest.mark.slow
 def test_documents_that_come_with_a_question(gateway: Gateway) -> None:
     said, run = ask(gateway, "doc-qa", "How is the valve of the boiler closed?", documents=PAGES)
     assert said == "Its valve is closed by turning the red wheel to the right."
@@ -110,6 +111,7 @@ def test_a_branch_that_is_not_taken_is_skipped(gateway: Gateway, question: str, 
     assert states[branch] == "done" and states[{"bill": "other", "other": "bill"}[branch]] == "skipped"
 
 
+@pytest.mark.slow
 def test_a_tool_with_effects_is_called_once(gateway: Gateway) -> None:
     said, run = ask(gateway, "open-ticket", "The lamp in the hall is broken. What now?")
     (opened,) = [step for step in run["steps"] if step["name"] == "opened"]

@@ -226,6 +226,7 @@ async def test_an_export_holds_all_that_an_import_needs(tmp_path: Path) -> None:
     assert [json.loads(line)["vector"] for line in text.stdout.splitlines()] == [None, None]
 
 
+@pytest.mark.slow
 async def test_a_running_gateway_takes_up_what_is_imported_beside_it(tmp_path: Path) -> None:
     file = write(tmp_path / "f", fine_tuning(QUESTION, "Use find."))
     async with stage(tmp_path / "data") as here:

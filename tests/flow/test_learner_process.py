@@ -94,6 +94,7 @@ def test_a_learner_that_cannot_start_stops_nobody(tmp_path: Path) -> None:
         assert run.stop() == 0
 
 
+@pytest.mark.slow
 def test_without_learning_there_is_no_learner(tmp_path: Path) -> None:
     with started(tmp_path, enabled=False) as run:
         assert chat(run, "Who wrote the opera about the barber?")
@@ -125,6 +126,7 @@ raise SystemExit(Supervisor(Crew(work, {{"learner": learn}}), 1, grace_s=300).ru
         run.communicate()
 
 
+@pytest.mark.slow
 def test_nobody_outlives_a_killed_supervisor(tmp_path: Path) -> None:
     with started(tmp_path, workers=2) as run:
         run.wait_for_event("learning")

@@ -103,6 +103,7 @@ def hit(gateway: Gateway, upstream: Upstream, body: bytes) -> bool:
     return "; hit" in (cache_status(gateway, body) or "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("then", [silent, chatty])
 @pytest.mark.parametrize("model", ["managed", "not-listed"])
 @pytest.mark.parametrize(
@@ -293,6 +294,7 @@ def test_the_default_upstream_is_asked_once_when_its_stream_breaks(
     assert len(upstream.calls) == 1
 
 
+@pytest.mark.slow
 def test_streams_read_with_the_python_sdk_are_remembered(remembering: Gateway, upstream: Upstream) -> None:
     """It leaves at [DONE]; the upstream's body ends 20 ms later."""
     openai = pytest.importorskip("openai")

@@ -201,6 +201,7 @@ def test_small_and_large_stay_transparent_and_the_key_goes_to_the_large_one(
         assert b"canary" not in small.call().head
 
 
+@pytest.mark.slow
 def test_a_small_key_is_sent_to_the_small_engine(upstream: Raw, tmp_path: Path) -> None:
     options = (
         "--small",

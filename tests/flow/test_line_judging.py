@@ -227,6 +227,7 @@ async def promised(data: Path, max_loss: float) -> AsyncIterator[Promise]:
                 yield made
 
 
+@pytest.mark.slow
 async def test_a_quality_floor_keeps_a_bad_engines_share_at_what_was_promised(tmp_path: Path) -> None:
     async with promised(tmp_path, max_loss=0.2) as here:
         here.small_is_bad = True

@@ -40,6 +40,7 @@ async def gate(behind: Upstream, tmp_path_factory: pytest.TempPathFactory) -> As
         yield made
 
 
+@pytest.mark.slow
 async def test_what_the_default_upstream_answers_is_reserved_and_settled(
     gate: Line, behind: Upstream
 ) -> None:
@@ -80,6 +81,7 @@ async def test_the_most_output_is_sent_to_the_default_upstream_too(gate: Line, b
     assert behind.asked[-1].body == raw
 
 
+@pytest.mark.slow
 async def test_each_step_of_a_run_is_paid_for_by_the_key_that_sent_it(gate: Line, behind: Upstream) -> None:
     behind.script = None
     who = await make(gate, budget(1))
@@ -115,6 +117,7 @@ async def test_a_stream_of_completions_is_counted_and_bounded_in_its_own_words(
     assert await who.spent("usd:day") == round(COST_USD * NANO)
 
 
+@pytest.mark.slow
 async def test_responses_are_counted_and_bounded_in_their_own_words(gate: Line, behind: Upstream) -> None:
     message = {
         "id": "msg_1",

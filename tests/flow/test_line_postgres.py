@@ -136,6 +136,7 @@ async def test_a_key_that_is_revoked_on_one_is_refused_on_the_other(
         assert time.monotonic() - began < PATIENCE_S
 
 
+@pytest.mark.slow
 async def test_limits_hold_over_both(tmp_path: Path, postgres_url: str) -> None:
     async with site(tmp_path, postgres_url, examples={"enabled": False}) as two:
         _, headers = await two.new_key(Limits(requests_per_minute=4))
@@ -149,6 +150,7 @@ async def test_limits_hold_over_both(tmp_path: Path, postgres_url: str) -> None:
         assert any(one.status == 429 for one in got) or len(two.large.asked) == 8
 
 
+@pytest.mark.slow
 def test_another_secret_is_refused(tmp_path: Path, postgres_url: str) -> None:
     Store.open(tmp_path / "one", database_url=postgres_url).close()
     Store.open(tmp_path / "one", database_url=postgres_url).close()
@@ -156,6 +158,7 @@ def test_another_secret_is_refused(tmp_path: Path, postgres_url: str) -> None:
         Store.open(tmp_path / "other", database_url=postgres_url)
 
 
+@pytest.mark.slow
 async def test_a_database_that_does_not_answer_is_gone_without(
     tmp_path: Path, postgres_url: str, postgres_server: PostgresServer
 ) -> None:
@@ -185,6 +188,7 @@ async def test_a_database_that_does_not_answer_is_gone_without(
             assert (await two.other.chat(QUESTION, key, model="m")).hit
 
 
+@pytest.mark.slow
 async def test_keys_hold_for_a_while_without_their_database(
     tmp_path: Path, postgres_url: str, postgres_server: PostgresServer
 ) -> None:

@@ -89,6 +89,7 @@ def test_proof_is_asked_for_by_default() -> None:
     assert settings.proves and settings.max_loss == 0.05
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", POLICIES)
 async def test_a_small_engine_answers_once_it_is_proven_and_not_before(tmp_path: Path, policy: str) -> None:
     async with rehearsal(tmp_path, policy) as here:

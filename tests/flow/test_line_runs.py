@@ -449,6 +449,7 @@ async def test_nothing_is_stored_of_a_run_that_asks_for_it(gate: Line, tmp_path:
 # ---- limits, what is never told, and how urgent calls are
 
 
+@pytest.mark.slow
 async def test_values_steps_and_runs_have_their_limits(behind: Upstream, tmp_path: Path) -> None:
     limits = {"max_steps": 2, "max_value_kib": 0.1, "max_runs": 1, "max_total_mib": 0.002}
     async with line(config(behind, tmp_path, workflows=limits)) as gate:

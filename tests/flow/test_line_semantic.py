@@ -108,6 +108,7 @@ async def here(tmp_path: Path) -> AsyncIterator[Stage]:
         yield made
 
 
+@pytest.mark.slow
 async def test_by_default_nothing_is_reused_compared_or_kept_for_it(tmp_path: Path) -> None:
     async with stage(tmp_path / "data", None) as here:
         for question in (QUESTION, *ALIKE * 20):
@@ -117,6 +118,7 @@ async def test_by_default_nothing_is_reused_compared_or_kept_for_it(tmp_path: Pa
         assert "understudy_semantic" not in here.metrics
 
 
+@pytest.mark.slow
 async def test_a_client_that_was_not_opted_in_gets_nothing(tmp_path: Path) -> None:
     async with stage(tmp_path / "data", LOOSE | {"deltas": {"some-key": 0.2}}) as here:
         for question in (QUESTION, *ALIKE * 20):
@@ -140,11 +142,13 @@ async def test_nothing_is_reused_before_it_is_proven_then_a_hit_says_what_it_is(
         assert series in here.metrics
 
 
+@pytest.mark.slow
 async def test_an_answer_that_agreed_is_not_remembered_a_second_time(here: Stage) -> None:
     await here.earn()
     assert rows(here, "semantic_entries") == rows(here, "examples") == 1
 
 
+@pytest.mark.slow
 async def test_a_reused_answer_is_replayed_as_a_real_stream(here: Stage) -> None:
     words = "One two three four five six seven eight nine ten eleven twelve."
 
@@ -159,6 +163,7 @@ async def test_a_reused_answer_is_replayed_as_a_real_stream(here: Stage) -> None
     assert got.events[-1]["choices"] == [] and got.events[-1]["usage"]["total_tokens"] > 0
 
 
+@pytest.mark.slow
 async def test_a_question_that_differs_in_what_matters_is_never_answered_from_memory(here: Stage) -> None:
     await here.earn()
     asked = len(here.behind.asked)
@@ -168,6 +173,7 @@ async def test_a_question_that_differs_in_what_matters_is_never_answered_from_me
     assert f'understudy_semantic_decisions_total{{result="gate"}} {len(DIFFERENT)}.0' in here.metrics
 
 
+@pytest.mark.slow
 async def test_a_request_that_differs_in_anything_else_is_never_a_candidate(here: Stage) -> None:
     await here.earn()
     system = {"role": "system", "content": "Be brief."}
@@ -188,6 +194,7 @@ async def test_a_request_that_differs_in_anything_else_is_never_a_candidate(here
     assert counted not in here.metrics
 
 
+@pytest.mark.slow
 async def test_what_asks_to_be_asked_or_is_not_one_plain_text_is_never_answered_from_memory(
     here: Stage,
 ) -> None:
@@ -214,6 +221,7 @@ async def test_what_asks_to_be_asked_or_is_not_one_plain_text_is_never_answered_
         await here.never(chat(ALIKE[0]) | fields)
 
 
+@pytest.mark.slow
 async def test_another_tenant_never_gets_it_nor_its_proofs(here: Stage) -> None:
     alice, bob = {"Authorization": "Bearer sk-alice"}, {"Authorization": "Bearer sk-bob"}
     await here.earn(alice)
@@ -222,6 +230,7 @@ async def test_another_tenant_never_gets_it_nor_its_proofs(here: Stage) -> None:
     assert (await here.gate.chat(ALIKE[0], bob)).text == "Bob's own."
 
 
+@pytest.mark.slow
 async def test_only_the_key_that_opted_in_is_answered_so(tmp_path: Path) -> None:
     open_to_all = {"advanced": {"quarantine_h": 0}}
     async with stage(tmp_path / "data", None, **open_to_all) as here:
@@ -308,6 +317,7 @@ async def test_redacted_pairs_are_never_kept_for_others(here: Stage) -> None:
     assert rows(here, "examples") == 1 and rows(here, "semantic_entries") == 0
 
 
+@pytest.mark.slow
 async def test_what_was_proven_survives_a_restart(tmp_path: Path) -> None:
     async with stage(tmp_path / "data", LOOSE) as here:
         await here.earn()
@@ -319,6 +329,7 @@ async def test_what_was_proven_survives_a_restart(tmp_path: Path) -> None:
             raise AssertionError("what was proven is gone")
 
 
+@pytest.mark.slow
 async def test_a_forgotten_tenant_leaves_nothing_and_starts_from_nothing(here: Stage) -> None:
     await here.earn()
     memory = here.gate.gateway.memory
@@ -330,6 +341,7 @@ async def test_a_forgotten_tenant_leaves_nothing_and_starts_from_nothing(here: S
     assert await here.earn() > FEWEST_LABELS
 
 
+@pytest.mark.slow
 async def test_a_deleted_example_is_never_given_out_again(here: Stage) -> None:
     await here.earn()
     memory = here.gate.gateway.memory
@@ -341,6 +353,7 @@ async def test_a_deleted_example_is_never_given_out_again(here: Stage) -> None:
     assert (await here.gate.chat(ALIKE[0])).text == "Something new."
 
 
+@pytest.mark.slow
 async def test_an_expired_answer_is_never_given_out(here: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     await here.earn()
     (answers,) = here.gate.gateway.parts.owned(SemanticAnswers)
@@ -365,6 +378,7 @@ def rows(here: Stage, table: str) -> int:
     return found[0]
 
 
+@pytest.mark.slow
 async def test_an_answer_found_wrong_is_reused_no_more(here: Stage) -> None:
     ann = {"Authorization": "Bearer sk-ann"}
     await here.earn(ann)

@@ -127,6 +127,7 @@ async def test_a_small_engine_in_trouble_delays_and_changes_nothing(
                 over.set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("priced", [True, False])
 async def test_junk_spends_the_starting_allowance_and_nothing_beyond(
     tmp_path: Path, priced: bool, monkeypatch: pytest.MonkeyPatch

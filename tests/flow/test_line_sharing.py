@@ -90,6 +90,7 @@ def contributor_forgotten(bank: ExampleBank, lent: Example) -> Future[Any]:
     return bank.remove_contributor(lent.tenant, lent.contributor)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("acted", [held_back, corrected, deleted, contributor_forgotten])
 async def test_an_answer_made_with_a_lent_example_goes_when_its_owner_takes_the_example_back(
     tmp_path: Path, acted: Callable[[ExampleBank, Example], Future[Any]]
@@ -108,6 +109,7 @@ async def test_an_answer_made_with_a_lent_example_goes_when_its_owner_takes_the_
             assert (await gate.chat(unrelated, acme)).hit, "made without it"
 
 
+@pytest.mark.slow
 async def test_naming_anothers_example_drops_nothing(tmp_path: Path) -> None:
     async with workers(tmp_path / "data") as here:
         await give(here.one, QUESTION, "From the archive.", headers=bearer(here.archive))

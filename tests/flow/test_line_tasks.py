@@ -22,6 +22,7 @@ from tests.flow.test_line_judging import judging_of, metrics_of, store_of
 from understudy.commands.forget import forget
 
 
+@pytest.mark.slow
 async def test_a_student_takes_over_in_the_teachers_form_and_its_loss_fails_nothing(tmp_path: Path) -> None:
     async with flow(tmp_path) as made:
         first = await made.ask()
@@ -55,6 +56,7 @@ async def test_a_student_takes_over_in_the_teachers_form_and_its_loss_fails_noth
         assert {got.status for got in answers} == {200}
 
 
+@pytest.mark.slow
 async def test_an_enum_in_the_response_format_is_answered_in_json(tmp_path: Path) -> None:
     async with flow(tmp_path, {"json_schema": SCHEMA, "retrain_every": 60, "budget": {"share": 0.3}}) as made:
         for got in await made.taken_over(times=3, response_format=ENUM):
@@ -63,6 +65,7 @@ async def test_an_enum_in_the_response_format_is_answered_in_json(tmp_path: Path
         assert not by_student(await made.ask())
 
 
+@pytest.mark.slow
 async def test_nothing_of_a_task_crosses_to_another_tenant(tmp_path: Path) -> None:
     ann, bob = ({"Authorization": f"Bearer sk-{name}"} for name in ("ann", "bob"))
     async with flow(tmp_path, QUICK) as made:
@@ -130,6 +133,7 @@ async def test_who_is_forgotten_is_forgotten_by_the_student(tmp_path: Path) -> N
         assert anew is not None and anew.id > first.id and anew.metrics["inputs"] <= kept // 2
 
 
+@pytest.mark.slow
 async def test_feedback_labels_what_the_student_answered(tmp_path: Path) -> None:
     async with flow(tmp_path, QUICK) as made:
         (got, *_) = await made.taken_over(times=1)
@@ -239,6 +243,7 @@ async def test_a_task_named_for_what_can_be_none_is_400(tmp_path: Path, fields: 
         assert got.status == 200 and "x-understudy-task" not in got.headers
 
 
+@pytest.mark.slow
 async def test_a_student_without_an_answer_is_a_stage_left_out_and_no_failing_engine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -87,6 +87,7 @@ async def test_tools_go_to_the_reference_unless_it_is_said_otherwise(tmp_path: P
         assert set(await asked(gate, 3)) == {"large"} and of_small == []
 
 
+@pytest.mark.slow
 async def test_a_small_engine_that_calls_tools_as_the_reference_does_answers_in_the_end(
     tmp_path: Path,
 ) -> None:
@@ -97,6 +98,7 @@ async def test_a_small_engine_that_calls_tools_as_the_reference_does_answers_in_
         assert all(each.json["tools"] == TOOLS for each in of_small)
 
 
+@pytest.mark.slow
 async def test_a_small_engine_that_calls_tools_wrongly_never_answers(tmp_path: Path) -> None:
     async with tools(tmp_path, "route", wrong) as (gate, of_small):
         assert set(await asked(gate, 60)) == {"large"}

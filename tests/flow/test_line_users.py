@@ -218,6 +218,7 @@ async def test_a_correction_of_a_repeated_answer_stays_that_users_where_no_texts
         assert by(await here.gate.chat(ALIKE, ANN)) == (False, "small")
 
 
+@pytest.mark.slow
 async def test_a_similar_questions_answer_is_reused_for_its_own_user_only(tmp_path: Path) -> None:
     async with semantic.stage(
         tmp_path / "data", semantic.LOOSE, advanced={"reuse_audit_share": 0.01}
@@ -230,6 +231,7 @@ async def test_a_similar_questions_answer_is_reused_for_its_own_user_only(tmp_pa
             assert set(told) == {here.behind.says}, "of their own memory, or of the engine"
 
 
+@pytest.mark.slow
 async def test_a_users_answer_is_reused_among_a_hundred_users_who_ask_the_same(tmp_path: Path) -> None:
     async with semantic.stage(
         tmp_path / "data", semantic.LOOSE, advanced={"reuse_audit_share": 0.01, "reuse_deadline_ms": 10_000}

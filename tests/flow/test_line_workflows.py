@@ -235,6 +235,7 @@ async def test_a_client_without_a_credential_has_no_workflows(behind: Upstream, 
         assert [each["id"] for each in (await get_as(gate, "/models", {})).json["data"]] == ["m"]
 
 
+@pytest.mark.slow
 async def test_why_the_last_answer_ended_is_told(gate: Line, behind: Upstream) -> None:
     async def cut_off(request: web.Request, asked: Asked) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
@@ -256,6 +257,7 @@ async def test_workflows_stand_among_the_models(gate: Line) -> None:
     assert the_error(other) == (404, "model_not_found", "model")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("asked", "code", "param"),
     [

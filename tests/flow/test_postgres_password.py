@@ -15,6 +15,7 @@ from tests.flow.process import ran
 CANARY = "correct-horse-battery"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["serve", "migrate", "keys"])
 def test_a_command_without_its_database_ends_and_tells_no_password(
     command: str, postgres_server: PostgresServer, tmp_path: Path

@@ -23,6 +23,7 @@ async def alone(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]
         yield made
 
 
+@pytest.mark.slow
 async def test_open_requests_end_as_they_began_and_new_ones_go_by_the_new_configuration(alone: Site) -> None:
     held = Held(alone.behind)
     engine = next(iter(alone.config["engines"].values()))
@@ -84,6 +85,7 @@ async def test_what_cannot_change_is_named(alone: Site) -> None:
     assert (await alone.order()).done
 
 
+@pytest.mark.slow
 async def test_a_hundred_orders_at_once_are_carried_out_together(alone: Site) -> None:
     def reloads() -> float:
         return alone.process.figure('understudy_reloads_total{result="done"}')
@@ -115,6 +117,7 @@ async def test_a_signal_reloads_and_the_command_says_what_became_of_it(alone: Si
     assert status == 2 and "--data" in said
 
 
+@pytest.mark.slow
 async def test_keys_that_are_listed_anew_are_taken_and_those_listed_no_more_refused(alone: Site) -> None:
     # The last test here: once there was a key, nobody is let in without one.
     Held(alone.behind).go.set()

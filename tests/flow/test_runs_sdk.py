@@ -128,6 +128,7 @@ async def test_the_python_sdk_runs_applications(tmp_path: Path) -> None:
         assert not any(prompt.startswith("After") for prompt in behind.upstream.asked)
 
 
+@pytest.mark.slow
 @pytest.mark.node
 async def test_the_node_sdk_runs_applications(tmp_path: Path) -> None:
     folder = await asyncio.to_thread(installed)

@@ -47,6 +47,7 @@ def refuses(port: int) -> bool:
     return False
 
 
+@pytest.mark.slow
 def test_an_idle_gateway_ends_at_once_with_status_0(own: Gateway) -> None:
     with Client(own.port) as idle:
         idle.ask("GET", "/healthz")
@@ -85,6 +86,7 @@ def test_an_open_stream_finishes_and_new_connections_are_refused(
     assert own.ended() == 0
 
 
+@pytest.mark.slow
 def test_a_waiting_request_is_still_answered(own: Gateway, upstream: Upstream) -> None:
     stopping = Event()
 
@@ -104,6 +106,7 @@ def test_a_waiting_request_is_still_answered(own: Gateway, upstream: Upstream) -
     assert own.ended() == 0
 
 
+@pytest.mark.slow
 def test_a_stream_beyond_the_grace_period_is_cut_and_never_looks_whole(
     hasty: Gateway, upstream: Upstream
 ) -> None:
@@ -116,6 +119,7 @@ def test_a_stream_beyond_the_grace_period_is_cut_and_never_looks_whole(
     assert upstream.call().was_left()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("first", "second"),
     [(signal.SIGTERM, signal.SIGTERM), (signal.SIGINT, signal.SIGINT), (signal.SIGTERM, signal.SIGINT)],
@@ -133,12 +137,14 @@ def test_a_second_signal_ends_it_at_once(
         assert "Traceback" not in own.log()
 
 
+@pytest.mark.slow
 def test_a_port_in_use_is_named_and_exits_2(own: Gateway, upstream: Upstream) -> None:
     status, _, said = ran("serve", "--upstream", upstream.url, "--port", str(own.port))
     assert status == 2
     assert said.strip() == f"understudy: cannot listen on 127.0.0.1:{own.port}: Address already in use"
 
 
+@pytest.mark.slow
 def test_a_port_is_free_again_at_once(upstream: Upstream) -> None:
     """Connections in TIME_WAIT must not keep a restarted gateway from its port."""
     with running("--upstream", upstream.url) as first:
@@ -153,6 +159,7 @@ def test_a_port_is_free_again_at_once(upstream: Upstream) -> None:
         assert second.port == port
 
 
+@pytest.mark.slow
 def test_an_upload_under_way_finishes(own: Gateway, upstream: Upstream) -> None:
     with Client(own.port) as client:
         client.send(b"POST /v1/files HTTP/1.1\r\nHost: x\r\nContent-Length: 400000\r\n\r\nx")
@@ -168,6 +175,7 @@ def test_an_upload_under_way_finishes(own: Gateway, upstream: Upstream) -> None:
     assert own.ended() == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_a_gateway_that_is_still_being_built_stops_at_once(

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
 from aiohttp import web
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
@@ -164,6 +165,7 @@ async def test_content_is_sent_only_where_it_is_wished_and_may_be_kept(tmp_path:
         assert b"known of Bob" not in taken_by.raw
 
 
+@pytest.mark.slow
 async def test_a_collector_that_fails_or_hangs_costs_no_request_and_is_counted(tmp_path: Path) -> None:
     async with upstream() as large, upstream() as small, collector() as taken_by:
         taken_by.status = 400

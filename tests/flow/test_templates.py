@@ -38,6 +38,7 @@ async def embedded_anew(here: Stage) -> None:
     await here.gate.settled()
 
 
+@pytest.mark.slow
 async def test_unrelated_questions_in_a_template_go_to_the_large_engine(tmp_path: Path) -> None:
     async with stage(tmp_path / "data", m=1) as here:
         for topic in (*ODDITIES, *TOPICS):
@@ -50,6 +51,7 @@ async def test_unrelated_questions_in_a_template_go_to_the_large_engine(tmp_path
             assert got.headers["x-understudy-engine"] == "large", name
 
 
+@pytest.mark.slow
 async def test_paraphrases_in_a_template_go_to_the_small_one_with_the_whole_example(tmp_path: Path) -> None:
     prompt = PROMPTS["agent, 3000 characters, question last"]
     async with stage(tmp_path / "data", m=3) as here:
@@ -66,6 +68,7 @@ async def test_paraphrases_in_a_template_go_to_the_small_one_with_the_whole_exam
         assert len(shown) >= 3 and set(shown) <= about
 
 
+@pytest.mark.slow
 async def test_a_restart_loses_no_template(tmp_path: Path) -> None:
     prompt = PROMPTS["agent, 3000 characters, question last"]
     async with stage(tmp_path / "data", m=3) as first:

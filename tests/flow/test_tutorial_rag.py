@@ -53,6 +53,7 @@ def test_the_tutorial_prints_what_it_says(config: Path, tmp_path: Path, componen
     assert all(set(run["steps"]) == {"done"} for run in runs)
 
 
+@pytest.mark.slow
 def test_what_the_tutorial_checks_and_explains_is_there(config: Path) -> None:
     status, shown, told = ran("workflow", "check", str(config))
     assert (status, told) == (0, "") and shown.startswith("doc-qa  version ")

@@ -62,6 +62,7 @@ def test_what_is_not_an_answer_becomes_502(gateway: Gateway, upstream: Upstream,
         assert client.read().status == 200, "the client's connection is still good"
 
 
+@pytest.mark.slow
 def test_a_refused_connection_is_502_and_says_so(tmp_path: Path) -> None:
     # Bound, so that nobody else gets the port meanwhile, and not listening.
     with socket.socket() as closed:
@@ -227,6 +228,7 @@ def test_a_stream_that_says_how_it_ended_is_whole(
     assert answer.whole and answer.body == body
 
 
+@pytest.mark.slow
 def test_a_head_that_never_comes_is_504(impatient: Gateway, upstream: Upstream) -> None:
     upstream.plays(waits)
     answer = once(impatient.port, "POST", "/v1/chat/completions", CHAT, SECRETS)

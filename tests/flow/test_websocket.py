@@ -228,6 +228,7 @@ def own_gateway(upstream: Upstream) -> Iterator[Gateway]:
         yield process
 
 
+@pytest.mark.slow
 def test_sigterm_cuts_an_open_socket_after_the_grace_period(own_gateway: Gateway, upstream: Upstream) -> None:
     upstream.plays(echo)
     with opened(own_gateway.port) as client:
@@ -241,6 +242,7 @@ def test_sigterm_cuts_an_open_socket_after_the_grace_period(own_gateway: Gateway
     assert upstream.call().was_left()
 
 
+@pytest.mark.slow
 def test_the_usual_library_talks_through_it() -> None:
     """Compression, fragments, pings and close codes between two ends of the `websockets` package."""
     sync_client = pytest.importorskip("websockets.sync.client")

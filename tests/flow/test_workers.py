@@ -63,6 +63,7 @@ def test_workers_share_memory_and_add_up_their_metrics(tmp_path: Path) -> None:
         run.wait_for(lambda: run.figure(hits) >= 13, "all hits of both workers in one exposition")
 
 
+@pytest.mark.slow
 def test_an_answer_found_wrong_is_repeated_by_no_worker_from_the_feedback_on(tmp_path: Path) -> None:
     probing = {"Cache-Control": "no-store"}
     stored = 'understudy_remembered_total{kind="exact",result="stored"}'
@@ -116,12 +117,14 @@ def refused(port: int) -> bool:
         return client.connect_ex(("127.0.0.1", port)) != 0
 
 
+@pytest.mark.slow
 def test_sigterm_ends_all_of_them_in_order(tmp_path: Path) -> None:
     with started(tmp_path) as run:
         assert run.stop() == 0
         assert len(run.events("stopped")) == 2
 
 
+@pytest.mark.slow
 def test_a_worker_that_cannot_start_ends_the_whole_with_a_reason(tmp_path: Path) -> None:
     (tmp_path / "data").write_text("a file where the folder should be")
     (tmp_path / "config.yaml").write_text(CONFIG.format(data=tmp_path / "data"))

@@ -150,6 +150,7 @@ async def test_the_python_sdk_calls_a_workflow_as_a_model(tmp_path: Path) -> Non
         await walk_async(run.url)
 
 
+@pytest.mark.slow
 @pytest.mark.node
 async def test_the_node_sdk_calls_a_workflow_as_a_model(tmp_path: Path) -> None:
     folder = await asyncio.to_thread(installed)

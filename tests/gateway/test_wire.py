@@ -29,6 +29,7 @@ values = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.text(max_size=5), values, max_size=5))
 def test_every_json_object_is_read_as_what_it_is(fields: dict[str, object]) -> None:
     assert parse_object(json.dumps(fields).encode()) == fields

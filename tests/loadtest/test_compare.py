@@ -70,6 +70,7 @@ def test_with_enough_blocks_a_ratio_has_an_interval_and_no_difference_is_called_
     assert (result["targets"][1]["failed_share"], result["worst_lateness_p99_ms"]) == (0.01, 0.5)
 
 
+@pytest.mark.slow
 async def test_an_interrupted_comparison_reports_the_blocks_that_were_whole(mock: Any) -> None:
     run_round, rounds = round_runner(None, (), 1000.0), 0
 
@@ -83,6 +84,7 @@ async def test_an_interrupted_comparison_reports_the_blocks_that_were_whole(mock
     assert result["targets"][1]["figures"]["latency p50"]["ratio_95"] is None
 
 
+@pytest.mark.slow
 def test_the_command_refuses_and_says_why(mock: Any, load: Callable[..., Any]) -> None:
     result = load(
         "compare",

@@ -62,6 +62,7 @@ async def test_reported_percentiles_are_within_two_per_cent_of_the_truth(
     pytest.fail(f"a report that calls itself sound is off by {off}")
 
 
+@pytest.mark.slow
 async def test_a_stall_shows_up_in_every_request_it_delayed(serve_mock: Callable[..., Any]) -> None:
     # Of 3 s the server is silent for 1: a third of the requests wait, evenly from 1 s down to nothing.
     true_ms = {"p50": 0.0, "p75": 250.0, "p90": 700.0, "p99": 970.0}
@@ -82,6 +83,7 @@ async def test_a_stall_shows_up_in_every_request_it_delayed(serve_mock: Callable
     pytest.fail(f"{found} is not {true_ms}")
 
 
+@pytest.mark.slow
 async def test_a_closed_loop_hides_the_same_stall_and_so_is_not_the_default(
     serve_mock: Callable[..., Any],
 ) -> None:
@@ -127,6 +129,7 @@ async def test_goodput_engines_cache_and_cost_reach_the_report(mock: Any) -> Non
     assert report["engines"] == {"(none said)": {"answers": report["requests"]["ok"], "share": 1.0}}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("speed", [1.0, 20.0])
 @pytest.mark.parametrize("name", ["trace_azure2023_conv.csv.gz", "trace_mooncake_conversation.jsonl.gz"])
 async def test_recorded_traces_replay_at_their_speed(mock: Any, name: str, speed: float) -> None:
@@ -149,6 +152,7 @@ async def test_recorded_traces_replay_at_their_speed(mock: Any, name: str, speed
     )  # the mock counts 5 bytes as a token
 
 
+@pytest.mark.slow
 def test_ctrl_c_still_writes_the_reports(mock: Any, tmp_path: Path) -> None:
     files = {kind: tmp_path / f"r.{kind}" for kind in ("json", "csv", "html")}
     words = [word for kind, path in files.items() for word in (f"--{kind}", str(path))]

@@ -119,6 +119,7 @@ def test_a_dial_is_set_in_a_header_or_in_the_body() -> None:
     assert parse_dial("body:t=0.5").set(plan, "0.5").workload.extra_body == '{"n":1,"t":0.5}'
 
 
+@pytest.mark.slow
 async def test_walking_a_dial_shows_what_quality_costs_in_time(mock: Any) -> None:
     plan = LoadPlan(
         Target(mock.url, headers=(("x-mock-ttft-ms", "60"),)),

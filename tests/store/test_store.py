@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from store import Store
 from store.decisions.outcomes import FeedbackRecord
 from store.examples.vector_index import TenantIndexes
@@ -37,6 +39,7 @@ def teach(memory: Store, number: int, tenant: str, who: str, text: str) -> bytes
     return vector.astype("<f2").tobytes()
 
 
+@pytest.mark.slow
 def test_kills_while_snapshots_are_written_lose_no_example_and_no_neighbour(tmp_path: Path) -> None:
     acknowledged: set[int] = set()
     for life in range(5):

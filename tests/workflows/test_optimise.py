@@ -71,6 +71,7 @@ def test_deeper_is_farther_from_the_end_and_a_fold_has_turns() -> None:
     assert plans["chunks"].depth > plans["index"].depth > plans["found"].depths["search"]
 
 
+@pytest.mark.slow
 @given(definitions(), passes)
 def test_what_a_run_may_do_is_the_same_with_any_passes(made: Definition, applied: set[str]) -> None:
     without, plans = _plans(made), _plans(made, *applied)
@@ -98,6 +99,7 @@ def test_the_order_of_passes_makes_no_difference(made: Definition, order: list[s
     assert found == module.optimised(Seen(made, CERTAIN, {}), frozenset(order)).plans
 
 
+@pytest.mark.slow
 @given(definitions(), passes)
 def test_nothing_waits_for_itself_and_nothing_is_left_to_change(made: Definition, applied: set[str]) -> None:
     egraph = optimise(made, CERTAIN, applied)

@@ -1,5 +1,6 @@
 """A definition taken apart: which primitives it becomes, and what they wait for."""
 
+import pytest
 from hypothesis import given
 
 from tests.workflows.definitions import chat_messages, definition, definitions, doc_qa
@@ -94,6 +95,7 @@ def test_a_map_is_joined_and_a_web_search_embeds_nothing() -> None:
     assert graph.tails == {"m": "m", "web": "web.search"}
 
 
+@pytest.mark.slow
 @given(definitions())
 def test_every_step_has_a_head_and_a_tail_and_nothing_waits_for_itself(made) -> None:  # type: ignore[no-untyped-def]
     graph = build(made)

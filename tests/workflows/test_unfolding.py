@@ -9,6 +9,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -81,6 +82,7 @@ def test_any_plan_gives_the_same_values_errors_and_effects(data: Any) -> None:
     check(carried.outcome(), expected)
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(st.data())
 def test_a_run_is_taken_up_wherever_its_process_ended(data: Any) -> None:

@@ -84,6 +84,7 @@ async def test_a_collection_that_was_removed_is_empty(assets: Assets) -> None:
     assert await texts(collection(indexes)) == ["north"]
 
 
+@pytest.mark.slow
 async def test_more_than_a_thousand_rows_are_all_read(assets: Assets) -> None:
     many = [f"t{n}" for n in range(2500)]
     await collection(made(assets)).add(0, many, np.repeat(EAST, 2500, axis=0))

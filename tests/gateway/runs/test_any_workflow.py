@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from multidict import CIMultiDict
@@ -184,6 +185,7 @@ def _shown(definition: Definition, name: str, state: str, held: Any) -> tuple[st
     return (state, None) if opaque else (state, held)
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(
     definitions() | flowing(),

@@ -171,6 +171,7 @@ async def _decided(runs: Runs, run: LiveRun, said: Answers, outside: Outside) ->
             await runs.resolve(TENANT, run.id, step, Resolution("value", told))
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(
     definitions() | flowing(),

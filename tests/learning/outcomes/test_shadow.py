@@ -232,6 +232,7 @@ def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(account, "_READ_EVERY_S", -1.0)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_pause")
 async def test_junk_spends_the_allowance_and_nothing_beyond(db: Database) -> None:
     spend = replace(PLENTY, starting_requests=200)
@@ -303,6 +304,7 @@ async def test_where_no_judge_can_be_paid_answers_that_mostly_are_equal_count_an
         assert stage.spent() < 100 * price and not asked_of(engines["large"])
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_pause")
 async def test_the_engines_and_the_judge_need_no_price(db: Database) -> None:
     free = {name: guard_of(Says(name, Price(), "card_lost")) for name in ("small", "large", "judge")}

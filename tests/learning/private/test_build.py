@@ -135,6 +135,7 @@ def test_a_private_tenant_without_the_extra_is_refused_with_what_to_install(
     assert parse_config(data | {"memory": {}}).private.tenants == ()
 
 
+@pytest.mark.slow
 def test_without_a_private_tenant_nothing_of_it_is_imported(tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path; from understudy.memory import Memory; import understudy.build;"

@@ -39,6 +39,7 @@ def following(store: Store, **changes: float) -> tuple[ProofFollower, Gate]:
     return ProofFollower(store.outcomes, store.decisions.choices, {"m": gate}, **changes), gate
 
 
+@pytest.mark.slow
 def test_a_running_worker_is_told_and_says_in_the_log_what_opened(store: Store) -> None:
     follower, gate = following(store, look_every_s=0)
     with capture_logs() as said:
@@ -74,6 +75,7 @@ def test_an_outcome_is_counted_once_however_often_one_looks(store: Store) -> Non
     assert gate.summary()[0].compared == 1
 
 
+@pytest.mark.slow
 def test_what_is_proven_outlasts_a_restart_after_however_many_other_outcomes(store: Store) -> None:
     early, gate = following(store)
     for number in range(140):

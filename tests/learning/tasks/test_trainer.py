@@ -136,6 +136,7 @@ def test_after_a_user_is_forgotten_a_student_is_trained_without_what_they_said(b
     assert bench.learner.step() == []
 
 
+@pytest.mark.slow
 def test_a_label_that_one_end_user_alone_was_given_is_no_ones(bench: Bench) -> None:
     bench.say(60, end_user="alice")
     bench.say(30, end_user="bob")
@@ -186,6 +187,7 @@ def test_a_task_that_is_nobodys_is_left_alone(bench: Bench) -> None:
     assert bench.learner.step() == []
 
 
+@pytest.mark.slow
 def test_a_persons_word_outweighs_what_the_teacher_says_again_and_again(bench: Bench) -> None:
     bench.say(100)
     repeated = ROWS[0]

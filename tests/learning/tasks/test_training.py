@@ -26,6 +26,7 @@ def share_right(student: Student, rows: list[Labelled]) -> float:
     return sum(student.predict(r.input, r.vector, 1).label == r.label for r in rows) / len(rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["logistic", "centroid", "mlp"])
 def test_it_learns_and_is_as_sure_as_it_is_right(kind: str) -> None:
     rows = shuffled()
@@ -134,6 +135,7 @@ def test_one_that_is_worse_on_the_newest_labels_is_not_accepted() -> None:
     ).accepted
 
 
+@pytest.mark.slow
 def test_a_network_goes_on_from_a_former_one_with_a_label_that_it_did_not_know() -> None:
     rows = shuffled()
     two = [row for row in rows if row.label != "account"]

@@ -38,6 +38,7 @@ def real(real_cache: Path) -> Iterator[Embedder]:
     embedder.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "close", "unrelated"),
     [

@@ -61,6 +61,7 @@ def test_the_first_start_builds_and_the_second_finds(tiny: Path, tmp_path: Path)
     assert not list(cache.glob("*.building"))
 
 
+@pytest.mark.slow
 def test_two_processes_that_start_together_both_get_the_same_whole_model(tiny: Path, tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     outcomes = [
@@ -184,6 +185,7 @@ def test_without_the_hub_the_other_sources_are_named(tmp_path: Path) -> None:
     assert "'folder:/path/to/model'" in error
 
 
+@pytest.mark.slow
 def test_a_model_the_hub_gave_before_is_used_offline(tiny: Path, tmp_path: Path) -> None:
     revision = "0123456789abcdef0123456789abcdef01234567"
     repository = tmp_path / "home" / "hub" / "models--somebody--tiny"

@@ -97,6 +97,7 @@ def test_paraphrases_in_one_template_are_near_once_it_is_known(real: Embedder, p
         bank.follow()
 
 
+@pytest.mark.slow
 def test_templates_that_take_turns_under_the_same_instructions_are_told_apart(real: Embedder) -> None:
     bank = Bank(real)
     for topic, question in unrelated():

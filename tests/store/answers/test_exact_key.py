@@ -157,6 +157,7 @@ def test_numbers_that_look_alike_are_told_apart() -> None:
     assert len({key({"seed": value}) for value in alike}) == len(alike)
 
 
+@pytest.mark.slow
 def test_a_body_deeper_than_any_parser_allows_has_a_key() -> None:
     def nested(depth: int, heart: str) -> Any:
         value: Any = heart

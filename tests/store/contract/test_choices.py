@@ -54,6 +54,7 @@ def test_a_choice_comes_back_as_it_was_recorded(choices: Choices) -> None:
 finite = st.floats(allow_nan=False, allow_infinity=False)
 
 
+@pytest.mark.slow
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(
     probability=st.floats(0, 1),

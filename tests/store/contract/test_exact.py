@@ -78,6 +78,7 @@ def test_every_answer_tells_how_long_it_may_be_replayed(cache: Callable[..., Exa
     assert [kept and kept.ttl_s for kept in found] == [100.0, 100.0]
 
 
+@pytest.mark.slow
 def test_an_answer_that_was_just_written_takes_its_bytes_and_no_more(
     cache: Callable[..., ExactCache], taken_bytes: Callable[[], int]
 ) -> None:
@@ -89,6 +90,7 @@ def test_an_answer_that_was_just_written_takes_its_bytes_and_no_more(
     assert taken_bytes() - before < 100 * 10_000
 
 
+@pytest.mark.slow
 def test_what_has_expired_is_let_go_of_in_memory_too(
     cache: Callable[..., ExactCache], taken_bytes: Callable[[], int]
 ) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 
+import pytest
+
 from store import Store
 from store.records import HELD_BACK_S
 from tests.store.rows import new_example
@@ -18,6 +20,7 @@ def test_what_is_anothers_cannot_be_changed(store: Store) -> None:
     assert bank.get("a1", mine.id) == mine
 
 
+@pytest.mark.slow
 def test_what_is_held_back_is_not_served_until_it_is_let_go(store: Store) -> None:
     bank = store.examples
     id = bank.add(new_example(1)).result(30).id

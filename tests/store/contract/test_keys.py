@@ -52,6 +52,7 @@ def test_what_cannot_be_right_is_refused_by_name(store: Store) -> None:
         keys.revoke("key_missing").result(30)
 
 
+@pytest.mark.slow
 def test_a_revocation_and_a_new_key_reach_other_processes(open_store: Opening) -> None:
     ours, theirs = open_store().keys, open_store().keys
     assert theirs.any_configured() is False

@@ -84,6 +84,7 @@ def test_nobody_is_waited_for(store: Store) -> None:
         pass
 
 
+@pytest.mark.slow
 def test_it_is_renewed_while_it_is_held_and_not_once_it_ran_out(open_store: Opening) -> None:
     store, other = open_store(), open_store()
     lease = store.jobs.leases.lease("chore", for_s=1.0)

@@ -78,6 +78,7 @@ def test_names_that_clients_make_up_share_one_row(store: Store) -> None:
     assert [row.model for row in caught_up(store).requests(HOUR_S, NOW)] == [""]
 
 
+@pytest.mark.slow
 def test_a_percentile_is_within_its_buckets_width(store: Store) -> None:
     log = store.decisions.requests
     for i in range(100):

@@ -167,6 +167,7 @@ def test_an_example_of_one_store_is_found_by_another(open_store: Opening) -> Non
     assert eventually(lambda: theirs.indexes.nearest("a1", unit_vector(1), 1) == [])
 
 
+@pytest.mark.slow
 def test_what_one_store_changes_another_hears_of(open_store: Opening) -> None:
     ours, theirs = open_store(), open_store()
     example = ours.examples.add(new_example(1)).result(30)

@@ -735,6 +735,7 @@ def test_a_contributor_and_a_tenant_are_forgotten(runs: RunStore) -> None:
 # ---- only where there are other processes
 
 
+@pytest.mark.slow
 def test_another_process_sees_everything_and_finds_nothing_of_a_run_not_to_be_stored(
     open_store: Opening, holds: Callable[[Callable[[], object]], bool]
 ) -> None:
@@ -769,6 +770,7 @@ def test_another_process_sees_everything_and_finds_nothing_of_a_run_not_to_be_st
     assert theirs.use("a1").total_bytes == 0
 
 
+@pytest.mark.slow
 def test_of_many_processes_one_adopts(open_store: Opening) -> None:
     stores = [open_store().runs for _ in range(4)]
     for n in range(20):

@@ -87,6 +87,7 @@ def test_noting_touches_no_disk_and_nothing_noted_is_lost_by_a_flush_that_fails(
     third.close()
 
 
+@pytest.mark.slow
 def test_workers_add_up_and_overwrite_nothing_of_each_other(
     db: Database, open_again: Callable[[], Database]
 ) -> None:
@@ -113,6 +114,7 @@ def test_workers_add_up_and_overwrite_nothing_of_each_other(
     assert (found.quality, found.quality_count) == (pytest.approx(0.5), 3)
 
 
+@pytest.mark.slow
 def test_accounts_survive_a_restart_and_notes_about_what_is_gone_are_no_error(
     db: Database, open_again: Callable[[], Database]
 ) -> None:

@@ -153,6 +153,7 @@ def published(store: Store) -> int:
     return store.indexes.publisher.published
 
 
+@pytest.mark.slow
 def test_a_fresh_replica_loads_what_the_owner_published_and_follows_the_log_from_there(
     open_replica: Callable[..., Store], blobs_there: RowBlobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -187,6 +188,7 @@ def test_a_fresh_replica_loads_what_the_owner_published_and_follows_the_log_from
     assert published(fresh) == published(late) == 0, "only the owner publishes"
 
 
+@pytest.mark.slow
 def test_of_two_replicas_the_one_with_the_lease_publishes_and_the_other_takes_over(
     open_replica: Callable[..., Store], blobs_there: RowBlobs
 ) -> None:

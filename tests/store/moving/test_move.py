@@ -202,6 +202,7 @@ def test_rows_that_take_each_others_unique_values_are_copied(folder: Path, postg
     assert not [one for one in compared(str(folder), postgres_url) if not one.equal]
 
 
+@pytest.mark.slow
 def test_a_copy_that_is_killed_goes_on(folder: Path, postgres_url: str) -> None:
     with closing(sqlite3.connect(folder / "understudy.db")) as connection:
         connection.execute(

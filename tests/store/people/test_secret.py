@@ -14,6 +14,7 @@ def draw(folder: str) -> bytes:
     return load_or_create_secret(Path(folder))
 
 
+@pytest.mark.slow
 def test_processes_that_start_at_once_share_one_secret(tmp_path: Path) -> None:
     with multiprocessing.get_context("spawn").Pool(4) as pool:
         secrets = pool.map(draw, [str(tmp_path / "data")] * 16, chunksize=1)

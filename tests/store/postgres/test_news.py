@@ -67,6 +67,7 @@ def wait_until_listening(db: PostgresDatabase) -> None:
         heard.wait(0.01)
 
 
+@pytest.mark.slow
 def test_a_commit_is_heard_of_without_looking(
     postgres_url: str, counter: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

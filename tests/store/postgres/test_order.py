@@ -60,6 +60,7 @@ def followed(
         ended = not any(thread.is_alive() for thread in threads)
 
 
+@pytest.mark.slow
 def test_who_follows_a_table_misses_nothing_and_by_plain_ids_would(writers: list[PostgresDatabase]) -> None:
     def write(number: int) -> None:
         def job(connection: Connection) -> int:
@@ -121,6 +122,7 @@ def test_an_id_is_settled_when_no_lower_one_can_come(writers: list[PostgresDatab
     assert rows == [("slow",), ("quick",)]
 
 
+@pytest.mark.slow
 def test_who_follows_the_log_of_examples_misses_nothing(writers: list[PostgresDatabase]) -> None:
     def write(number: int) -> None:
         bank = banks[number]
@@ -154,6 +156,7 @@ def test_who_follows_the_log_of_examples_misses_nothing(writers: list[PostgresDa
     assert len(gone) == WRITERS * (ROWS // 16)
 
 
+@pytest.mark.slow
 def test_sums_that_triggers_keep_have_a_row_for_each_writer(
     writers: list[PostgresDatabase], postgres_url: str
 ) -> None:

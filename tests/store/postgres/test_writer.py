@@ -204,6 +204,7 @@ def test_what_waits_for_a_database_that_stays_away_fails_at_closing(
         waits.result(WITHIN_S)
 
 
+@pytest.mark.slow
 def test_a_deadlock_reaches_nobody(postgres_url: str) -> None:
     dbs = [PostgresDatabase.open(postgres_url, readers=1) for _ in range(2)]
     dbs[0].write(inserting("test-a")).result(WITHIN_S)

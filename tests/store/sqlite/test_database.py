@@ -102,6 +102,7 @@ def test_each_thread_reads_on_its_own_connection_and_leaves_none_behind(db: Data
         theirs[0].execute("SELECT 1")
 
 
+@pytest.mark.slow
 def test_closing_under_a_thread_that_reads_ends_its_reading_with_a_clear_error(tmp_path: Path) -> None:
     for round_ in range(20):
         db = Database.open(tmp_path / f"{round_}.db")

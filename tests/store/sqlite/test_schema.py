@@ -83,6 +83,7 @@ def test_a_file_that_is_no_database_is_not_overwritten(tmp_path: Path) -> None:
     assert path.read_bytes() == b"somebody's letters" * 100
 
 
+@pytest.mark.slow
 def test_processes_that_start_at_once_migrate_once(tmp_path: Path) -> None:
     opening = (
         "import sys; from pathlib import Path; from store.sqlite.database import Database;"

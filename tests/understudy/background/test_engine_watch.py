@@ -7,6 +7,8 @@ import json
 import time
 from pathlib import Path
 
+import pytest
+
 from engines.errors import Kind
 from store import Store
 from store.jobs.engine_states import EngineStates
@@ -31,6 +33,7 @@ async def until(made: Line, states: EngineStates, drained: bool) -> None:
             await asyncio.sleep(0.02)
 
 
+@pytest.mark.slow
 async def test_a_drained_engine_is_asked_by_nobody_until_it_is_restored(tmp_path: Path) -> None:
     async with upstream() as behind, line(config(behind.url, tmp_path)) as made:
         db = Database.open(tmp_path / "understudy.db")

@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.flow.line import MODELS
 from tests.flow.process import ran, running
 from tests.understudy.commands.chat_server import chat_server
@@ -25,6 +27,7 @@ def explained(data: Path, *options: str) -> tuple[dict[str, Any], str]:
     return json.loads(told.read_text(encoding="utf-8")), said
 
 
+@pytest.mark.slow
 def test_a_real_gateways_log_says_why_nothing_was_offloaded(tmp_path: Path) -> None:
     data = tmp_path / "data"
     config = tmp_path / "config.yaml"

@@ -50,6 +50,7 @@ def replayed(folder: Path, lines: list[dict[str, Any]], *options: str) -> tuple[
     return json.loads(told.read_text(encoding="utf-8")), said
 
 
+@pytest.mark.slow
 def test_without_a_budget_nobody_is_asked_and_exact_repeats_are_counted(tmp_path: Path) -> None:
     lines = [ticket(number) for number in range(12)] + [ticket(3), ticket(4), ticket(3)]
     with chat_server(lambda _: "parcel") as (url, asked):
@@ -64,11 +65,13 @@ def test_without_a_budget_nobody_is_asked_and_exact_repeats_are_counted(tmp_path
     assert "no engine was asked (--budget-usd is 0)" in said and "quality is not known" in said
 
 
+@pytest.mark.slow
 def test_a_request_is_decided_only_by_those_before_it(tmp_path: Path) -> None:
     told, _ = replayed(tmp_path, [ticket(1), ticket(1)], *PRICES)
     assert told["total"]["exact"] == 1, "the first of two can repeat nothing"
 
 
+@pytest.mark.slow
 def test_an_answer_that_was_too_old_at_the_time_is_no_repeat(tmp_path: Path) -> None:
     day_s = 86_400
     times = [1_700_000_000, 1_700_000_100, 1_700_000_100 + 2 * day_s]
@@ -86,6 +89,7 @@ def test_a_log_that_has_the_newest_first_is_replayed_from_its_oldest(tmp_path: P
     assert told["older"] == 1 and told["total"]["requests"] == 20
 
 
+@pytest.mark.slow
 def test_lines_that_cannot_be_replayed_are_counted_with_their_reason(tmp_path: Path) -> None:
     tool_call = ticket(1)
     tool_call["response"]["choices"][0]["message"]["tool_calls"] = [{"id": "t"}]
@@ -94,6 +98,7 @@ def test_lines_that_cannot_be_replayed_are_counted_with_their_reason(tmp_path: P
     assert "1 lines of the log cannot be replayed" in said
 
 
+@pytest.mark.slow
 def test_why_not_more_names_requests_with_tools(tmp_path: Path) -> None:
     lines = [
         ticket(n) | {"request": ticket(n)["request"] | {"tools": [{"type": "function"}]}} for n in range(4)
@@ -103,6 +108,7 @@ def test_why_not_more_names_requests_with_tools(tmp_path: Path) -> None:
     assert "it carries tools" in said
 
 
+@pytest.mark.slow
 def test_the_report_is_kept_for_the_admin_pages_without_words_of_the_log(tmp_path: Path) -> None:
     _, said = replayed(tmp_path, [ticket(n) for n in range(3)], "--data", str(tmp_path / "data"), *PRICES)
     kept = (tmp_path / "data" / "log-replay.json").read_text(encoding="utf-8")
@@ -110,6 +116,7 @@ def test_the_report_is_kept_for_the_admin_pages_without_words_of_the_log(tmp_pat
     assert "You label tickets" in said and "You label tickets" not in kept
 
 
+@pytest.mark.slow
 def test_a_budget_is_not_exceeded(tmp_path: Path) -> None:
     with chat_server(lambda _: "parcel") as (url, asked):
         told, said = replayed(

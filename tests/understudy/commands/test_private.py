@@ -86,6 +86,7 @@ async def told(config: Path, *words: str) -> Result:
     return await asyncio.to_thread(CliRunner().invoke, main, command)
 
 
+@pytest.mark.slow
 async def test_many_are_told_of_one_is_not_and_a_spent_promise_is_refused(
     tmp_path: Path, server: Upstream
 ) -> None:

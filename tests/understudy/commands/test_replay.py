@@ -9,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
 import yaml
 from click.testing import CliRunner, Result
 
@@ -69,6 +70,7 @@ def test_the_whole_of_it_from_a_plan_to_taking_it_back(tmp_path: Path) -> None:
     assert "undone" in told("list", "--data", data).stdout
 
 
+@pytest.mark.slow
 def test_killed_in_the_middle_it_goes_on_and_pays_for_nothing_twice(tmp_path: Path) -> None:
     file = filled(tmp_path)
     data = yaml.safe_load(file.read_text())

@@ -6,6 +6,7 @@ import re
 from contextlib import closing
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner
 
 from store import Store
@@ -27,6 +28,7 @@ def folder(path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_everything_is_moved_there_and_back(postgres_url: str, tmp_path: Path) -> None:
     data, back = str(folder(tmp_path / "data")), tmp_path / "back"
     status, said, _ = run("copy", "--from", data, "--to", postgres_url)

@@ -24,6 +24,7 @@ def as_before() -> Iterator[None]:
     gc.set_threshold(*before)
 
 
+@pytest.mark.slow
 def test_what_was_built_is_not_walked_again_and_looks_become_rare() -> None:
     before = gc.get_freeze_count()
     kept = [[] for _ in range(1000)]

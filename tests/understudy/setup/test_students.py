@@ -52,6 +52,7 @@ def test_a_learner_runs_where_tasks_alone_learn() -> None:
     assert "student" not in engines(config(remember=False), Tenants(b""))
 
 
+@pytest.mark.slow
 def test_a_student_is_trained_at_its_tasks_pace_and_opened_by_workers(store: Store) -> None:
     now_s = time.time()
     for n, row in enumerate(labelled()[:40]):
@@ -73,6 +74,7 @@ def test_a_student_is_trained_at_its_tasks_pace_and_opened_by_workers(store: Sto
         follower.stop()
 
 
+@pytest.mark.slow
 def test_a_task_is_trained_when_its_schedule_says_in_the_time_zone_of_replay(store: Store) -> None:
     # 2026-06-01 00:30 UTC: half past two in Rome.
     half_past_two_s = 1_780_273_800.0
