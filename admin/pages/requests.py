@@ -10,7 +10,7 @@ from admin.page import Action, ActionFailed, Asked, BadParameter, Done, NotThere
 from admin.roles import Content
 from admin.sources import Sources
 from admin.summaries.cache import deleted
-from admin.summaries.request import MOST_CORRECTION, conversation, request
+from admin.summaries.request import MOST_CORRECTION, conversation, corrections, request
 from admin.summaries.requests import requests
 from store.answers.exact_listing import Purge
 from store.jobs.operator_asks import OperatorAsk
@@ -38,11 +38,20 @@ async def feedback(sources: Sources, asked: Asked) -> Done:
 
 
 async def correct(sources: Sources, asked: Asked) -> Done:
-    """Stores a correction, which becomes a demonstration with the request's messages. Form field: `correction`."""
+    """Stores a correction, which becomes a demonstration with the request's messages.
+
+    Form fields: `correction`, and `version`: how many corrections there were when the page was read.
+    """
     record = await asyncio.to_thread(_record, sources, asked)
     text = asked.text("correction", longest=MOST_CORRECTION)
     if not text:
         raise BadParameter("correction is empty; write what the answer should have been", "correction")
+    given = await asyncio.to_thread(sources.store.outcomes.feedback.of, record.tenant, record.id)
+    if asked.text("version") not in ("", str(corrections(given))):
+        raise ActionFailed(
+            "This answer was corrected meanwhile: what holds now is below, under feedback. Saving again replaces that.",
+            "correction",
+        )
     messages = await asyncio.to_thread(conversation, sources, record)
     made = await _give(
         sources,

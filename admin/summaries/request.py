@@ -38,6 +38,7 @@ def request(sources: Sources, asked: Asked) -> Summary:
     wanted |= dict.fromkeys(sent.id for sent in (texts.sent if texts is not None else ()))
     examples = {example.id: example for example in _examples(sources, record.tenant, list(wanted))}
     made = store.examples.by_request(record.tenant, record.id)
+    feedback = store.outcomes.feedback.of(record.tenant, record.id)
     return {
         **_facts(record, sources),
         "rule": rule(choice, record.reason),
@@ -57,8 +58,9 @@ def request(sources: Sources, asked: Asked) -> Summary:
                 "corrected_to": _correction(sources, given),
                 "comment": Content(given.comment) if given.comment else None,
             }
-            for given in store.outcomes.feedback.of(record.tenant, record.id)
+            for given in feedback
         ],
+        "corrections": corrections(feedback),
         "outcomes": [_outcome(outcome) for outcome in store.outcomes.of(record.tenant, record.id)],
         "example": None if made is None else made.id,
         # An operator who asks again probably wants another engine, so the one that answered comes last.
@@ -67,6 +69,11 @@ def request(sources: Sources, asked: Asked) -> Summary:
         "can": _can(sources, record, texts),
         "beside": beside(sources, asked, record.id),
     }
+
+
+def corrections(feedback: Sequence[FeedbackRecord]) -> int:
+    """How often a request's answer was corrected."""
+    return sum(bool(given.correction) for given in feedback)
 
 
 def _correction(sources: Sources, given: FeedbackRecord) -> dict[str, Any] | None:

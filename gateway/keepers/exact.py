@@ -48,6 +48,7 @@ class ExactKeeper:
                 if finished.attempt
                 else (),
                 contributor=finished.asked.contributor,
+                unread=any(each.startswith("exact:") for each in finished.bypassed),
             ),
         )
 

@@ -84,9 +84,14 @@ class ExactCache:
         request_id: str = "",
         examples: Sequence[Example] = (),
         contributor: str | None = None,
+        unread: bool = False,
     ) -> Future[bool]:
         """Keep an answer: in memory at once, on disk when the future says True. False: it is over the size cap, one of its
-        examples is not what it was when it was sent, or somebody has corrected the answer to this request.
+        examples is not what it was when it was sent, somebody has corrected the answer to this request, or it is
+        `unread` and there is one.
+
+        `unread`: nobody could look in time whether there is one. That one stays then, as nothing speaks against it, and
+        what other processes hold in memory stays with it.
 
         `request_id` names the request that it was given to, `examples` those that it was made with,
         `contributor` whom it answered: empty for nobody in particular, None where nobody knows. Raises StoreBusy when
@@ -102,7 +107,7 @@ class ExactCache:
             refused.set_result(False)
             return refused
         # This may be an event loop's thread: elsewhere only the transaction looks whether the examples stand.
-        at_once = inline or not examples
+        at_once = not unread and (inline or not examples)
         generation = -1 if at_once else self._generation.value()
         if at_once:
             self._keep(key, answer)
@@ -123,6 +128,8 @@ class ExactCache:
                 "SELECT stored_at_s, corrected FROM exact_answers WHERE key = ?", (key,)
             ).fetchone()
             if before is not None and before[0] + self._ttl_s > answer.stored_at_s:
+                if unread:
+                    return False
                 # Others may hold the answer that this one replaces, or this process one that may not replace it.
                 self._generation.bump(connection)
                 if before[1]:

@@ -47,6 +47,22 @@ async def test_after_a_correction_the_same_request_is_given_it(tmp_path: Path) -
         assert await again(here, max_tokens=99) == (False, ANEW)
 
 
+async def test_the_second_of_two_who_correct_an_answer_is_told(tmp_path: Path) -> None:
+    async with house(tmp_path) as here:
+        first, operator = await answered_wrong(here)
+        read = (await operator.get(f"/requests/{first}.json")).json["corrections"]
+        right = {"correction": RIGHT, "version": str(read)}
+        assert (await operator.post(f"/requests/{first}/correct", right)).status == 303
+        late = await operator.post(f"/requests/{first}/correct", right | {"correction": "Use exa."})
+        assert (
+            late.status == 409 and "corrected meanwhile" in late.text and "Use exa.</textarea>" in late.text
+        )
+        assert await again(here) == (True, RIGHT)
+        anew = {"correction": "Use exa.", "version": str(read + 1)}
+        assert (await operator.post(f"/requests/{first}/correct", anew)).status == 303
+        assert await again(here) == (True, "Use exa.")
+
+
 async def test_a_correction_after_a_thumb_down_is_given_too_and_can_be_voted_down(tmp_path: Path) -> None:
     async with house(tmp_path) as here:
         first, operator = await answered_wrong(here)

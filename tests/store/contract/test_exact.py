@@ -190,3 +190,19 @@ def test_a_store_that_is_too_busy_to_write_still_remembers_in_memory(
     with pytest.raises(StoreBusy):
         ours.put(b"k", "a1", answer())
     assert ours.get(b"k", 1001.0) == answer()
+
+
+def test_who_could_not_look_in_time_replaces_nothing_and_no_process_forgets_what_it_holds(
+    cache: Callable[..., ExactCache],
+) -> None:
+    ours, theirs = cache(), cache()
+    ours.put(b"k", "a1", answer(body=b"first")).result(30)
+    ours.put(b"other", "a1", answer()).result(30)
+    before = theirs.get(b"other", 1001.0)
+    assert theirs.put(b"k", "a1", answer(body=b"second"), unread=True).result(30) is False
+    for reading in (theirs, ours):
+        found = reading.get(b"k", 1001.0)
+        assert found is not None and found.body == b"first"
+    assert theirs.get(b"other", 1001.0) is before
+    assert theirs.put(b"new", "a1", answer(), unread=True).result(30) is True
+    assert ours.get(b"new", 1001.0) == answer()
