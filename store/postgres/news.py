@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import select
+import socket
 import threading
 import time
 from collections.abc import Callable
@@ -58,6 +60,8 @@ class News:
         self._lock = threading.Lock()
         self.listening = False
         self._look()
+        # A socket that closes wakes who waits for news, as nothing else does.
+        self._ended, self._end = socket.socketpair()
         self._threads = [
             threading.Thread(target=self._listen, name="store-listener", daemon=True),
             threading.Thread(target=self._follow, name="store-news", daemon=True),
@@ -110,8 +114,10 @@ class News:
         """End both threads."""
         self._stopping.set()
         self._wake.set()
+        self._end.close()
         for thread in self._threads:
             thread.join(5.0)
+        self._ended.close()
 
     def _read_anew(self, why: str) -> None:
         log.warning("store_read_anew", reason=why)
@@ -168,11 +174,13 @@ class News:
 
     def _hear(self, connection: psycopg.Connection[Any]) -> None:
         prove_at_s = time.monotonic() + _PROVE_EVERY_S
+        heard = select.poll()
+        heard.register(connection.fileno(), select.POLLIN)
+        heard.register(self._ended.fileno(), select.POLLIN)
         while not self._stopping.is_set():
-            for _ in connection.notifies(timeout=LOOK_EVERY_S):
+            heard.poll(LOOK_EVERY_S * 1000)
+            for _ in connection.notifies(timeout=0):
                 self._wake.set()
-                if self._stopping.is_set():
-                    return
             if time.monotonic() >= prove_at_s:
                 connection.execute("SELECT 1")
                 prove_at_s = time.monotonic() + _PROVE_EVERY_S
