@@ -131,7 +131,9 @@ def test_a_form_from_another_site_changes_nothing(staged: Stage, as_role: OpenPa
         elsewhere.evaluate("document.forms[0].submit()")
     assert answered.value.status == 403
     page.goto(staged.admin_url + "/engines")
-    assert page.get_by_role("button", name="Restore").count() == 0
+    card = page.locator("section.card", has=page.get_by_role("heading", name="large", exact=True))
+    expect(card.get_by_text("Drain large")).to_be_visible()
+    assert card.get_by_role("button", name="Restore").count() == 0
 
 
 _ELSEWHERE = "<form method=post><input name=engine value=large></form>"
