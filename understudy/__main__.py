@@ -56,7 +56,7 @@ _COMMANDS = {
     "evaluate": (
         "understudy.commands.evaluate",
         "evaluate",
-        "What would another policy, or another dial, have given? From the log.",
+        "What would another policy, or another preference, have given? From the log.",
     ),
     "explain": (
         "understudy.commands.explain",

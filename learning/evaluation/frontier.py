@@ -15,13 +15,13 @@ from learning.evaluation.logged import Logged
 from learning.evaluation.off_policy import METHODS, Estimate, Method, estimate, with_prediction
 from learning.evaluation.target_policies import TargetPolicy
 
-DIALS = (0.0, 0.25, 0.5, 0.75, 1.0)
+PREFERENCES = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 
 def frontier(
     logged: Logged,
     policies: Sequence[TargetPolicy],
-    dials: Sequence[float] = DIALS,
+    preferences: Sequence[float] = PREFERENCES,
     *,
     level: float = 0.95,
     resamples: int = 1000,
@@ -31,36 +31,36 @@ def frontier(
 ) -> dict[str, Any]:
     """The estimated outcome of each policy; JSON-able, without infinite or nan numbers (null instead).
 
-    {"requests", "actions", "quality_is", "self_selected", "left_out", "judged", "level", "points": [{"policy", "dial",
+    {"requests", "actions", "quality_is", "self_selected", "left_out", "judged", "level", "points": [{"policy", "preference",
     "offloaded", "unsupported", "effective_samples", "quality": {method: {"value", "low", "high"}}, "cost_usd": ...,
-    "latency_s": ..., "rewards": {dial: ...}}]}. A dial is a preference, 0 to 1. A policy that depends on the dial has a
-    point for each; for the others `dial` is null and `rewards` has all of them. `progress` is called with the share done,
-    0 to 1, and may raise to stop. Raises ValueError for a dial outside 0..1, and what the policies and `progress` raise.
+    "latency_s": ..., "rewards": {preference: ...}}]}. A preference is a preference, 0 to 1. A policy that depends on the preference has a
+    point for each; for the others `preference` is null and `rewards` has all of them. `progress` is called with the share done,
+    0 to 1, and may raise to stop. Raises ValueError for a preference outside 0..1, and what the policies and `progress` raise.
     """
-    if not dials or not all(0.0 <= dial <= 1.0 for dial in dials):
+    if not preferences or not all(0.0 <= preference <= 1.0 for preference in preferences):
         raise ValueError(
-            f"dials are {list(dials)}; at least one is needed, each from 0 (cheapest) to 1 (best)"
+            f"preferences are {list(preferences)}; at least one is needed, each from 0 (cheapest) to 1 (best)"
         )
     if level >= 1.0 or resamples < 100:
         raise ValueError(f"level {level} and {resamples} resamples: below 1, and at least 100, are right")
-    shown = sorted(set(dials))
+    shown = sorted(set(preferences))
     fitted = {
         name: with_prediction(logged.log, figure, seed)
         for name, figure in logged.figures(shown[0]).items()
         if name != "reward"
     } | {
-        f"reward {dial}": with_prediction(logged.log, logged.figures(dial)["reward"], seed) for dial in shown
+        f"reward {preference}": with_prediction(logged.log, logged.figures(preference)["reward"], seed) for preference in shown
     }
     points: list[dict[str, Any]] = []
-    of = sum(len(shown) if policy.uses_dial else 1 for policy in policies)
+    of = sum(len(shown) if policy.uses_preference else 1 for policy in policies)
     for policy in policies:
-        for own in [(dial,) for dial in shown] if policy.uses_dial else [tuple(shown)]:
+        for own in [(preference,) for preference in shown] if policy.uses_preference else [tuple(shown)]:
             progress(len(points) / of)
             target = policy.decide(logged, own[0])
             figures = {
                 name: figure
                 for name, figure in fitted.items()
-                if not name.startswith("reward") or name in {f"reward {dial}" for dial in own}
+                if not name.startswith("reward") or name in {f"reward {preference}" for preference in own}
             }
             found = estimate(
                 logged.log, target, figures, level=level, resamples=resamples, clip=clip, seed=seed
@@ -69,14 +69,14 @@ def frontier(
             points.append(
                 {
                     "policy": policy.name,
-                    "dial": own[0] if policy.uses_dial else None,
+                    "preference": own[0] if policy.uses_preference else None,
                     "offloaded": 1.0 - float(target[np.arange(len(target)), logged.reference].mean()),
                     "unsupported": quality.unsupported,
                     "effective_samples": quality.effective_samples,
                     "clipped": quality.clipped,
                     "clipping_bias": quality.clipping_bias,
                     **{name: _intervals(found[name]) for name in ("quality", "cost_usd", "latency_s")},
-                    "rewards": {str(dial): _intervals(found[f"reward {dial}"]) for dial in own},
+                    "rewards": {str(preference): _intervals(found[f"reward {preference}"]) for preference in own},
                 }
             )
     return {
@@ -96,12 +96,12 @@ def table(data: dict[str, Any], method: Method = "dr") -> str:
     lines = [
         f"{data['requests']} requests, quality known of {data['judged']}; {method}, {data['level']:.0%} intervals;"
         f" quality is {_MEANS[data['quality_is']]}",
-        f"{'policy':<22} {'dial':>5} {'offload':>7} {'quality':>24} {'USD per 1000':>28} {'seconds':>24} {'ESS':>7}",
+        f"{'policy':<22} {'preference':>10} {'offload':>7} {'quality':>24} {'USD per 1000':>28} {'seconds':>24} {'ESS':>7}",
     ]
     for point in data["points"]:
-        dial = "" if point["dial"] is None else f"{point['dial']:.2f}"
+        preference = "" if point["preference"] is None else f"{point['preference']:.2f}"
         lines.append(
-            f"{point['policy']:<22} {dial:>5} {point['offloaded']:>7.1%} {_ranged(point['quality'][method], 1, 3):>24}"
+            f"{point['policy']:<22} {preference:>10} {point['offloaded']:>7.1%} {_ranged(point['quality'][method], 1, 3):>24}"
             f" {_ranged(point['cost_usd'][method], 1000, 4):>28} {_ranged(point['latency_s'][method], 1, 3):>24}"
             f" {point['effective_samples']:>7.0f}" + ("  !" if point["unsupported"] > 0.01 else "")
         )

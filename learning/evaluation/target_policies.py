@@ -25,12 +25,12 @@ class NoSuchPolicy(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class TargetPolicy:
-    """`decide(logged, dial)` returns [n, K] probabilities, each row summing to 1, on available actions only."""
+    """`decide(logged, preference)` returns [n, K] probabilities, each row summing to 1, on available actions only."""
 
     name: str
     decide: Callable[[Logged, float], Floats]
-    uses_dial: bool
-    """Whether its decisions depend on the dial (its reward always does)."""
+    uses_preference: bool
+    """Whether its decisions depend on the preference (its reward always does)."""
 
 
 def as_logged() -> TargetPolicy:
@@ -80,25 +80,25 @@ def few_shot(theta: float, m: int) -> TargetPolicy:
 
 
 def by_quality(name: str, qualities: Callable[[Logged, float], Floats]) -> TargetPolicy:
-    """The action with the best expected reward at the dial, without exploration, from [n, K] expected qualities.
+    """The action with the best expected reward at the preference, without exploration, from [n, K] expected qualities.
 
     Cost and latency are those expected when the request was decided. Bandit artifacts are evaluated this way.
     """
 
-    def decide(logged: Logged, dial: float) -> Floats:
-        expected = rewards(logged, qualities(logged, dial), dial)
+    def decide(logged: Logged, preference: float) -> Floats:
+        expected = rewards(logged, qualities(logged, preference), preference)
         return _one(logged, np.argmax(np.where(logged.available, expected, -np.inf), axis=1))
 
     return TargetPolicy(name, decide, True)
 
 
 def expected() -> TargetPolicy:
-    """The best action by the router's own expectations at the time, at any dial."""
+    """The best action by the router's own expectations at the time, at any preference."""
     return by_quality("expected", lambda logged, _: logged.expected_quality)
 
 
 def learnt(name: str, bandit: Bandit) -> TargetPolicy:
-    """A bandit artifact at any dial, used as router.choosing.chooser uses it, without exploration and load.
+    """A bandit artifact at any preference, used as router.choosing.chooser uses it, without exploration and load.
 
     `decide` raises BanditError for a log whose features are of another version than this code's.
     """
@@ -123,9 +123,9 @@ def learnt(name: str, bandit: Bandit) -> TargetPolicy:
     return by_quality(name, lambda logged, _: qualities(logged))
 
 
-def rewards(logged: Logged, qualities: Floats, dial: float) -> Floats:
+def rewards(logged: Logged, qualities: Floats, preference: float) -> Floats:
     """[n, K]: expected reward of every action (router.choosing.reward), from qualities and the logged cost and latency."""
-    weighed = weights(dial)
+    weighed = weights(preference)
     cost = _relative(logged.expected_cost_usd)
     latency = _relative(logged.expected_latency_s)
     found = np.zeros(qualities.shape)

@@ -124,19 +124,18 @@ class ExactCache:
                 # Taken back a moment ago: out of memory, too.
                 self._generation.bump(connection)
                 return False
-            before = connection.execute(
-                "SELECT stored_at_s, corrected FROM exact_answers WHERE key = ?", (key,)
-            ).fetchone()
-            if before is not None and before[0] + self._ttl_s > answer.stored_at_s:
+            total_bytes, before_s, corrected = connection.execute(_LOOK, (key,)).fetchone()
+            if before_s is not None and before_s + self._ttl_s > answer.stored_at_s:
                 if unread:
                     return False
                 # Others may hold the answer that this one replaces, or this process one that may not replace it.
                 self._generation.bump(connection)
-                if before[1]:
+                if corrected:
                     return False
-            ids = [example.id for example in examples]
-            _upsert(connection, key, tenant, answer, request_id, contributor, ids)
-            self._make_room(connection, answer.stored_at_s)
+            _upsert(connection, key, tenant, answer, request_id, contributor)
+            _attach(connection, key, examples, anew=before_s is not None)
+            if total_bytes + size_bytes > self._disk_bytes:
+                self._make_room(connection, answer.stored_at_s)
             return True
 
         return self._db.write(insert, after=written, patient=True)
@@ -162,7 +161,8 @@ class ExactCache:
             self._db.hold(connection, "examples")
             if len(answer.body) > self._max_entry_bytes or not _all_stand(connection, [example]):
                 return False
-            _upsert(connection, key, tenant, answer, request_id, contributor, [example.id], corrected=True)
+            _upsert(connection, key, tenant, answer, request_id, contributor, corrected=True)
+            _attach(connection, key, [example], anew=True)
             self._generation.bump(connection)
             self._make_room(connection, answer.stored_at_s)
             return True
@@ -314,7 +314,19 @@ _SELECT = (
     " FROM generations g LEFT JOIN exact_answers a ON a.key = ? WHERE g.name = ?"
 )
 """One row always: the generation, and the answer as of that."""
-_INSERT_EXAMPLE = "INSERT INTO exact_answer_examples (example_id, key) VALUES (?, ?) ON CONFLICT DO NOTHING"
+_LOOK = (
+    "SELECT (SELECT sum(total_bytes) FROM exact_size), a.stored_at_s, a.corrected"
+    " FROM (SELECT 1) one LEFT JOIN exact_answers a ON a.key = ?"
+)
+"""One row always: what all answers count for, and of the answer under a key what an insertion goes by."""
+_ATTACH = (
+    "INSERT INTO exact_answer_examples (example_id, key)"
+    " SELECT CAST(value AS INTEGER), ? FROM json_each(?) WHERE TRUE ON CONFLICT DO NOTHING"
+)
+_STANDING = (
+    "SELECT e.id, e.question, e.answer FROM examples e JOIN example_accounts a ON a.id = e.id"
+    " WHERE e.id IN (SELECT CAST(value AS INTEGER) FROM json_each(?)) AND a.served_from_s < ?"
+)
 _DELETE_EXPIRED = "DELETE FROM exact_answers WHERE stored_at_s <= ? OR stored_at_s > ?"
 _UPSERT = (
     "INSERT INTO exact_answers (key, tenant, stored_at_s, last_used_at_s, size_bytes, engine, content_type,"
@@ -333,7 +345,6 @@ def _upsert(
     answer: ExactAnswer,
     request_id: str,
     contributor: str | None,
-    example_ids: Sequence[int],
     *,
     corrected: bool = False,
 ) -> None:
@@ -341,20 +352,27 @@ def _upsert(
     told = answer.engine, answer.content_type, answer.usage_estimated, answer.body
     row = (key, tenant, at_s, at_s, size_bytes, *told, request_id, contributor, corrected)
     connection.execute(_UPSERT, row)
-    connection.execute("DELETE FROM exact_answer_examples WHERE key = ?", (key,))
-    connection.executemany(_INSERT_EXAMPLE, [(id, key) for id in example_ids])
+
+
+def _attach(connection: Connection, key: bytes, examples: Sequence[Example], *, anew: bool) -> None:
+    """Note which examples an answer was made with. `anew`: and none of those of an earlier one."""
+    if anew:
+        connection.execute("DELETE FROM exact_answer_examples WHERE key = ?", (key,))
+    if examples:
+        connection.execute(_ATTACH, (key, _ids(examples)))
 
 
 def _all_stand(connection: Connection, examples: Sequence[Example]) -> bool:
     """Whether these examples are as they were: neither removed, nor corrected, nor quarantined by hand."""
-    return all(
-        connection.execute(
-            "SELECT 1 FROM examples e JOIN example_accounts a ON a.id = e.id"
-            " WHERE e.id = ? AND e.question = ? AND e.answer = ? AND a.served_from_s < ?",
-            (example.id, example.question, example.answer, HELD_BACK_S),
-        ).fetchone()
-        for example in examples
-    )
+    if not examples:
+        return True
+    rows = connection.execute(_STANDING, (_ids(examples), HELD_BACK_S)).fetchall()
+    standing = {id: (question, answer) for id, question, answer in rows}
+    return all(standing.get(example.id) == (example.question, example.answer) for example in examples)
+
+
+def _ids(examples: Sequence[Example]) -> str:
+    return json.dumps([example.id for example in examples])
 
 
 def _size_bytes(answer: ExactAnswer) -> int:

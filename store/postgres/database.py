@@ -179,7 +179,10 @@ class PostgresDatabase:
 
     def hold(self, connection: Connection, name: str) -> None:
         """A lock of the transaction, which works behind a pooler, too."""
-        connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(?, 0))", (name,))
+        assert isinstance(connection, JobConnection)
+        if name not in connection.held:
+            connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(?, 0))", (name,))
+            connection.held.add(name)
 
     def add(
         self,

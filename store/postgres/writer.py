@@ -106,6 +106,8 @@ class JobConnection:
         self.telling = False
         """Whether others are to be told of this batch."""
         self.bumped: set[str] = set()
+        self.held: set[str] = set()
+        """The locks of this transaction."""
 
     def execute(self, sql: str, parameters: Any = (), /) -> _Lazy:
         """Send a statement. Its error, or an earlier one's, comes at once or whenever something is fetched."""

@@ -51,7 +51,7 @@ def list_(data: Path, as_json: bool) -> None:
 @engines.command()
 @data_option()
 @_NAME
-@click.option("--reason", default="", help="A note for people.")
+@click.option("--reason", default="", help="Why; shown on the admin pages.")
 @JSON
 def drain(data: Path, name: str, reason: str, as_json: bool) -> None:
     """Have nothing new asked of an engine: within a second, by every worker, also after a restart, until it is resumed."""

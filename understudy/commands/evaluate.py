@@ -1,4 +1,4 @@
-"""`understudy evaluate`: what other policies, at any dial, would have brought, from the log of what was decided."""
+"""`understudy evaluate`: what other policies, at any preference, would have brought, from the log of what was decided."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _BATCH = 5_000
     help="logged, random, expected, always:ENGINE, few_shot:THETA,M, bandit:ACTIVE or bandit:ID; repeat for several."
     " All that apply if this is not given.",
 )
-@click.option("--dials", default="0,0.25,0.5,0.75,1", show_default=True, help="0 is cheapest, 1 is best.")
+@click.option("--preferences", default="0,0.25,0.5,0.75,1", show_default=True, help="0 is cheapest, 1 is best.")
 @click.option("--since", help="Only requests since then: 7d, 24h, or a date such as 2025-01-31.")
 @click.option(
     "--method",
@@ -68,7 +68,7 @@ def evaluate(
     tenant: str | None,
     model: str | None,
     policies: tuple[str, ...],
-    dials: str,
+    preferences: str,
     since: str | None,
     method: Any,
     clip: float | None,
@@ -82,7 +82,7 @@ def evaluate(
     from learning.evaluation.target_policies import NoSuchPolicy
     from router.choosing.bandit import BanditError
 
-    chosen_dials, since_s = _dials(dials), moment("--since", since, time.time()) or 0.0
+    chosen_preferences, since_s = _preferences(preferences), moment("--since", since, time.time()) or 0.0
     with store_in(data) as store:
         whose, which = _slot(store, tenant, model)
         try:
@@ -93,7 +93,7 @@ def evaluate(
                 if policies
                 else _all(store, whose, which, found)
             )
-            result = frontier(found, wanted, chosen_dials, level=level, clip=clip)
+            result = frontier(found, wanted, chosen_preferences, level=level, clip=clip)
         except (NothingLogged, NoSuchPolicy, BanditError) as error:
             _refuse(str(error))
     result = {"tenant": whose, "model": which, "since_s": since_s, **result}
@@ -183,13 +183,13 @@ def _policy(store: Store, text: str, tenant: str, model: str) -> TargetPolicy:
         raise NoSuchPolicy(f"{text} cannot be used: {error}") from error
 
 
-def _dials(text: str) -> tuple[float, ...]:
+def _preferences(text: str) -> tuple[float, ...]:
     try:
         found = tuple(float(part) for part in text.split(","))
     except ValueError:
         found = ()
-    if not found or not all(0.0 <= dial <= 1.0 for dial in found):
-        raise click.BadParameter(f"{text!r}: numbers from 0 to 1, separated by commas", param_hint="--dials")
+    if not found or not all(0.0 <= preference <= 1.0 for preference in found):
+        raise click.BadParameter(f"{text!r}: numbers from 0 to 1, separated by commas", param_hint="--preferences")
     return found
 
 

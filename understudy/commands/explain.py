@@ -54,7 +54,7 @@ def explain(data: Path, tenant: str | None, limit: int, max_loss: float, json_fi
 def _text(store: Store, result: dict[str, Any]) -> str:
     count = result["requests"]
     lines = [
-        f"{count} requests: {_percent(result['hits'], count)} answered from memory, "
+        f"{count} requests: {_percent(result['hits'], count)} cache hits, "
         f"{_percent(result['offloaded'], count)} offloaded; all by the reference would have cost "
         f"${result['cost_usd']:.4f}"
     ]
@@ -77,7 +77,7 @@ def _scope(store: Store, row: dict[str, Any]) -> list[str]:
     lines = [
         f"{row['model']}: {named}",
         f"  {row['requests']} requests ({100 * row['request_share']:.0f} %{cost}), "
-        f"{row['hits']} from memory, {row['offloaded']} offloaded",
+        f"{row['hits']} cache hits, {row['offloaded']} offloaded",
     ]
     for each in row["reasons"]:
         lines.append(f"  {each['requests']:>6} ({100 * each['share']:.0f} %): {each['says']}")

@@ -45,7 +45,7 @@ def keys() -> None:
 @click.option(
     "--tenant", default="default", show_default=True, help="Whose key it is; keys of one tenant share memory."
 )
-@click.option("--name", default="unnamed", show_default=True, help="A note for people.")
+@click.option("--name", default="unnamed", show_default=True, help="Key name.")
 @_FROM_STDIN
 @terms_options
 @JSON
@@ -66,7 +66,7 @@ def create(data: Path, tenant: str, name: str, secret_stdin: bool, as_json: bool
 @keys.command()
 @_DATA
 @click.argument("key_id")
-@click.option("--name", help="Another note for people.")
+@click.option("--name", help="Another key name.")
 @terms_options
 @JSON
 def edit(data: Path, key_id: str, name: str | None, as_json: bool, **given: Any) -> None:

@@ -200,7 +200,7 @@ FORMER: dict[str, Moved | Fixed | Removed] = {
     "replay.expand.thin_below": Fixed(0.8, _UNKNOWABLE),
     "replay.expand.duplicate_above": Fixed(0.95, _UNKNOWABLE),
     "replay.expand.drift_below": Fixed(0.4, _UNKNOWABLE),
-    "replay.near_misses": Removed("similar questions are answered from memory by proof alone"),
+    "replay.near_misses": Removed("similar questions are answered from the cache by proof alone"),
     "replay.kv_plan.engines.*.kv_mib": Removed(_BY_USE),
     "replay.kv_plan.engines.*.bytes_per_token": Removed(_BY_USE),
     "replay.kv_plan.engines.*.model_dir": Removed(_BY_USE),

@@ -12,7 +12,7 @@ from understudy.settings.group import Settings
 
 
 class ExactSettings(Settings):
-    """Answering the very same request from memory."""
+    """Answering the very same request from the cache."""
 
     enabled: bool = Field(True, description="Off forwards repeats like any other request.")
     ttl_s: float = Field(3600, gt=0, description="How long an answer may be replayed, in seconds.")
@@ -64,7 +64,7 @@ class ExampleSettings(Settings):
 
 
 class SemanticReuseSettings(Settings):
-    """Answering a similar question from memory: see docs/explanation/semantic-reuse.md."""
+    """Answering a similar question from the cache: see docs/explanation/semantic-reuse.md."""
 
     deltas: dict[str, float] = Field(
         {},

@@ -30,7 +30,7 @@ class InContextSettings(Settings):
     """The policy that learns: examples by expected help, engines by expected reward."""
 
     preference: float = Field(
-        0.5, ge=0, le=1, description="The dial: 0 is cheapest, 1 is best; a request may send its own."
+        0.5, ge=0, le=1, description="The preference: 0 is cheapest, 1 is best; a request may send its own."
     )
     max_examples: int = Field(8, ge=0, le=8, description="Most examples sent along; 0 sends none.")
 
@@ -110,7 +110,7 @@ class ModelAdvanced(Settings):
     def _are_dials(cls, preferences: dict[str, float]) -> dict[str, float]:
         for key, preference in preferences.items():
             if not 0 <= preference <= 1:
-                raise ValueError(f"the dial of {key!r} is {preference}; it must be 0 (cheapest) to 1 (best)")
+                raise ValueError(f"the preference of {key!r} is {preference}; it must be 0 (cheapest) to 1 (best)")
         return preferences
 
 

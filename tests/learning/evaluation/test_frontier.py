@@ -15,7 +15,7 @@ POLICIES = (as_logged(), always("small"), always("large"), expected())
 
 def test_a_policy_has_a_point_per_dial_only_if_the_dial_changes_it() -> None:
     data = frontier(logged_world(), POLICIES, (0.0, 1.0), resamples=100)
-    assert [(point["policy"], point["dial"]) for point in data["points"]] == [
+    assert [(point["policy"], point["preference"]) for point in data["points"]] == [
         ("logged", None),
         ("always:small", None),
         ("always:large", None),
@@ -51,7 +51,7 @@ def test_the_table_holds_every_policy_and_warns_of_what_the_log_cannot_tell() ->
     assert any("no chance" in line for line in cautions(data))
 
 
-@pytest.mark.parametrize("dials", [(), (1.5,), (-0.1, 0.5), (np.nan,)])
-def test_dials_that_are_none_are_refused(dials: tuple[float, ...]) -> None:
-    with pytest.raises(ValueError, match="dials"):
-        frontier(logged_world(5), POLICIES, dials)
+@pytest.mark.parametrize("preferences", [(), (1.5,), (-0.1, 0.5), (np.nan,)])
+def test_dials_that_are_none_are_refused(preferences: tuple[float, ...]) -> None:
+    with pytest.raises(ValueError, match="preferences"):
+        frontier(logged_world(5), POLICIES, preferences)

@@ -26,8 +26,8 @@ from tests.learning.training.worlds import logged_world, met
 )
 def test_every_policy_gives_a_distribution_over_available_actions(text: str) -> None:
     found = logged_world(50)
-    for dial in (0.0, 0.5, 1.0):
-        target = parsed(text).decide(found, dial)
+    for preference in (0.0, 0.5, 1.0):
+        target = parsed(text).decide(found, preference)
         assert np.allclose(target.sum(1), 1.0)
         assert (target[~found.available] == 0).all()
 
@@ -87,7 +87,7 @@ def test_a_bandit_is_asked_as_the_chooser_would_and_its_doubts_count() -> None:
     assert certain.decide(found, 0.9).tolist() == [[1, 0, 0]] * 2
     doubtful = learnt("bandit:7", Fixed(deviation=0.5))  # type: ignore[arg-type]
     assert doubtful.decide(found, 0.9).tolist() == [[0, 0, 1]] * 2
-    assert doubtful.uses_dial
+    assert doubtful.uses_preference
 
 
 def test_a_log_of_other_features_is_refused_rather_than_misread() -> None:

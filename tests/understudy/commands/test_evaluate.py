@@ -43,7 +43,7 @@ def data(tmp_path: Path) -> Path:
 
 
 def test_the_table_shows_every_policy_that_applies_and_the_file_holds_the_figures(data: Path) -> None:
-    found = run(data, "--json", str(data / "out.json"), "--dials", "0,1")
+    found = run(data, "--json", str(data / "out.json"), "--preferences", "0,1")
     assert found.exit_code == 0, found.output
     for name in ("logged", "random", "always:small", "always:large", "expected", "few_shot:0.8,3"):
         assert name in found.stdout
@@ -68,7 +68,7 @@ def test_an_artifact_of_the_bandit_is_evaluated_from_the_log(data: Path) -> None
     ours = store.artifacts.publish("bandit", "a1", "gpt-4o", bandit.save(), metrics={}, note="")
     theirs = store.artifacts.publish("bandit", "b2", "gpt-4o", bandit.save(), metrics={}, note="")
     store.close()
-    found = run(data, "--policy", "bandit:ACTIVE", "--dials", "1")
+    found = run(data, "--policy", "bandit:ACTIVE", "--preferences", "1")
     assert found.exit_code == 0, found.output
     assert f"bandit:{ours.id}" in found.stdout
     refused = run(data, "--policy", f"bandit:{theirs.id}")
@@ -91,8 +91,8 @@ def test_a_bandit_that_cannot_be_used_keeps_nobody_from_the_other_policies(data:
         (("--policy", "always:medium"), "large, small"),
         (("--policy", "bandit:77"), "no such version"),
         (("--policy", "bandit:x"), "no such version"),
-        (("--dials", "0,2"), "0 to 1"),
-        (("--dials", "cheap"), "0 to 1"),
+        (("--preferences", "0,2"), "0 to 1"),
+        (("--preferences", "cheap"), "0 to 1"),
         (("--since", "yesterday"), "7d"),
         (("--since", "0.5h"), "empty"),
         (("--model", "o3"), "no decision"),
