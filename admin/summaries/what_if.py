@@ -157,7 +157,7 @@ def _settings(chosen: dict[str, Any]) -> Settings:
 
 def _point(point: dict[str, Any], question: Question) -> dict[str, Any]:
     """One policy at one preference, with its doubly robust estimates."""
-    preference = point["dial"]
+    preference = point["preference"]
     name = point["policy"]
     return {
         "policy": name,

@@ -31,11 +31,12 @@ def frontier(
 ) -> dict[str, Any]:
     """The estimated outcome of each policy; JSON-able, without infinite or nan numbers (null instead).
 
-    {"requests", "actions", "quality_is", "self_selected", "left_out", "judged", "level", "points": [{"policy", "preference",
-    "offloaded", "unsupported", "effective_samples", "quality": {method: {"value", "low", "high"}}, "cost_usd": ...,
-    "latency_s": ..., "rewards": {preference: ...}}]}. A preference is a preference, 0 to 1. A policy that depends on the preference has a
-    point for each; for the others `preference` is null and `rewards` has all of them. `progress` is called with the share done,
-    0 to 1, and may raise to stop. Raises ValueError for a preference outside 0..1, and what the policies and `progress` raise.
+    {"requests", "actions", "quality_is", "self_selected", "left_out", "judged", "level", "points": [{"policy",
+    "preference", "offloaded", "unsupported", "effective_samples", "quality": {method: {"value", "low", "high"}},
+    "cost_usd": ..., "latency_s": ..., "rewards": {preference: ...}}]}. A preference is 0 to 1. A policy that depends on it
+    has a point for each; for the others `preference` is null and `rewards` has all of them. `progress` is called with the
+    share done, 0 to 1, and may raise to stop. Raises ValueError for a preference outside 0..1, and what the policies and
+    `progress` raise.
     """
     if not preferences or not all(0.0 <= preference <= 1.0 for preference in preferences):
         raise ValueError(
@@ -49,7 +50,8 @@ def frontier(
         for name, figure in logged.figures(shown[0]).items()
         if name != "reward"
     } | {
-        f"reward {preference}": with_prediction(logged.log, logged.figures(preference)["reward"], seed) for preference in shown
+        f"reward {preference}": with_prediction(logged.log, logged.figures(preference)["reward"], seed)
+        for preference in shown
     }
     points: list[dict[str, Any]] = []
     of = sum(len(shown) if policy.uses_preference else 1 for policy in policies)
@@ -76,7 +78,9 @@ def frontier(
                     "clipped": quality.clipped,
                     "clipping_bias": quality.clipping_bias,
                     **{name: _intervals(found[name]) for name in ("quality", "cost_usd", "latency_s")},
-                    "rewards": {str(preference): _intervals(found[f"reward {preference}"]) for preference in own},
+                    "rewards": {
+                        str(preference): _intervals(found[f"reward {preference}"]) for preference in own
+                    },
                 }
             )
     return {
@@ -101,8 +105,9 @@ def table(data: dict[str, Any], method: Method = "dr") -> str:
     for point in data["points"]:
         preference = "" if point["preference"] is None else f"{point['preference']:.2f}"
         lines.append(
-            f"{point['policy']:<22} {preference:>10} {point['offloaded']:>7.1%} {_ranged(point['quality'][method], 1, 3):>24}"
-            f" {_ranged(point['cost_usd'][method], 1000, 4):>28} {_ranged(point['latency_s'][method], 1, 3):>24}"
+            f"{point['policy']:<22} {preference:>10} {point['offloaded']:>7.1%}"
+            f" {_ranged(point['quality'][method], 1, 3):>24} {_ranged(point['cost_usd'][method], 1000, 4):>28}"
+            f" {_ranged(point['latency_s'][method], 1, 3):>24}"
             f" {point['effective_samples']:>7.0f}" + ("  !" if point["unsupported"] > 0.01 else "")
         )
     return "\n".join(lines + cautions(data))

@@ -36,7 +36,9 @@ _BATCH = 5_000
     help="logged, random, expected, always:ENGINE, few_shot:THETA,M, bandit:ACTIVE or bandit:ID; repeat for several."
     " All that apply if this is not given.",
 )
-@click.option("--preferences", default="0,0.25,0.5,0.75,1", show_default=True, help="0 is cheapest, 1 is best.")
+@click.option(
+    "--preferences", default="0,0.25,0.5,0.75,1", show_default=True, help="0 is cheapest, 1 is best."
+)
 @click.option("--since", help="Only requests since then: 7d, 24h, or a date such as 2025-01-31.")
 @click.option(
     "--method",
@@ -189,7 +191,9 @@ def _preferences(text: str) -> tuple[float, ...]:
     except ValueError:
         found = ()
     if not found or not all(0.0 <= preference <= 1.0 for preference in found):
-        raise click.BadParameter(f"{text!r}: numbers from 0 to 1, separated by commas", param_hint="--preferences")
+        raise click.BadParameter(
+            f"{text!r}: numbers from 0 to 1, separated by commas", param_hint="--preferences"
+        )
     return found
 
 

@@ -40,7 +40,9 @@ if TYPE_CHECKING:
     "--memory", type=click.Choice(["on", "off"]), help="Whether to remember anything [on with --data]."
 )
 @click.option(
-    "--exact", type=click.Choice(["on", "off"]), help="Answer exact repeats from the cache [off without --data]."
+    "--exact",
+    type=click.Choice(["on", "off"]),
+    help="Answer exact repeats from the cache [off without --data].",
 )
 @click.option(
     "--admin", type=click.Choice(["on", "off"]), help="Whether to serve the admin pages [on with --data]."

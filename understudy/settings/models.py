@@ -110,7 +110,9 @@ class ModelAdvanced(Settings):
     def _are_dials(cls, preferences: dict[str, float]) -> dict[str, float]:
         for key, preference in preferences.items():
             if not 0 <= preference <= 1:
-                raise ValueError(f"the preference of {key!r} is {preference}; it must be 0 (cheapest) to 1 (best)")
+                raise ValueError(
+                    f"the preference of {key!r} is {preference}; it must be 0 (cheapest) to 1 (best)"
+                )
         return preferences
 
 
