@@ -21,6 +21,7 @@ from learning.bank.warm.prefixes import KvMetrics
 from learning.outcomes.judging_metrics import JudgingMetrics
 from learning.replay.asking import ReplayMetrics
 from learning.training.metrics import LearningMetrics
+from understudy.background.quality_watch import QualityMetrics
 
 ROOT = Path(__file__).parent.parent
 DASHBOARD = json.loads((ROOT / "deploy" / "grafana" / "understudy.json").read_text(encoding="utf-8"))
@@ -40,6 +41,7 @@ def declared() -> dict[str, set[str]]:
         JudgingMetrics,
         ReplayMetrics,
         LearningMetrics,
+        QualityMetrics,
     ):
         made(registry)
     nowhere = Collector("http://127.0.0.1:9", {}, "understudy", timeout_s=1, metrics_every_s=1)
