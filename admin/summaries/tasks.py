@@ -12,6 +12,7 @@ from admin.page import Asked, NotThere, Summary
 from admin.roles import Content
 from admin.sources import Sources
 from admin.summaries.learning import version
+from admin.summaries.spans import fitting
 from learning.tasks.distances import DistanceReader
 from learning.tasks.standings import TaskReader, TaskStanding
 from router.tasks.form import normalised
@@ -34,7 +35,7 @@ _VERSIONS = 20
 
 def tasks(sources: Sources, asked: Asked) -> Summary:
     """Every task; `tenant`, an id, for those of one tenant; `span`: hour, day or week."""
-    span = asked.choice("span", tuple(SPANS), "day")
+    span = asked.choice("span", tuple(SPANS), fitting(sources, asked.now_s))
     tenant = asked.text("tenant", longest=64)
     names = sources.tenant_names()
     known = sources.store.tasks.known.all()

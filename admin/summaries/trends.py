@@ -11,6 +11,7 @@ from admin.charts import lines, with_intervals
 from admin.page import Asked, BadParameter, NotThere, Summary
 from admin.sources import Sources
 from admin.summaries.quality import offloaded_quality
+from admin.summaries.spans import fitting
 from store.decisions.quality_rollups import QualitySums
 from store.decisions.rollups import DAY_S, HOUR_S, MINUTE_S, RequestSums, percentile
 
@@ -47,8 +48,8 @@ class Range:
 
 def trends(sources: Sources, asked: Asked) -> Summary:
     """For `span` (hour, day, week, month), or `from` and `to`; of a `tenant`, `key` or `model` if named."""
-    wanted = _range(sources, asked)
     sources.rollups.catch_up()
+    wanted = _range(sources, asked)
     sources.store.decisions.quality.catch_up()
     references = sources.gateway.references()
     bars = _requests(sources, wanted, references)
@@ -67,7 +68,7 @@ def trends(sources: Sources, asked: Asked) -> Summary:
     good = offloaded_quality(qualities, references)
     rows = [bars[start] for start in wanted.starts]
     return {
-        "span": "" if asked.text("from") or asked.text("to") else asked.choice("span", tuple(SPANS), "day"),
+        "span": "" if asked.text("from") or asked.text("to") else _span(sources, asked),
         "since_s": wanted.since_s,
         "until_s": wanted.until_s,
         "width_s": wanted.width_s,
@@ -83,11 +84,15 @@ def trends(sources: Sources, asked: Asked) -> Summary:
     }
 
 
+def _span(sources: Sources, asked: Asked) -> str:
+    return asked.choice("span", tuple(SPANS), fitting(sources, asked.now_s))
+
+
 def _range(sources: Sources, asked: Asked) -> Range:
     since, until = asked.time("from"), asked.time("to")
     if since is None and until is None:
         until = asked.now_s
-        since = until - SPANS[asked.choice("span", tuple(SPANS), "day")]
+        since = until - SPANS[_span(sources, asked)]
     else:
         until = min(asked.now_s, asked.now_s if until is None else until)
         since = until - DAY_S if since is None else since

@@ -70,6 +70,23 @@ class RequestRollups:
         )
         return max(0, int(row[0]))
 
+    def first_s(self) -> int | None:
+        """The minute of the first request in the sums, or its hour where that is longer ago than minutes are kept, Unix seconds.
+
+        None where there is none.
+        """
+        row: tuple[int | None, int | None] = (
+            self._db.read()
+            .execute(
+                "SELECT (SELECT min(start_s) FROM request_rollups WHERE span_s = ?),"
+                " (SELECT min(start_s) FROM request_rollups WHERE span_s = ?)",
+                (HOUR_S, MINUTE_S),
+            )
+            .fetchone()
+        )
+        hour, minute = row
+        return minute if minute is not None and minute - HOUR_S < (hour or 0) else hour
+
     def trim(self, now_s: float) -> Future[int]:
         """Drop minutes after some hours, hours after some weeks, days after a year; gives how many rows."""
 

@@ -82,6 +82,14 @@ async def test_every_range_adds_up_to_what_happened_in_it(pages: Site) -> None:
     assert hour["total"]["overheads_usd"] is None and hour["total"]["saved_usd"] == pytest.approx(0.058)
 
 
+async def test_the_range_is_an_hour_as_long_as_there_is_no_more(pages: Site, tmp_path: Path) -> None:
+    assert (await asked(pages))["span"] == "day"
+    async with site(tmp_path / "young") as young:
+        assert (await asked(young))["span"] == "day"
+        await asyncio.to_thread(note, young, 1, started_at_s=time.time() - 600)
+        assert (await asked(young))["span"] == (await asked(young, "?span=hour"))["span"] == "hour"
+
+
 async def test_a_range_of_ones_own_is_read_in_the_zone_of_the_pages(pages: Site) -> None:
     def field(at_s: float) -> str:
         return datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%dT%H:%M")
