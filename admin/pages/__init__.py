@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from admin.page import Page
-from admin.pages.accounts import ACCOUNTS
+from admin.pages.accounts import ACCOUNTS, OWN_ACCOUNT
 from admin.pages.audit import AUDIT
 from admin.pages.cache import CACHE
 from admin.pages.datasets import DATASETS_PAGE
@@ -44,6 +44,6 @@ PAGES: tuple[Page, ...] = (
     LEARNING,
     *(TENANTS, TENANT, TENANT_DELETION, KEY),
     SETTINGS,
-    *(ACCOUNTS, AUDIT),
+    *(ACCOUNTS, OWN_ACCOUNT, AUDIT),
     *(HELP, FIND),
 )

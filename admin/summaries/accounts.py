@@ -6,10 +6,10 @@ from collections import defaultdict
 from typing import Any
 
 from admin.page import ActionFailed, Asked, BadParameter, Done, NotThere, Summary
-from admin.passwords import hashed, new_password
+from admin.passwords import hashed, matches, new_password
 from admin.roles import Role
 from admin.sources import Sources
-from store.people.operators import NO_PASSWORD, ROLES, LastOperator, NoSuchUser
+from store.people.operators import NO_PASSWORD, ROLES, AdminUser, LastOperator, NoSuchUser
 
 _MOST_SESSIONS = 500
 
@@ -29,7 +29,7 @@ def accounts(sources: Sources, asked: Asked) -> Summary:
                 "name": user.name,
                 "role": user.role,
                 "is_you": user.name == asked.viewer.name,
-                "signs_in_by": "provider" if user.password_hash == NO_PASSWORD else "password",
+                "signs_in_by": _signs_in_by(user),
                 "created_at_s": user.created_at_s,
                 "changed_at_s": user.changed_at_s,
                 "sessions": len(sessions[user.name]),
@@ -104,6 +104,48 @@ def end_sessions(sources: Sources, asked: Asked) -> Done:
     if not sources.sessions.end_one(user, session):
         raise ActionFailed("That session has ended already.")
     return Done(f"That session of {user} has ended.", target=user, detail={"session": session})
+
+
+def own_account(sources: Sources, asked: Asked) -> Summary:
+    """Whoever is signed in: name, role and open sessions."""
+    name = asked.viewer.name
+    account = sources.store.operators.get(name)
+    if account is None:
+        raise NotThere("This account is deleted.")
+    return {
+        "name": name,
+        "role": account.role,
+        "meaning": _MEANINGS[Role(account.role)],
+        "signs_in_by": _signs_in_by(account),
+        "sessions": [
+            {"id": one.id, "created_at_s": one.created_at_s, "seen_at_s": one.seen_at_s}
+            for one in sources.sessions.open_ones()
+            if one.user == name
+        ],
+    }
+
+
+def set_own_password(sources: Sources, asked: Asked) -> Done:
+    """Gives whoever is signed in another password, which ends every session of theirs. Form fields: `current_password`,
+    `password`."""
+    name = asked.viewer.name
+    account = sources.store.operators.get(name)
+    if account is None or account.password_hash == NO_PASSWORD:
+        raise ActionFailed("This account signs in by the provider and has no password here.")
+    if not matches(account.password_hash, asked.query.get("current_password", "")):
+        raise BadParameter("This is not your password.", "current_password")
+    sources.store.operators.put(name, None, _hashed(asked.query.get("password", "")))
+    return Done("You have another password; your sessions have ended. Sign in with it.", target=name)
+
+
+def end_own_sessions(sources: Sources, asked: Asked) -> Done:
+    """Signs whoever is signed in out everywhere."""
+    ended = sources.sessions.end_all(asked.viewer.name)
+    return Done("You are signed out everywhere.", target=asked.viewer.name, detail={"ended": ended})
+
+
+def _signs_in_by(account: AdminUser) -> str:
+    return "provider" if account.password_hash == NO_PASSWORD else "password"
 
 
 def _user(sources: Sources, asked: Asked) -> str:

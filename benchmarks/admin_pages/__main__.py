@@ -1,9 +1,9 @@
-"""How long the admin pages take with a long log: every page's time in the server, beside the budget of 300 ms.
+"""How long the admin pages take with a long log: every page's and twin's time in the server, beside the budget of 100 ms.
 
-Rows are written through the store's own API, spread over a week; the application is asked over a socket, as a browser would.
-The question is the page's own cost, so nothing else runs meanwhile: no gateway, no traffic. CPU is the whole process's,
-the client's share included: on a busy machine it says more than the clock. What takes seconds (*what if*) is computed beside
-the pages: a second table has some of them while that goes on, in the same process.
+Rows are written through the store's own API, spread over a week; the application is asked over a socket, as a browser would,
+while the log grows by some requests a second. No gateway runs. CPU is the whole process's, the client's share and the growth
+of the log included: on a busy machine it says more than the clock. What takes seconds (a simulation) is computed beside the
+pages: a second table has some of them while that goes on, in the same process.
 
     python -m benchmarks.admin_pages [--requests 100000] [--examples 2000]
 """
@@ -14,7 +14,9 @@ import asyncio
 import random
 import statistics
 import tempfile
+import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +27,7 @@ from yarl import URL
 
 from admin.pages import PAGES
 from admin.sources import Sources
-from benchmarks.admin_pages.content import Writing, content_paths, fill_content
+from benchmarks.admin_pages.content import Writing, choice, content_paths, fill_content
 from benchmarks.options import options, write
 from store import Store
 from store.records import NewExample, OutcomeRecord, RequestRecord
@@ -33,9 +35,11 @@ from understudy.processes.run import bind
 from understudy.settings.file import parse_config
 from understudy.setup.admin import admin
 
-BUDGET_MS = 300.0
+BUDGET_MS = 100.0
 _WEEK_S = 7 * 86_400
-_ROUNDS = 7
+_ROUNDS = 20
+_GROWS_PER_S = 20.0
+"""Requests a second, each with its decision, while pages are asked for."""
 _MEANWHILE = ("/router/simulate?preference=0.905", "/overview", "/requests", "/examples", "/router")
 CONFIG: dict[str, Any] = {
     "engines": {
@@ -122,20 +126,52 @@ def paths(sources: Sources) -> list[str]:
     found += [f"/requests/{newest.id}", "/requests?engine=small", f"/requests?user={newest.end_user}"]
     found += [f"/sessions/{newest.tenant}/{newest.session}", "/sessions?least=5"]
     found += [f"/find.json?q={text}" for text in (newest.id[:8], newest.completion_id, "nobody", "12")]
-    return found + content_paths(sources.store)
+    found += content_paths(sources.store)
+    return found + [twin for path in found if (twin := _twin(path)) not in found]
+
+
+def _twin(path: str) -> str:
+    page, mark, query = path.partition("?")
+    return path if page.endswith(".json") else f"{page}.json{mark}{query}"
+
+
+class Growing:
+    """Writes requests with their decisions between `start` and `stop`, on a thread, as the latest request went."""
+
+    def __init__(self, store: Store) -> None:
+        self.written = 0
+        self._store = store
+        self._like = next(one for one in store.decisions.requests.recent(100) if one.outcome == "answered")
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End, and wait for it."""
+        self._over.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        rng = np.random.default_rng(3)
+        while not self._over.wait(1 / _GROWS_PER_S):
+            self.written += 1
+            new = replace(self._like, id=f"{3:04x}{self.written:020x}", started_at_s=time.time())
+            self._store.decisions.requests.record(new)
+            self._store.decisions.choices.record(choice(new, rng)).result(60)
 
 
 async def measured(folder: Path, requests: int, examples: int) -> dict[str, Any]:
-    """Milliseconds of every page: the first time, and the median and longest of the next ones."""
+    """Milliseconds of every page and twin: the first time, and median, 95th percentile and longest of the next ones."""
     config = parse_config({**CONFIG, "memory": {"data_dir": str(folder)}})
     with bind("127.0.0.1", 0) as sock:
         port = sock.getsockname()[1]
         with admin(config, port) as (app, sources):
             began = time.monotonic()
             await asyncio.to_thread(fill, sources.store, requests, examples)
-            await asyncio.to_thread(
-                fill_content, sources.store, decisions=requests // 20, examples=10 * examples
-            )
+            await asyncio.to_thread(fill_content, sources.store, decisions=requests, examples=10 * examples)
             filled_s = time.monotonic() - began
             began = time.monotonic()
             while await asyncio.to_thread(sources.rollups.catch_up):
@@ -150,13 +186,19 @@ async def measured(folder: Path, requests: int, examples: int) -> dict[str, Any]
             jar = aiohttp.CookieJar(unsafe=True)
             jar.update_cookies(cookie, URL(url))
             async with aiohttp.ClientSession(url, cookie_jar=jar) as session:
-                took = {path: await _timed(session, path) for path in paths(sources)}
+                growing = Growing(sources.store)
+                growing.start()
+                try:
+                    took = {path: await _timed(session, path) for path in paths(sources)}
+                finally:
+                    await asyncio.to_thread(growing.stop)
                 meanwhile = {path: await _while_computing(session, path) for path in _MEANWHILE}
             await runner.cleanup()
     return {
         "requests": requests,
         "filled_s": filled_s,
         "added_up_s": added_up_s,
+        "written_meanwhile": growing.written,
         "pages": took,
         "while_computing": meanwhile,
     }
@@ -196,6 +238,7 @@ async def _timed(session: aiohttp.ClientSession, path: str) -> dict[str, float]:
     return {
         "first_ms": times[0],
         "median_ms": statistics.median(times[1:]),
+        "p95_ms": float(np.quantile(times[1:], 0.95)),
         "longest_ms": max(times[1:]),
         "cpu_ms": statistics.median(cpu[1:]),
     }
@@ -210,12 +253,21 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="understudy-") as folder:
         figures = asyncio.run(measured(Path(folder), chosen.requests, chosen.examples))
     print(f"{figures['requests']} requests written in {figures['filled_s']:.0f} s, ", end="")
-    print(f"added up in {figures['added_up_s']:.1f} s")
-    print(f"{'page':42} {'first':>9} {'median':>9} {'longest':>9} {'CPU':>9}   of {BUDGET_MS:.0f} ms")
+    print(
+        f"added up in {figures['added_up_s']:.1f} s; {figures['written_meanwhile']} more while pages were asked for"
+    )
+    print(
+        f"{'page':42} {'first':>9} {'median':>9} {'p95':>9} {'longest':>9} {'CPU':>9}   p95 of {BUDGET_MS:.0f} ms"
+    )
     for path, took in figures["pages"].items():
-        share = took["longest_ms"] / BUDGET_MS
-        ms = [f"{took[name]:6.0f} ms" for name in ("first_ms", "median_ms", "longest_ms", "cpu_ms")]
+        share = took["p95_ms"] / BUDGET_MS
+        ms = [f"{took[name]:6.0f} ms" for name in ("first_ms", "median_ms", "p95_ms", "longest_ms", "cpu_ms")]
         print(f"{path[:42]:42} {' '.join(ms)}   {share:4.0%}")
+    late = [path for path, took in figures["pages"].items() if took["p95_ms"] >= BUDGET_MS]
+    print(
+        f"\n{len(late)} of {len(figures['pages'])} pages and twins over {BUDGET_MS:.0f} ms at p95{':' if late else ''}"
+    )
+    print("\n".join(late))
     print("\nwhile a simulation is computed in the same process:")
     for path, took in figures["while_computing"].items():
         print(

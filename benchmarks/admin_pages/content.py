@@ -44,7 +44,8 @@ class Writing:
 
 
 def fill_content(store: Store, *, decisions: int, examples: int, seed: int = 7) -> None:
-    """A text for every request that is there, and for the busiest tenant examples with vectors and weighed decisions."""
+    """A text for every request that is there, the decision of the latest `decisions` that were answered, and for the
+    busiest tenant examples with vectors."""
     rng = np.random.default_rng(seed)
     writing = Writing()
 
@@ -69,12 +70,12 @@ def fill_content(store: Store, *, decisions: int, examples: int, seed: int = 7) 
             *(tenant, "scope", question, answer, question, vectors[n], VERSION, "large", f"content-{n}")
         )
         writing.add(store.examples.add(example))
-    own = [record for record in latest if record.tenant == tenant and record.outcome == "answered"]
-    for record in own[:decisions]:
-        writing.add(store.decisions.choices.record(_choice(record, rng)))
+    answered = [record for record in latest if record.outcome == "answered"]
+    for record in answered[:decisions]:
+        writing.add(store.decisions.choices.record(choice(record, rng)))
         if rng.random() < 0.3:
             judged = OutcomeRecord(
-                *(record.id, tenant, record.started_at_s, "judge", "content", record.engine, (), True),
+                *(record.id, record.tenant, record.started_at_s, "judge", "content", record.engine, (), True),
                 quality=float(rng.random() < 0.8),
                 probability=0.3,
             )
@@ -88,7 +89,8 @@ def _details(question: str) -> KeptDetails:
     return KeptDetails(user="ann", session="a trip", came=KeptJson(body), back=KeptJson({"choices": []}))
 
 
-def _choice(record: RequestRecord, rng: np.random.Generator) -> ChoiceRecord:
+def choice(record: RequestRecord, rng: np.random.Generator) -> ChoiceRecord:
+    """How the engine of a request might have been chosen."""
     taken = int(rng.integers(3))
     actions = tuple(
         {

@@ -10,7 +10,7 @@ import pytest
 
 from admin.passwords import matches
 from admin.summaries.accounts import accounts
-from tests.admin.site import PASSWORD, Site, site
+from tests.admin.site import PASSWORD, Site, add_user, site, token_in
 
 assert accounts, "asked for over HTTP below"
 
@@ -90,3 +90,27 @@ async def test_sessions_are_listed_and_ended(pages: Site) -> None:
     assert (await operator.post("/accounts/end-sessions", fields)).status == 409, "it has ended already"
     assert (await operator.post("/accounts/end-sessions", {"user": "a-viewer"})).status == 303
     assert (await viewer.get("/overview")).status == 303
+
+
+async def test_everybody_changes_their_own_password_by_the_current_one(pages: Site) -> None:
+    add_user(pages.sources, "vera", "viewer")
+    vera, other = pages.stranger(), await pages.person("viewer")
+    assert (await vera.sign_in("vera")).status == 303
+    page = await vera.get("/account")
+    assert page.status == 200 and "Current password" in page.text and 'href="/accounts"' not in page.text
+    told = (await vera.get("/account.json")).json
+    assert (told["name"], told["role"], told["signs_in_by"]) == ("vera", "viewer", "password")
+    assert len(told["sessions"]) == 1, "and nobody else's"
+    vera.form_token = token_in(page.text)
+    wrong = {"current_password": "guessed that one", "password": "a longer one by far"}
+    refused = await vera.post("/account/password", wrong)
+    assert refused.status == 400 and "not your password" in refused.text and "guessed" not in refused.text
+    short = await vera.post("/account/password", {"current_password": PASSWORD, "password": "short"})
+    assert short.status == 400 and "12 to 1024 are right" in short.text
+    changed = {"current_password": PASSWORD, "password": "a longer one by far"}
+    assert (await vera.post("/account/password", changed)).status == 303
+    assert (await vera.get("/overview")).status == 303, "the session has ended"
+    assert (await pages.stranger().sign_in("vera")).status == 401
+    assert (await other.get("/overview")).status == 200
+    assert (await other.post("/account/end-sessions", {})).status == 303
+    assert (await other.get("/overview")).status == 303
