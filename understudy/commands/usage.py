@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast, get_args
 
@@ -16,11 +17,14 @@ from understudy.commands.since import moment
 from understudy.commands.tenant_option import tenant_named, tenant_option
 
 if TYPE_CHECKING:
+    from learning.evaluation.mean_quality import MeanQuality
     from store import Store
     from store.decisions.usage import Dimension, UsageSum
 
 _DIGEST = 12
 """Characters of a digest that are shown in a table."""
+_HOURS_KEPT_S = 39 * 86_400
+"""Sums of quality by the hour: before that by the day."""
 
 
 def _when(_: click.Context, option: click.Parameter, text: str | None) -> float | None:
@@ -92,6 +96,7 @@ def usage(
             end_user=_digest(store, whose, user) if user and whose else None,
         )
         rows = usage_rows(found, _names(store, found, [*_lines(users_file), *([user] if user else [])]))
+        judged = None if user else _judged(store, since, until_s, whose, key_id)
     total = usage_total(found)
     if form == "csv":
         click.echo(as_csv(rows, by), nl=False)
@@ -99,11 +104,45 @@ def usage(
         shown = [{name: row[name] for name in row if name not in _without(by)} for row in rows]
         click.echo(
             json.dumps(
-                {"by": list(by), "since": told(since), "until": told(until), "rows": shown, "total": total}
+                {
+                    "by": list(by),
+                    "since": told(since),
+                    "until": told(until),
+                    "rows": shown,
+                    "total": total,
+                    "judged": None if judged is None else asdict(judged),
+                }
             )
         )
     else:
         click.echo(_table(rows, by, total))
+        if not user:
+            click.echo(_quality(judged))
+
+
+def _judged(
+    store: Store, since_s: float, until_s: float, tenant: str | None, key_id: str | None
+) -> MeanQuality | None:
+    """How the judge found what was offloaded: it is shown nothing else. None where nothing was judged."""
+    from learning.evaluation.mean_quality import mean_quality
+    from store.decisions.rollups import DAY_S, HOUR_S
+
+    if key_id is not None and tenant is None:
+        tenant = next((key.tenant for key in store.keys.list() if key.id == key_id), None)
+    span_s = HOUR_S if since_s > time.time() - _HOURS_KEPT_S else DAY_S
+    sums = store.decisions.quality.sums(
+        span_s, since_s // span_s * span_s, until_s, tenant=tenant, key_id=key_id
+    )
+    return mean_quality(one for one in sums if one.source == "judge" and not one.failed_over)
+
+
+def _quality(judged: MeanQuality | None) -> str:
+    if judged is None:
+        return "quality of offloaded answers: not measured"
+    return (
+        f"quality of offloaded answers by the judge: {judged.mean:.3f} ({judged.low:.3f} to {judged.high:.3f};"
+        f" {judged.count} judged)"
+    )
 
 
 def _lines(file: Path | None) -> list[str]:

@@ -14,6 +14,7 @@ from click.testing import CliRunner, Result
 from learning.bank.contributor import user_digest
 from store import Store
 from store.decisions.usage import Amounts, Used
+from store.records import OutcomeRecord
 from tests.store.rows import request_record
 from understudy.commands.usage import usage
 
@@ -43,6 +44,27 @@ def test_the_table_says_what_was_paid_for_what_and_what_is_not_known(data: Path)
     text = run(data, "--by", "model,tenant,key").output
     assert "acme" in text and "web (" in text and "unpriced" in text
     assert "saved $0.700000, all of that counted" in text and "1 requests have no price" in text
+    assert "quality of offloaded answers: not measured" in text
+
+
+def test_what_was_saved_is_said_with_the_quality_that_was_judged(data: Path) -> None:
+    store = Store.open(data)
+    (key,) = store.keys.list()
+    for number in (11, 12):
+        request = request_record(number, tenant=key.tenant, key_id=key.id, policy="fixed")
+        store.decisions.requests.record(request).result(30)
+        verdict = OutcomeRecord(
+            *(f"req-{number}", key.tenant, time.time(), "judge", "k", "small", (), True, number - 11.0)
+        )
+        store.outcomes.note(verdict).result(30)
+    while store.decisions.quality.catch_up():
+        pass
+    store.close()
+    for arguments in ((), ("--key", key.id), ("--tenant", "acme")):
+        assert "by the judge: 0.500 (0.0" in run(data, *arguments).output, arguments
+    assert json.loads(run(data, "--json").output)["judged"]["count"] == 2
+    alone = run(data, "--tenant", "acme", "--user", "ann").output
+    assert "saved" in alone and "quality" not in alone, "it is not kept by end user"
 
 
 def test_programs_get_every_figure(data: Path) -> None:
