@@ -71,7 +71,7 @@ class RequestRollups:
         return max(0, int(row[0]))
 
     def first_s(self) -> int | None:
-        """The minute of the first request in the sums, or its hour where that is longer ago than minutes are kept, Unix seconds.
+        """The minute of the first request in the sums, or its hour where minutes are not kept so long, Unix seconds.
 
         None where there is none.
         """
