@@ -116,6 +116,9 @@ class ReplayRunner:
                 async with asyncio.TaskGroup() as workers:
                     for number in range(self._in_flight):
                         workers.create_task(self._work_off(state), name=f"replay {number}")
+                if state.refused:
+                    # What the others had set aside for their requests is settled now, and may be enough.
+                    await self._work_off(state)
                 watching.cancel()
             ended = state.ended()
         except BaseExceptionGroup as errors:
@@ -146,6 +149,7 @@ class ReplayRunner:
             except BudgetSpent as spent:
                 # Others may still have what they need of it; this worker looks no further.
                 state.short_of = str(spent)
+                state.refused.append(step)
                 return
             except StopAsked:
                 state.over = "a person stopped it"
@@ -197,7 +201,9 @@ class ReplayRunner:
 
     async def _progress(self, state: _Running, now: RunState) -> Progress:
         spent = await asyncio.to_thread(self._jobs.asks.spent, state.run.id)
-        return Progress(state.run.id, now, state.steps - len(state.left), state.steps, spent)
+        return Progress(
+            state.run.id, now, state.steps - len(state.left) - len(state.refused), state.steps, spent
+        )
 
 
 @dataclass(slots=True)
@@ -215,13 +221,16 @@ class _Running:
     over: str = ""
     """Why nothing more is begun."""
     short_of: str = ""
+    """What the budget lacked when it last refused a request."""
+    refused: list[ReplayStep] = field(default_factory=list)
+    """Steps that were begun, and whose next request the budget did not allow for."""
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Whoever asks for the next step, or changes the order: one at a time, on a thread."""
 
     async def next(self) -> ReplayStep | None:
         """The step to take up now."""
         async with self.turn:
-            return await asyncio.to_thread(self.left.take)
+            return self.refused.pop(0) if self.refused else await asyncio.to_thread(self.left.take)
 
     async def note(self, step: ReplayStep, result: str) -> None:
         """What came of a step may change which comes next."""
@@ -232,7 +241,7 @@ class _Running:
         """How it ended, and why in a few words."""
         if self.unanswered >= _GIVE_UP_AFTER:
             return "failed", "the engines gave no answer"
-        why = self.over or self.short_of
+        why = self.over or (self.short_of if self.refused else "")
         if why:
             return "stopped", why
         return "done", f"{self.failed} steps got no answer" if self.failed else ""

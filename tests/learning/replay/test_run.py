@@ -98,6 +98,20 @@ async def test_a_budget_ends_the_run_before_it_is_broken_and_a_larger_one_goes_o
     db.close()
 
 
+async def test_what_others_have_set_aside_refuses_a_step_only_until_they_have_settled(tmp_path: Path) -> None:
+    """A request's greatest cost is set aside while it is asked, and is more than it costs in the end."""
+    (tmp_path / "without").mkdir()
+    db, jobs, run = planned(tmp_path / "without", steps=6)
+    await runner(jobs, lead()).run(run)
+    whole = jobs.asks.spent(run).usd
+    db.close()
+    # Enough for all, and for what one request may cost beyond; four at once may set aside more.
+    db, jobs, run = planned(tmp_path, steps=6, budget=ReplayBudget(usd=whole + 0.0027))
+    ended = await runner(jobs, lead(pace=0.2)).run(run)
+    assert (ended.state, ended.note, jobs.progress(run)) == ("done", "", {"done": 6})
+    db.close()
+
+
 async def test_a_person_stops_a_run_and_one_that_is_cancelled_goes_on_later(tmp_path: Path) -> None:
     db, jobs, run = planned(tmp_path, steps=20)
     going = asyncio.create_task(runner(jobs, lead(pace=1.0)).run(run))
