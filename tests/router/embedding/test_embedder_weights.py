@@ -67,7 +67,7 @@ async def test_int8_keeps_the_neighbours_f32_gives(real: Embedder, real_cache: P
         exact = np.stack([await reference.embed(text) for text in texts])
     finally:
         reference.close()
-    assert (served * exact).sum(1).min() > 0.97
+    assert (served * exact).sum(1).min() > 0.95
     assert np.abs(served @ served.T - exact @ exact.T).mean() < 0.03
 
 

@@ -16,7 +16,14 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from router.embedding import model as embedding_model
-from router.embedding.minilm_onnx import UnsuitableModel, build_graph, read_graph, read_shape, write_int8
+from router.embedding.minilm_onnx import (
+    LEAST_AGREEMENT,
+    UnsuitableModel,
+    build_graph,
+    read_graph,
+    read_shape,
+    write_int8,
+)
 from tests.router.embedding.tiny_bert import POSITIONS, TOKENS, tiny_weights, write_tiny_bert
 
 needs_weights = pytest.mark.skipif(
@@ -94,7 +101,8 @@ def test_int8_is_smaller_points_the_same_way_and_has_unit_length(tmp_path: Path)
         ids = np.random.default_rng(length).integers(0, len(TOKENS), length).tolist()
         vector = run(tmp_path / "int8.onnx", ids)
         assert vector @ vector == pytest.approx(1, abs=1e-5)
-        assert vector @ run(tmp_path / "f32.onnx", ids) > 0.97
+        # 0.99 where the processor has VNNI; without, products of these weights saturate now and then.
+        assert vector @ run(tmp_path / "f32.onnx", ids) > LEAST_AGREEMENT
 
 
 def test_the_same_weights_build_the_same_bytes(tmp_path: Path) -> None:
