@@ -248,10 +248,12 @@ class ExactCache:
             return self._memory.get(key)
 
     def _on_disk(self, key: bytes, now_s: float) -> ExactAnswer | None:
-        generation, *row = self._db.read().execute(_SELECT, (key, EXACT_GENERATION)).fetchone()
+        # Before the row is read: what is committed between the two is seen by the next look into memory.
+        generation = self._generation.value()
+        row = self._db.read().execute(_SELECT, (key,)).fetchone()
         with self._lock:
             self._hold(generation)
-        if row[0] is None:
+        if row is None:
             return None
         answer = ExactAnswer(row[0], row[1], row[2], row[3], bool(row[4]), self._ttl_s)
         if self._fresh(answer, now_s):
@@ -309,11 +311,7 @@ class ExactCache:
                     return
 
 
-_SELECT = (
-    "SELECT g.value, a.body, a.content_type, a.engine, a.stored_at_s, a.usage_estimated"
-    " FROM generations g LEFT JOIN exact_answers a ON a.key = ? WHERE g.name = ?"
-)
-"""One row always: the generation, and the answer as of that."""
+_SELECT = "SELECT body, content_type, engine, stored_at_s, usage_estimated FROM exact_answers WHERE key = ?"
 _LOOK = (
     "SELECT (SELECT sum(total_bytes) FROM exact_size), a.stored_at_s, a.corrected"
     " FROM (SELECT 1) one LEFT JOIN exact_answers a ON a.key = ?"

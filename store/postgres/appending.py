@@ -1,4 +1,4 @@
-"""Rows that the jobs of a batch append to tables, sent many to a statement.
+"""Rows that the jobs of a batch insert, sent many to a statement: as JSON, which is one parameter.
 
 A row then costs a small part of what a statement of its own does, here and in the server.
 """
@@ -7,31 +7,77 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+import orjson
 import psycopg
 
-from store.postgres.adapting import cleaned
+from store.errors import NO_INTEGER, ValueRefused
 from store.postgres.errors import translating
 
-_SIZES = (64, 8, 1)
-"""Rows of a statement. Few sizes, so that few statements are known; a statement takes 65,535 parameters at most."""
+_MOST_BYTES = 4 << 20
+"""Of a statement's rows, beyond which there is another statement."""
+_EXACT = 2.0**53
+"""Up to which every integer is a float."""
 _INSERT = re.compile(
-    r"(?P<into>INSERT INTO \w+ \((?P<columns>[^()]+)\) VALUES) \(\?(?:, \?)*\)"
-    r"(?P<rest> ON CONFLICT \((?P<key>[^()]+)\) DO NOTHING)"
+    r"(?P<into>INSERT INTO (?P<table>\w+) \((?P<columns>[^()]+)\)) VALUES \(\?(?:, \?)*\)"
+    r"(?P<rest> ON CONFLICT \((?P<key>[^()]+)\) DO (?P<action>NOTHING|UPDATE SET [^?:]+))"
 )
 
 
-class _Insert(NamedTuple):
-    """A statement, taken apart."""
+class Insert(NamedTuple):
+    """A statement that inserts one row, made one that inserts any number of them."""
 
-    into: str
-    columns: int
-    rest: str
+    of_many: bytes
+    """Its one parameter: the rows, a list in JSON."""
+    columns: tuple[str, ...]
     key: tuple[int, ...]
     """Places of the columns that tell one row from another."""
+    appends: bool
+    """Whether it leaves alone what is there, and gives back the keys of what was not."""
+
+    def row(self, values: Iterable[Any]) -> bytes:
+        """A row in JSON. Raises UnicodeEncodeError for a text without UTF-8, ValueRefused for an integer beyond 64 bits."""
+        found = dict(zip(self.columns, [_as_json(value) for value in values], strict=True))
+        try:
+            return orjson.dumps(found, _as_bytea, orjson.OPT_SERIALIZE_NUMPY)
+        except orjson.JSONEncodeError as error:
+            "".join(value for value in found.values() if isinstance(value, str)).encode()
+            raise ValueRefused(NO_INTEGER) from error
+
+    def send(
+        self,
+        connection: psycopg.Connection[Any],
+        rows: Sequence[bytes],
+        noted: Callable[[psycopg.Cursor[Any]], None],
+    ) -> list[psycopg.Cursor[Any]]:
+        """Send them without waiting; `noted` is called with each cursor before it is used."""
+        cursors = []
+        for some in _parts(rows):
+            cursor = psycopg.RawCursor(connection)
+            cursor.format = psycopg.pq.Format.BINARY
+            noted(cursor)
+            with translating():
+                cursors.append(cursor.execute(self.of_many, (b"[" + b",".join(some) + b"]",)))
+        return cursors
+
+
+@lru_cache(maxsize=64)
+def taken_apart(sql: str) -> Insert | None:
+    """None for a statement of another form than `INSERT INTO … (…) VALUES (?, …) ON CONFLICT (…) DO …`."""
+    found = _INSERT.fullmatch(sql)
+    if found is None:
+        return None
+    columns = tuple(name.strip() for name in found["columns"].split(","))
+    key = tuple(columns.index(name.strip()) for name in found["key"].split(","))
+    appends = found["action"] == "NOTHING"
+    of_many = (
+        f"{found['into']} SELECT {found['columns']} FROM json_populate_recordset(NULL::{found['table']},"  # noqa: S608
+        f" convert_from($1, 'UTF8')::json){found['rest']}{' RETURNING ' + found['key'] if appends else ''}"
+    )
+    return Insert(of_many.encode(), columns, key, appends)
 
 
 class Appended:
@@ -84,52 +130,61 @@ class Appending:
 
     def __init__(self, connection: psycopg.Connection[Any]) -> None:
         self._connection = connection
-        self._rows: dict[str, list[list[Any]]] = {}
+        self._rows: dict[str, list[bytes]] = {}
         self._sent: dict[str, _Sent] = {}
 
     def __bool__(self) -> bool:
         return bool(self._rows)
 
     def add(self, sql: str, row: Sequence[Any]) -> Appended:
-        """Remember a row. Raises ValueError for a statement of another form."""
-        values = cleaned(row)
-        self._rows.setdefault(sql, []).append(values)
+        """Remember a row. Raises ValueError for a statement of another form, and what Insert.row does."""
+        insert = taken_apart(sql)
+        if insert is None or not insert.appends:
+            raise ValueError(f"{sql[:60]!r} is no INSERT of one row with ON CONFLICT (key) DO NOTHING")
+        self._rows.setdefault(sql, []).append(insert.row(row))
         sent = self._sent.setdefault(sql, _Sent())
-        return Appended(sent, tuple(values[place] for place in _taken_apart(sql).key))
+        return Appended(sent, tuple(_as_json(row[place]) for place in insert.key))
 
     def send(self, noted: Callable[[psycopg.Cursor[Any]], None]) -> None:
         """Send all that is remembered, without waiting; `noted` is called with each cursor before it is used."""
         waiting, self._rows = self._rows, {}
         for sql, rows in waiting.items():
-            at = 0
-            while at < len(rows):
-                size = next(size for size in _SIZES if size <= len(rows) - at)
-                cursor = psycopg.RawCursor(self._connection)
-                cursor.format = psycopg.pq.Format.BINARY
-                noted(cursor)
-                values = [value for row in rows[at : at + size] for value in row]
-                with translating():
-                    cursor.execute(_of_many(sql, size), values)
-                self._sent[sql].cursors.append(cursor)
-                at += size
+            insert = taken_apart(sql)
+            assert insert is not None
+            self._sent[sql].cursors += insert.send(self._connection, rows, noted)
 
 
-@lru_cache(maxsize=64)
-def _taken_apart(sql: str) -> _Insert:
-    found = _INSERT.fullmatch(sql)
-    if found is None:
-        raise ValueError(f"{sql[:60]!r} is no INSERT of one row with ON CONFLICT (key) DO NOTHING")
-    columns = [name.strip() for name in found["columns"].split(",")]
-    key = tuple(columns.index(name.strip()) for name in found["key"].split(","))
-    return _Insert(found["into"], len(columns), f"{found['rest']} RETURNING {found['key']}", key)
+def _as_json(value: Any) -> Any:
+    """A value as JSON has it for PostgreSQL, with what `cleaned` does: see store.postgres.adapting."""
+    kind = type(value)
+    if kind is str:
+        return value.replace("\0", "\ufffd") if "\0" in value else value
+    if kind is float:
+        if value.is_integer() and abs(value) <= _EXACT:
+            # A column of integers takes no 1.0.
+            return int(value)
+        if value - value == 0.0:
+            return value
+        return None if value != value else str(value)
+    if kind is bool:
+        return int(value)
+    return value
 
 
-@lru_cache(maxsize=64)
-def _of_many(sql: str, rows: int) -> bytes:
-    """The statement for so many rows, with PostgreSQL's own placeholders: $1, $2, …"""
-    into, columns, rest, _ = _taken_apart(sql)
-    groups = (
-        "(" + ", ".join(f"${row * columns + column + 1}" for column in range(columns)) + ")"
-        for row in range(rows)
-    )
-    return f"{into} {', '.join(groups)}{rest}".encode()
+def _as_bytea(value: Any) -> str:
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return f"\\x{value.hex()}"
+    raise TypeError
+
+
+def _parts(rows: Sequence[bytes]) -> Iterator[list[bytes]]:
+    """Rows as they go into one statement each."""
+    some: list[bytes] = []
+    size = 0
+    for row in rows:
+        if some and size + len(row) > _MOST_BYTES:
+            yield some
+            some, size = [], 0
+        some.append(row)
+        size += len(row)
+    yield some

@@ -9,6 +9,8 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 import psycopg
@@ -16,7 +18,7 @@ import structlog
 
 from store.database import Rows
 from store.errors import StoreFailed
-from store.postgres.appending import Appended, Appending
+from store.postgres.appending import Appended, Appending, taken_apart
 from store.postgres.connecting import Place, place_of
 from store.postgres.errors import in_words, is_lost, may_succeed_again, translated, translating
 from store.postgres.statements import arguments, is_reading
@@ -127,12 +129,13 @@ class JobConnection:
         self._added.append(((sql, *key), amounts, only_if))
 
     def append(self, sql: str, row: Sequence[Any]) -> Appended:
-        """Remember a row, to be sent before any statement of another kind. Raises ValueError."""
+        """Remember a row, to be sent before any statement of another kind. Raises what Appending.add does."""
+        appended = self._appending.add(sql, row)
         self.statements += 1
-        return self._appending.add(sql, row)
+        return appended
 
     def settle(self) -> None:
-        """Send the rows that were remembered, and add to sums: one statement for each, in the order of keys."""
+        """Send the rows that were remembered, and add to sums, in the order of keys."""
         self._send_appended()
         added, self._added = self._added, []
         sums: dict[tuple[Any, ...], Sequence[float]] = {}
@@ -143,8 +146,14 @@ class JobConnection:
                     amounts if before is None else [a + b for a, b in zip(before, amounts, strict=True)]
                 )
         place, self.place = self.place, _SEVERAL
-        for key in sorted(sums):
-            self._send(key[0], (*key[1:], *sums[key]))
+        for sql, keys in groupby(sorted(sums), itemgetter(0)):
+            rows = [(*key[1:], *sums[key]) for key in keys]
+            insert = taken_apart(sql)
+            if insert is None:
+                for row in rows:
+                    self._send(sql, row)
+            else:
+                insert.send(self._connection, [insert.row(row) for row in rows], self._note_shared)
         self.place = place
 
     def culprit(self) -> int | None:
@@ -161,7 +170,10 @@ class JobConnection:
 
     def _send_appended(self) -> None:
         if self._appending:
-            self._appending.send(lambda cursor: self._sent.append((cursor, _SEVERAL)))
+            self._appending.send(self._note_shared)
+
+    def _note_shared(self, cursor: psycopg.Cursor[Any]) -> None:
+        self._sent.append((cursor, _SEVERAL))
 
 
 class _Undone(Exception):

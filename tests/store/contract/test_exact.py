@@ -182,6 +182,23 @@ def test_a_refreshed_answer_reaches_another_worker_s_memory(two: list[ExactCache
     assert eventually(lambda: ours.get(b"k", 1002.0) == answer(b"new", 1001.0))
 
 
+def test_what_was_read_is_held_in_memory_though_this_process_has_deleted_answers_before(
+    open_store: Opening,
+) -> None:
+    ours, theirs = open_store(**SETTINGS), open_store(**SETTINGS)
+    ours.answers.exact.forget().result(30)
+
+    def held() -> bool:
+        """An answer that was read once is there without its row, which goes without anybody being told."""
+        theirs.answers.exact.put(b"k", "a1", answer()).result(30)
+        assert eventually(lambda: ours.answers.exact.get(b"k", 1001.0) == answer())
+        theirs._db.write(lambda connection: connection.execute("DELETE FROM exact_answers")).result(30)
+        return ours.answers.exact.get(b"k", 1001.0) is not None
+
+    # PostgreSQL's news of the deletion may come after the first answer.
+    assert eventually(held, timeout_s=10)
+
+
 def test_a_store_that_is_too_busy_to_write_still_remembers_in_memory(
     cache: Callable[..., ExactCache],
 ) -> None:
