@@ -195,7 +195,8 @@ class Database(Protocol):
         amounts: Sequence[float],
         only_if: Rows | None = None,
     ) -> None:
-        """Inside a write job: add to sums, by a statement whose parameters are `key` and `amounts`.
+        """Inside a write job: add to sums, by `INSERT INTO … (…) VALUES (?, …) ON CONFLICT (…) DO UPDATE SET …`, whose
+        parameters are `key` and `amounts`.
 
         `only_if`: where this changed a row. PostgreSQL does it before the commit, for all jobs together and in the order of
         keys, so that processes that add to the same rows never wait for each other in a circle.
@@ -203,7 +204,7 @@ class Database(Protocol):
         ...
 
     def append(self, connection: Connection, sql: str, row: Sequence[Any]) -> Rows:
-        """Inside a write job: insert a row by `INSERT INTO … VALUES (?, …) ON CONFLICT (key) DO NOTHING`.
+        """Inside a write job: insert a row by `INSERT INTO … (…) VALUES (?, …) ON CONFLICT (key) DO NOTHING`.
 
         PostgreSQL does it with those of other jobs, at the latest before the next statement of any other kind. `rowcount`,
         which tells whether the row was new, may be looked at by `add` only.

@@ -22,7 +22,7 @@ _MOST_BYTES = 4 << 20
 _EXACT = 2.0**53
 """Up to which every integer is a float."""
 _INSERT = re.compile(
-    r"(?P<into>INSERT INTO (?P<table>\w+) \((?P<columns>[^()]+)\)) VALUES \(\?(?:, \?)*\)"
+    r"(?P<into>INSERT INTO (?P<table>\w+)(?: AS \w+)? \((?P<columns>[^()]+)\)) VALUES \(\?(?:, \?)*\)"
     r"(?P<rest> ON CONFLICT \((?P<key>[^()]+)\) DO (?P<action>NOTHING|UPDATE SET [^?:]+))"
 )
 
@@ -34,15 +34,13 @@ class Insert(NamedTuple):
     """Its one parameter: the rows, a list in JSON."""
     columns: tuple[str, ...]
     key: tuple[int, ...]
-    """Places of the columns that tell one row from another."""
-    appends: bool
-    """Whether it leaves alone what is there, and gives back the keys of what was not."""
+    """Places of the columns that tell one row from another. With DO NOTHING those of new rows are given back."""
 
     def row(self, values: Iterable[Any]) -> bytes:
         """A row in JSON. Raises UnicodeEncodeError for a text without UTF-8, ValueRefused for an integer beyond 64 bits."""
         found = dict(zip(self.columns, [_as_json(value) for value in values], strict=True))
         try:
-            return orjson.dumps(found, _as_bytea, orjson.OPT_SERIALIZE_NUMPY)
+            return orjson.dumps(found, lambda bytea: f"\\x{bytea.hex()}", orjson.OPT_SERIALIZE_NUMPY)
         except orjson.JSONEncodeError as error:
             "".join(value for value in found.values() if isinstance(value, str)).encode()
             raise ValueRefused(NO_INTEGER) from error
@@ -50,52 +48,49 @@ class Insert(NamedTuple):
     def send(
         self,
         connection: psycopg.Connection[Any],
-        rows: Sequence[bytes],
+        rows: Iterable[bytes],
         noted: Callable[[psycopg.Cursor[Any]], None],
     ) -> list[psycopg.Cursor[Any]]:
         """Send them without waiting; `noted` is called with each cursor before it is used."""
-        cursors = []
-        for some in _parts(rows):
-            cursor = psycopg.RawCursor(connection)
-            cursor.format = psycopg.pq.Format.BINARY
-            noted(cursor)
+        parts: list[list[bytes]] = [[]]
+        size = 0
+        for row in rows:
+            size += len(row)
+            if size > _MOST_BYTES and parts[-1]:
+                parts.append([])
+                size = len(row)
+            parts[-1].append(row)
+        cursors: list[psycopg.Cursor[Any]] = []
+        for part in parts:
+            cursors.append(psycopg.RawCursor(connection))
+            cursors[-1].format = psycopg.pq.Format.BINARY
+            noted(cursors[-1])
             with translating():
-                cursors.append(cursor.execute(self.of_many, (b"[" + b",".join(some) + b"]",)))
+                cursors[-1].execute(self.of_many, (b"[" + b",".join(part) + b"]",))
         return cursors
 
 
 @lru_cache(maxsize=64)
-def taken_apart(sql: str) -> Insert | None:
-    """None for a statement of another form than `INSERT INTO … (…) VALUES (?, …) ON CONFLICT (…) DO …`."""
+def taken_apart(sql: str) -> Insert:
+    """Raises ValueError for a statement of another form than `INSERT INTO … (…) VALUES (?, …) ON CONFLICT (…) DO …`."""
     found = _INSERT.fullmatch(sql)
     if found is None:
-        return None
+        raise ValueError(f"{sql[:60]!r} is no INSERT of one row with ON CONFLICT (key) DO NOTHING or UPDATE")
     columns = tuple(name.strip() for name in found["columns"].split(","))
     key = tuple(columns.index(name.strip()) for name in found["key"].split(","))
-    appends = found["action"] == "NOTHING"
     of_many = (
         f"{found['into']} SELECT {found['columns']} FROM json_populate_recordset(NULL::{found['table']},"  # noqa: S608
-        f" convert_from($1, 'UTF8')::json){found['rest']}{' RETURNING ' + found['key'] if appends else ''}"
+        f" convert_from($1, 'UTF8')::json){found['rest']}"
     )
-    return Insert(of_many.encode(), columns, key, appends)
+    if found["action"] == "NOTHING":
+        of_many += f" RETURNING {found['key']}"
+    return Insert(of_many.encode(), columns, key)
 
 
-class Appended:
-    """What became of one row: known once its statement has been done."""
+class NoRows:
+    """What a statement gave that gives no rows."""
 
-    __slots__ = ("_key", "_sent", "_taken")
-
-    def __init__(self, sent: _Sent, key: tuple[Any, ...]) -> None:
-        self._sent = sent
-        self._key = key
-        self._taken: int | None = None
-
-    @property
-    def rowcount(self) -> int:
-        """1 where the row was new, else 0; of two equal ones in a batch the first that is asked for is."""
-        if self._taken is None:
-            self._taken = self._sent.take(self._key)
-        return self._taken
+    __slots__ = ()
 
     def fetchone(self) -> Any:
         return None
@@ -107,10 +102,30 @@ class Appended:
         return iter(())
 
 
-class _Sent:
-    """The keys that statements for the same table gave back."""
+class Appended(NoRows):
+    """What became of one row: known once its statement has been done."""
 
-    def __init__(self) -> None:
+    __slots__ = ("_key", "_table", "_taken")
+
+    def __init__(self, table: _Table, key: tuple[Any, ...]) -> None:
+        self._table = table
+        self._key = key
+        self._taken: int | None = None
+
+    @property
+    def rowcount(self) -> int:
+        """1 where the row was new, else 0; of two equal ones in a batch the first that is asked for is."""
+        if self._taken is None:
+            self._taken = self._table.take(self._key)
+        return self._taken
+
+
+class _Table:
+    """The rows for one table that are not sent yet, and the keys that came back of those that were."""
+
+    def __init__(self, insert: Insert) -> None:
+        self.insert = insert
+        self.rows: list[bytes] = []
         self.cursors: list[psycopg.Cursor[Any]] = []
         self._new: Counter[tuple[Any, ...]] = Counter()
 
@@ -126,32 +141,26 @@ class _Sent:
 
 
 class Appending:
-    """The rows of a batch that are not sent yet, by their statements."""
+    """The rows of a batch, by their statements."""
 
     def __init__(self, connection: psycopg.Connection[Any]) -> None:
         self._connection = connection
-        self._rows: dict[str, list[bytes]] = {}
-        self._sent: dict[str, _Sent] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self._rows)
+        self._tables: dict[str, _Table] = {}
 
     def add(self, sql: str, row: Sequence[Any]) -> Appended:
-        """Remember a row. Raises ValueError for a statement of another form, and what Insert.row does."""
-        insert = taken_apart(sql)
-        if insert is None or not insert.appends:
-            raise ValueError(f"{sql[:60]!r} is no INSERT of one row with ON CONFLICT (key) DO NOTHING")
-        self._rows.setdefault(sql, []).append(insert.row(row))
-        sent = self._sent.setdefault(sql, _Sent())
-        return Appended(sent, tuple(_as_json(row[place]) for place in insert.key))
+        """Remember a row. Raises what `taken_apart` and Insert.row raise."""
+        table = self._tables.get(sql)
+        if table is None:
+            table = self._tables[sql] = _Table(taken_apart(sql))
+        table.rows.append(table.insert.row(row))
+        return Appended(table, tuple(_as_json(row[place]) for place in table.insert.key))
 
     def send(self, noted: Callable[[psycopg.Cursor[Any]], None]) -> None:
         """Send all that is remembered, without waiting; `noted` is called with each cursor before it is used."""
-        waiting, self._rows = self._rows, {}
-        for sql, rows in waiting.items():
-            insert = taken_apart(sql)
-            assert insert is not None
-            self._sent[sql].cursors += insert.send(self._connection, rows, noted)
+        for table in self._tables.values():
+            if table.rows:
+                rows, table.rows = table.rows, []
+                table.cursors += table.insert.send(self._connection, rows, noted)
 
 
 def _as_json(value: Any) -> Any:
@@ -169,22 +178,3 @@ def _as_json(value: Any) -> Any:
     if kind is bool:
         return int(value)
     return value
-
-
-def _as_bytea(value: Any) -> str:
-    if isinstance(value, (bytes, bytearray, memoryview)):
-        return f"\\x{value.hex()}"
-    raise TypeError
-
-
-def _parts(rows: Sequence[bytes]) -> Iterator[list[bytes]]:
-    """Rows as they go into one statement each."""
-    some: list[bytes] = []
-    size = 0
-    for row in rows:
-        if some and size + len(row) > _MOST_BYTES:
-            yield some
-            some, size = [], 0
-        some.append(row)
-        size += len(row)
-    yield some

@@ -10,15 +10,14 @@ from typing import Any, TypeVar
 
 import psycopg
 from psycopg.abc import PQGen
-from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
+from psycopg_pool import ConnectionPool, PoolTimeout
 
-from store.errors import StoreClosed, StoreFailed
 from store.postgres.adapting import adapt
 from store.postgres.address import checked
 from store.postgres.errors import is_lost, translating
 from store.postgres.statements import arguments, translated
 
-# It quotes values of rows where a statement is refused. What is wrong with a connection is logged here.
+# It quotes values of rows where a statement is refused. What is wrong with a connection the writer and the listener log.
 logging.getLogger("psycopg").setLevel(logging.CRITICAL)
 
 _CONNECT_TIMEOUT_S = 5
@@ -43,9 +42,6 @@ _RECONNECT_S = 2.0
 _WHILE_AWAY_S = 0.1
 
 T = TypeVar("T")
-
-# What psycopg says of lost connections is no line of JSON; what matters of it the writer and the listener log.
-logging.getLogger("psycopg").addHandler(logging.NullHandler())
 
 
 class NoAnswer(psycopg.OperationalError):
@@ -161,7 +157,6 @@ class Pool:
     def __init__(
         self, url: str, *, connections: int, statement_timeout_ms: int, pooled: bool = False
     ) -> None:
-        self._timeout_s = statement_timeout_ms / 1000
         self._connections = connections
         self._away = False
         """Whether no connection could be had lately: then nobody waits for one."""
@@ -171,7 +166,7 @@ class Pool:
             min_size=1,
             max_size=connections,
             max_idle=_MAX_IDLE_S,
-            timeout=self._timeout_s,
+            timeout=statement_timeout_ms / 1000,
             reconnect_timeout=_RECONNECT_S,
             configure=lambda connection: prepare(connection, statement_timeout_ms, pooled=pooled),
             kwargs={
@@ -190,23 +185,25 @@ class Pool:
         with translating():
             try:
                 return self._run(translated(sql), arguments(sql, parameters))
-            except PoolClosed as error:
-                raise StoreClosed("the store is closed: nothing more can be read") from error
-            except PoolTimeout as error:
+            except PoolTimeout:
                 self._away = True
-                raise StoreFailed(f"no connection to PostgreSQL within {self._timeout_s:g} s") from error
+                raise
 
     def _run(self, sql: str, parameters: Any) -> Fetched:
         """Again where a connection turns out to be dead: each may be, after a restart of the server."""
         for left in range(self._connections, -1, -1):
             try:
-                with (
-                    self._pool.connection(_WHILE_AWAY_S if self._away else None) as connection,
-                    connection.cursor(binary=True) as cursor,
-                ):
+                # Not `connection()`, which commits: in autocommit nothing is to be committed.
+                connection = self._pool.getconn(_WHILE_AWAY_S if self._away else None)
+                try:
+                    cursor = connection.cursor(binary=True)
                     cursor.execute(sql, parameters)
                     self._away = False
-                    return Fetched(cursor.fetchall() if cursor.description else [], cursor.rowcount)
+                    # Not `cursor.description`, which describes each column first.
+                    gives_rows = cursor.pgresult is not None and cursor.pgresult.nfields
+                    return Fetched(cursor.fetchall() if gives_rows else [], cursor.rowcount)
+                finally:
+                    self._pool.putconn(connection)
             except psycopg.OperationalError as error:
                 if (
                     isinstance(error, (PoolTimeout, NoAnswer))
@@ -223,17 +220,11 @@ class Pool:
     def execute_within(self, within_s: float, sql: str, parameters: Any = (), /) -> Fetched:
         """`execute`, given up after so long by the server, in one round trip."""
         limit = f"SET LOCAL statement_timeout = {max(1, round(1000 * within_s))}"
-        with translating():
-            try:
-                with self._pool.connection() as connection, connection.cursor(binary=True) as cursor:
-                    with connection.pipeline(), connection.transaction():
-                        connection.execute(limit)
-                        cursor.execute(translated(sql), arguments(sql, parameters))
-                    return Fetched(cursor.fetchall(), cursor.rowcount)
-            except PoolClosed as error:
-                raise StoreClosed("the store is closed: nothing more can be read") from error
-            except PoolTimeout as error:
-                raise StoreFailed(f"no connection to PostgreSQL within {self._timeout_s:g} s") from error
+        with translating(), self._pool.connection() as connection, connection.cursor(binary=True) as cursor:
+            with connection.pipeline(), connection.transaction():
+                connection.execute(limit)
+                cursor.execute(translated(sql), arguments(sql, parameters))
+            return Fetched(cursor.fetchall(), cursor.rowcount)
 
     def close(self) -> None:
         """Close every connection."""

@@ -7,8 +7,9 @@ from contextlib import contextmanager
 
 import psycopg
 from psycopg import errors
+from psycopg_pool import PoolClosed
 
-from store.errors import NO_INTEGER, StoreError, StoreFailed, ValueRefused
+from store.errors import NO_INTEGER, StoreClosed, StoreError, StoreFailed, ValueRefused
 
 _REFUSED = (psycopg.IntegrityError, psycopg.DataError)
 _RULES = (
@@ -36,7 +37,9 @@ def in_words(error: BaseException) -> str:
 
 
 def translated(error: psycopg.Error) -> StoreError:
-    """The store's error for one of PostgreSQL's, which is its cause."""
+    """The store's error for one of PostgreSQL's, or of its pool's, which is its cause."""
+    if isinstance(error, PoolClosed):
+        return StoreClosed("the store is closed: nothing more can be read")
     refused = isinstance(error, _REFUSED)
     found: StoreError = ValueRefused(_refusal(error)) if refused else StoreFailed(in_words(error))
     found.__cause__ = error

@@ -182,10 +182,6 @@ class PostgresVectors:
         row = self._db.read().execute("SELECT count(*) FROM example_vectors WHERE tenant = ?", (tenant,))
         return int(row.fetchone()[0])
 
-    def has_graph(self, tenant: str) -> bool:
-        """Whether a tenant is searched by a graph, and not scanned."""
-        return _graphs(self._db.read()).get(_graph_name(tenant), False)
-
     # ---- following the log
 
     def start(self) -> None:

@@ -18,7 +18,7 @@ import structlog
 
 from store.database import Rows
 from store.errors import StoreFailed
-from store.postgres.appending import Appended, Appending, taken_apart
+from store.postgres.appending import Appended, Appending, NoRows, taken_apart
 from store.postgres.connecting import Place, place_of
 from store.postgres.errors import in_words, is_lost, may_succeed_again, translated, translating
 from store.postgres.statements import arguments, is_reading
@@ -66,7 +66,7 @@ class _Lazy:
         return iter(self.fetchall())
 
 
-class _Many:
+class _Many(NoRows):
     """What `executemany` gave."""
 
     __slots__ = ("_cursors", "_sync")
@@ -81,15 +81,6 @@ class _Many:
             if self._cursors and self._cursors[-1].pgresult is None:
                 self._sync()
         return sum(max(0, cursor.rowcount) for cursor in self._cursors)
-
-    def fetchone(self) -> Any:
-        return None
-
-    def fetchall(self) -> list[Any]:
-        return []
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(())
 
 
 class JobConnection:
@@ -124,9 +115,10 @@ class JobConnection:
     def add(
         self, sql: str, key: tuple[str | int, ...], amounts: Sequence[float], only_if: Rows | None
     ) -> None:
-        """Remember it for `settle`."""
-        self.statements += 1
+        """Remember it for `settle`. Raises ValueError, see `taken_apart`."""
+        taken_apart(sql)
         self._added.append(((sql, *key), amounts, only_if))
+        self.statements += 1
 
     def append(self, sql: str, row: Sequence[Any]) -> Appended:
         """Remember a row, to be sent before any statement of another kind. Raises what Appending.add does."""
@@ -136,7 +128,7 @@ class JobConnection:
 
     def settle(self) -> None:
         """Send the rows that were remembered, and add to sums, in the order of keys."""
-        self._send_appended()
+        self._appending.send(self._note_shared)
         added, self._added = self._added, []
         sums: dict[tuple[Any, ...], Sequence[float]] = {}
         for key, amounts, only_if in added:
@@ -145,16 +137,10 @@ class JobConnection:
                 sums[key] = (
                     amounts if before is None else [a + b for a, b in zip(before, amounts, strict=True)]
                 )
-        place, self.place = self.place, _SEVERAL
         for sql, keys in groupby(sorted(sums), itemgetter(0)):
-            rows = [(*key[1:], *sums[key]) for key in keys]
             insert = taken_apart(sql)
-            if insert is None:
-                for row in rows:
-                    self._send(sql, row)
-            else:
-                insert.send(self._connection, [insert.row(row) for row in rows], self._note_shared)
-        self.place = place
+            rows = [insert.row((*key[1:], *sums[key])) for key in keys]
+            insert.send(self._connection, rows, self._note_shared)
 
     def culprit(self) -> int | None:
         """The place of the job whose statement failed, when the pipeline has ended; None where it is not one job's."""
@@ -162,15 +148,11 @@ class JobConnection:
         return None if found == _SEVERAL else found
 
     def _send(self, sql: str, parameters: Any) -> psycopg.Cursor[Any]:
-        self._send_appended()
+        self._appending.send(self._note_shared)
         cursor = self._connection.cursor(binary=True)
         self._sent.append((cursor, self.place))
         with translating():
             return cursor.execute(as_postgres(sql), arguments(sql, parameters))
-
-    def _send_appended(self) -> None:
-        if self._appending:
-            self._appending.send(self._note_shared)
 
     def _note_shared(self, cursor: psycopg.Cursor[Any]) -> None:
         self._sent.append((cursor, _SEVERAL))

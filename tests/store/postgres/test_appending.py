@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from concurrent.futures import Future
 
@@ -9,6 +10,7 @@ import pytest
 
 from store.database import Connection
 from store.errors import ValueRefused
+from store.postgres import appending
 from store.postgres.appending import Appending
 from store.postgres.connecting import connect
 from store.postgres.database import PostgresDatabase
@@ -32,7 +34,7 @@ def db(postgres_url: str) -> Iterator[PostgresDatabase]:
 def kept(db: PostgresDatabase, id: int, n: float | bool | None = 1, said: str | None = "") -> Future[None]:
     def write(connection: Connection) -> None:
         new = db.append(connection, INSERT, ("a", str(id), said, n))
-        sql = "INSERT INTO sums VALUES (?, ?) ON CONFLICT (tenant) DO UPDATE SET n = sums.n + excluded.n"
+        sql = "INSERT INTO sums (tenant, n) VALUES (?, ?) ON CONFLICT (tenant) DO UPDATE SET n = sums.n + excluded.n"
         db.add(connection, sql, ("a",), (1,), only_if=new)
 
     return db.write(write, patient=True)
@@ -60,11 +62,47 @@ def test_a_row_that_is_refused_fails_alone(db: PostgresDatabase) -> None:
 
 
 def test_values_of_any_kind_may_stand_in_one_column(db: PostgresDatabase) -> None:
-    said = [(1, "x"), (0.5, None), (None, "a\0b"), (True, "é"), (float("nan"), "")]
+    said = [
+        (1, "x"),
+        (0.5, None),
+        (None, "a\0b"),
+        (True, "é"),
+        (float("nan"), ""),
+        (math.inf, '"\\u0000\x01'),
+    ]
     for waiting in [kept(db, number, n, text) for number, (n, text) in enumerate(said)]:
         waiting.result(30)
     rows = db.read().execute("SELECT n, said FROM kept ORDER BY id").fetchall()
-    assert rows == [(1.0, "x"), (0.5, None), (None, "a\ufffdb"), (1.0, "é"), (None, "")]
+    assert rows[:5] == [(1.0, "x"), (0.5, None), (None, "a\ufffdb"), (1.0, "é"), (None, "")]
+    assert rows[5:] == [(math.inf, '"\\u0000\x01')]
+
+
+def test_a_value_that_nothing_can_keep_fails_its_own_job_only(db: PostgresDatabase) -> None:
+    lone, large, good = kept(db, 1, said="\ud800"), kept(db, 2, n=2**64), kept(db, 3)
+    with pytest.raises(UnicodeEncodeError):
+        lone.result(30)
+    with pytest.raises(ValueRefused, match="64 bits"):
+        large.result(30)
+    good.result(30)
+    assert count(db) == (1, 1)
+
+
+def test_bytes_and_large_rows_arrive_as_they_were(
+    db: PostgresDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(appending, "_MOST_BYTES", 5000)
+    sql = "INSERT INTO blobs_kept (id, body) VALUES (?, ?) ON CONFLICT (id) DO NOTHING"
+    with db.connect(statement_timeout_ms=0) as connection:
+        connection.execute("CREATE TABLE blobs_kept (id bigint PRIMARY KEY, body bytea)")
+    bodies = [bytes(range(256)) * size for size in (0, 1, 30, 2, 9)]
+
+    def write(connection: Connection) -> None:
+        for id, body in enumerate(bodies):
+            db.append(connection, sql, (id, body))
+
+    db.write(write).result(30)
+    rows = db.read().execute("SELECT body FROM blobs_kept ORDER BY id").fetchall()
+    assert [bytes(row[0]) for row in rows] == bodies
 
 
 def test_a_later_statement_of_the_batch_finds_the_row(db: PostgresDatabase) -> None:
