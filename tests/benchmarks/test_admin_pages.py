@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from admin.pages import PAGES
 from benchmarks.admin_pages.__main__ import measured
 
 
+@pytest.mark.slow
 async def test_every_page_is_asked_for_and_timed(tmp_path: Path) -> None:
     figures = await measured(tmp_path, requests=300, examples=20)
     assert figures["requests"] == 300
