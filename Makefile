@@ -11,7 +11,7 @@ STARTED := $(shell date +%s)
 say     = @printf '[%3d s] %s\n' $$(( $$(date +%s) - $(STARTED) )) "$(1)"
 packages = $$(grep -c '^[A-Za-z0-9].*==' $(1)) packages
 
-.PHONY: help demo screenshots test test-slow test-train vllm-env tiny-models test-vllm check format bench soak chaos chaos-postgres lock clean
+.PHONY: help demo screenshots test test-slow test-jobs test-train vllm-env tiny-models test-vllm check format bench soak chaos chaos-postgres lock clean
 
 help:            ## List the chores
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -58,6 +58,11 @@ test-train: $(VENV)/installed ## The tests of training: of the tiny models; inst
 
 test-slow: $(VENV)/installed ## The tests that take minutes
 	$(BIN)/python -m pytest -m "slow and not train"
+
+test-jobs: $(VENV)/installed ## Operators' jobs on the admin pages: by pointer, by the keyboard alone, without scripts; needs Chromium
+	for way in pointer keyboard without-scripts; do \
+		BROWSE_BY=$$way $(BIN)/python -m pytest -n 2 --dist loadfile tests/browser/test_job_*.py tests/browser/test_why_small.py \
+			tests/browser/test_wrong_answers.py || exit 1; done
 
 vllm-env: $(VENV)/installed  ## vLLM for the CPU, in an environment of its own (VLLM_ENV, else .cache/vllm; 2.5 GB)
 	$(BIN)/python -m benchmarks.vllm.environment

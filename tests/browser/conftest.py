@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from tests.browser.stage import Stage, stage
+from tests.browser.ways import WAY, by_keyboard
 from tests.patience import PATIENCE_S
 
 # A loaded machine may take a while to draw a chart.
@@ -58,6 +59,8 @@ def profile(browser: Browser) -> Iterator[Callable[..., BrowserContext]]:
     made: list[BrowserContext] = []
 
     def make(**options: object) -> BrowserContext:
+        if WAY == "without-scripts":
+            options = {"java_script_enabled": False, **options}
         made.append(browser.new_context(**options))  # type: ignore[arg-type]
         made[-1].set_default_timeout(PATIENCE_MS)
         return made[-1]
@@ -65,6 +68,13 @@ def profile(browser: Browser) -> Iterator[Callable[..., BrowserContext]]:
     yield make
     for context in made:
         context.close()
+
+
+@pytest.fixture(autouse=True)
+def way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """See tests/browser/ways.py."""
+    if WAY == "keyboard":
+        by_keyboard(monkeypatch)
 
 
 @pytest.fixture

@@ -9,9 +9,11 @@ import pytest
 from playwright.sync_api import BrowserContext, expect
 
 from tests.browser.real_gateway import Engine, real_gateway
+from tests.browser.ways import needs_scripts
 
 
 @pytest.mark.slow
+@needs_scripts
 def test_answers_are_reviewed_by_the_keyboard_and_a_bad_one_is_not_given_again(
     tmp_path: Path, profile: Callable[..., BrowserContext]
 ) -> None:

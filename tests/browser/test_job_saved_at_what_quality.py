@@ -11,6 +11,7 @@ import pytest
 from playwright.sync_api import BrowserContext, Locator, Page, expect
 
 from tests.browser.real_gateway import Engine, RealGateway, real_gateway
+from tests.browser.ways import needs_scripts
 
 CHEAP = {"price": {"input_usd_per_mtok": 100.0, "output_usd_per_mtok": 100.0}}
 DEAR = {"price": {"input_usd_per_mtok": 10_000.0, "output_usd_per_mtok": 10_000.0}}
@@ -63,6 +64,7 @@ def offloaded(gate: RealGateway, count: int) -> list[str]:
 
 
 @pytest.mark.slow
+@needs_scripts
 def test_savings_stand_beside_the_quality_they_were_made_at(
     tmp_path: Path, profile: Callable[..., BrowserContext]
 ) -> None:
