@@ -87,9 +87,11 @@ class Targets:
             return Target(
                 choice.request_id, choice.at_s, choice.engine, choice.example_ids, choice.contributor
             )
-        if completion is True or self._requests is None:
+        if self._requests is None:
             return None
-        row = self._requests.get(id, tenant)
+        row = self._requests.get(id, tenant) if completion is not True else None
+        if row is None and completion is not False:
+            row = self._requests.by_completion(tenant, id)
         if row is None or row.outcome not in _ANSWERED:
             return None
         by = self._contributor_of(tenant, row)

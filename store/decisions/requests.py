@@ -108,17 +108,18 @@ class RequestLog:
             return None
         return as_record(row)
 
+    def by_completion(self, tenant: str, completion_id: str) -> RequestRecord | None:
+        """The tenant's request whose answer has this `id`: the latest answer, before its repeats; None for none."""
+        where = " WHERE completion_id = ? AND completion_id <> '' AND tenant = ?"
+        order = " ORDER BY outcome IN ('answered', 'aborted') DESC, started_at_s DESC LIMIT 1"
+        row = self._db.read().execute(_SELECT + where + order, (completion_id, tenant)).fetchone()
+        return None if row is None else as_record(row)
+
     def recent(self, limit: int = 100, tenant: str | None = None) -> list[RequestRecord]:
         """The latest requests, newest first."""
-        if tenant is None:
-            cursor = self._db.read().execute(
-                _SELECT + " ORDER BY started_at_s DESC, row_id DESC LIMIT ?", (limit,)
-            )
-        else:
-            cursor = self._db.read().execute(
-                _SELECT + " WHERE tenant = ? ORDER BY started_at_s DESC, row_id DESC LIMIT ?", (tenant, limit)
-            )
-        return [as_record(row) for row in cursor.fetchall()]
+        where, of = ("", ()) if tenant is None else (" WHERE tenant = ?", (tenant,))
+        query = _SELECT + where + " ORDER BY started_at_s DESC, row_id DESC LIMIT ?"
+        return [as_record(row) for row in self._db.read().execute(query, (*of, limit)).fetchall()]
 
     def uses_of_examples(
         self, engine: str, *, since_s: float, limit: int

@@ -47,6 +47,13 @@ async def test_an_answer_that_no_policy_weighed_is_found_in_the_log_of_requests(
     found = [await targets.wait_for("a1", f"req-{n}", completion=False) for n in range(1, 6)]
     assert [t.engine if t else None for t in found] == ["large", "large", "", None, None]
     assert await targets.wait_for("b2", "req-1", completion=False) is None
+    for number, outcome in enumerate(("answered", "hit", "failed"), start=6):
+        log.record(request_record(number, outcome=outcome, completion_id="chatcmpl-9")).result(30)
+    for completion in (True, None):
+        by_own_id = await targets.wait_for("a1", "chatcmpl-9", completion=completion)
+        assert by_own_id is not None and by_own_id.request_id == "req-6", "the answer, not its repeat"
+    assert await targets.wait_for("a1", "chatcmpl-9", completion=False) is None
+    assert await targets.wait_for("b2", "chatcmpl-9", completion=None) is None
     without_log = Targets(Choices(db), None, settle_s=0.0)
     assert await without_log.wait_for("a1", "req-1", completion=False) is None
 

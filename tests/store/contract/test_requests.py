@@ -22,6 +22,16 @@ def test_a_request_comes_back_as_it_was_recorded(log: RequestLog) -> None:
     assert log.get("req-3") is None
 
 
+def test_a_request_is_found_by_the_id_of_its_answer_and_not_by_that_of_a_repeat(log: RequestLog) -> None:
+    for number, outcome in enumerate(("answered", "aborted", "hit", "failed"), start=1):
+        log.record(request_record(number, outcome=outcome, completion_id="chatcmpl-1")).result(30)
+    log.record(request_record(5, tenant="b2", completion_id="chatcmpl-1")).result(30)
+    log.record(request_record(6)).result(30)
+    found = log.by_completion("a1", "chatcmpl-1")
+    assert found is not None and found.id == "req-2"
+    assert log.by_completion("a1", "chatcmpl-2") is None and log.by_completion("a1", "") is None
+
+
 def test_nobody_reads_another_tenant_s_request(log: RequestLog) -> None:
     log.record(request_record(1)).result(30)
     log.record(request_record(2, tenant="b2")).result(30)
