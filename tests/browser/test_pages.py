@@ -30,7 +30,7 @@ def paths(staged: Stage, page: Page) -> list[str]:
     tenant = str(page.locator("main a[href^='/tenants/']").first.get_attribute("href"))
     page.goto(staged.admin_url + tenant)
     key = page.locator("main a[href^='/keys/']").first
-    found += [tenant, *([str(key.get_attribute("href"))] if key.count() else [])]
+    found += [tenant, f"{tenant}/delete", *([str(key.get_attribute("href"))] if key.count() else [])]
     return found
 
 
