@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from tests.browser.stage import Stage, stage
-from tests.browser.ways import WAY, by_keyboard
+from tests.browser.ways import SCRIPTED, WAY, by_keyboard, by_reload
 from tests.patience import PATIENCE_S
 
 # A loaded machine may take a while to draw a chart.
@@ -59,7 +59,7 @@ def profile(browser: Browser) -> Iterator[Callable[..., BrowserContext]]:
     made: list[BrowserContext] = []
 
     def make(**options: object) -> BrowserContext:
-        if WAY == "without-scripts":
+        if not SCRIPTED:
             options = {"java_script_enabled": False, **options}
         made.append(browser.new_context(**options))  # type: ignore[arg-type]
         made[-1].set_default_timeout(PATIENCE_MS)
@@ -75,6 +75,8 @@ def way(monkeypatch: pytest.MonkeyPatch) -> None:
     """See tests/browser/ways.py."""
     if WAY == "keyboard":
         by_keyboard(monkeypatch)
+    elif not SCRIPTED:
+        by_reload(monkeypatch)
 
 
 @pytest.fixture

@@ -12,7 +12,6 @@ import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
 from tests.browser.real_gateway import Engine, RealGateway, real_gateway
-from tests.browser.ways import needs_scripts
 
 REASON = "the host is being replaced"
 CONFIG = {
@@ -38,7 +37,6 @@ def fact(card: Any, name: str) -> Any:
 
 
 @pytest.mark.slow
-@needs_scripts
 def test_an_engine_that_is_down_is_found_tested_drained_and_restored(
     tmp_path: Path, profile: Callable[..., BrowserContext]
 ) -> None:

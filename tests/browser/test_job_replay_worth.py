@@ -11,7 +11,6 @@ import pytest
 from playwright.sync_api import BrowserContext, expect
 
 from tests.browser.real_gateway import Engine, RealGateway, real_gateway
-from tests.browser.ways import needs_scripts
 from tests.patience import PATIENCE_S
 
 SHOP, MUSEUM = "When does the bakery in Main Street open", "At what hour does the city museum close its doors"
@@ -96,7 +95,6 @@ def judged(gate: RealGateway, count: int) -> None:
 
 
 @pytest.mark.slow
-@needs_scripts
 def test_a_plan_is_run_from_its_page_and_its_benefit_stands_beside_its_cost(
     tmp_path: Path, profile: Callable[..., BrowserContext]
 ) -> None:

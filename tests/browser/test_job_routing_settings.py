@@ -13,7 +13,6 @@ from playwright.sync_api import BrowserContext, expect
 
 from store.records import OutcomeRecord
 from tests.browser.real_gateway import Engine, RealGateway, real_gateway
-from tests.browser.ways import needs_scripts
 from tests.patience import PATIENCE_S, wait_for
 
 THEMES = ("capital", "river", "mountain", "language", "currency")
@@ -91,7 +90,6 @@ def preferences(gate: RealGateway, key: str) -> list[float]:
 
 
 @pytest.mark.slow
-@needs_scripts
 def test_a_preference_is_simulated_changed_for_one_tenant_and_undone(
     tmp_path: Path, profile: Callable[..., BrowserContext]
 ) -> None:

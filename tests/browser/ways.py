@@ -1,26 +1,28 @@
 """How a test's page is used: by pointer, by the keyboard alone, or without scripts; `BROWSE_BY` says which.
 
 The tests of the operators' jobs hold in each of the three: `make test-jobs`. Without scripts a page changes when it is
-loaded again: tests that wait for it to change by itself are skipped then.
+loaded again, so what a test expects of it is looked for on it and then on the page loaded anew, as a person would.
 """
 
 from __future__ import annotations
 
 import os
+import time
+from collections.abc import Callable
 from typing import Any, Literal, cast, get_args
 
 import pytest
-from playwright.sync_api import Locator
+from playwright.sync_api import Locator, Page, expect
+
+from tests.patience import PATIENCE_S
 
 Way = Literal["pointer", "keyboard", "without-scripts"]
 WAY = cast(Way, os.environ.get("BROWSE_BY", "pointer"))
 if WAY not in get_args(Way):
     raise ValueError(f"BROWSE_BY={WAY}: {', '.join(get_args(Way))} are right")
 
-needs_scripts = pytest.mark.skipif(
-    WAY == "without-scripts",
-    reason="it waits for a page to change by itself, or presses keys that scripts listen for",
-)
+SCRIPTED = WAY != "without-scripts"
+_AT_ONCE_MS, _PAUSE_MS = 1000.0, 500.0
 
 _CONTROL = """e => {
     if (e.control) e = e.control;
@@ -59,3 +61,38 @@ def by_keyboard(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Locator, "uncheck", lambda locator, **_: set_checked(locator, False))
     monkeypatch.setattr(Locator, "set_checked", set_checked)
     monkeypatch.setattr(Locator, "select_option", select)
+
+
+def by_reload(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have whatever a test expects of a page be looked for on it as it is, and then on the page loaded again."""
+    looked_for: Callable[..., Any] = type(expect).__call__
+
+    def reloading(self: Any, actual: Any, message: str | None = None) -> Any:
+        found = looked_for(self, actual, message)
+        return _Reloading(found, actual if isinstance(actual, Page) else actual.page)
+
+    monkeypatch.setattr(type(expect), "__call__", reloading)
+
+
+class _Reloading:
+    """Assertions that load the page again until they hold, as long as they would have waited."""
+
+    def __init__(self, assertions: Any, page: Page) -> None:
+        self._assertions, self._page = assertions, page
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        assertion = getattr(self._assertions, name)
+
+        def holds(*given: Any, timeout: float = 1000 * PATIENCE_S, **named: Any) -> None:
+            end_s = time.monotonic() + timeout / 1000
+            while True:
+                try:
+                    assertion(*given, timeout=_AT_ONCE_MS, **named)
+                    return
+                except AssertionError:
+                    if time.monotonic() > end_s:
+                        raise
+                self._page.wait_for_timeout(_PAUSE_MS)
+                self._page.goto(self._page.url)
+
+        return holds
