@@ -42,7 +42,7 @@ def resolve(sources: Sources, asked: Asked) -> Done:
     return Done(f"{told}: its worker goes on within a second.", f"/runs/{id}", id, {"step": step, "how": how})
 
 
-RUNS = Page("/runs", "Runs", "runs.html", runs)
+RUNS = Page("/runs", "Runs", "runs.html", runs, csv="rows")
 RUN = Page(
     "/runs/{id}",
     "Run",
@@ -50,5 +50,6 @@ RUN = Page(
     run,
     section="/runs",
     in_menu=False,
+    csv="rows",
     actions=(Action("/runs/{id}/cancel", cancel), Action("/runs/{id}/resolve", resolve)),
 )

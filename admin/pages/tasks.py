@@ -106,7 +106,9 @@ def _target(row: TaskRow) -> str:
     return f"{row.tenant}/{row.slot}"
 
 
-TASKS = Page("/tasks", "Tasks", "tasks.html", tasks, actions=(Action("/tasks/propose", propose),))
+TASKS = Page(
+    "/tasks", "Tasks", "tasks.html", tasks, csv="tasks", actions=(Action("/tasks/propose", propose),)
+)
 TASK = Page(
     "/tasks/{id}",
     "Task",

@@ -49,6 +49,7 @@ KEY = Page(
     key,
     section="/tenants",
     in_menu=False,
+    csv="models",
     actions=(
         Action("/keys/{id}/edit", edit_key),
         Action("/keys/{id}/rotate", rotate_key, template="new_key.html"),

@@ -6,7 +6,7 @@ from admin.page import Page
 from admin.summaries.workflow import workflow
 from admin.summaries.workflows import workflows
 
-WORKFLOWS = Page("/workflows", "Workflows", "workflows.html", workflows)
+WORKFLOWS = Page("/workflows", "Workflows", "workflows.html", workflows, csv="configured")
 WORKFLOW = Page(
     "/workflows/{name}", "Workflow", "workflow.html", workflow, section="/workflows", in_menu=False
 )

@@ -34,6 +34,11 @@ def test_nothing_is_a_formula() -> None:
     assert "'=" in read(as_csv([{"=x": 1}]))[0][0]
 
 
+def test_every_page_of_a_list_has_its_rows_as_csv() -> None:
+    lists = {page.path for page in PAGES if any(each.path.startswith(page.path + "/{") for each in PAGES)}
+    assert {page.path for page in PAGES if page.csv} >= lists - {"/router"}
+
+
 async def test_every_page_with_rows_serves_them_to_whom_the_page_is_served(tmp_path: Path) -> None:
     async with site(tmp_path) as pages:
         operator, stranger = await pages.person("operator"), pages.stranger()

@@ -82,6 +82,8 @@ async def test_one_run_shows_its_graph_its_waterfall_and_its_critical_path(pages
     got = await viewer.get("/runs/run_1.json")
     told = got.json
     assert "secret" not in got.text + (await viewer.get("/runs/run_1")).text
+    as_csv = await viewer.get("/runs/run_1.csv")
+    assert as_csv.status == 200 and "secret" not in as_csv.text and as_csv.text.count("\n") > 2
     by_id = {node["id"]: node for node in told["graph"]["nodes"]}
     assert {node["x"] for id, node in by_id.items() if id != "last"} == {8}
     assert by_id["last"]["x"] > 8 + told["graph"]["node_width"]
