@@ -82,9 +82,10 @@ def test_why_the_small_engine_answered_and_with_which_examples(
         explained(gate, page)
         if policy == "few_shot":
             return
-        find(page, gate.ask(ALIKE + " Please.", headers={"Cache-Control": "no-cache"}).decision_id)
+        last = gate.ask(ALIKE + " Please.", headers={"Cache-Control": "no-cache"})
         gate.settle()
-        page.reload()
+        find(page, last.decision_id)
+        expect(page.get_by_role("heading", name=f"Request {last.decision_id[:10]}")).to_be_visible()
         taken = page.locator("tr.chosen", has_text="taken")
         expected = dollars(taken.locator("td").nth(4).inner_text())
         actual = dollars(page.locator(".figure", has_text="Cost").inner_text())
