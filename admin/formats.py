@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from datetime import UTC, datetime, tzinfo
 from functools import partial
 from typing import Any
@@ -12,6 +13,11 @@ from markupsafe import Markup
 
 NOTHING = "–"
 _THIN = "\u202f"
+
+
+def tenant_label(names: Mapping[str, str], tenant: str) -> str:
+    """The operator's name of a tenant; of one that has none, the beginning of its id, which is as long as a hash."""
+    return names.get(tenant) or tenant[:12]
 
 
 def count(value: float | None) -> str:

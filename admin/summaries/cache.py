@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import urlencode
 
+from admin.formats import tenant_label
 from admin.page import Asked, BadParameter, NotThere, Summary
 from admin.roles import Content
 from admin.sources import Sources
@@ -37,7 +38,7 @@ def cache(sources: Sources, asked: Asked) -> Summary:
         },
         "tenant": tenant,
         "tenants": [
-            {"id": id, "name": names.get(id) or id[:12], "entries": entries}
+            {"id": id, "name": tenant_label(names, id), "entries": entries}
             for id, entries in listing.tenants().items()
         ],
         "keys": [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from admin.formats import tenant_label
 from admin.sources import Sources
 from router.dials import Dials
 from store.learned.dials import TurnedDials
@@ -35,7 +36,7 @@ def dials(sources: Sources, model: str, tenant: str = "") -> dict[str, Any]:
         "by": now.user if now else None,
         "at_s": now.at_s if now else None,
         "own": [
-            {"tenant": each, "name": names.get(each) or each[:12], **_change(row, names)}
+            {"tenant": each, "name": tenant_label(names, each), **_change(row, names)}
             for each, row in sorted(own.items())
         ],
         "history": [_change(row, names) for row in log.history(model)],
@@ -58,7 +59,7 @@ def in_force(sources: Sources, model: str, tenant: str = "") -> dict[str, Any]:
 def _change(row: TurnedDials, names: dict[str, str]) -> dict[str, Any]:
     return {
         "id": row.id,
-        "for": (names.get(row.tenant) or row.tenant[:12]) if row.tenant else "",
+        "for": tenant_label(names, row.tenant) if row.tenant else "",
         "at_s": row.at_s,
         "by": row.user,
         "values": {name: value for name, _ in _SAYS if (value := getattr(row, name)) is not None},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from admin.formats import tenant_label
 from admin.map_maker import MapMaker
 from admin.page import Asked, Summary
 from admin.roles import Content
@@ -29,7 +30,7 @@ def example_map(sources: Sources, asked: Asked) -> Summary:
     maker = shared(sources)
     return {
         "tenant": tenant,
-        "tenants": [(each, names.get(each) or each[:12]) for each, _ in counts],
+        "tenants": [(each, tenant_label(names, each)) for each, _ in counts],
         "colour": colour,
         "made_at_s": made[0] if made else None,
         "on_it": made[1] if made else 0,

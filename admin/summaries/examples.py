@@ -6,6 +6,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from admin.actions import NotDone
+from admin.formats import tenant_label
 from admin.page import ActionFailed, Asked, BadParameter, Summary
 from admin.roles import Content
 from admin.sources import Sources
@@ -139,6 +140,5 @@ def _tenants(sources: Sources) -> list[dict[str, Any]]:
     names = sources.tenant_names()
     counts = sorted(sources.store.examples.tenants().items(), key=lambda each: (-each[1], each[0]))
     return [
-        {"id": tenant, "name": names.get(tenant) or tenant[:12], "examples": count}
-        for tenant, count in counts
+        {"id": tenant, "name": tenant_label(names, tenant), "examples": count} for tenant, count in counts
     ]

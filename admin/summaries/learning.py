@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from admin.charts import Chart, ranges
+from admin.formats import tenant_label
 from admin.page import ActionFailed, Asked, Done, Summary
 from admin.sources import Sources
 from learning.proof.summary import ScopeSummary, state_of
@@ -59,7 +60,7 @@ def learning(sources: Sources, asked: Asked) -> Summary:
         "kinds": list(KINDS),
         "kind_names": dict(KIND_NAMES),
         "tenants": sorted(
-            {(of or _OPERATOR, names.get(of) or of or _ALL_TENANTS) for _, of, _ in slots},
+            {(of or _OPERATOR, tenant_label(names, of) or _ALL_TENANTS) for _, of, _ in slots},
             key=lambda one: one[1],
         ),
         "more": max(0, len(slots) - _MOST_SLOTS),
@@ -71,7 +72,7 @@ def learning(sources: Sources, asked: Asked) -> Summary:
             _proof(scope, names) for scope in sources.gateway.proven() if not tenant or scope.tenant == whose
         ][:_MOST_SLOTS],
         "learnt_from": [
-            {"tenant": of, "tenant_name": names.get(of) or of, "model": model, "outcomes": count}
+            {"tenant": of, "tenant_name": tenant_label(names, of), "model": model, "outcomes": count}
             for (of, model), count in sorted(outcomes.items(), key=lambda one: -one[1])[:_MOST_SLOTS]
         ],
         "slots": [
@@ -87,7 +88,7 @@ def _row(name: str, names: Mapping[str, str], record: ArtifactRecord) -> Summary
     found = {
         "kind": name,
         "tenant": record.tenant,
-        "tenant_name": names.get(record.tenant) or record.tenant or _ALL_TENANTS,
+        "tenant_name": tenant_label(names, record.tenant) or _ALL_TENANTS,
         "model": record.model,
         "version": record.id,
         "state": record.state,
@@ -117,7 +118,7 @@ def _slot_summary(
     frozen_since_s: float | None,
 ) -> Summary:
     kind, tenant, model = slot
-    whose = (names.get(tenant) or tenant) if tenant else _ALL_TENANTS
+    whose = tenant_label(names, tenant) if tenant else _ALL_TENANTS
     in_use = next((record for record in found if record.state == "active"), None)
     serves = in_use or sources.store.artifacts.best(*slot)
     return {
@@ -240,7 +241,7 @@ def _slot(asked: Asked) -> Slot:
 def _proof(scope: ScopeSummary, names: Mapping[str, str]) -> Summary:
     return {
         "tenant": scope.tenant,
-        "tenant_name": names.get(scope.tenant) or scope.tenant,
+        "tenant_name": tenant_label(names, scope.tenant),
         "model": scope.model,
         "scope": scope.scope[:8],
         "requests": scope.requests,

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from urllib.parse import quote
 
 from admin.charts import stacked
+from admin.formats import tenant_label
 from admin.page import Asked, Summary
 from admin.sources import Sources
 from admin.summaries.attention import attention
 from admin.summaries.engine_load import engine_load
 from admin.summaries.quality import floors, of_all, offloaded_quality, standings
-from admin.summaries.spans import SPANS
+from admin.summaries.spans import SPANS, fitting
 from admin.summaries.spans import since_s as begins_s
 from admin.summaries.why_not import why_not
 from learning.evaluation.quality_alarm import quality_standings
@@ -33,8 +34,8 @@ _STAGES = ("exact", "replay", "semantic", "embed", "nearest", "score", "combine"
 
 
 def overview(sources: Sources, asked: Asked) -> Summary:
-    """For `span` (hour, day or week), and a `tenant`'s id if one is given."""
-    span = asked.choice("span", tuple(SPANS), "hour")
+    """For `span` (15min, hour, day or week), and a `tenant`'s id if one is given."""
+    span = asked.choice("span", tuple(SPANS), fitting(sources, asked.now_s, "15min", "hour"))
     tenant = asked.text("tenant", longest=64) or None
     width_s = SPANS[span][1]
     since_s = begins_s(span, asked.now_s)
@@ -134,7 +135,7 @@ def _share(part: int, whole: int) -> float | None:
 
 def _tenants(sources: Sources, names: dict[str, str], since_s: float) -> list[Summary]:
     seen = {tenant for tenant, *_ in sources.rollups.by_tenant(since_s)}
-    found = [{"id": tenant, "name": names.get(tenant) or tenant} for tenant in seen]
+    found = [{"id": tenant, "name": tenant_label(names, tenant)} for tenant in seen]
     return sorted(found, key=lambda one: one["name"])
 
 

@@ -7,6 +7,7 @@ from collections import Counter
 from typing import Any
 
 from admin.actions import NotDone
+from admin.formats import tenant_label
 from admin.kept_plans import KeptPlan, kept_plans
 from admin.page import ActionFailed, Asked, BadParameter, Done, NotThere, Summary
 from admin.replay_benefits import known_benefits
@@ -36,7 +37,7 @@ def replay(sources: Sources, asked: Asked) -> Summary:
         "budget": {"usd": facts.budget.usd, "tokens": facts.budget.tokens, "seconds": facts.budget.seconds},
         "can_plan": sources.gateway.actions.plan_replay is not None,
         "tenants": sorted(
-            ({"id": of, "name": names.get(of) or of} for of in sources.store.examples.tenants()),
+            ({"id": of, "name": tenant_label(names, of)} for of in sources.store.examples.tenants()),
             key=lambda one: one["name"],
         ),
         "computing": known is None,
@@ -150,7 +151,7 @@ async def plan(sources: Sources, asked: Asked) -> Done:
         shown={
             "plan": kept_plans(sources).put(KeptPlan(tenant, budget, tuple(steps))) if runs else "",
             "tenant": tenant,
-            "tenant_name": (names.get(tenant) or tenant) if tenant else "",
+            "tenant_name": tenant_label(names, tenant) if tenant else "",
             "budget": {"usd": budget.usd, "tokens": budget.tokens, "seconds": budget.seconds},
             "expected": {
                 "usd": sum(step.expected_usd for step in steps),
@@ -160,7 +161,7 @@ async def plan(sources: Sources, asked: Asked) -> Done:
             "steps": [
                 {
                     "tenant": step.tenant,
-                    "tenant_name": names.get(step.tenant) or step.tenant,
+                    "tenant_name": tenant_label(names, step.tenant),
                     "kind": step.kind,
                     "example_id": step.example_id,
                     "gain": step.gain,
@@ -208,7 +209,7 @@ def _run(sources: Sources, run: ReplayRun, names: dict[str, str]) -> Summary:
     return {
         "id": run.id,
         "tenant": run.tenant,
-        "tenant_name": (names.get(run.tenant) or run.tenant) if run.tenant else "",
+        "tenant_name": tenant_label(names, run.tenant) if run.tenant else "",
         "asked_by": run.asked_by,
         "by_user": run.by_user,
         "state": run.state,
@@ -266,7 +267,7 @@ def _step(step: ReplayStep, names: dict[str, str], usd: float) -> Summary:
     return {
         "position": step.position,
         "tenant": step.plan.tenant,
-        "tenant_name": names.get(step.plan.tenant) or step.plan.tenant,
+        "tenant_name": tenant_label(names, step.plan.tenant),
         "kind": step.plan.kind,
         "example_id": step.plan.example_id,
         "state": step.state,

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlencode
 
+from admin.formats import tenant_label
 from admin.page import Asked, BadParameter, Summary
 from admin.roles import Content
 from admin.sources import Sources
@@ -207,7 +208,7 @@ def _status(asked: Asked) -> int | None:
 def tenants_to_choose(sources: Sources) -> list[tuple[str, str]]:
     """(id, name) of every tenant with requests."""
     names = sources.tenant_names()
-    return [(tenant, names.get(tenant) or tenant[:12]) for tenant in sources.store.decisions.search.tenants()]
+    return [(tenant, tenant_label(names, tenant)) for tenant in sources.store.decisions.search.tenants()]
 
 
 def _after(search: RequestSearch, wanted: Wanted, after: Place) -> tuple[Found, bool]:

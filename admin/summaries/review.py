@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from admin.formats import tenant_label
 from admin.page import Asked, Summary
 from admin.roles import Content
 from admin.sources import Sources
@@ -136,7 +137,7 @@ def _row(row: Reviewed, names: dict[str, str]) -> dict[str, Any]:
         "by": row.user,
         "verdict": row.verdict,
         "request": row.request_id,
-        "tenant": names.get(row.tenant) or row.tenant,
+        "tenant": tenant_label(names, row.tenant),
         "model": row.model,
         "engine": row.engine,
         "probability": row.probability,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from admin.formats import tenant_label
 from admin.page import Asked, BadParameter, Summary
 from admin.sources import Sources
 from admin.summaries.dials import dials
@@ -182,7 +183,7 @@ def _learnt(sources: Sources, model: str) -> list[dict[str, Any]]:
         rows.append(
             {
                 "tenant": tenant,
-                "name": names.get(tenant) or tenant[:12],
+                "name": tenant_label(names, tenant),
                 "outcomes": count,
                 "router": bandit.id if bandit else None,
                 "since_s": bandit.created_at_s if bandit else None,
@@ -196,7 +197,7 @@ def _floors(sources: Sources, model: str) -> list[dict[str, Any]]:
     rows = sources.store.quality_floors.all(model=model)[:_FLOORS_SHOWN]
     return [
         {
-            "name": names.get(row.tenant) or row.tenant[:12],
+            "name": tenant_label(names, row.tenant),
             "cap": row.cap,
             "standing": STANDINGS[row.standing],
             "at_s": row.at_s,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from admin.formats import tenant_label
 from admin.page import Asked, BadParameter, Summary
 from admin.sources import Sources
 from admin.summaries.dials import dials
@@ -24,7 +25,7 @@ def routing_change(sources: Sources, asked: Asked) -> Summary:
     return {
         "model": model,
         "tenant": tenant,
-        "tenant_name": (tenant_names.get(tenant) or tenant[:12]) if tenant else "",
+        "tenant_name": tenant_label(tenant_names, tenant) if tenant else "",
         "changes": [
             {"name": row["name"], "says": row["says"], "now": row["in_force"], "then": given[row["name"]]}
             for row in own["rows"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, get_args
 from urllib.parse import urlencode
 
+from admin.formats import tenant_label
 from admin.page import Asked, BadParameter, Summary
 from admin.sources import Sources
 from store.workflows.records import RunState, RunSummary
@@ -40,7 +41,7 @@ def runs(sources: Sources, asked: Asked) -> Summary:
         "day": {state: store.counts(since_s=asked.now_s - _DAY_S).get(state, 0) for state in STATES},
         "rows": [listed(each, names, asked.now_s) for each in found[:ROWS]],
         "next": _next(found, asked),
-        "tenants": [(id, names.get(id) or id[:12]) for id in sources.store.decisions.search.tenants()],
+        "tenants": [(id, tenant_label(names, id)) for id in sources.store.decisions.search.tenants()],
         "states": list(STATES),
     }
 

@@ -5,7 +5,12 @@ from __future__ import annotations
 from admin.sources import Sources
 from store.decisions.rollups import HOUR_S, MINUTE_S
 
-SPANS = {"hour": (3600, MINUTE_S), "day": (86_400, HOUR_S), "week": (7 * 86_400, HOUR_S)}
+SPANS = {
+    "15min": (900, MINUTE_S),
+    "hour": (3600, MINUTE_S),
+    "day": (86_400, HOUR_S),
+    "week": (7 * 86_400, HOUR_S),
+}
 """Seconds by name, and the width of a bar in seconds."""
 
 
@@ -15,7 +20,9 @@ def since_s(span: str, now_s: float) -> int:
     return int(now_s - seconds) // width_s * width_s
 
 
-def fitting(sources: Sources, now_s: float) -> str:
-    """Where nothing is asked for: a day, or an hour where the gateway has answered for less than that."""
+def fitting(sources: Sources, now_s: float, *spans: str) -> str:
+    """Where nothing is asked for: the first of `spans` that holds all that the gateway has answered, else the last."""
     first_s = sources.rollups.first_s()
-    return "hour" if first_s is not None and first_s >= now_s - SPANS["hour"][0] else "day"
+    return next(
+        (span for span in spans if first_s is not None and first_s >= now_s - SPANS[span][0]), spans[-1]
+    )

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from admin.charts import lines, stacked
+from admin.formats import tenant_label
 from admin.page import Asked, NotThere, Summary
 from admin.roles import Content
 from admin.sources import Sources
@@ -35,7 +36,7 @@ _VERSIONS = 20
 
 def tasks(sources: Sources, asked: Asked) -> Summary:
     """Every task; `tenant`, an id, for those of one tenant; `span`: hour, day or week."""
-    span = asked.choice("span", tuple(SPANS), fitting(sources, asked.now_s))
+    span = asked.choice("span", tuple(SPANS), fitting(sources, asked.now_s, "hour", "day"))
     tenant = asked.text("tenant", longest=64)
     names = sources.tenant_names()
     known = sources.store.tasks.known.all()
@@ -47,7 +48,7 @@ def tasks(sources: Sources, asked: Asked) -> Summary:
         "span": span,
         "tenant": tenant,
         "tenants": sorted(
-            ({"id": of, "name": names.get(of) or of[:12]} for of in {row.tenant for row in known}),
+            ({"id": of, "name": tenant_label(names, of)} for of in {row.tenant for row in known}),
             key=lambda one: one["name"],
         ),
         "examples_kept": bool(sources.gateway.actions.embed),
@@ -159,7 +160,7 @@ def _listed(
         "name": row.name,
         "model": row.model,
         "tenant": row.tenant,
-        "tenant_name": names.get(row.tenant) or row.tenant[:12],
+        "tenant_name": tenant_label(names, row.tenant),
         "source": row.source,
         "switch": row.state,
         "by": row.by,

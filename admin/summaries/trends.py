@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from admin.charts import lines, with_intervals
+from admin.formats import tenant_label
 from admin.page import Asked, BadParameter, NotThere, Summary
 from admin.sources import Sources
 from admin.summaries.quality import offloaded_quality
@@ -15,7 +16,7 @@ from admin.summaries.spans import fitting
 from store.decisions.quality_rollups import QualitySums
 from store.decisions.rollups import DAY_S, HOUR_S, MINUTE_S, RequestSums, percentile
 
-SPANS = {"hour": HOUR_S, "day": DAY_S, "week": 7 * DAY_S, "month": 30 * DAY_S}
+SPANS = {"15min": 15 * MINUTE_S, "hour": HOUR_S, "day": DAY_S, "week": 7 * DAY_S, "month": 30 * DAY_S}
 _LONGEST_S = 400 * DAY_S
 _MINUTES_FOR_S, _HOURS_FOR_S = 2 * HOUR_S, 3 * DAY_S
 """Longest ranges that are shown by the minute, and by the hour."""
@@ -85,7 +86,7 @@ def trends(sources: Sources, asked: Asked) -> Summary:
 
 
 def _span(sources: Sources, asked: Asked) -> str:
-    return asked.choice("span", tuple(SPANS), fitting(sources, asked.now_s))
+    return asked.choice("span", tuple(SPANS), fitting(sources, asked.now_s, "15min", "hour", "day"))
 
 
 def _range(sources: Sources, asked: Asked) -> Range:
@@ -271,7 +272,7 @@ def _choices(sources: Sources) -> Summary:
     names = sources.tenant_names()
     return {
         "tenants": [
-            (tenant, names.get(tenant) or tenant[:12]) for tenant in sources.store.decisions.search.tenants()
+            (tenant, tenant_label(names, tenant)) for tenant in sources.store.decisions.search.tenants()
         ],
         "keys": [
             (key.id, f"{key.name} ({key.tenant_name})" if key.tenant_name else key.name)

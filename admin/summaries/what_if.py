@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from admin.computing import Computations, ComputationState, TooMuchAsked
+from admin.formats import tenant_label
 from admin.page import ActionFailed, Asked, BadParameter, Summary
 from admin.settings_effect import NothingToTell
 from admin.sources import Sources
@@ -35,7 +36,7 @@ def what_if(sources: Sources, asked: Asked) -> Summary:
         "model": model,
         "models": names,
         "tenant": tenant,
-        "tenants": [(each, tenant_names.get(each) or each[:12]) for each in tenants],
+        "tenants": [(each, tenant_label(tenant_names, each)) for each in tenants],
         "policy": next((each.policy for each in sources.gateway.models if each.name == model), ""),
         "now": now,
         "chosen": chosen,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from admin.computing import Computations, TooMuchAsked
+from admin.formats import tenant_label
 from admin.page import Summary
 from admin.roles import Content
 from admin.sources import Sources
@@ -21,7 +22,7 @@ def why_not(sources: Sources, tenant: str | None, names: dict[str, str]) -> Summ
     scopes = [
         {
             **scope,
-            "tenant_name": names.get(scope["tenant"]) or scope["tenant"],
+            "tenant_name": tenant_label(names, scope["tenant"]),
             "instructions": Content(scope["instructions"]) if scope["instructions"] else "",
         }
         for scope in state.result["scopes"]

@@ -157,7 +157,11 @@ def gateway_config(settings: DemoSettings, data_dir: Path) -> dict[str, Any]:
             },
         },
         # A minute has to show what takes days elsewhere.
-        "learning": {"advanced": {"every_s": 2, "min_new_outcomes": 50, "starting_requests": 20_000}},
+        "learning": {
+            # What the quality guarantee allows is no alarm.
+            "quality_alarm": 1 - MAX_LOSS,
+            "advanced": {"every_s": 2, "min_new_outcomes": 50, "starting_requests": 20_000},
+        },
         **({"judging": judging} if settings.judges else {}),
         "replay": {
             "enabled": settings.judges,

@@ -82,12 +82,17 @@ async def test_every_range_adds_up_to_what_happened_in_it(pages: Site) -> None:
     assert hour["total"]["overheads_usd"] is None and hour["total"]["saved_usd"] == pytest.approx(0.058)
 
 
-async def test_the_range_is_an_hour_as_long_as_there_is_no_more(pages: Site, tmp_path: Path) -> None:
+async def test_the_range_is_no_longer_than_what_there_is(pages: Site, tmp_path: Path) -> None:
     assert (await asked(pages))["span"] == "day"
     async with site(tmp_path / "young") as young:
         assert (await asked(young))["span"] == "day"
-        await asyncio.to_thread(note, young, 1, started_at_s=time.time() - 600)
-        assert (await asked(young))["span"] == (await asked(young, "?span=hour"))["span"] == "hour"
+        for minutes_ago, span in ((10, "15min"), (50, "hour"), (90, "day")):
+            await asyncio.to_thread(note, young, minutes_ago, started_at_s=time.time() - 60 * minutes_ago)
+            assert (await asked(young))["span"] == span
+            assert (await asked(young, "?span=hour"))["span"] == "hour"
+            viewer = await young.person("viewer")
+            overview = (await viewer.get("/overview.json")).json
+            assert overview["span"] == ("15min" if minutes_ago == 10 else "hour")
 
 
 async def test_a_range_of_ones_own_is_read_in_the_zone_of_the_pages(pages: Site) -> None:

@@ -42,7 +42,7 @@ class LearningSettings(Settings):
         ge=0,
         le=1,
         description="Mean quality of offloaded answers, by judge or feedback, below which overview, metrics and webhooks "
-        "warn.",
+        "warn. Above 1 - max_loss it warns of what a model's max_loss allows.",
     )
     advanced: LearningAdvanced = Field(LearningAdvanced(), description="Less common settings.")
 
