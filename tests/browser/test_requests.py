@@ -108,7 +108,7 @@ def test_the_figures_of_the_overview_lead_to_the_requests_they_count(
     staged: Stage, as_role: OpenPage
 ) -> None:
     page = as_role("viewer")
-    page.goto(staged.admin_url + "/overview")
+    page.goto(staged.admin_url + "/overview?span=hour")
     figure = page.locator(".figure", has_text="Offloaded")
     figure.get_by_role("link").click()
     assert page.locator("select[name=way]").input_value() == "offloaded"

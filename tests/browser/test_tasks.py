@@ -154,7 +154,7 @@ def test_a_proposal_is_enabled_takes_over_is_reviewed_and_rolled_back(
     stage.settle()
     # Three requests are reviewed, by a key each, and one by the mouse.
     page.reload()
-    page.get_by_role("link", name="Review").click()
+    page.locator("main").get_by_role("link", name="Review").click()
     items = page.locator(".review-item")
     expect(items.first).to_be_focused()
     assert page.evaluate("window.pwned") is None and _MARKUP in items.first.inner_text()
