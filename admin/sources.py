@@ -157,6 +157,8 @@ class Sources:
     sessions: AdminSessions
     rollups: RequestRollups
     gateway: GatewayInfo
+    open_store: Callable[[], Store]
+    """Opens the same store again, in a process of its own; picklable."""
     _shared: dict[str, Closeable] = field(default_factory=dict)
     _making: threading.Lock = field(default_factory=threading.Lock)
 

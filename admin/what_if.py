@@ -1,4 +1,4 @@
-"""Computes what other routing settings would have brought, from the log. Takes seconds, so it runs in the background.
+"""Computes what other routing settings would have brought, from the log. Takes seconds, so a process of its own does it.
 
 The effect of a change is the router's own draw, or the rule, replayed (admin/settings_effect.py); the frontier around it is
 learning.evaluation.frontier's.
@@ -6,15 +6,17 @@ learning.evaluation.frontier's.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from admin.computing import Computations, ReportProgress
+from admin.own_process import in_own_process
 from admin.settings_effect import NothingToTell, of_router, of_rule, quality_of
 from admin.sources import ServedFacts
 from learning.evaluation.example_caps import Capped, CapUnknown, Figure, at_most
@@ -65,9 +67,19 @@ class Question:
     now: Settings
 
 
-def what_ifs(store: Store, models: Mapping[str, ServedFacts]) -> Computations[Question]:
-    """Evaluates questions in the background. The caller closes it."""
-    return Computations(functools.partial(compute, store, models), "what-if")
+def what_ifs(open_store: Callable[[], Store], models: Mapping[str, ServedFacts]) -> Computations[Question]:
+    """Evaluates questions in processes of their own, which call `open_store`. The caller closes it."""
+    return Computations(in_own_process(functools.partial(_computed, open_store, models)), "what-if")
+
+
+def _computed(
+    open_store: Callable[[], Store],
+    models: Mapping[str, ServedFacts],
+    question: Question,
+    report: ReportProgress,
+) -> dict[str, Any]:
+    with contextlib.closing(open_store()) as store:
+        return compute(store, models, question, report)
 
 
 def compute(

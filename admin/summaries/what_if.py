@@ -143,7 +143,7 @@ def prepare(sources: Sources, asked: Asked, model: str) -> None:
 def shared(sources: Sources) -> Computations[Question]:
     """The computations that all pages share."""
     models = {each.name: each for each in sources.gateway.models}
-    return sources.shared("what_if", lambda: what_ifs(sources.store, models))
+    return sources.shared("what_if", lambda: what_ifs(sources.open_store, models))
 
 
 def _tenants(sources: Sources, model: str) -> list[str]:

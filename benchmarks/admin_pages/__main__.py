@@ -3,7 +3,7 @@
 Rows are written through the store's own API, spread over a week; the application is asked over a socket, as a browser would,
 while the log grows by some requests a second. No gateway runs. CPU is the whole process's, the client's share and the growth
 of the log included: on a busy machine it says more than the clock. What takes seconds (a simulation) is computed beside the
-pages: a second table has some of them while that goes on, in the same process.
+pages: a second table has some of them while that goes on, in a process of its own.
 
     python -m benchmarks.admin_pages [--requests 100000] [--examples 2000]
 """
@@ -268,7 +268,7 @@ def main() -> None:
         f"\n{len(late)} of {len(figures['pages'])} pages and twins over {BUDGET_MS:.0f} ms at p95{':' if late else ''}"
     )
     print("\n".join(late))
-    print("\nwhile a simulation is computed in the same process:")
+    print("\nwhile a simulation is computed in a process of its own:")
     for path, took in figures["while_computing"].items():
         print(
             f"{path[:42]:42} {took['median_ms']:6.0f} ms median, {took['longest_ms']:6.0f} ms longest of {took['asked']},"

@@ -101,7 +101,8 @@ def sources(
     actions: OperatorActions | None = None,
 ) -> Sources:
     """What the pages of this configuration are made from."""
-    settings = config.admin.advanced
+    settings, memory = config.admin.advanced, config.memory
+    assert memory is not None, "pages are made from a store"
     effective = EffectiveSettings(config, config_file)
     return Sources(
         store,
@@ -127,6 +128,7 @@ def sources(
             task_of=partial(task_of, config),
             actions=actions or OperatorActions(),
         ),
+        partial(open_store, memory),
     )
 
 
