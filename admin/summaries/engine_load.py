@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from collections import Counter
 from itertools import groupby
 
 from admin.page import Summary
@@ -66,7 +64,6 @@ def engine_load(sources: Sources, now_s: float) -> list[Summary]:
                 },
                 "state": "drained" if by_operator else best["state"] if best else "untested",
                 "since_s": by_operator.since_s if by_operator else best["since_s"] if best else None,
-                "errors": _errors(rows),
                 "tests": [_test(test) for test in tests.get(name, ())],
                 "replicas": standing,
             }
@@ -112,14 +109,6 @@ def _probe(seen: list[EngineStateRow]) -> Summary | None:
         return None
     latest = max(probed, key=lambda row: row.probed_at_s or 0.0)
     return {"at_s": latest.probed_at_s, "ms": latest.probe_ms, "error": latest.probe_error}
-
-
-def _errors(rows: list[EngineStateRow]) -> dict[str, int]:
-    """Failures since the workers started, by kind, the most frequent first."""
-    counts: Counter[str] = Counter()
-    for row in rows:
-        counts.update(json.loads(row.failures))
-    return dict(counts.most_common())
 
 
 def _test(test: EngineTest) -> Summary:

@@ -20,7 +20,7 @@ _WRITE_S = 30.0
 
 
 def engines(sources: Sources, asked: Asked) -> Summary:
-    """For `span`: the time over which latencies and failures are counted."""
+    """For `span`: the time over which latencies, failures and errors are counted."""
     span = asked.choice("span", tuple(_SPANS), "day")
     seconds, width_s = _SPANS[span]
     since_s = (asked.now_s - seconds) // width_s * width_s
@@ -29,6 +29,7 @@ def engines(sources: Sources, asked: Asked) -> Summary:
     latencies = sources.rollups.latencies(width_s, since_s)
     facts = {engine.name: engine for engine in sources.gateway.engines}
     background = _background(sources, since_s)
+    errors = sources.store.jobs.engine_states.errors(since_s)
     found = []
     for load in engine_load(sources, asked.now_s):
         name = load["name"]
@@ -53,6 +54,7 @@ def engines(sources: Sources, asked: Asked) -> Summary:
                 "requests": requests,
                 "failed_over_requests": stood_in,
                 "failed_requests": failed,
+                "errors": errors.get(name, {}),
                 "failed_share": failed / requests if requests else None,
                 "background": background.get(name, []),
                 "cost_usd": sum(row.cost_usd for row in mine),

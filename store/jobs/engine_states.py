@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import astuple, dataclass, fields
 
 from store.database import Connection, Database
+from store.decisions.rollups import DAY_S
 from store.generation import Generation
 
 _BELIEVED_S = 15.0
 _GENERATION = "drained_engines"
+_ERRORS_OF_S = 600
+_ERRORS_KEPT_S = 8 * DAY_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +47,6 @@ class EngineStateRow:
     error: str = ""
     """Its latest failure in words, keys masked, and when it was."""
     error_at_s: float | None = None
-    failures: str = "{}"
-    """JSON: number of failures since the worker started, by kind (engines.errors.Kind)."""
     probed_at_s: float | None = None
     """When its latest health check ended (Unix time); None before the first."""
     probe_ms: float | None = None
@@ -122,6 +123,30 @@ class EngineStates:
         found = [dict(zip(_COLUMNS, row, strict=True)) for row in rows.fetchall()]
         return [EngineStateRow(**row | {"drained": bool(row["drained"])}) for row in found]
 
+    def add_errors(self, errors: Mapping[tuple[str, str], int], at_s: float) -> Future[None]:
+        """Count failures by (engine, kind) that nobody has counted yet; those of a week ago go. Raises StoreBusy."""
+        start_s = int(at_s) // _ERRORS_OF_S * _ERRORS_OF_S
+        # In the order of keys: other workers add to the same rows.
+        values = [(engine, start_s, kind, errors[engine, kind]) for engine, kind in sorted(errors)]
+
+        def write(connection: Connection) -> None:
+            connection.executemany(_ADD_ERRORS, values)
+            connection.execute("DELETE FROM engine_errors WHERE start_s < ?", (start_s - _ERRORS_KEPT_S,))
+
+        return self._db.write(write)
+
+    def errors(self, since_s: float) -> dict[str, dict[str, int]]:
+        """Failures since a time, rounded down to ten minutes, by engine and kind, the most frequent first."""
+        rows = self._db.read().execute(
+            "SELECT engine, kind, sum(errors) FROM engine_errors WHERE start_s >= ?"
+            " GROUP BY engine, kind ORDER BY engine, 3 DESC, kind",
+            (int(since_s) // _ERRORS_OF_S * _ERRORS_OF_S,),
+        )
+        found: dict[str, dict[str, int]] = {}
+        for engine, kind, errors in rows.fetchall():
+            found.setdefault(engine, {})[kind] = int(errors)
+        return found
+
     # ---- what an operator wants
 
     def drain(self, engine: str, by_user: str, reason: str, replica: str = "") -> Future[bool]:
@@ -188,6 +213,10 @@ _PUT = (
     f"INSERT INTO engine_states ({', '.join(_COLUMNS)})"  # noqa: S608 - constants
     f" VALUES ({', '.join('?' * len(_COLUMNS))}) ON CONFLICT (worker, engine, replica) DO UPDATE SET "
     + ", ".join(f"{name} = excluded.{name}" for name in _COLUMNS)
+)
+_ADD_ERRORS = (
+    "INSERT INTO engine_errors VALUES (?, ?, ?, ?) ON CONFLICT (engine, start_s, kind)"
+    " DO UPDATE SET errors = engine_errors.errors + excluded.errors"
 )
 _OF_TEST = tuple(field.name for field in fields(EngineTest))
 _PUT_TEST = (

@@ -156,15 +156,25 @@ async def test_an_engine_that_nobody_asked_is_untested_and_a_probe_is_timed(page
     (replica,) = (await viewer.get("/engines.json")).json["engines"][1]["replicas"]
     assert (replica["state"], replica["probe"]) == ("untested", None)
     now_s = time.time()
-    say(pages, "w1", 0, "up", asked=0, probed_at_s=now_s - 9, probe_ms=7.5, failures='{"server": 2}')
-    say(pages, "w2", 0, "up", asked=0, probed_at_s=now_s, probe_ms=3.5, failures='{"server": 1, "dns": 5}')
+    say(pages, "w1", 0, "up", asked=0, probed_at_s=now_s - 9, probe_ms=7.5)
+    say(pages, "w2", 0, "up", asked=0, probed_at_s=now_s, probe_ms=3.5)
     large = (await viewer.get("/engines.json")).json["engines"][1]
     assert large["replicas"][0]["probe"] == {"at_s": now_s, "ms": 3.5, "error": ""}, (
         "the latest of any worker"
     )
-    assert list(large["errors"].items()) == [("dns", 5), ("server", 3)]
-    page = (await viewer.get("/engines")).text
-    assert "3.5\u202fms" in page and "name not found (DNS) 5, server error (5xx) 3" in page
+    assert "3.5\u202fms" in (await viewer.get("/engines")).text
+
+
+async def test_errors_by_kind_are_those_of_the_period_whether_their_workers_live_or_not(pages: Site) -> None:
+    states, now_s = pages.sources.store.jobs.engine_states, time.time()
+    states.add_errors({("large", "server"): 2}, now_s - 3 * 3600).result(60)
+    states.add_errors({("large", "server"): 1, ("large", "dns"): 5}, now_s).result(60)
+    viewer = await pages.person("viewer")
+    large = (await viewer.get("/engines.json?span=day")).json["engines"][1]
+    assert large["workers"] == 0 and list(large["errors"].items()) == [("dns", 5), ("server", 3)]
+    assert "name not found (DNS) 5, server error (5xx) 3" in (await viewer.get("/engines")).text
+    hour = await viewer.get("/engines.json?span=hour")
+    assert hour.json["engines"][1]["errors"] == {"dns": 5, "server": 1}
 
 
 async def test_what_the_gateway_asks_of_its_own_accord_is_charged_to_the_engine(pages: Site) -> None:

@@ -5,16 +5,17 @@ A thread of its own: once a second it looks whether anything changed. It owns no
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import structlog
 
+from engines.errors import Kind
 from engines.guard import Guard
 from store.admission.credentials import credentials
 from store.errors import StoreBusy, StoreClosed
@@ -45,6 +46,8 @@ class EngineWatch:
         self._worker = f"{os.getpid()}-{secrets.token_hex(4)}"
         self._said: list[EngineStateRow] = []
         self._said_at = 0.0
+        self._counted: dict[Guard, Counter[Kind]] = {}
+        """Failures by kind that the store was told of."""
         self._drained_at = -1
         self._wanted: set[tuple[str, str]] = set()
         """Engines and replicas that are to be drained."""
@@ -60,6 +63,7 @@ class EngineWatch:
         `keys` are left out of the errors that are told.
         """
         with self._lock:
+            self._guarded(self._count)
             self._guards, self._keys = list(guards), [key for key in keys if key]
             self._drain()
             self._guarded(self._say)
@@ -71,6 +75,7 @@ class EngineWatch:
         self._stopping.set()
         if self._thread.is_alive():
             self._thread.join()
+        self._guarded(self._count)
         try:
             self._states.gone(self._worker)
         except (StoreBusy, StoreClosed):
@@ -83,6 +88,7 @@ class EngineWatch:
             if self._look():
                 self._drain()
             self._say()
+            self._count()
 
     def _run(self) -> None:
         while not self._stopping.wait(self._every_s):
@@ -124,6 +130,18 @@ class EngineWatch:
                 self._states.say(rows)
                 self._said, self._said_at = rows, now_s
 
+    def _count(self) -> None:
+        """Have the store add the failures since it was last told: they are to outlive this worker."""
+        # Copies: the event loop may count a new kind meanwhile.
+        known = {guard: guard.failures.copy() for guard in self._guards}
+        news: Counter[tuple[str, str]] = Counter()
+        for guard, failures in known.items():
+            for kind, errors in (failures - self._counted.get(guard, Counter())).items():
+                news[guard.info.name, str(kind)] += errors
+        if news:
+            self._states.add_errors(news, time.time())
+        self._counted = known
+
     def _row(self, guard: Guard, now_s: float) -> EngineStateRow:
         load, since, failure = guard.load(), guard.since(), guard.last_failure
         probe = guard.last_probe
@@ -150,8 +168,6 @@ class EngineWatch:
             since_s=since.at_s,
             error=shown_error(guard.problem or "" if failure is None else failure.told, self._keys),
             error_at_s=None if failure is None else failure.at_s,
-            # A copy: the event loop may count a new kind meanwhile.
-            failures=json.dumps({str(kind): count for kind, count in guard.failures.copy().items()}),
             probed_at_s=None if probe is None else probe.at_s,
             probe_ms=None if probe is None else round(probe.seconds * 1000, 1),
             probe_error="" if probe is None else shown_error(probe.error, self._keys),

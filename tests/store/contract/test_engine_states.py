@@ -49,17 +49,29 @@ def test_one_replica_is_drained_by_itself_and_restored_with_its_engine(store: St
     assert states.restore("large").result(30) and states.drained() == []
 
 
-def test_failures_by_kind_and_the_health_check_are_told_with_a_state(store: Store) -> None:
+def test_the_health_check_is_told_with_a_state(store: Store) -> None:
     now_s = time.time()
     row = replace(
         state("w1", "large", now_s),
-        failures='{"server":2}',
         probed_at_s=now_s - 1,
         probe_ms=3.5,
         probe_error="no",
     )
     store.jobs.engine_states.say([row]).result(30)
     assert store.jobs.engine_states.now(now_s) == [row]
+
+
+def test_errors_by_kind_outlive_the_worker_that_counted_them(store: Store) -> None:
+    states, now_s = store.jobs.engine_states, 1_000_000 * 600.0 + 10
+    states.add_errors(
+        {("large", "connect"): 2, ("large", "timeout"): 1, ("small", "server"): 1}, now_s
+    ).result(30)
+    states.add_errors({("large", "timeout"): 3}, now_s + 600).result(30)
+    states.gone("w1").result(30)
+    assert states.errors(now_s) == {"large": {"timeout": 4, "connect": 2}, "small": {"server": 1}}
+    assert states.errors(now_s + 600) == {"large": {"timeout": 3}}
+    states.add_errors({("large", "connect"): 1}, now_s + 9 * 86_400).result(30)
+    assert states.errors(0.0) == {"large": {"connect": 1}}, "what is older than a week is dropped"
 
 
 def test_the_latest_test_of_each_replica_is_kept(store: Store) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from pathlib import Path
 
@@ -90,5 +89,20 @@ async def test_what_an_engine_said_of_a_key_is_told_without_it(tmp_path: Path) -
             row.error.startswith("refused 401: Key [key] and key [key] are wrong. xxx")
             and len(row.error) == 300
         )
-        assert json.loads(row.failures) == {"refused": 1}
         db.close()
+
+
+async def test_errors_are_counted_once_and_outlive_their_worker(tmp_path: Path) -> None:
+    made = config("http://127.0.0.1:1/v1", tmp_path)
+    store = Store.open(tmp_path)
+    states = store.jobs.engine_states
+    async with line(made) as gate:
+        small, large = gate.gateway._engines.guards
+        large.count(Kind.REFUSED, 401, "no")
+        await holds(lambda: states.errors(0.0) == {"large": {"refused": 1}}, "the error counted")
+        large.count(Kind.REFUSED, 401, "no")
+        small.count(Kind.CONNECT)
+        # No step may be in time for these: the worker ends.
+    assert states.now(time.time()) == []
+    assert states.errors(0.0) == {"large": {"refused": 2}, "small": {"connect": 1}}
+    store.close()
