@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -54,8 +55,14 @@ def what_if(sources: Sources, asked: Asked) -> Summary:
         return summary | {"nothing": "no decision of this model is in the log yet"}
     question = Question(tenant, model, _settings(chosen), _settings(_with_defaults(now)))
     shown = _shown(_state(sources, asked, question), question)
-    effect = shown["result"]["effect"] if shown.get("result") else None
-    return summary | shown | {"sentence": sentence(effect, chosen, now) if effect else ""}
+    return summary | shown | {"sentence": _sentence(shown.get("result"), chosen, now)}
+
+
+def _sentence(result: Mapping[str, Any] | None, chosen: dict[str, Any], now: dict[str, Any]) -> str:
+    """What the change would bring, in words; empty where that is not known. `result`: as the page shows it."""
+    if result is None or not result["effect"]:
+        return ""
+    return sentence(result["effect"], chosen, now, caps=result["caps"], points=result["points"])
 
 
 def _chosen(asked: Asked, now: dict[str, Any]) -> dict[str, Any]:
@@ -128,8 +135,9 @@ def known_sentence(sources: Sources, model: str, tenant: str, chosen: dict[str, 
     now = in_force(sources, model, tenant)
     question = Question(tenant, model, _settings(_with_defaults(chosen)), _settings(_with_defaults(now)))
     result = shared(sources).state(question, begin=False).result
-    effect = result["effect"] if result is not None else None
-    return sentence(effect, _with_defaults(chosen), now) if effect else ""
+    if result is not None:
+        result = {**result, "points": [_point(point, question) for point in result["points"]]}
+    return _sentence(result, _with_defaults(chosen), now)
 
 
 def prepare(sources: Sources, asked: Asked, model: str) -> None:

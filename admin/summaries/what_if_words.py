@@ -2,20 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from admin.formats import decimal
 
 Told = Mapping[str, float] | None
+_REPLAYED = ("preference", "theta", "m")
+"""Settings whose effect is found by deciding anew."""
 
 
-def sentence(effect: Mapping[str, Any], chosen: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+def sentence(
+    effect: Mapping[str, Any],
+    chosen: Mapping[str, Any],
+    now: Mapping[str, Any],
+    *,
+    caps: Sequence[Mapping[str, Any]] = (),
+    points: Sequence[Mapping[str, Any]] = (),
+) -> str:
     """Such as "preference 0.70 instead of 0.50: 41 → 15 % offloaded (13 to 17), quality 98.9 → 99.1 % (98 to 100), ...".
 
-    Where nothing is changed, what the settings in force bring. The intervals are those behind the arrow.
+    Where nothing is changed, what the settings in force bring. The intervals are those behind the arrow. Of another number
+    of examples a sentence of its own says what it brings, by `caps` and `points` (admin.summaries.what_if).
     """
-    changed = [name for name in ("preference", "theta", "m") if name in now and chosen[name] != now[name]]
+    said = [_effect(effect, chosen, now)]
+    if "max_examples" in now and chosen["max_examples"] != now["max_examples"]:
+        others = any(name in now and chosen[name] != now[name] for name in _REPLAYED)
+        said = [
+            *(said if others else ()),
+            _examples(chosen["max_examples"], now["max_examples"], caps, points),
+        ]
+    return " ".join(said)
+
+
+def _effect(effect: Mapping[str, Any], chosen: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    changed = [name for name in _REPLAYED if name in now and chosen[name] != now[name]]
     before, after = effect["now"], effect["then"]
     figures = [
         _figure(before["offloaded"], after["offloaded"], 100, 0, "", " % offloaded", bool(changed)),
@@ -28,6 +49,28 @@ def sentence(effect: Mapping[str, Any], chosen: Mapping[str, Any], now: Mapping[
         else "As it is set now"
     )
     return f"{head}: {', '.join(figures)}."
+
+
+def _examples(
+    wanted: int, now: int, caps: Sequence[Mapping[str, Any]], points: Sequence[Mapping[str, Any]]
+) -> str:
+    """What at most `wanted` examples would have brought instead of what was done."""
+    head = f"max_examples {wanted} instead of {now}"
+    cap = next((each for each in caps if each["most"] == wanted), None)
+    # Where none was sent so many, the log tells of what was done, and not of more.
+    if cap is None or (wanted > now and not cap["shortened"]):
+        return f"{head}: not known."
+    done: Mapping[str, Any] = next((each for each in points if each["policy"] == "logged"), {})
+    quality = _figure(_known(done.get("quality")), _known(cap["quality"]), 100, 1, "", " %", True)
+    cost = _figure(
+        _known(done.get("cost_usd")), _known(cap["cost_usd"]), 1000, 2, "$", " per 1,000 requests", True
+    )
+    return f"{head}, with engines chosen as they were: quality {quality}, {cost}."
+
+
+def _known(told: Mapping[str, float | None] | None) -> Told:
+    found = {name: number for name, number in (told or {}).items() if number is not None}
+    return found if found.keys() >= {"value", "low", "high"} else None
 
 
 def _quality(effect: Mapping[str, Any], changed: bool) -> str:

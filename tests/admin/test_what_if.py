@@ -161,6 +161,17 @@ async def test_the_number_of_examples_moves_the_frontier_where_its_cap_was_drawn
         assert set(caps) == {1, 2} and caps[1]["asked"] and not caps[2]["asked"]
         assert caps[1]["quality"]["value"] < caps[2]["quality"]["value"] - 0.02
         assert caps[1]["quality"]["low"] < caps[1]["quality"]["value"] < caps[1]["quality"]["high"]
+        fewer = await ready(operator, "/router/simulate.json?max_examples=1")
+        number, within = r"\d+(\.\d+)?", r"\(\d+(\.\d+)? to \d+(\.\d+)?\)"
+        assert re.fullmatch(
+            rf"max_examples 1 instead of 8, with engines chosen as they were: quality {number} → {number} % {within},"
+            rf" \${number} → \${number} per 1,000 requests {within}\.",
+            fewer["sentence"],
+        ), fewer["sentence"]
+        page = (await operator.get("/router/simulate?max_examples=1")).text
+        assert "What happened" in page and "These settings</th>" not in page, "nothing else was decided anew"
+        page = (await operator.get("/router/settings?model=demo&tenant=a1&max_examples=1")).text
+        assert "with engines chosen as they were" in page, "said where it is confirmed, too"
         told = await ready(operator, ASKED.replace("max_examples=1", "max_examples=0"))
         assert "always the small engine" in told["result"]["caps_unknown"][-1]
         assert "at most k examples" in str(told["chart"])

@@ -12,7 +12,7 @@ NOW = {"preference": 0.5, "theta": 0.8}
 CHOSEN = {"preference": 0.7, "theta": 0.8, "m": 3, "max_examples": 8}
 
 
-def told(value: float, low: float, high: float) -> dict[str, float]:
+def told(value: float, low: float, high: float) -> dict[str, Any]:
     return {"value": value, "low": low, "high": high}
 
 
@@ -47,6 +47,39 @@ def test_what_is_not_known_is_said_with_the_reason() -> None:
 def test_without_a_change_it_tells_of_the_settings_in_force() -> None:
     assert sentence(effect(), {**CHOSEN, "preference": 0.5}, NOW).startswith(
         "As it is set now: 15 % offloaded (13 to 17)"
+    )
+
+
+CAPPED = {
+    "most": 2,
+    "shortened": 0.4,
+    "quality": told(0.97, 0.96, 0.98),
+    "cost_usd": told(0.0002, 0.0001, 0.0003),
+}
+DONE = {"policy": "logged", "quality": told(0.989, 0.98, 0.996), "cost_usd": told(0.00028, 0.0002, 0.0003)}
+FEWER = (
+    "max_examples 2 instead of 8, with engines chosen as they were: quality 98.9 → 97.0 % (96.0 to 98.0),"
+    " $0.28 → $0.20 per 1,000 requests (0.10 to 0.30)."
+)
+
+
+def test_another_number_of_examples_is_told_by_itself_or_beside_the_rest() -> None:
+    now, fewer = {**NOW, "max_examples": 8}, {**CHOSEN, "max_examples": 2}
+    known = {"caps": [CAPPED], "points": [DONE]}
+    assert sentence(effect(), {**fewer, "preference": 0.5}, now, **known) == FEWER
+    assert sentence(effect(), fewer, now, **known) == f"{sentence(effect(), CHOSEN, now)} {FEWER}"
+
+
+def test_a_number_of_examples_that_was_never_drawn_is_not_known() -> None:
+    now, unchanged = {**NOW, "max_examples": 8}, {**CHOSEN, "preference": 0.5}
+    fewer, more = unchanged | {"max_examples": 2}, unchanged | {"max_examples": 12}
+    assert sentence(effect(), fewer, now, points=[DONE]) == "max_examples 2 instead of 8: not known."
+    never = CAPPED | {"most": 12, "shortened": 0.0}
+    said = sentence(effect(), more, now, caps=[never], points=[DONE])
+    assert said == "max_examples 12 instead of 8: not known.", "nobody was sent so many"
+    unjudged = CAPPED | {"quality": told(0.5, 0.5, 0.5) | {"value": None}}
+    assert "quality 98.9 % → not known, $0.28" in sentence(
+        effect(), fewer, now, caps=[unjudged], points=[DONE]
     )
 
 
