@@ -20,6 +20,8 @@ def attention(
     floors: Sequence[Summary],
     *,
     quality: Sequence[Summary],
+    tenant: str = "",
+    tenant_name: str = "",
     failed_share: float | None,
     saved_usd: float,
     failed_at: str,
@@ -27,7 +29,8 @@ def attention(
     """{"state": critical or warning, "says", "href"}, the worst first; empty when all is well.
 
     `engines`, `floors` and `quality` (standings) as admin.summaries.engine_load and admin.summaries.quality return them;
-    `failed_at`: the page that lists failed requests.
+    `tenant` and its name: whose offloaded answers `quality` is of, empty for everybody's. `failed_at`: the page that lists
+    failed requests.
     """
     found = []
 
@@ -49,10 +52,11 @@ def attention(
                     else f"{name} refuses the gateway's key or model"
                 )
                 critical(says, f"/engines#engine-{quote(engine['name'])}")
+    of_tenant = f"&tenant={quote(tenant)}" if tenant else ""
     for one in quality:
         if one["level"] in ("critical", "warning"):
             told = critical if one["level"] == "critical" else warning
-            told(_says(one), f"/trends?model={quote(one['model'])}")
+            told(_says(one, tenant_name), f"/trends?model={quote(one['model'])}{of_tenant}")
     for floor in floors:
         if floor["standing"] == "at_risk":
             where = f"{floor['model']}, {floor['tenant_name'] or floor['tenant']}"
@@ -85,10 +89,11 @@ def attention(
 _SAID = {"judge": "judged", "feedback": "rated by feedback", "review": "reviewed"}
 
 
-def _says(standing: Summary) -> str:
+def _says(standing: Summary, tenant_name: str) -> str:
     latest, before = standing["latest"], standing["week_before"]
+    whose = f" ({tenant_name})" if tenant_name else ""
     known = (
-        f"Quality of {standing['engine']} for {standing['model']}: {latest['mean']:.1%}"
+        f"Quality of {standing['engine']} for {standing['model']}{whose}: {latest['mean']:.1%}"
         f" (95% interval {latest['low']:.1%} to {latest['high']:.1%}, {latest['count']} {_SAID[standing['by']]})"
     )
     if latest["mean"] < standing["bar"]:

@@ -88,6 +88,8 @@ def overview(sources: Sources, asked: Asked) -> Summary:
             load,
             promises,
             quality=stands,
+            tenant=tenant or "",
+            tenant_name=tenant_label(names, tenant) if tenant else "",
             failed_share=failed_share,
             saved_usd=money["saved_usd"],
             failed_at=f"/requests?way=failed&within={span}" + (f"&tenant={quote(tenant)}" if tenant else ""),
@@ -144,7 +146,7 @@ def _money(
 ) -> Summary:
     """Costs compared with sending everything to the reference engine, of the requests for which that is known."""
     paid = sum(row.cost_usd for row in rows)
-    reckoned = paid - sum(row.unreckoned_usd for row in rows)
+    unreckoned = sum(row.unreckoned_usd for row in rows)
     always_large = sum(row.reference_cost_usd for row in rows)
     spent = sources.store.decisions.spending.spent
     judging = sources.store.outcomes.spent_usd(since_s, tenant) + spent(IN_VAIN_USD, since_s, now_s, tenant)
@@ -155,7 +157,7 @@ def _money(
     total = usage_total(
         sources.store.decisions.usage.sums(since_s=since_s, until_s=now_s + HOUR_S, tenant=tenant)
     )
-    saved = always_large - reckoned - judging - replay - by_hand - total["warm_usd"]
+    saved = always_large - (paid - unreckoned) - judging - replay - by_hand - total["warm_usd"]
     return {
         "paid_usd": paid,
         "examples_usd": total["examples_usd"],
@@ -168,6 +170,7 @@ def _money(
         "by_hand_usd": by_hand,
         "saved_usd": saved,
         "saved_share": saved / always_large if always_large else None,
+        "unreckoned_usd": unreckoned,
         "unreckoned": sum(row.unreckoned for row in rows if row.outcome in ("hit", "answered")),
     }
 

@@ -8,6 +8,7 @@ from admin.page import ActionFailed, Asked, BadParameter, Done, NotThere, Summar
 from admin.sources import Sources
 from admin.summaries.keys import listed
 from admin.summaries.limit_use import DAYS, limit_use, usage_by
+from admin.summaries.quality import offloaded_quality
 from admin.summaries.tenants import name_of, state_of_tenant
 from admin.terms_form import changed_by_form, refused, terms_sent, terms_shown, version_of
 from learning.bank.forgetting import Forgetter
@@ -29,6 +30,13 @@ def tenant(sources: Sources, asked: Asked) -> Summary:
     since_s = asked.now_s - DAYS[span] * DAY_S
     keys, record, name = _known(sources, id)
     models = usage_by(sources, "model", since_s, asked.now_s, tenant=id)
+    sources.rollups.catch_up()
+    sources.store.decisions.quality.catch_up()
+    references = sources.gateway.references()
+    good = offloaded_quality(
+        sources.store.decisions.quality.sums(DAY_S, since_s // DAY_S * DAY_S, tenant=id, by_time=False),
+        references,
+    )
     by_key = {row["key"]: row for row in usage_by(sources, "key", since_s, asked.now_s, tenant=id)}
     return {
         "id": id,
@@ -48,6 +56,12 @@ def tenant(sources: Sources, asked: Asked) -> Summary:
             field: sum(row[field] for row in models)
             for field in ("requests", "failed", "hits", "tokens", "cost_usd", "saved_usd")
         },
+        "offloaded": sum(
+            row.requests
+            for row in sources.rollups.of_tenant(id, since_s, asked.now_s)
+            if row.outcome == "answered" and row.engine != references.get(row.model, row.engine)
+        ),
+        "quality": {"offloaded": good, "measured": any(good.values())},
         "held": asdict(sources.store.held_of(id)),
         "keys": [
             listed(key, asked.now_s)

@@ -79,6 +79,27 @@ async def test_figures_are_the_logs(pages: Site) -> None:
         assert small["engine_ms"] == pytest.approx(117.0)
 
 
+async def test_what_an_outage_costs_is_charged_and_not_compared(pages: Site) -> None:
+    await asyncio.to_thread(fill, pages)
+    viewer = await pages.person("viewer")
+    assert "Not compared" not in (await viewer.get("/overview")).text
+    before = (await viewer.get("/overview.json")).json
+    over = {"failed_over": "large; server", "engine": "small", "reference_cost_usd": None, "cost_usd": 0.05}
+    for number in range(100, 104):
+        note(pages, number, **over)
+    after = (await viewer.get("/overview.json")).json
+    assert after["kinds"]["failed_over"] == before["kinds"]["failed_over"] + 4
+    assert after["offload_share"] == before["offload_share"]
+    money = after["money"]
+    assert money["saved_usd"] == pytest.approx(before["money"]["saved_usd"])
+    assert money["unreckoned_usd"] == pytest.approx(0.2)
+    # The table adds up to what was saved.
+    assert money["always_large_usd"] - money["paid_usd"] + money["unreckoned_usd"] == pytest.approx(
+        money["saved_usd"]
+    )
+    assert "Not compared" in (await viewer.get("/overview")).text
+
+
 async def test_every_figure_leads_to_a_list_of_as_many_requests(pages: Site) -> None:
     await asyncio.to_thread(fill, pages)
     await asyncio.to_thread(note, pages, 90, engine="small", example_ids=(1,), model="not-served-here")
@@ -189,7 +210,11 @@ async def test_a_useless_small_engine_is_critical_beside_any_guarantee_and_witho
     assert got["quality"]["standings"][0]["level"] == "critical" and got["floors"] == []
     page = (await viewer.get("/overview")).text
     assert "Quality by engine, lately" in page and "where at least 90% is wanted" in page
-    # Of another tenant's page nothing is said.
+    # A tenant's page tells of that tenant's answers alone, and leads to its trends; of another one's nothing is said.
+    of_one = (await viewer.get("/overview.json?tenant=a1")).json["attention"]
+    (alarm,) = [one for one in of_one if "small for demo" in one["says"]]
+    assert "Quality of small for demo (a1): 0.0%" in alarm["says"]
+    assert alarm["href"] == "/trends?model=demo&tenant=a1"
     assert not (await viewer.get("/overview.json?tenant=b2")).json["quality"]["standings"]
 
 

@@ -97,6 +97,30 @@ async def test_use_is_counted_by_tenant_and_by_key(pages: Site) -> None:
     assert (await viewer.get(f"/keys/{key.id}.json")).json["models"][0]["cost_usd"] == pytest.approx(1.5)
 
 
+async def test_what_a_tenant_saved_stands_beside_the_quality_it_was_saved_at(pages: Site) -> None:
+    key, _ = pages.sources.store.keys.create("acme", "app")
+    viewer = await pages.person("viewer")
+    large = {"tenant": key.tenant, "model": "demo", "reference_cost_usd": 0.4, "cost_usd": 0.4}
+    await asked(pages, 1, engine="large", **large)
+    shown = (await viewer.get(f"/tenants/{key.tenant}")).text
+    assert "Saved by routing" in shown and "not measured" not in shown, "nothing was offloaded"
+    small = {**large, "engine": "small", "cost_usd": 0.1}
+    for number in range(2, 5):
+        await asked(pages, number, **small)
+    assert "quality not measured" in (await viewer.get(f"/tenants/{key.tenant}")).text
+    for number, quality in ((2, 1.0), (3, 0.5)):
+        choice = choice_record(number, tenant=key.tenant, model="demo", engine="small")
+        outcome = outcome_record(
+            number, tenant=key.tenant, source="judge", engine="small", quality=quality, at_s=time.time()
+        )
+        pages.sources.store.decisions.choices.record(choice).result(60)
+        pages.sources.store.outcomes.note(outcome).result(60)
+    got = (await viewer.get(f"/tenants/{key.tenant}.json")).json
+    assert got["offloaded"] == 3 and got["quality"]["offloaded"]["judge"]["mean"] == pytest.approx(0.75)
+    shown = (await viewer.get(f"/tenants/{key.tenant}")).text
+    assert "2 judged)" in shown and "quality not measured" not in shown
+
+
 async def test_tenants_are_searched_sorted_and_shown_a_page_at_a_time(pages: Site) -> None:
     store = pages.sources.store
     for number in range(60):
