@@ -43,7 +43,8 @@ def example(sources: Sources, asked: Asked) -> Summary:
         "question": Content(found.question),
         "answer": Content(found.answer),
         **_origin(sources, found),
-        "text_version": digest_of(found.question, found.answer),
+        # Whoever guesses the texts could check the guess by it.
+        "text_version": Content(digest_of(found.question, found.answer)),
         "versions": [
             {
                 "at_s": version.at_s,

@@ -207,6 +207,9 @@ async def test_a_test_asks_the_engine_and_what_came_of_it_is_kept(tmp_path: Path
         assert got.status == 409
         viewer = await pages.person("viewer")
         assert (await viewer.post("/engines/test", {"engine": "good"})).status == 403
+        for path in ("/engines", "/engines.json", "/engines.csv", "/overview.json"):
+            got = await viewer.get(path)
+            assert got.status == 200 and "health check failed" not in got.text, "it may quote the engine"
 
 
 async def test_one_replica_is_drained_by_itself(pages: Site) -> None:
