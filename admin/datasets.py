@@ -15,6 +15,7 @@ import orjson
 from admin.page import Asked, BadParameter
 from admin.sources import Sources
 from store.decisions.reviews import Reviewed
+from store.decisions.rollups import DELETED
 from store.records import Example, RequestRecord
 
 MOST_LINES = 1_000_000
@@ -32,7 +33,9 @@ def wanted_tenant(sources: Sources, asked: Asked) -> str | None:
 def known_tenants(sources: Sources) -> dict[str, str]:
     """Names by id: of every tenant that a key was made for, or that has examples."""
     names = sources.tenant_names()
-    return {tenant: names.get(tenant) or tenant for tenant in {*names, *sources.store.examples.tenants()}}
+    # What deleted tenants left behind are sums of nobody.
+    known = {*names, *sources.store.examples.tenants()} - {DELETED}
+    return {tenant: names.get(tenant) or tenant for tenant in known}
 
 
 def request_lines(sources: Sources, asked: Asked) -> Iterator[bytes]:

@@ -14,6 +14,7 @@ from typing import Any
 import orjson
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from admin.choices import MOST_CHOICES
 from admin.formats import filters
 from admin.glossary import TERMS
 from admin.invisible import escaped_ascii_json, escaped_html, escaped_json
@@ -44,7 +45,9 @@ class Rendering:
         )
         self._environment.filters.update(filters(zone))
         self._environment.policies["json.dumps_function"] = _dumps
-        self._environment.globals.update(static=static.url, terms_of=TERMS, **shared)
+        self._environment.globals.update(
+            static=static.url, terms_of=TERMS, most_choices=MOST_CHOICES, **shared
+        )
 
     def render(self, template: str, values: Mapping[str, Any]) -> str:
         """The page as HTML. Raises Jinja2's errors, for example for an undefined name."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import urlencode
 
+from admin.choices import offered
 from admin.formats import tenant_label
 from admin.page import Asked, BadParameter, NotThere, Summary
 from admin.roles import Content
@@ -37,13 +38,20 @@ def cache(sources: Sources, asked: Asked) -> Summary:
             "similar": totals.similar,
         },
         "tenant": tenant,
-        "tenants": [
-            {"id": id, "name": tenant_label(names, id), "entries": entries}
-            for id, entries in listing.tenants().items()
-        ],
-        "keys": [
-            {"id": key.id, "name": key.name, "tenant": key.tenant_name} for key in sources.store.keys.list()
-        ],
+        "tenants": offered(
+            (
+                {"id": id, "name": tenant_label(names, id), "entries": entries}
+                for id, entries in listing.tenants().items()
+            ),
+            tenant,
+        ),
+        "keys": offered(
+            (
+                {"id": key.id, "name": key.name, "tenant": key.tenant_name}
+                for key in sources.store.keys.list()
+            ),
+            "",
+        ),
         "sort": sort,
         "sorts": list(SORTS.items()),
         "rows": [_shown(entry, names, questions, asked.now_s) for entry in entries],
@@ -82,10 +90,10 @@ def wanted(sources: Sources, asked: Asked) -> tuple[Purge, str]:
     if what == "all":
         return Purge(), "of every tenant"
     if not of:
-        raise BadParameter(f"of is empty; it names the {what} whose stored answers are to go")
+        raise BadParameter(f"of is empty; it names the {what} whose stored answers are to go", "of")
     if what == "entry":
         if not (of.isascii() and of.isdigit() and len(of) < 19 and int(of)):
-            raise BadParameter(f"of is {of[:60]!r}; an entry's number is right")
+            raise BadParameter(f"of is {of[:60]!r}; an entry's number is right", "of")
         return Purge(entry=int(of)), f"entry {of}"
     if what == "request":
         return Purge(request_id=of), f"of what request {of[:60]} was answered"

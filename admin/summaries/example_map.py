@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from admin.choices import offered
 from admin.formats import tenant_label
 from admin.map_maker import MapMaker
 from admin.page import Asked, Summary
@@ -30,7 +31,7 @@ def example_map(sources: Sources, asked: Asked) -> Summary:
     maker = shared(sources)
     return {
         "tenant": tenant,
-        "tenants": [(each, tenant_label(names, each)) for each, _ in counts],
+        "tenants": offered(((each, tenant_label(names, each)) for each, _ in counts), tenant),
         "colour": colour,
         "made_at_s": made[0] if made else None,
         "on_it": made[1] if made else 0,

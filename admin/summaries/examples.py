@@ -6,6 +6,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from admin.actions import NotDone
+from admin.choices import offered
 from admin.formats import tenant_label
 from admin.page import ActionFailed, Asked, BadParameter, Summary
 from admin.roles import Content
@@ -53,7 +54,7 @@ def examples(sources: Sources, asked: Asked) -> Summary:
     totals = sources.store.examples.totals(tenant)
     return {
         "tenant": tenant,
-        "tenants": tenants,
+        "tenants": offered(tenants, tenant),
         "q": words,
         "near": near,
         "sort": "relevance" if words else "similarity" if near else sort,

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from urllib.parse import quote
 
 from admin.charts import stacked
+from admin.choices import offered
 from admin.formats import tenant_label
 from admin.page import Asked, Summary
 from admin.sources import Sources
@@ -75,7 +76,7 @@ def overview(sources: Sources, asked: Asked) -> Summary:
         "span": span,
         "since_s": since_s,
         "tenant": tenant or "",
-        "tenants": _tenants(sources, names, since_s),
+        "tenants": offered(_tenants(sources, names, since_s, tenant or ""), tenant or ""),
         "behind": rollups.behind(),
         "requests": sum(kinds.values()),
         "per_second": sources.store.decisions.requests.begun(asked.now_s - RATE_S, tenant) / RATE_S,
@@ -135,8 +136,9 @@ def _share(part: int, whole: int) -> float | None:
     return part / whole if whole else None
 
 
-def _tenants(sources: Sources, names: dict[str, str], since_s: float) -> list[Summary]:
-    seen = {tenant for tenant, *_ in sources.rollups.by_tenant(since_s)}
+def _tenants(sources: Sources, names: dict[str, str], since_s: float, chosen: str) -> list[Summary]:
+    """Those with requests since then, and the chosen one."""
+    seen = {tenant for tenant, *_ in sources.rollups.by_tenant(since_s)} | ({chosen} if chosen else set())
     found = [{"id": tenant, "name": tenant_label(names, tenant)} for tenant in seen]
     return sorted(found, key=lambda one: one["name"])
 

@@ -7,6 +7,7 @@ from collections import Counter
 from typing import Any
 
 from admin.actions import NotDone
+from admin.choices import offered
 from admin.formats import tenant_label
 from admin.kept_plans import KeptPlan, kept_plans
 from admin.page import ActionFailed, Asked, BadParameter, Done, NotThere, Summary
@@ -36,9 +37,12 @@ def replay(sources: Sources, asked: Asked) -> Summary:
         "lacks": facts.lacks,
         "budget": {"usd": facts.budget.usd, "tokens": facts.budget.tokens, "seconds": facts.budget.seconds},
         "can_plan": sources.gateway.actions.plan_replay is not None,
-        "tenants": sorted(
-            ({"id": of, "name": tenant_label(names, of)} for of in sources.store.examples.tenants()),
-            key=lambda one: one["name"],
+        "tenants": offered(
+            sorted(
+                ({"id": of, "name": tenant_label(names, of)} for of in sources.store.examples.tenants()),
+                key=lambda one: one["name"],
+            ),
+            tenant,
         ),
         "computing": known is None,
         "runs": [

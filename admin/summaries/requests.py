@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlencode
 
+from admin.choices import MOST_CHOICES, offered
 from admin.formats import tenant_label
 from admin.page import Asked, BadParameter, Summary
 from admin.roles import Content
@@ -83,7 +84,7 @@ def requests(sources: Sources, asked: Asked) -> Summary:
         "looked_back_to_s": found.looked_back_to_s,
         "older": urlencode(kept | {"before": _named(found.next)}) if found.next is not None else None,
         "newer": urlencode(kept | {"after": _named(found.first)}) if found.first and not first_page else None,
-        "choices": _choices(sources),
+        "choices": _choices(sources, filters["tenant"], filters["key"]),
     }
 
 
@@ -205,10 +206,21 @@ def _status(asked: Asked) -> int | None:
     raise BadParameter(f"status is {text!r}; an HTTP status is right, or its first digit")
 
 
-def tenants_to_choose(sources: Sources) -> list[tuple[str, str]]:
-    """(id, name) of every tenant with requests."""
-    names = sources.tenant_names()
-    return [(tenant, tenant_label(names, tenant)) for tenant in sources.store.decisions.search.tenants()]
+def tenants_to_choose(sources: Sources, chosen: str) -> list[tuple[str, str]]:
+    """(id, name) of tenants with requests, and of the chosen one."""
+    names, found = sources.tenant_names(), sources.store.decisions.search.tenants(MOST_CHOICES)
+    if chosen and chosen not in found:
+        found.append(chosen)
+    return [(tenant, tenant_label(names, tenant)) for tenant in found]
+
+
+def keys_to_choose(sources: Sources, chosen: str) -> list[tuple[str, str]]:
+    """(id, name) of keys, the chosen one among them."""
+    every = (
+        (key.id, f"{key.name} ({key.tenant_name})" if key.tenant_name else key.name)
+        for key in sources.store.keys.list()
+    )
+    return offered(every, chosen)
 
 
 def _after(search: RequestSearch, wanted: Wanted, after: Place) -> tuple[Found, bool]:
@@ -241,14 +253,11 @@ def _named(place: Place | int) -> str:
     return f"w-{place}" if isinstance(place, int) else f"t-{place.at_s!r}-{place.row_id}"
 
 
-def _choices(sources: Sources) -> dict[str, Any]:
+def _choices(sources: Sources, tenant: str, key: str) -> dict[str, Any]:
     """The values that the filters offer."""
     return {
-        "tenants": tenants_to_choose(sources),
-        "keys": [
-            (key.id, f"{key.name} ({key.tenant_name})" if key.tenant_name else key.name)
-            for key in sources.store.keys.list()
-        ],
+        "tenants": tenants_to_choose(sources, tenant),
+        "keys": keys_to_choose(sources, key),
         "models": [model.name for model in sources.gateway.models],
         "engines": [engine.name for engine in sources.gateway.engines],
         "ways": list(WAYS.items()),

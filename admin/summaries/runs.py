@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, get_args
 from urllib.parse import urlencode
 
-from admin.formats import tenant_label
 from admin.page import Asked, BadParameter, Summary
 from admin.sources import Sources
+from admin.summaries.requests import tenants_to_choose
 from store.workflows.records import RunState, RunSummary
 
 ROWS = 50
@@ -41,7 +41,7 @@ def runs(sources: Sources, asked: Asked) -> Summary:
         "day": {state: store.counts(since_s=asked.now_s - _DAY_S).get(state, 0) for state in STATES},
         "rows": [listed(each, names, asked.now_s) for each in found[:ROWS]],
         "next": _next(found, asked),
-        "tenants": [(id, tenant_label(names, id)) for id in sources.store.decisions.search.tenants()],
+        "tenants": tenants_to_choose(sources, tenant),
         "states": list(STATES),
     }
 

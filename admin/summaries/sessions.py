@@ -39,7 +39,7 @@ def sessions(sources: Sources, asked: Asked) -> Summary:
         "first_page": before_s is None,
         "rows": [_shown(row, names, called.get((row.tenant, row.id), "")) for row in found.rows],
         "older": urlencode(kept | {"before": repr(found.next)}) if found.next is not None else None,
-        "tenants": tenants_to_choose(sources),
+        "tenants": tenants_to_choose(sources, tenant),
     }
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from admin.charts import lines, stacked
+from admin.choices import offered
 from admin.formats import tenant_label
 from admin.page import Asked, NotThere, Summary
 from admin.roles import Content
@@ -47,9 +48,12 @@ def tasks(sources: Sources, asked: Asked) -> Summary:
     return {
         "span": span,
         "tenant": tenant,
-        "tenants": sorted(
-            ({"id": of, "name": tenant_label(names, of)} for of in {row.tenant for row in known}),
-            key=lambda one: one["name"],
+        "tenants": offered(
+            sorted(
+                ({"id": of, "name": tenant_label(names, of)} for of in {row.tenant for row in known}),
+                key=lambda one: one["name"],
+            ),
+            tenant,
         ),
         "examples_kept": bool(sources.gateway.actions.embed),
         "being_read": standings is None,

@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from admin.charts import lines, with_intervals
-from admin.formats import tenant_label
 from admin.page import Asked, BadParameter, NotThere, Summary
 from admin.sources import Sources
 from admin.summaries.quality import offloaded_quality
+from admin.summaries.requests import keys_to_choose, tenants_to_choose
 from admin.summaries.spans import fitting
 from store.decisions.quality_rollups import QualitySums
 from store.decisions.rollups import DAY_S, HOUR_S, MINUTE_S, RequestSums, percentile
@@ -76,7 +76,7 @@ def trends(sources: Sources, asked: Asked) -> Summary:
         "tenant": asked.text("tenant", longest=64),
         "key": wanted.key_id or "",
         "model": wanted.model or "",
-        "choices": _choices(sources),
+        "choices": _choices(sources, asked.text("tenant", longest=64), wanted.key_id or ""),
         "total": total,
         "quality": {"offloaded": good, "all": None, "measured": any(good.values()), "standings": []},
         "timed": timed,
@@ -268,16 +268,10 @@ def _sum(values: Iterable[float | None]) -> Any:
     return sum(known) if known else None
 
 
-def _choices(sources: Sources) -> Summary:
-    names = sources.tenant_names()
+def _choices(sources: Sources, tenant: str, key: str) -> Summary:
     return {
-        "tenants": [
-            (tenant, tenant_label(names, tenant)) for tenant in sources.store.decisions.search.tenants()
-        ],
-        "keys": [
-            (key.id, f"{key.name} ({key.tenant_name})" if key.tenant_name else key.name)
-            for key in sources.store.keys.list()
-        ],
+        "tenants": tenants_to_choose(sources, tenant),
+        "keys": keys_to_choose(sources, key),
         "models": [model.name for model in sources.gateway.models],
     }
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
+from admin.choices import offered
 from admin.computing import Computations, ComputationState, TooMuchAsked
 from admin.formats import tenant_label
 from admin.page import ActionFailed, Asked, BadParameter, Summary
@@ -37,7 +38,7 @@ def what_if(sources: Sources, asked: Asked) -> Summary:
         "model": model,
         "models": names,
         "tenant": tenant,
-        "tenants": [(each, tenant_label(tenant_names, each)) for each in tenants],
+        "tenants": offered(((each, tenant_label(tenant_names, each)) for each in tenants), tenant),
         "policy": next((each.policy for each in sources.gateway.models if each.name == model), ""),
         "now": now,
         "chosen": chosen,
