@@ -10,7 +10,7 @@ from admin.page import Action, ActionFailed, Asked, BadParameter, Done, NotThere
 from admin.roles import Role
 from admin.sources import Sources
 from admin.summaries.request import conversation
-from admin.summaries.review import MOST_CORRECTION, review, sampled
+from admin.summaries.review import MOST_CORRECTION, review, sampled, version_of
 from store.decisions.reviews import VERDICTS, Answered, Review, Shares
 from store.records import RequestRecord
 
@@ -71,7 +71,8 @@ def ask_again(sources: Sources, asked: Asked) -> Done:
 
 
 def choose_shares(sources: Sources, asked: Asked) -> Done:
-    """Chooses the shares that are sampled from now on. Form fields: `offloaded` and `reference`, in per cent."""
+    """Chooses the shares that are sampled from now on. Form fields: `offloaded` and `reference`, in per cent, and
+    `version` as the page gave it."""
     given = {name: asked.number(name, None, least=0.0, most=100.0) for name in ("offloaded", "reference")}
     for name, value in given.items():
         if value is None:
@@ -79,6 +80,12 @@ def choose_shares(sources: Sources, asked: Asked) -> Done:
     offloaded, reference = ((value or 0.0) / 100.0 for value in given.values())
     shares = Shares(offloaded, reference, time.time(), asked.viewer.name)
     before = sources.store.outcomes.reviews.shares()[-1]
+    if asked.text("version") not in ("", version_of(before)):
+        raise ActionFailed(
+            f"{before.user} has chosen other shares meanwhile: {before.offloaded:.1%} and {before.reference:.1%}. Nothing"
+            " was changed; send it again to put yours in their place.",
+            "offloaded",
+        )
     sources.store.outcomes.reviews.choose(shares).result(_WAIT_S)
     return Done(
         "Sampled so from now on; what was asked before keeps its share.",

@@ -51,10 +51,18 @@ def change(sources: Sources, asked: Asked) -> Done:
 
 
 def undo(sources: Sources, asked: Asked) -> Done:
-    """Undoes the last change of the settings. Form fields: `model`, and `tenant` for a tenant's own."""
+    """Undoes the last change of the settings. Form fields: `model`, `tenant` for a tenant's own, and `version`: the id of
+    the change that is undone."""
     model, tenant = served_model(sources, asked), asked.text("tenant", longest=200)
     before = _in_force(sources, model, tenant)
-    if not sources.store.dials.take_back(model, asked.viewer.name, tenant).result(_WAIT_S):
+    undone = asked.whole("version", 0) or None
+    try:
+        done = sources.store.dials.take_back(model, asked.viewer.name, tenant, instead_of=undone).result(
+            _WAIT_S
+        )
+    except ChangedMeanwhile as error:
+        raise ActionFailed(_told(error), field="version") from error
+    if not done:
         raise ActionFailed("No routing setting is changed here: all is as configured.")
     return Done(
         "Undone: what was in force before is again.",

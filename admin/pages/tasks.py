@@ -58,6 +58,8 @@ def label(sources: Sources, asked: Asked) -> Done:
     kept = answers.of_request(row.tenant, request_id)
     if kept is None or kept.slot != row.slot:
         raise ActionFailed("This request is not kept any more, or belongs to another task.")
+    if kept.answered_by == "person":
+        raise ActionFailed("Somebody has labelled this request meanwhile. Here are the next ones.")
     if given is not None and given not in {*labels_of(sources, row), kept.student_label, kept.label}:
         raise BadParameter("label is none of the task's; choose one that is listed")
     if not answers.label(row.tenant, request_id, given, at_s=asked.now_s).result(_WAIT_S):
@@ -75,7 +77,7 @@ def label(sources: Sources, asked: Asked) -> Done:
 def roll_back(sources: Sources, asked: Asked) -> Done:
     """Takes the student's version into use that was used before."""
     row = find(sources, asked)
-    slot = {"kind": "student", "tenant": row.tenant, "model": row.slot}
+    slot = {"kind": "student", "tenant": row.tenant, "model": row.slot, "version": asked.text("version")}
     return _here(row, roll_back_version(sources, replace(asked, query=slot)))
 
 

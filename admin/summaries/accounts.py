@@ -9,7 +9,7 @@ from admin.page import ActionFailed, Asked, BadParameter, Done, NotThere, Summar
 from admin.passwords import hashed, matches, new_password
 from admin.roles import Role
 from admin.sources import Sources
-from store.people.operators import NO_PASSWORD, ROLES, AdminUser, LastOperator, NoSuchUser
+from store.people.operators import NO_PASSWORD, ROLES, AccountChanged, AdminUser, LastOperator, NoSuchUser
 
 _MOST_SESSIONS = 500
 
@@ -57,24 +57,30 @@ def add_account(sources: Sources, asked: Asked) -> Done:
 
 
 def set_password(sources: Sources, asked: Asked) -> Done:
-    """Gives an account another password, which ends its sessions. Form fields: `user`, and `password`, else it is drawn."""
+    """Gives an account another password, which ends its sessions. Form fields: `user`, `version` as the page gave it, and
+    `password`, else it is drawn."""
     user, password = _user(sources, asked), asked.query.get("password", "")
     if user == asked.viewer.name and not password:
         raise BadParameter(
             "Your sessions end with it, so choose it yourself: a drawn one could not be shown.", "password"
         )
     chosen = password or new_password()
-    sources.store.operators.put(user, None, _hashed(chosen))
+    try:
+        sources.store.operators.put(user, None, _hashed(chosen), as_of_s=_version(asked))
+    except AccountChanged as error:
+        raise _changed(error) from error
     return _with_password(
         f"{user} has another password; its sessions have ended.", user, chosen, password, {}
     )
 
 
 def set_role(sources: Sources, asked: Asked) -> Done:
-    """Gives an account another role, at once. Form fields: `user`, `role`."""
+    """Gives an account another role, at once. Form fields: `user`, `role`, and `version` as the page gave it."""
     user, role = _user(sources, asked), asked.choice("role", ROLES, "")
     try:
-        before, after = sources.store.operators.set_role(user, role)
+        before, after = sources.store.operators.set_role(user, role, as_of_s=_version(asked))
+    except AccountChanged as error:
+        raise _changed(error) from error
     except (LastOperator, NoSuchUser) as error:
         raise ActionFailed(f"{error}.", "role") from error
     said = f"{user} is {after} now." if before != after else "It was so already."
@@ -153,6 +159,20 @@ def _user(sources: Sources, asked: Asked) -> str:
     if sources.store.operators.get(user) is None:
         raise NotThere(f"There is no account {user[:64]!r}.")
     return user
+
+
+def _version(asked: Asked) -> float | None:
+    """When the account was last changed, as the page said; None where the form does not say."""
+    return asked.number("version", None, least=0.0, most=1e12)
+
+
+def _changed(error: AccountChanged) -> ActionFailed:
+    now = error.now
+    return ActionFailed(
+        f"Somebody else has changed {now.name} meanwhile: its role is {now.role}, its password or role was changed last at"
+        " the time below. Nothing was changed; send it again to change that.",
+        "version",
+    )
 
 
 def _hashed(password: str) -> str:

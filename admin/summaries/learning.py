@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from admin.charts import Chart, ranges
+from admin.choices import offered
 from admin.formats import tenant_label
 from admin.page import ActionFailed, Asked, Done, Summary
 from admin.sources import Sources
@@ -59,9 +60,12 @@ def learning(sources: Sources, asked: Asked) -> Summary:
         "tenant": tenant,
         "kinds": list(KINDS),
         "kind_names": dict(KIND_NAMES),
-        "tenants": sorted(
-            {(of or _OPERATOR, tenant_label(names, of) or _ALL_TENANTS) for _, of, _ in slots},
-            key=lambda one: one[1],
+        "tenants": offered(
+            sorted(
+                {(of or _OPERATOR, tenant_label(names, of) or _ALL_TENANTS) for _, of, _ in slots},
+                key=lambda one: one[1],
+            ),
+            tenant,
         ),
         "more": max(0, len(slots) - _MOST_SLOTS),
         "rows": [
@@ -164,11 +168,19 @@ def _comparison(record: ArtifactRecord) -> Mapping[str, Any] | None:
 
 
 def roll_back(sources: Sources, asked: Asked) -> Done:
-    """Takes the version into use that was used before; before the first, the built-in prior or rule."""
+    """Takes the version into use that was used before; before the first, the built-in prior or rule.
+
+    Form field: `version`, that which was in use when the page was read.
+    """
     slot = _slot(asked)
     before = sources.store.artifacts.active(*slot)
     if before is None:
         raise ActionFailed("Nothing learnt is in use there: there is nothing to go back from.")
+    if asked.text("version") not in ("", str(before.id)):
+        raise ActionFailed(
+            f"Another version was taken into use meanwhile: {before.id}. Nothing was changed; look again.",
+            "version",
+        )
     now = sources.store.artifacts.rollback(*slot)
     return Done(
         _now_in_use(sources, slot, now),

@@ -25,6 +25,11 @@ _AS_GOOD = 0.5
 """From this quality on the judge found an answer as good."""
 
 
+def version_of(shares: Shares) -> str:
+    """What the form of the shares carries along, so that nobody overwrites what another has chosen meanwhile."""
+    return f"{shares.from_s}-{shares.user}"
+
+
 def review(sources: Sources, asked: Asked) -> Summary:
     """The next answer to be reviewed, how many wait, and what the verdicts so far say."""
     shares = sources.store.outcomes.reviews.shares()
@@ -36,7 +41,11 @@ def review(sources: Sources, asked: Asked) -> Summary:
         "item": item,
         "waiting": waiting,
         "more": waiting >= _WAITING_COUNTED,
-        "shares": {"offloaded": shares[-1].offloaded, "reference": shares[-1].reference},
+        "shares": {
+            "offloaded": shares[-1].offloaded,
+            "reference": shares[-1].reference,
+            "version": version_of(shares[-1]),
+        },
         "chosen_by": shares[-1].user,
         "from_s": shares[-1].from_s or None,
         "quality": {

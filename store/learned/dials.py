@@ -79,11 +79,20 @@ class TurnedDialsLog:
 
         return self._db.write(insert)
 
-    def take_back(self, model: str, user: str, tenant: str = "") -> Future[bool]:
-        """Take the dials in force back: those before are in force again. False if none were turned."""
+    def take_back(
+        self, model: str, user: str, tenant: str = "", *, instead_of: int | None = None
+    ) -> Future[bool]:
+        """Take the dials in force back: those before are in force again. False if none were turned.
+
+        `instead_of`: as in `turn`; the future raises ChangedMeanwhile.
+        """
         now_s = time.time()
 
         def update(connection: Connection) -> bool:
+            if instead_of is not None:
+                now = _in_force(connection, model, tenant)
+                if instead_of != (now.id if now is not None else 0):
+                    raise ChangedMeanwhile(now)
             if tenant:
                 done = connection.execute(_TAKE_BACK_OF_TENANT, (now_s, user, model, tenant))
             else:

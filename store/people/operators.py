@@ -31,6 +31,14 @@ class NoSuchUser(Exception):
     """There is no account of this name."""
 
 
+class AccountChanged(Exception):
+    """Somebody else changed the account since it was looked at; nothing was changed. `now`: how it is."""
+
+    def __init__(self, now: AdminUser) -> None:
+        super().__init__(f"the account {now.name!r} was changed meanwhile")
+        self.now = now
+
+
 class AdminUsers:
     """Accounts of the admin pages. What writes waits for the commit."""
 
@@ -51,11 +59,20 @@ class AdminUsers:
         """Every account by name."""
         return [AdminUser(*row) for row in self._db.read().execute(_SELECT + " ORDER BY name").fetchall()]
 
-    def put(self, name: str, role: str | None, password_hash: str, *, new: bool = False) -> AdminUser:
+    def put(
+        self,
+        name: str,
+        role: str | None,
+        password_hash: str,
+        *,
+        new: bool = False,
+        as_of_s: float | None = None,
+    ) -> AdminUser:
         """Create an account, or change its password (and its role, if one is given). Its sessions end.
 
-        A new account without a role becomes an operator. `new`: there must be none of this name. Raises
-        ValueError for a name or role that cannot be one, and LastOperator.
+        A new account without a role becomes an operator. `new`: there must be none of this name. `as_of_s`: its
+        `changed_at_s` when somebody decided on this. Raises ValueError for a name or role that cannot be one, LastOperator
+        and AccountChanged.
         """
         if not name or len(name) > 64 or not all(c.isalnum() or c in "-_.@" for c in name):
             raise ValueError(
@@ -69,6 +86,7 @@ class AdminUsers:
             self._db.hold(connection, _HELD)
             if new and connection.execute(_SELECT + " WHERE name = ?", (name,)).fetchone() is not None:
                 raise ValueError(f"there is an account {name!r} already")
+            _check_unchanged(connection, name, as_of_s)
             if role not in (None, "operator"):
                 _check_another(connection, name)
             connection.execute(_PUT, (name, role or "operator", password_hash, now_s, now_s, role))
@@ -120,13 +138,14 @@ class AdminUsers:
 
         return self._db.write(write).result(self._timeout_s)
 
-    def set_role(self, name: str, role: str) -> tuple[str, str]:
+    def set_role(self, name: str, role: str, *, as_of_s: float | None = None) -> tuple[str, str]:
         """Give an account another role, in its open sessions too; gives the role it had, and has.
 
-        Raises NoSuchUser, LastOperator, and ValueError for a role that cannot be one.
+        `as_of_s`: as in `put`. Raises NoSuchUser, LastOperator, AccountChanged, and ValueError for a wrong role.
         """
         if role not in ROLES:
             raise ValueError(f"the role is {role[:60]!r}: one of {', '.join(ROLES)} is right")
+        now_s = time.time()
 
         def write(connection: Connection) -> tuple[str, str]:
             self._db.hold(connection, _HELD)
@@ -135,7 +154,11 @@ class AdminUsers:
                 raise NoSuchUser(f"there is no account {name[:64]!r}")
             if role != "operator":
                 _check_another(connection, name)
-            connection.execute("UPDATE admin_users SET role = ? WHERE name = ?", (role, name))
+            _check_unchanged(connection, name, as_of_s)
+            connection.execute(
+                "UPDATE admin_users SET role = ?, changed_at_s = ? WHERE name = ? AND role <> ?",
+                (role, now_s, name, role),
+            )
             return AdminUser(*row).role, role
 
         return self._db.write(write).result(self._timeout_s)
@@ -163,6 +186,13 @@ _PUT_EXTERNAL = (
 )
 _HELD = "admin_users"
 _OPERATORS = "SELECT name FROM admin_users WHERE role = 'operator' ORDER BY name LIMIT 2"
+
+
+def _check_unchanged(connection: Connection, name: str, as_of_s: float | None) -> None:
+    """Raises AccountChanged where the account was changed since."""
+    row = connection.execute(_SELECT + " WHERE name = ?", (name,)).fetchone()
+    if as_of_s is not None and row is not None and AdminUser(*row).changed_at_s != as_of_s:
+        raise AccountChanged(AdminUser(*row))
 
 
 def _check_another(connection: Connection, name: str) -> None:
