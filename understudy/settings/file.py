@@ -37,6 +37,8 @@ def load_config(path: Path, environment: Mapping[str, str] | None = None) -> Con
         data = read_yaml(text)
     except yaml.YAMLError as error:
         raise ConfigError(f"{path} is not valid YAML: {_yaml_problem(error)}") from error
+    except RecursionError:
+        raise ConfigError(f"{path} is nested too deeply to be a configuration") from None
     if data is None:
         data = {}
     if not isinstance(data, dict):

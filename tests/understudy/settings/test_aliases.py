@@ -34,6 +34,13 @@ def test_aliases_of_aliases_are_refused_with_their_line(text: str, line: int, tm
     assert f"line {line}, " in problem and "alias" in problem
 
 
+def test_a_file_that_is_nested_too_deeply_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text("a: " + "[" * 5000 + "]" * 5000)
+    with pytest.raises(ConfigError, match="nested too deeply"):
+        load_config(path)
+
+
 def test_what_repeats_a_little_is_read() -> None:
     assert read_yaml("a: &a {k: 1}\nb: [*a, *a]\nc: {<<: *a, l: 2}")["c"] == {"k": 1, "l": 2}
     plain = yaml.compose("[1, 2, [3, 4]]", yaml.SafeLoader)
