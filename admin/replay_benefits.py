@@ -10,7 +10,7 @@ from admin.computing import Computations, ReportProgress, TooMuchAsked
 from admin.sources import Sources
 from learning.replay.benefit import FEWEST, Benefit, Uses, benefit
 from store import Store
-from store.jobs.replay_records import Replaced, ReplayRun
+from store.jobs.replay_records import Changed, ReplayRun
 
 WINDOW_S = 14 * 86_400.0
 """How long before and after a change is looked at."""
@@ -29,7 +29,7 @@ def shared_benefits(sources: Sources) -> Computations[Question]:
 
 
 def known_benefits(sources: Sources, run_ids: Question) -> dict[int, dict[str, Any]] | None:
-    """By run, what is known of its benefit; a run that replaced no answer is left out. None while it is computed."""
+    """By run, what is known of its benefit; a run that changed no example is left out. None while it is computed."""
     try:
         state = shared_benefits(sources).state(run_ids)
     except TooMuchAsked:
@@ -39,20 +39,20 @@ def known_benefits(sources: Sources, run_ids: Question) -> dict[int, dict[str, A
 
 def benefits(store: Store, run_ids: Question, report: ReportProgress) -> dict[str, Any]:
     """Under `by_run`, the benefit of each run as JSON. Raises what `report` raises."""
-    changed = store.jobs.replay.effects.replaced(run_ids)
+    changed = store.jobs.replay.effects.changed(run_ids)
     found = {}
-    for number, (run_id, replaced) in enumerate(changed.items()):
+    for number, (run_id, examples) in enumerate(changed.items()):
         report("reading requests", number / len(changed))
         run = store.jobs.replay.run(run_id)
         if run is not None:
-            found[run_id] = _as_json(_of_run(store, run, replaced))
+            found[run_id] = _as_json(_of_run(store, run, examples))
     return {"by_run": found}
 
 
-def _of_run(store: Store, run: ReplayRun, replaced: list[Replaced]) -> Benefit:
+def _of_run(store: Store, run: ReplayRun, changed: list[Changed]) -> Benefit:
     """What was asked while the run changed examples belongs to neither side."""
     effects, tenant = store.jobs.replay.effects, run.tenant or None
-    first_s, last_s = (pick(one.at_s for one in replaced) for pick in (min, max))
+    first_s, last_s = (pick(one.at_s for one in changed) for pick in (min, max))
     reverted_s = run.ended_at_s if run.state == "undone" and run.ended_at_s else _NEVER_S
     before = first_s - WINDOW_S, first_s
     after = last_s, min(last_s + WINDOW_S, reverted_s)
@@ -62,7 +62,7 @@ def _of_run(store: Store, run: ReplayRun, replaced: list[Replaced]) -> Benefit:
         effects.charged(*before, tenant=tenant, limit=_READ, latest=True),
         effects.charged(*after, tenant=tenant, limit=_READ, latest=False),
     )
-    return benefit(frozenset(one.example_id for one in replaced), uses)
+    return benefit(frozenset(one.example_id for one in changed), uses)
 
 
 def _as_json(found: Benefit) -> dict[str, Any]:

@@ -28,7 +28,7 @@ def replay(sources: Sources, asked: Asked) -> Summary:
     runs = sources.store.jobs.replay.runs(limit=_RUNS, tenant=tenant or None)
     facts = sources.gateway.replay
     week = sources.store.jobs.replay.spend(since_s=asked.now_s - _WEEK_S, tenant=tenant or None)
-    changed = sources.store.jobs.replay.effects.replaced([run.id for run in runs])
+    changed = sources.store.jobs.replay.effects.changed([run.id for run in runs])
     known = known_benefits(sources, tuple(changed)) if changed else {}
     return {
         "tenant": tenant,
@@ -79,7 +79,7 @@ def replay_run(sources: Sources, asked: Asked) -> Summary:
     names = sources.tenant_names()
     steps = sources.store.jobs.replay.steps(run.id)
     costs = sources.store.jobs.replay.asks.cost_by_step(run.id)
-    changed = any(step.result == "replaced" for step in steps)
+    changed = any(step.result in CHANGED for step in steps)
     known = known_benefits(sources, (run.id,)) if changed else {}
     return {
         "run": _run(sources, run, names),

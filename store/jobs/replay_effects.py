@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 
 from store.database import Database
-from store.jobs.replay_records import ChargedUse, JudgedUse, Replaced
+from store.jobs.replay_records import Changed, ChargedUse, JudgedUse
 
 
 class ReplayEffects:
@@ -15,17 +15,16 @@ class ReplayEffects:
     def __init__(self, db: Database) -> None:
         self._db = db
 
-    def replaced(self, run_ids: Sequence[int]) -> dict[int, list[Replaced]]:
-        """The examples whose answers each of these runs replaced; a run that replaced none is left out."""
-        rows = self._db.read().execute(
-            "SELECT run_id, example_id, changed_at_s FROM replay_steps"
-            " WHERE run_id IN (SELECT CAST(value AS INTEGER) FROM json_each(?))"
-            " AND state = 'done' AND result = 'replaced' ORDER BY run_id, position",
-            (json.dumps(list(run_ids)),),
-        )
-        found: dict[int, list[Replaced]] = {}
+    def changed(self, run_ids: Sequence[int]) -> dict[int, list[Changed]]:
+        """The examples that each of these runs changed; a run that changed none is left out.
+
+        Those whose answers it replaced; and those that it wrote, with the ones that they are variations of: what is asked
+        like these was answered by the one before, and by either since.
+        """
+        rows = self._db.read().execute(_CHANGED, (json.dumps(list(run_ids)),) * 2)
+        found: dict[int, list[Changed]] = {}
         for run_id, example_id, at_s in rows.fetchall():
-            found.setdefault(run_id, []).append(Replaced(example_id, at_s))
+            found.setdefault(run_id, []).append(Changed(example_id, at_s))
         return found
 
     def judged(
@@ -69,4 +68,12 @@ _CHARGED = (
     " AND (:tenant IS NULL OR tenant = :tenant) ORDER BY started_at_s {order} LIMIT :limit) AS r"
     " WHERE example_count > 0 AND outcome = 'answered' AND reference_cost_usd IS NOT NULL AND unpriced = 0"
     " AND failed_over = '' ORDER BY started_at_s"
+)
+_OF_RUNS = "s.run_id IN (SELECT CAST(value AS INTEGER) FROM json_each(?)) AND s.state = 'done'"
+_CHANGED = (
+    f"SELECT s.run_id, s.example_id, s.changed_at_s FROM replay_steps s WHERE {_OF_RUNS}"  # noqa: S608 - constants
+    " AND s.result IN ('replaced', 'expanded')"
+    " UNION ALL SELECT s.run_id, l.example_id, s.changed_at_s FROM replay_steps s JOIN example_lineage l"
+    " ON l.run_id = s.run_id AND l.tenant = s.tenant AND l.parent_id = s.example_id"
+    f" WHERE {_OF_RUNS} AND s.result = 'expanded' ORDER BY 1, 2"
 )

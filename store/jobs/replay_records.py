@@ -126,8 +126,8 @@ CHANGED = frozenset({"replaced", "expanded"})
 
 
 @dataclass(frozen=True, slots=True)
-class Replaced:
-    """An example whose answer a run replaced, and when."""
+class Changed:
+    """An example that a run changed, and when."""
 
     example_id: int
     at_s: float

@@ -149,6 +149,8 @@ async def test_steps_that_changed_nothing_have_no_gain(pages: Site) -> None:
     gains = {one["result"]: one["expected_effect"] for one in got["results"]}
     assert gains == {"agreed": None, "kept": None, "replaced": 0.25}
     assert (await viewer.get(f"/replay/{run_id}")).text.count("none: changed nothing") == 2
+    wrote = (await viewer.get(f"/replay/{ran(pages, 'expanded')}.json")).json
+    assert wrote["changed"] and "changed nothing" not in (await viewer.get("/replay")).text
     nothing = ran(pages, "kept")
     assert "changed nothing" in (await viewer.get("/replay")).text
     assert not (await viewer.get(f"/replay/{nothing}.json")).json["changed"]

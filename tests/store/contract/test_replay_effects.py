@@ -5,10 +5,10 @@ from __future__ import annotations
 from store import Store
 from store.jobs.replay_effects import ReplayEffects
 from store.jobs.replay_records import ChargedUse, JudgedUse, NewStep, ReplayBudget
-from tests.store.rows import outcome_record, request_record
+from tests.store.rows import new_example, outcome_record, request_record
 
 
-def test_only_steps_that_replaced_an_answer_count(store: Store) -> None:
+def test_only_steps_that_changed_an_example_count(store: Store) -> None:
     jobs = store.jobs.replay
     assert isinstance(jobs.effects, ReplayEffects)
     steps = [NewStep("t1", "distil", n, 0.5, 0.1, 0.25, 0.02, 100, 1.0) for n in (7, 8, 9)]
@@ -19,10 +19,31 @@ def test_only_steps_that_replaced_an_answer_count(store: Store) -> None:
     assert [step.plan for step in made] == steps, "the plan came with it"
     for step, result in zip(made, ("replaced", "kept", "agreed"), strict=True):
         jobs.finish(step.id, "done", result).result(30)
-    found = jobs.effects.replaced(runs)
+    found = jobs.effects.changed(runs)
     assert {run: [one.example_id for one in each] for run, each in found.items()} == {runs[0]: [7]}
     run = jobs.run(runs[0])
     assert run is not None and (run.asked_by, run.by_user) == ("admin", "ann")
+
+
+def test_an_example_that_a_run_wrote_counts_with_the_one_that_it_is_a_variation_of(store: Store) -> None:
+    bank, jobs = store.examples, store.jobs.replay
+    parent = bank.add(new_example(1)).result()
+    steps = [NewStep("a1", "expand", id, 0.5, 0.1, 0.25, 0.02, 100, 1.0) for id in (parent.id, parent.id)]
+    run_id, other = (jobs.want("", ReplayBudget(), asked_by="admin", steps=steps).result(30) for _ in "ab")
+    for number, id in ((2, run_id), (3, other)):
+        bank.versions.add_variations(
+            [new_example(number)],
+            parent_id=parent.id,
+            run_id=id,
+            generator="large",
+            step_id=jobs.steps(id)[0].id,
+            detail={},
+        ).result(30)
+    jobs.finish(jobs.steps(run_id)[1].id, "done", "nothing_new").result(30)
+    written = bank.by_request("a1", new_example(2).request_id)
+    assert written is not None
+    found = jobs.effects.changed([run_id])
+    assert [one.example_id for one in found.pop(run_id)] == [parent.id, written.id] and not found
 
 
 def test_judged_answers_with_examples_are_dated_by_their_request(store: Store) -> None:
