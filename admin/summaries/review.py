@@ -49,7 +49,11 @@ def review(sources: Sources, asked: Asked) -> Summary:
         "chosen_by": shares[-1].user,
         "from_s": shares[-1].from_s or None,
         "quality": {
-            kind: _quality(each for each in known if _is_offloaded(sources, each) == (kind == "offloaded"))
+            kind: _quality(
+                each
+                for each in known
+                if each.engine and _is_offloaded(sources, each) == (kind == "offloaded")
+            )
             for kind in ("offloaded", "reference")
         },
         "agreement": _agreement([each for each in known if each.judged is not None]),
@@ -96,7 +100,9 @@ def _next(sources: Sources, now_s: float, shares: Sequence[Shares]) -> tuple[dic
                     for message in texts.messages
                 ],
                 "left_out": texts.left_out,
+                "cut": texts.cut,
                 "answer": Content(texts.answer),
+                "answer_left_out": texts.details.answer_left_out,
                 "to_correct": Content(texts.answer if len(texts.answer) <= MOST_CORRECTION else ""),
             }, len(waiting)
     return None, 0

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -69,7 +70,7 @@ class Reviewed:
     verdict: Verdict
     probability: float
     model: str
-    """Empty where the decision is not in the log any more; likewise the next."""
+    """Empty where the request is not in the log any more; likewise the next."""
     engine: str
     judged: float | None
     """Quality by the judge, 0 to 1; None where it was not judged."""
@@ -135,29 +136,36 @@ class Reviews:
         )
         return {(tenant, id) for tenant, id in rows.fetchall()}
 
-    def given(self, *, limit: int = 5_000) -> list[Reviewed]:
-        """The latest verdicts, newest first, with the engine that answered and the judge's word."""
-        rows = self._db.read().execute(GIVEN, (limit,))
+    def given(
+        self,
+        *,
+        tenant: str | None = None,
+        since_s: float = 0.0,
+        until_s: float = math.inf,
+        limit: int = 5_000,
+    ) -> list[Reviewed]:
+        """The latest verdicts of [since_s, until_s), newest first, with the engine that answered and the judge's word."""
+        asked = {"tenant": tenant, "since": since_s, "until": until_s, "limit": limit}
+        rows = self._db.read().execute(GIVEN, asked)
         return [Reviewed(*row) for row in rows.fetchall()]
 
     def shares(self) -> list[Shares]:
-        """What was sampled from when on, the first first; the default ones where nobody chose any."""
+        """What was sampled from when on, the first first: the default ones until somebody chose others."""
         rows = self._db.read().execute(
             'SELECT offloaded, reference, from_s, "user" FROM review_shares ORDER BY from_s, id'
         )
-        return [Shares(*row) for row in rows.fetchall()] or [Shares()]
+        return [Shares(), *(Shares(*row) for row in rows.fetchall())]
 
     def choose(self, shares: Shares) -> Future[None]:
-        """Sample these shares of the requests from `from_s` on; of all, where nobody chose any before.
+        """Sample these shares of the requests from `from_s` on; earlier ones keep the share that was in force then.
 
         The future raises ValueRefused for a share outside 0 to 1.
         """
 
         def insert(connection: Connection) -> None:
-            first = connection.execute("SELECT count(*) FROM review_shares").fetchone()[0] == 0
             connection.execute(
                 'INSERT INTO review_shares (from_s, "user", offloaded, reference) VALUES (?, ?, ?, ?)',
-                (0.0 if first else shares.from_s, shares.user, shares.offloaded, shares.reference),
+                (shares.from_s, shares.user, shares.offloaded, shares.reference),
             )
 
         return self._db.write(insert)
@@ -215,9 +223,12 @@ ANSWERED = (
 )
 GIVEN = (
     'SELECT r.tenant, r.request_id, r.at_s, r."user", r.verdict, r.probability,'
-    " coalesce(c.model, ''), coalesce(c.engine, ''),"
+    " coalesce(c.model, q.model, ''), coalesce(c.engine, q.engine, ''),"
     " (SELECT avg(o.quality) FROM outcomes o WHERE o.tenant = r.tenant AND o.request_id = r.request_id"
     "  AND o.source = 'judge' AND o.served = 1)"
-    " FROM (SELECT * FROM reviews ORDER BY at_s DESC LIMIT ?) AS r"
-    " LEFT JOIN choices c ON c.tenant = r.tenant AND c.request_id = r.request_id ORDER BY r.at_s DESC"
+    " FROM (SELECT * FROM reviews WHERE at_s >= :since AND at_s < :until AND (:tenant IS NULL OR tenant = :tenant)"
+    "  ORDER BY at_s DESC LIMIT :limit) AS r"
+    " LEFT JOIN choices c ON c.tenant = r.tenant AND c.request_id = r.request_id"
+    # A policy that looks at no request has no choice in the log.
+    " LEFT JOIN requests q ON q.id = r.request_id AND q.tenant = r.tenant ORDER BY r.at_s DESC"
 )

@@ -10,7 +10,7 @@ from admin.pages.review import REVIEW
 from admin.roles import Role
 from admin.summaries.review import review
 from store import Store
-from store.decisions.reviews import Review, Shares
+from store.decisions.reviews import REFERENCE_SHARE, Review, Shares, share_of
 from tests.admin.site import Person, site
 from tests.admin.traffic import ALIKE, QUESTION, house
 from tests.store.rows import choice_record, outcome_record, request_record
@@ -78,6 +78,43 @@ async def test_what_is_skipped_can_be_asked_again_and_what_is_not_sampled_cannot
         assert (await viewer.get("/review")).status == 403
         reader = await here.site.person("viewer-content")
         assert (await reader.post("/review", {"id": asked, "verdict": "good"})).status == 403
+
+
+async def test_the_first_shares_that_are_chosen_hold_from_then_on(tmp_path: Path) -> None:
+    async with house(tmp_path) as here:
+        operator = await here.site.person("operator")
+        before = await here.ask(QUESTION)
+        await operator.post("/review/shares", {"offloaded": "0", "reference": "0"})
+        after = await here.ask("Who wrote the opera about the barber?")
+        answers = here.site.sources.store.outcomes.reviews.answered(since_s=0.0, limit=9)
+        shares = here.site.sources.store.outcomes.reviews.shares()
+        found = {each.request_id: share_of(each, shares, "large") for each in answers}
+        assert found == {before: REFERENCE_SHARE, after: 0.0}
+
+
+async def test_an_answer_that_is_not_kept_as_a_whole_says_so(tmp_path: Path) -> None:
+    async with house(tmp_path) as here:
+        operator = await here.site.person("operator")
+        await operator.post("/review/shares", {"offloaded": "100", "reference": "100"})
+        here.large.says = "So it goes. " * 8000
+        await here.ask(QUESTION)
+        item = await item_of(operator)
+        assert item["answer_left_out"] == len(here.large.says) - len(item["answer"]) > 0
+        assert "This is not the whole answer" in (await operator.get("/review")).text
+
+
+async def test_a_verdict_counts_for_whoever_answered_whatever_decided_that(tmp_path: Path) -> None:
+    """Where no router had looked at the request, the small engine's bad answers counted as the reference's."""
+    async with site(tmp_path) as here:
+        store = here.sources.store
+        record = request_record(1, model="demo", engine="small")
+        await asyncio.to_thread(store.decisions.requests.record(record).result, 30)
+        for number in (1, 2):
+            note = Review("a1", f"req-{number}", 1.0 + number, "ann", "bad", 1.0)
+            await asyncio.to_thread(store.outcomes.reviews.note(note).result, 30)
+        told = (await (await here.person("viewer-content")).get("/review.json")).json
+        assert told["quality"]["offloaded"]["count"] == 1 and told["quality"]["reference"] is None
+        assert [row["engine"] for row in told["rows"]] == ["", "small"] and told["skipped"] == 0
 
 
 async def test_the_judge_is_compared_with_reviewers_and_rare_samples_weigh_more(tmp_path: Path) -> None:

@@ -66,6 +66,27 @@ def test_a_verdict_is_shown_beside_the_judges(store: Store) -> None:
     ]
 
 
+def test_a_verdict_names_the_engine_of_an_answer_that_no_router_decided_on(store: Store) -> None:
+    store.decisions.requests.record(request_record(3, model="demo", engine="large")).result(30)
+    store.decisions.requests.record(request_record(4, tenant="a2", model="demo", engine="large")).result(30)
+    for number in (3, 4):
+        store.outcomes.reviews.note(review(number)).result(30)
+    found = [(each.model, each.engine) for each in store.outcomes.reviews.given()]
+    assert found == [("", ""), ("demo", "large")], "another tenant's request is none of this one's"
+
+
+def test_verdicts_are_those_of_a_tenant_and_a_time_however_many_others_there_are(store: Store) -> None:
+    for number in range(4):
+        store.outcomes.reviews.note(review(number, tenant=("a1", "a2")[number % 2])).result(30)
+
+    def given(**wanted: object) -> list[str]:
+        found = store.outcomes.reviews.given(**wanted)  # type: ignore[arg-type]
+        return [each.request_id for each in found]
+
+    assert given(tenant="a1", limit=1) == ["req-2"] and given(tenant="a2") == ["req-3", "req-1"]
+    assert given(until_s=_AT_S + 1, limit=1) == ["req-0"] and given(since_s=_AT_S + 3) == ["req-3"]
+
+
 def test_verdicts_go_with_their_tenant_their_contributor_and_their_time(store: Store) -> None:
     reviews = store.outcomes.reviews
     for number in range(4):
@@ -86,17 +107,14 @@ def test_the_share_of_an_answer_is_the_one_in_force_when_it_was_asked(store: Sto
     reviews.choose(Shares(0.5, 0.1, from_s=100.0, user="ann")).result(30)
     reviews.choose(Shares(1.0, 0.0, from_s=200.0, user="ben")).result(30)
     shares = reviews.shares()
-    assert [each.from_s for each in shares] == [0.0, 200.0], "the first chosen are for all that is in the log"
+    assert [each.from_s for each in shares] == [0.0, 100.0, 200.0]
 
     def share(at_s: float, engine: str) -> float:
         return share_of(Answered("a1", "r", at_s, "m", engine), shares, "large")
 
-    assert [share(50.0, "small"), share(50.0, "large"), share(200.0, "small"), share(200.0, "large")] == [
-        0.5,
-        0.1,
-        1.0,
-        0.0,
-    ]
+    found = [(share(at_s, "small"), share(at_s, "large")) for at_s in (50.0, 100.0, 200.0)]
+    before = Shares()
+    assert found == [(before.offloaded, before.reference), (0.5, 0.1), (1.0, 0.0)]
     with pytest.raises(ValueRefused):
         reviews.choose(Shares(1.5, 0.0)).result(30)
 
