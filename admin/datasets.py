@@ -12,10 +12,12 @@ from typing import Any
 
 import orjson
 
+from admin.formats import tenant_label
 from admin.page import Asked, BadParameter
 from admin.sources import Sources
 from store.decisions.reviews import Reviewed
-from store.decisions.rollups import DELETED
+from store.decisions.rollups import DAY_S, DELETED
+from store.decisions.texts import RequestTexts
 from store.records import Example, RequestRecord
 
 MOST_LINES = 1_000_000
@@ -31,22 +33,27 @@ def wanted_tenant(sources: Sources, asked: Asked) -> str | None:
 
 
 def known_tenants(sources: Sources) -> dict[str, str]:
-    """Names by id: of every tenant that a key was made for, or that has examples."""
-    names = sources.tenant_names()
-    # What deleted tenants left behind are sums of nobody.
-    known = {*names, *sources.store.examples.tenants()} - {DELETED}
-    return {tenant: names.get(tenant) or tenant for tenant in known}
+    """Names by id: of every tenant that a key was made for, or that has asked anything, or has examples."""
+    store, names = sources.store, sources.tenant_names()
+    sources.rollups.catch_up()
+    gone = {one.id for one in store.tenant_records.deleted()}
+    asked = {tenant for tenant, *_ in sources.rollups.by_tenant(0.0, DAY_S)}
+    known = (names.keys() - gone) | {*store.examples.tenants()} | asked
+    return {tenant: tenant_label(names, tenant) for tenant in known - {DELETED}}
 
 
 def request_lines(sources: Sources, asked: Asked) -> Iterator[bytes]:
-    """The answered requests whose texts are kept, oldest first. Fields: `tenant`, `from`, `to`, `most`."""
+    """The answered requests whose texts are kept, oldest first. Fields: `tenant`, `from`, `to`, `most`.
+
+    What was too long to be kept as a whole says `cut`, and has weight 0 as below.
+    """
     tenant, since_s, until_s = wanted_tenant(sources, asked), asked.time("from"), asked.time("to")
     pages = sources.store.decisions.pages.pages(
         tenant, since_s=since_s or 0.0, until_s=math.inf if until_s is None else until_s
     )
     texts = sources.store.decisions.texts
     rows = (
-        _of_request(record, messages, found.answer)
+        _of_request(record, messages, found)
         for page in pages
         for record in page
         if (found := texts.get(record.tenant, record.id)) is not None
@@ -62,15 +69,13 @@ def review_lines(sources: Sources, asked: Asked) -> Iterator[bytes]:
     A corrected answer has the correction; a bad one has weight 0: tools for fine-tuning, and the import, leave it out.
     """
     tenant, since_s, until_s = wanted_tenant(sources, asked), asked.time("from"), asked.time("to")
-    most = asked.whole("most", USUAL_LINES, least=1, most=MOST_LINES)
-    given = sources.store.outcomes.reviews.given(limit=most)
-    rows = (
-        row
-        for each in given
-        if tenant in (None, each.tenant)
-        and (since_s or 0.0) <= each.at_s < (math.inf if until_s is None else until_s)
-        and (row := _of_review(sources, each)) is not None
+    given = sources.store.outcomes.reviews.given(
+        tenant=tenant,
+        since_s=since_s or 0.0,
+        until_s=math.inf if until_s is None else until_s,
+        limit=MOST_LINES,
     )
+    rows = (row for each in given if (row := _of_review(sources, each)) is not None)
     return _lines(rows, asked)
 
 
@@ -94,12 +99,13 @@ def _lines(rows: Iterable[dict[str, Any]], asked: Asked) -> Iterator[bytes]:
     )
 
 
-def _of_request(record: RequestRecord, messages: Iterable[Any], answer: str) -> dict[str, Any]:
+def _of_request(record: RequestRecord, messages: Iterable[Any], texts: RequestTexts) -> dict[str, Any]:
+    answer: dict[str, Any] = {"role": "assistant", "content": texts.answer}
+    if cut := _is_cut(texts):
+        answer["weight"] = 0
     return {
-        "messages": [
-            *_chat(messages),
-            {"role": "assistant", "content": answer},
-        ],
+        "messages": [*_chat(messages), answer],
+        "cut": cut,
         "id": record.id,
         "at_s": record.started_at_s,
         "tenant": record.tenant,
@@ -118,16 +124,17 @@ def _of_review(sources: Sources, review: Reviewed) -> dict[str, Any] | None:
     if texts is None or not texts.answer or not texts.messages:
         return None
     answer: dict[str, Any] = {"role": "assistant", "content": texts.answer}
+    cut, of_use = _is_cut(texts), review.verdict == "good"
     if review.verdict == "corrected":
         corrected = sources.store.examples.by_request(review.tenant, review.request_id)
         if corrected is not None and corrected.kind == "demonstration":
             answer["content"] = corrected.answer
-        else:
-            answer["weight"] = 0
-    elif review.verdict == "bad":
+            cut, of_use = not texts.whole, True
+    if cut or not of_use:
         answer["weight"] = 0
     return {
         "messages": [*_chat(texts.messages), answer],
+        "cut": cut,
         "id": review.request_id,
         "at_s": review.at_s,
         "tenant": review.tenant,
@@ -138,6 +145,10 @@ def _of_review(sources: Sources, review: Reviewed) -> dict[str, Any] | None:
         "engine": review.engine,
         "judged": review.judged,
     }
+
+
+def _is_cut(texts: RequestTexts) -> bool:
+    return not texts.whole or texts.details.answer_left_out > 0
 
 
 def _chat(messages: Iterable[Any]) -> list[dict[str, Any]]:

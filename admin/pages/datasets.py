@@ -8,7 +8,7 @@ from admin.datasets import example_lines, known_tenants, request_lines, review_l
 from admin.page import Action, ActionFailed, Asked, BadParameter, Done, Download, Page, Summary
 from admin.roles import Role
 from admin.sources import Sources
-from store.decisions.rollups import DELETED
+from store.decisions.rollups import DAY_S
 from store.records import Kind
 
 _LONGEST = 4 * 2**20
@@ -18,22 +18,21 @@ _KINDS: tuple[Kind, ...] = ("observed", "demonstration")
 def datasets(sources: Sources, asked: Asked) -> Summary:
     """What there is to download, and for whom lines may be taken back. `tenant`: the one that its forms begin with."""
     tenant = asked.text("tenant", longest=64)
-    sources.rollups.catch_up()
     names = known_tenants(sources)
-    counts = {tenant: requests for tenant, requests, *_ in sources.rollups.by_tenant(0.0)}
+    counts = {tenant: requests for tenant, requests, *_ in sources.rollups.by_tenant(0.0, DAY_S)}
     examples = sources.store.examples.tenants()
     rows = [
         {
             "tenant": id,
-            "name": names.get(id, ""),
+            "name": name,
             "requests": counts.get(id, 0),
             "examples": examples.get(id, 0),
         }
-        for id in sorted({*names, *counts} - {DELETED}, key=lambda one: (-counts.get(one, 0), one))
+        for id, name in sorted(names.items(), key=lambda one: (-counts.get(one[0], 0), one))
     ]
     return {
         "tenant": tenant,
-        "tenants": offered(((row["tenant"], row["name"] or row["tenant"]) for row in rows), tenant),
+        "tenants": offered(((row["tenant"], row["name"]) for row in rows), tenant),
         "rows": rows,
         "texts_kept": sources.gateway.actions.texts_kept,
         "may_import": sources.gateway.actions.import_lines is not None,

@@ -7,7 +7,10 @@ import json
 from pathlib import Path
 
 from store.decisions.reviews import Review
+from store.decisions.rollups import DELETED
+from tests.admin.site import site
 from tests.admin.traffic import QUESTION, UNLIKE, house
+from tests.store.rows import request_record
 
 SECRET = "The key is sk-proj-AbCdEfGhIjKlMnOpQrStUvWxYz0123456789AbCdEf."
 
@@ -84,14 +87,44 @@ async def test_reviewed_answers_have_verdict_propensity_and_the_correction(tmp_p
         operator = await here.site.person("operator")
         store = here.site.sources.store
         tenant = json.loads((await operator.get("/datasets/requests.jsonl")).text.splitlines()[0])["tenant"]
-        for number, (id, verdict) in enumerate(zip(asked, ("bad", "corrected"), strict=True)):
+        asked.append(await here.ask("How long does a parcel take?"))
+        for number, (id, verdict) in enumerate(zip(asked, ("bad", "corrected", "skip"), strict=True)):
             noted = store.outcomes.reviews.note(Review(tenant, id, 100.0 + number, "ann", verdict, 0.2))  # type: ignore[arg-type]
             await asyncio.wrap_future(noted)
         got = await operator.post(f"/requests/{asked[1]}/correct", {"correction": "Rossini, in 1816."})
         assert got.status == 303, got.text[-3000:]
         lines = [json.loads(one) for one in (await operator.get("/datasets/reviews.jsonl")).text.splitlines()]
-        corrected, bad = lines
+        skipped, corrected, bad = lines
         assert (corrected["verdict"], bad["verdict"]) == ("corrected", "bad")
+        assert skipped["verdict"] == "skip" and skipped["messages"][-1]["weight"] == 0, "nobody found it good"
         assert corrected["messages"][-1] == {"role": "assistant", "content": "Rossini, in 1816."}
         assert bad["messages"][-1]["weight"] == 0 and bad["propensity"] == 0.2 and bad["reviewer"] == "ann"
         assert len((await operator.get("/datasets/reviews.jsonl?most=1")).text.splitlines()) == 1
+
+
+async def test_what_is_not_kept_as_a_whole_says_so_and_is_not_trained_on(tmp_path: Path) -> None:
+    async with house(tmp_path) as here:
+        here.large.says = "So it goes. " * 8000
+        await here.ask(QUESTION)
+        reader = await here.site.person("viewer-content")
+        (row,) = map(json.loads, (await reader.get("/datasets/requests.jsonl")).text.splitlines())
+        assert row["cut"] and row["messages"][-1]["weight"] == 0
+        assert len(row["messages"][-1]["content"]) < len(here.large.says)
+
+
+async def test_deleted_tenants_are_nobody_to_take_lines_back_for(tmp_path: Path) -> None:
+    async with site(tmp_path) as pages:
+        store = pages.sources.store
+        gone, there = (store.keys.create(name, "app")[0].tenant for name in ("acme", "umbrella"))
+        for number, tenant in enumerate((gone, there, "a" * 32)):
+            await asyncio.to_thread(
+                store.decisions.requests.record(request_record(number, tenant=tenant)).result, 60
+            )
+        operator = await pages.person("operator")
+        done = await operator.post(f"/tenants/{gone}/delete", {"name": "acme"})
+        assert done.status == 303, done.text
+        rows = {one["tenant"]: one["name"] for one in (await operator.get("/datasets.json")).json["rows"]}
+        assert rows == {there: "umbrella", "a" * 32: "a" * 12}
+        assert (await operator.get(f"/datasets/requests.jsonl?tenant={'a' * 32}")).status == 200
+        for tenant in (gone, DELETED):
+            assert (await operator.get(f"/datasets/examples.jsonl?tenant={tenant}")).status == 400
