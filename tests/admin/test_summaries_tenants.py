@@ -141,6 +141,7 @@ async def test_tenants_are_searched_sorted_and_shown_a_page_at_a_time(pages: Sit
     assert await names("?q=TENANT+07") == ["tenant 07"] and await names("?q=app+of+07") == ["tenant 07"]
     assert await names(f"?q={busy}") == ["tenant 42"] and await names("?q=nothing") == []
     page = (await viewer.get("/tenants?q=tenant&sort=name")).text
+    assert "No further tenant" in (await viewer.get("/tenants?page=3")).text
     assert "page 1 of 2" in page and 'aria-sort="ascending"' in page and "page=2" in page
     assert (await viewer.get("/tenants?sort=shoe")).status == 400
     csv = (await viewer.get("/tenants.csv?q=tenant+07")).text

@@ -118,6 +118,8 @@ async def test_of_a_tenant_a_model_or_a_key_only_theirs_is_told(pages: Site) -> 
     assert other["total"]["requests"] == 1 and not other["quality"]["measured"] and other["timed"] == 1
     (row,) = [row for row in other["rows"] if row["requests"]]
     assert row["latency_p50_ms"] == row["latency_p95_ms"] == 9000.0 and row["ttft_p50_ms"] == 30.0
+    gone = await asked(pages, "?tenant=deleted")
+    assert ["deleted", "Deleted tenants"] in gone["choices"]["tenants"], "or its form would say all"
     assert (await asked(pages, "?model=demo"))["total"]["requests"] == 10
     assert (await asked(pages, "?model=other"))["total"]["requests"] == 0
     key = pages.sources.store.keys.create("acme", "k")[0]
