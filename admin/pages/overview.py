@@ -5,4 +5,4 @@ from __future__ import annotations
 from admin.page import Page
 from admin.summaries.overview import overview
 
-OVERVIEW = Page("/overview", "Overview", "overview.html", overview, charts=True)
+OVERVIEW = Page("/overview", "Overview", "overview.html", overview, charts=True, csv="traffic")

@@ -102,7 +102,7 @@ def _told(error: ChangedMeanwhile) -> str:
     return f"The settings were changed by {now.user} meanwhile ({said}). Nothing was changed; look at them again."
 
 
-ROUTER = Page("/router", "Router", "router.html", router, charts=True)
+ROUTER = Page("/router", "Router", "router.html", router, charts=True, csv="learnt")
 SIMULATE = Page(
     "/router/simulate", "Simulate", "simulate.html", what_if, section="/router", in_menu=False, charts=True
 )

@@ -10,5 +10,6 @@ SETTINGS = Page(
     "Settings",
     "settings.html",
     settings,
+    csv="settings",
     actions=(Action("/settings/check", check, template="settings_check.html"),),
 )
