@@ -27,6 +27,11 @@ def sorted_as(asked: Sequence[str], facts: Sequence[Fact], rng: random.Random, *
     """The label of a question about these facts; one at random, now and then, by who is not `sure`."""
     if not sure and rng.random() < _SLIPS:
         return rng.choice(list(asked))
+    return right_label(asked, facts)
+
+
+def right_label(asked: Sequence[str], facts: Sequence[Fact]) -> str:
+    """The label of a question about these facts."""
     kind = facts[0].kind if facts else OTHER
     return kind if kind in asked else OTHER
 

@@ -12,6 +12,7 @@ import re
 
 from simulation import names as simulated_names
 from simulation.reading import Messages, Reader, Reading
+from simulation.sorting import labels, right_label
 from simulation.topics import TOPICS, Fact
 
 SIBLING_SHARE = 0.3
@@ -74,9 +75,12 @@ class World:
         """The quality of an answer, 0 to 1.
 
         For a fact: 1 for its value alone, 1/2 for its value beside another of the same relation, 0 otherwise; a question
-        about several facts gets their mean. For a one-off: see OneOff.grade. For a question this world does not know: 0.
+        about several facts gets their mean. For a one-off: see OneOff.grade. For a question that is to be sorted: 1 for its
+        label. For a question this world does not know: 0.
         """
         reading = self.read(question)
+        if asked := () if isinstance(question, str) else labels(question):
+            return float(answer.strip() == right_label(asked, reading.facts))
         if reading.one_off is not None:
             return reading.one_off.grade(answer)
         if not reading.facts:
