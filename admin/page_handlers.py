@@ -330,7 +330,9 @@ def _lists(given: Any) -> dict[str, tuple[str, ...]]:
 
 
 def _text(value: Any) -> str:
-    return value.file.read().decode("utf-8", "replace") if isinstance(value, FileField) else str(value)
+    # Where no file was chosen, a browser sends a part without a name, which is read as bytes.
+    data = value.file.read() if isinstance(value, FileField) else value
+    return data.decode("utf-8", "replace") if isinstance(data, bytes | bytearray) else str(data)
 
 
 _PART_BYTES = 128 * 1024

@@ -6,6 +6,8 @@ import asyncio
 import json
 from pathlib import Path
 
+import pytest
+
 from store.decisions.reviews import Review
 from store.decisions.rollups import DELETED
 from tests.admin.site import site
@@ -100,6 +102,31 @@ async def test_reviewed_answers_have_verdict_propensity_and_the_correction(tmp_p
         assert corrected["messages"][-1] == {"role": "assistant", "content": "Rossini, in 1816."}
         assert bad["messages"][-1]["weight"] == 0 and bad["propensity"] == 0.2 and bad["reviewer"] == "ann"
         assert len((await operator.get("/datasets/reviews.jsonl?most=1")).text.splitlines()) == 1
+
+
+@pytest.mark.parametrize("chosen", [True, False], ids=["a file", "pasted lines"])
+async def test_a_browsers_form_is_taken_with_a_file_and_with_none(tmp_path: Path, chosen: bool) -> None:
+    """Where no file was chosen, its part has no name and nothing in it: the pasted lines were not looked at."""
+    async with house(tmp_path) as here:
+        await here.ask(QUESTION)
+        operator = await here.site.person("operator")
+        tenant = (await operator.get("/datasets.json")).json["rows"][0]["tenant"]
+        fields = {"form_token": operator.form_token, "tenant": tenant, "kind": "observed"}
+        told = line(UNLIKE, "Rossini.")
+        parts = [f'name="{name}"\r\n\r\n{value}' for name, value in fields.items()]
+        name, content = ("lines.jsonl", told) if chosen else ("", "")
+        parts.append(
+            f'name="file"; filename="{name}"\r\nContent-Type: application/octet-stream\r\n\r\n{content}'
+        )
+        parts.append(f'name="lines"\r\n\r\n{"" if chosen else told}')
+        body = "".join(f"--B\r\nContent-Disposition: form-data; {part}\r\n" for part in parts) + "--B--\r\n"
+        sent = {"Content-Type": "multipart/form-data; boundary=B", "Origin": operator.url}
+        url = f"{operator.url}/datasets/import"
+        async with operator.session.post(
+            url, data=body, headers={**sent, "Accept": "application/json"}
+        ) as answer:
+            got = await answer.json()
+        assert (got["added"], got["bad"], got["problems"]) == (1, 0, [])
 
 
 async def test_what_is_not_kept_as_a_whole_says_so_and_is_not_trained_on(tmp_path: Path) -> None:
