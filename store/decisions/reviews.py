@@ -223,7 +223,7 @@ ANSWERED = (
 )
 GIVEN = (
     'SELECT r.tenant, r.request_id, r.at_s, r."user", r.verdict, r.probability,'
-    " coalesce(c.model, q.model, ''), coalesce(c.engine, q.engine, ''),"
+    " coalesce(q.model, c.model, ''), coalesce(q.engine, c.engine, ''),"
     " (SELECT avg(o.quality) FROM outcomes o WHERE o.tenant = r.tenant AND o.request_id = r.request_id"
     "  AND o.source = 'judge' AND o.served = 1)"
     " FROM (SELECT * FROM reviews WHERE at_s >= :since AND at_s < :until AND (:tenant IS NULL OR tenant = :tenant)"
