@@ -99,6 +99,11 @@ STAGES: Mapping[str, str] = {
     "combine": "choose among them",
     "choose": "choose the engine",
     "decide": "decide",
+    "pose": "see whether it is a task that a student could answer",
+    "task": "look up what the student of the task may answer",
+    "student": "ask the student",
+    "prove": "look up what is proven of the small engine",
+    "guardrails": "ask the guardrail",
 }
 """Meaning of a stage's name; one that is not listed is shown by its name."""
 

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from aiohttp import web
 
-from admin.words import LEFT_OUT
+from admin.words import LEFT_OUT, STAGES
 from tests.admin.traffic import ALIKE, QUESTION, UNLIKE, house
 from tests.flow.line import Asked, completion
 from tests.flow.test_line_keys import new_key
 
 SYSTEM = {"role": "system", "content": "Be brief."}
+
+
+def test_every_stage_of_the_timeline_says_what_it_does() -> None:
+    root = Path(__file__).parents[2]
+    sources = [path.read_text() for room in ("gateway", "router") for path in (root / room).rglob("*.py")]
+    named = set(re.findall(r"""\bstage\("(\w+)"|^STAGE = "(\w+)\"""", "\n".join(sources), re.MULTILINE))
+    names = {one or other for one, other in named}
+    assert {"exact", "embed", "pose", "guardrails"} <= names
+    assert names <= set(STAGES) and all(says != name for name, says in STAGES.items() if name != "decide")
 
 
 async def test_an_offloaded_request_is_explained(tmp_path: Path) -> None:
