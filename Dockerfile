@@ -11,6 +11,7 @@ COPY understudy understudy
 COPY simulation simulation
 COPY gateway gateway
 COPY admin admin
+COPY docs docs
 COPY learning learning
 COPY router router
 COPY workflows workflows

@@ -11,6 +11,8 @@ from typing import Any
 import orjson
 from markupsafe import Markup
 
+from admin.documentation import as_html
+
 NOTHING = "–"
 _THIN = "\u202f"
 
@@ -126,4 +128,5 @@ def filters(zone: tzinfo = UTC) -> dict[str, Any]:
         "when": partial(when, zone=zone),
         "when_ms": partial(when_ms, zone=zone),
         "field_time": partial(field_time, zone=zone),
+        "documentation": as_html,
     }

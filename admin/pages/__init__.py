@@ -7,6 +7,7 @@ from admin.pages.accounts import ACCOUNTS, OWN_ACCOUNT
 from admin.pages.audit import AUDIT
 from admin.pages.cache import CACHE
 from admin.pages.datasets import DATASETS_PAGE
+from admin.pages.docs import DOC, DOCS
 from admin.pages.engines import ENGINES
 from admin.pages.examples import EXAMPLE, EXAMPLES, MAP
 from admin.pages.find import FIND
@@ -45,5 +46,5 @@ PAGES: tuple[Page, ...] = (
     *(TENANTS, TENANT, TENANT_DELETION, KEY),
     SETTINGS,
     *(ACCOUNTS, OWN_ACCOUNT, AUDIT),
-    *(HELP, FIND),
+    *(HELP, DOCS, DOC, FIND),
 )

@@ -22,7 +22,16 @@ KNOWN = "Applying inline style violates"
 def paths(staged: Stage, page: Page) -> list[str]:
     """Every page, those of one thing too: the newest request and example there are."""
     found = list(MENU)
-    for section in ("/requests", "/sessions", "/runs", "/workflows", "/examples", "/replay", "/tasks"):
+    for section in (
+        "/requests",
+        "/sessions",
+        "/runs",
+        "/workflows",
+        "/examples",
+        "/replay",
+        "/tasks",
+        "/docs",
+    ):
         page.goto(staged.admin_url + section)
         link = page.locator(f"main a[href^='{section}/']").first
         found.append(str(link.get_attribute("href")))
