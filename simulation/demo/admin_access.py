@@ -39,10 +39,12 @@ def create_account(memory: Path) -> str:
 async def admin_access(
     gateway: RunningGateway, password: str, *, wait_s: float = _WAIT_S
 ) -> AdminAccess | None:
-    """Access to the admin pages, once their process has logged where it serves; None if it did not within `wait_s`."""
+    """Access to the admin pages, once their process has logged where they are; None if it cannot, or not within `wait_s`."""
     for _ in range(round(wait_s / _POLL_S)):
         url = announced_url(gateway.log, "admin_listening")
         if url is not None:
             return AdminAccess(url, password)
+        if gateway.logged("admin_cannot_listen"):
+            return None
         await asyncio.sleep(_POLL_S)
     return None

@@ -46,9 +46,10 @@ class RunningGateway:
                     return
             await asyncio.sleep(0.002)
 
-    def logged(self, event: str) -> int:
-        """How many lines of its log have this event."""
-        return sum(entry.get("event") == event for entry in _log_entries(self.log))
+    def logged(self, event: str, **fields: str) -> int:
+        """How many lines of its log have this event, with these fields."""
+        wanted = {"event": event, **fields}.items()
+        return sum(wanted <= entry.items() for entry in _log_entries(self.log) if entry.get("event") == event)
 
     async def bypassed(self, http: aiohttp.ClientSession) -> int:
         """How many stages of requests so far were late or failed, so that the requests continued without them."""

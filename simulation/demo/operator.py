@@ -46,6 +46,13 @@ class Operator:
             found: dict[str, object] = await answer.json()
             return found
 
+    async def download(self, path: str) -> bytes:
+        """A file. Raises PagesDidNot."""
+        async with self._http.get(self._access.url + path) as answer:
+            if answer.status != 200:
+                raise PagesDidNot(f"{path}: {answer.status}")
+            return await answer.read()
+
     async def send(self, path: str, fields: Mapping[str, str], page: str) -> None:
         """Sends a form as the page that holds it would. Raises PagesDidNot."""
         token = _TOKEN.search(await self.page(page))
@@ -57,14 +64,18 @@ class Operator:
             if answer.status != 303:
                 raise PagesDidNot(f"{path}: {answer.status}")
 
-    async def review(self, grade: Callable[[list[dict[str, str]], str], float], most: int) -> int:
-        """Gives verdicts on sampled answers, as `grade` of a conversation and its answer says; gives how many."""
+    async def review(self, grade: Callable[[list[dict[str, str]], str], float | None], most: int) -> int:
+        """Gives verdicts on sampled answers, as `grade` of a conversation and its answer says; gives how many.
+
+        What has no grade is skipped.
+        """
         for number in range(most):
             item = (await self.json("/review"))["item"]
             if not isinstance(item, dict):
                 return number
             asked = [{"role": one["role"], "content": one["text"]} for one in item["messages"]]
-            verdict = "good" if grade(asked, item["answer"]) >= 0.5 else "bad"
+            graded = grade(asked, item["answer"])
+            verdict = "skip" if graded is None else "good" if graded >= 0.5 else "bad"
             await self.send("/review", {"id": item["id"], "verdict": verdict}, "/review")
         return most
 

@@ -7,8 +7,9 @@ import json
 import signal
 import tempfile
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import aiohttp
@@ -17,12 +18,14 @@ from simulation.demo import document_question
 from simulation.demo.admin_access import AdminAccess, admin_access, create_account
 from simulation.demo.client import AfterEach, Client
 from simulation.demo.gateway_process import RunningGateway, running_gateway
+from simulation.demo.log_report import report_on
 from simulation.demo.operator import Operator, PagesDidNot
 from simulation.demo.results import Answers, Results, quarters, summary
 from simulation.demo.screen import Screen
 from simulation.demo.settings import (
     KEY,
     LARGE,
+    MODEL,
     REPLAY_USD,
     SMALL,
     DemoSettings,
@@ -30,7 +33,7 @@ from simulation.demo.settings import (
     memory_folder,
     turns_bad_at,
 )
-from simulation.demo.sorting_questions import NUMBER, sort_questions
+from simulation.demo.sorting_questions import NUMBER, grade, sort_questions
 from simulation.stream import Ask, Stream
 from simulation.world import World, seeded
 
@@ -38,6 +41,8 @@ INTERRUPTED = 130
 """Exit status after Ctrl-C before the results, as shells have it."""
 _REFRESH_EVERY_S = 0.25
 _REVIEWS = 60
+_STUDENT_S = 60.0
+"""Time that a student may take to be trained."""
 
 
 async def run(settings: DemoSettings, screen: Screen, *, results_file: Path | None, stay: bool) -> int:
@@ -49,13 +54,13 @@ async def run(settings: DemoSettings, screen: Screen, *, results_file: Path | No
     finished = False
     try:
         with tempfile.TemporaryDirectory(prefix="understudy-demo-") as folder:
-            async with _started(settings, Path(folder), screen) as (gateway, admin):
+            async with started(settings, Path(folder), screen) as (gateway, admin):
                 results = await measure(settings, gateway, screen)
                 screen.results(results)
                 await ask_about_documents(gateway, screen)
                 await sort_some(settings, gateway, screen)
                 if admin is not None:
-                    await look_after(settings, admin, screen)
+                    await look_after(settings, gateway, admin, screen)
                 if results_file is not None:
                     _write(results_file, results)
                 finished = True
@@ -68,7 +73,7 @@ async def run(settings: DemoSettings, screen: Screen, *, results_file: Path | No
 
 
 @asynccontextmanager
-async def _started(
+async def started(
     settings: DemoSettings, folder: Path, screen: Screen
 ) -> AsyncIterator[tuple[RunningGateway, AdminAccess | None]]:
     """A gateway that is ready, and access to its admin pages where they are served."""
@@ -85,6 +90,10 @@ async def _started(
             admin = None if password is None else await admin_access(gateway, password)
         if admin is not None:
             screen.admin_access(admin)
+        elif settings.admin_port is not None:
+            screen.say(
+                f"The admin pages did not start: {gateway.log} says why. The demo goes on without them."
+            )
         yield gateway, admin
 
 
@@ -136,23 +145,39 @@ async def sort_some(settings: DemoSettings, gateway: RunningGateway, screen: Scr
     asks = list(Stream(World(settings.seed, settings.facts), 2 * NUMBER, seed=settings.seed))
     async with AsyncOpenAI(base_url=f"{gateway.url}/v1", api_key=KEY, max_retries=0, timeout=60) as openai:
         try:
-            await sort_questions(openai, settings, asks)
+            await sort_questions(openai, settings, asks, lambda: _student(gateway))
         except OpenAIError as error:
             screen.say(f"Sorting failed: {error}")
 
 
-async def look_after(settings: DemoSettings, admin: AdminAccess, screen: Screen) -> None:
+async def _student(gateway: RunningGateway) -> None:
+    """Wait until a student is in use, or has taken too long."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_STUDENT_S):
+            while True:
+                if gateway.logged("artifact_in_use", kind="student"):
+                    return
+                await asyncio.sleep(_REFRESH_EVERY_S)
+
+
+async def look_after(
+    settings: DemoSettings, gateway: RunningGateway, admin: AdminAccess, screen: Screen
+) -> None:
     """Do on the admin pages what an operator would: their results are there when somebody looks."""
     if not settings.judges:
         return
-    screen.step("On the admin pages: a run of replay, the map of examples, reviews of sampled answers ...")
+    screen.step(
+        "On the admin pages: a run of replay, the map of examples, reviews, what a log would have saved ..."
+    )
     world = World(settings.seed, settings.facts)
     try:
         async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as http:
             operator = Operator(http, admin)
             await operator.sign_in()
             await operator.look_after(REPLAY_USD)
-            await operator.review(world.grade, _REVIEWS)
+            await operator.review(partial(grade, world), _REVIEWS)
+            log = await operator.download(f"/datasets/requests.jsonl?model={MODEL}")
+        await report_on(log, settings, gateway.log.parent)
     except (PagesDidNot, aiohttp.ClientError) as error:
         screen.say(f"The admin pages did not do it: {error}")
 

@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import random
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from simulation.demo.settings import SORTER, DemoSettings, kinds
-from simulation.sorting import OTHER, PROMPT
+from simulation.reading import Messages
+from simulation.sorting import OTHER, PROMPT, labels, sorted_as
 from simulation.stream import Ask
+from simulation.world import World
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
 NUMBER = 240
-"""A student is trained after 100 labels; some answers are compared with it afterwards."""
+"""A student is trained after 100 labels; the answers to the second half are compared with it."""
 _AT_ONCE = 32
 _WAIT = {"Cache-Control": "no-cache"}
 
 
-async def sort_questions(openai: AsyncOpenAI, settings: DemoSettings, asks: Sequence[Ask]) -> int:
-    """Has questions of the traffic sorted; gives how many the student answered. Raises openai.OpenAIError."""
+async def sort_questions(
+    openai: AsyncOpenAI, settings: DemoSettings, asks: Sequence[Ask], learnt: Callable[[], Awaitable[None]]
+) -> int:
+    """Has questions of the traffic sorted; gives how many the student answered. Raises openai.OpenAIError.
+
+    `learnt`: waits, between the halves, until there is a student.
+    """
     system = {"role": "system", "content": PROMPT.format(kinds=", ".join([*kinds(settings), OTHER]))}
     questions = list(dict.fromkeys(ask.question for ask in asks if ask.kind in ("new", "look_alike")))[
         :NUMBER
@@ -35,4 +43,15 @@ async def sort_questions(openai: AsyncOpenAI, settings: DemoSettings, asks: Sequ
             )
             return bool(raw.headers.get("x-understudy-engine") == "student")
 
-    return sum(await asyncio.gather(*map(sort, questions)))
+    half = NUMBER // 2
+    first = await asyncio.gather(*map(sort, questions[:half]))
+    await learnt()
+    return sum(first) + sum(await asyncio.gather(*map(sort, questions[half:])))
+
+
+def grade(world: World, messages: Messages, answer: str) -> float | None:
+    """The quality of an answer, 0 to 1, of one that sorts a question, too; None where this world knows of none."""
+    reading = world.read(messages)
+    if asked := labels(messages):
+        return float(answer.strip() == sorted_as(asked, reading.facts, random.Random(0), sure=True))
+    return world.grade(messages, answer) if reading.facts or reading.one_off is not None else None

@@ -8,6 +8,7 @@ import os
 import re
 import shlex
 import signal
+import socket
 import sys
 import tempfile
 import urllib.request
@@ -18,13 +19,17 @@ import aiohttp
 import pytest
 from rich.console import Console
 
+from learning.logs.report import REPORT
 from simulation.demo.admin_access import admin_access
 from simulation.demo.client import Client, route_of
 from simulation.demo.gateway_process import GatewayDidNotStart, RunningGateway, running_gateway
+from simulation.demo.log_report import report_on
 from simulation.demo.results import Answers, GradedAnswer, summary
-from simulation.demo.run import ask_about_documents, measure
+from simulation.demo.run import ask_about_documents, measure, started
 from simulation.demo.screen import Screen
-from simulation.demo.settings import DemoSettings, gateway_config
+from simulation.demo.settings import DemoSettings, gateway_config, memory_folder
+from simulation.demo.sorting_questions import grade
+from simulation.sorting import OTHER, PROMPT
 from simulation.stream import Stream
 from simulation.world import World
 
@@ -305,3 +310,41 @@ async def test_scored_answers_are_learnt_from(tmp_path):
     with sqlite3.connect(tmp_path / "demo" / "memory" / "understudy.db") as db:
         (outcomes,) = db.execute("SELECT count(*) FROM outcomes WHERE source = 'user'").fetchone()
     assert outcomes == results.whole.requests - results.hits.requests
+
+
+async def test_a_demo_whose_admin_pages_cannot_be_served_says_so(tmp_path):
+    out = io.StringIO()
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        settings = replace(SETTINGS, admin_port=taken.getsockname()[1])
+        async with started(settings, tmp_path, Screen(Console(file=out, width=200), settings)) as (_, admin):
+            assert admin is None
+    assert "The admin pages did not start" in out.getvalue()
+
+
+def test_the_log_is_searched_for_events_by_their_fields(tmp_path):
+    gateway = RunningGateway("http://127.0.0.1:1", tmp_path / "gateway.log")
+    gateway.log.write_text('{"event": "artifact_in_use", "kind": "bandit"}\n{"event": "listening"}\n')
+    assert gateway.logged("artifact_in_use") == gateway.logged("artifact_in_use", kind="bandit") == 1
+    assert gateway.logged("artifact_in_use", kind="student") == 0
+
+
+def test_the_demos_operator_grades_sorted_questions_by_their_label_and_nothing_unknown():
+    world = World(7, 300)
+    fact = world.facts[0]
+    question = {"role": "user", "content": fact.relation.forms[0].format(e=fact.entity)}
+    system = {"role": "system", "content": PROMPT.format(kinds=f"{fact.kind}, {OTHER}")}
+    assert grade(world, [question], fact.value) == 1.0 and grade(world, [question], "nobody knows") == 0.0
+    assert (
+        grade(world, [system, question], fact.kind) == 1.0 and grade(world, [system, question], OTHER) == 0.0
+    )
+    assert grade(world, [{"role": "user", "content": "Read the documents, and answer."}], "Ada.") is None
+
+
+@pytest.mark.slow
+async def test_a_log_of_the_demo_is_replayed_for_its_page(tmp_path):
+    memory_folder(tmp_path).mkdir()
+    said = {"role": "user", "content": "Which city is the capital of Nowhere?"}
+    line = {"messages": [said, {"role": "assistant", "content": "None is."}], "model": "demo"}
+    await report_on((json.dumps(line) + "\n").encode() * 3, SETTINGS, tmp_path)
+    report = json.loads((memory_folder(tmp_path) / REPORT).read_text())
+    assert report["total"]["requests"] == 3 and report["total"]["exact"] == 2
