@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -43,3 +45,8 @@ def test_a_figure_reads_as_a_person_would_write_it(said: str, expected: str) -> 
 @pytest.mark.parametrize("said", [formats.count(1234567), formats.percent(0.985), formats.milliseconds(12)])
 def test_a_figure_and_its_unit_stay_on_one_line(said: str) -> None:
     assert " " not in said and "\u202f" in said
+
+
+def test_no_template_writes_fractions_by_itself() -> None:
+    for template in (Path(__file__).parents[2] / "admin" / "templates").glob("*.html"):
+        assert not re.search(r"%\.\d+f", template.read_text(encoding="utf-8")), f"{template.name}: -0.00"

@@ -38,6 +38,8 @@ async def test_the_report_in_the_folder_is_shown(pages: Site) -> None:
     assert "No report in this data folder" in (await viewer.get(LOG_REPORT.path)).text
     stored(pages)
     page = (await viewer.get(LOG_REPORT.path)).text
+    why = page.partition('aria-label="Why not more"')[2]
+    assert "too few requests like it" in why, "beside nine columns of figures it would have no room"
     assert "abcdef12" in page and "too few requests like it" in page and "No engine was asked" in page
     assert (await viewer.get(LOG_REPORT.path + ".json")).json["report"]["total"]["exact"] == 1
 

@@ -125,7 +125,9 @@ async def first_of_each(operator: Operator) -> list[str]:
     paths = [page.path for page in PAGES if "{" not in page.path and page.path not in NOT_OF_THE_DEMO]
     found = list(paths)
     for path in paths:
-        link = re.search(rf'<main.*?href="({re.escape(path)}/[^"?#]+)"', await operator.page(path), re.DOTALL)
+        link = re.search(
+            rf'<main.*?href="({re.escape(path)}/[^"?#]+)[?"]', await operator.page(path), re.DOTALL
+        )
         if link and link[1] not in (*paths, *NOT_OF_THE_DEMO):
             found.append(link[1])
     return found
