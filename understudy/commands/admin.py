@@ -44,8 +44,10 @@ def password(data: Path, user: str, role: str | None, from_stdin: bool) -> None:
     try:
         digest = hashed(chosen)
         with store_in(data, create=True) as store:
+            before = store.operators.get(user)
             made = store.operators.put(user, role, digest)
-            note(store, "admin/password", made.name, {"role": made.role})
+            old = {} if before is None else {"old": before.role}
+            note(store, "admin/password", made.name, {"role": {**old, "new": made.role}})
     except (ValueError, LastOperator) as error:
         give_up(str(error))
     if not from_stdin:

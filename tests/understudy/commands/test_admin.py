@@ -46,6 +46,17 @@ def test_a_short_password_is_refused(tmp_path: Path) -> None:
     assert status == 2 and "12 to 1024" in said
 
 
+def test_a_changed_role_is_in_the_audit_log_with_the_one_before(tmp_path: Path) -> None:
+    for role in ("viewer", "operator"):
+        done = CliRunner().invoke(
+            admin, ["password", "--data", str(tmp_path), "--user", "ann", "--role", role]
+        )
+        assert done.exit_code == 0
+    with opened(tmp_path) as store:
+        latest, first = (record.detail for record in store.audit.page())
+    assert first == {"role": {"new": "viewer"}} and latest == {"role": {"old": "viewer", "new": "operator"}}
+
+
 def test_a_token_is_shown_once_listed_and_revoked(tmp_path: Path) -> None:
     def run(*arguments: str) -> Result:
         return CliRunner().invoke(admin, ["token", arguments[0], "--data", str(tmp_path), *arguments[1:]])
