@@ -288,7 +288,7 @@ class Pipeline:
         for more in range(FOLLOWED_AT_MOST, -1, -1):
             hit = await self._remembered(so_far.exact_key, asked, so_far.journey)
             if hit is not None:
-                so_far.decided("exact", reason="exact_repeat")
+                so_far.decided("exact", reason="cache_hit")
                 await self._replay(hit, asked, send, so_far)
                 return True
             flight = self._in_flight.leader(asked, so_far.exact_key) if more and self._in_flight else None

@@ -80,11 +80,11 @@ def _corrected(sources: Sources, record: RequestRecord) -> str:
 
 
 async def ask(sources: Sources, asked: Asked) -> Done:
-    """Asks an engine the request again. Form fields: `engine`, and `with_examples` to send the same examples."""
+    """Asks an engine the request again. Form fields: `engine`, and `same_examples` to send the same examples."""
     actions = sources.gateway.actions
     record = await asyncio.to_thread(_record, sources, asked)
     engine = asked.text("engine", longest=200)
-    with_examples = asked.choice("with_examples", ("", "yes"), "") == "yes"
+    with_examples = asked.choice("same_examples", ("", "yes"), "") == "yes"
     messages = await asyncio.to_thread(conversation, sources, record, with_examples=with_examples)
     if actions.ask is None or messages is None:
         raise ActionFailed("What was asked is not kept in full, so that it cannot be asked again.")
@@ -116,14 +116,14 @@ async def ask(sources: Sources, asked: Asked) -> Done:
     return Done(
         f"{engine} answered.",
         target=record.id,
-        detail={"engine": engine, "cost_usd": reply.cost_usd, "with_examples": with_examples},
+        detail={"engine": engine, "cost_usd": reply.cost_usd, "same_examples": with_examples},
         again=True,
         shown={
             "id": record.id,
             "served_by": record.engine,
             "answer": Content(texts.answer if texts is not None else ""),
             "engine": reply.engine,
-            "with_examples": with_examples,
+            "same_examples": with_examples,
             "text": Content(reply.text),
             "finish_reason": reply.finish_reason,
             "cost_usd": reply.cost_usd,

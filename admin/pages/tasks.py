@@ -38,7 +38,7 @@ def enable(sources: Sources, asked: Asked) -> Done:
         sources,
         asked,
         "on",
-        "Enabled: the student answers once it is trained and keeps the promise. Workers follow within a second.",
+        "Enabled: the student answers once it is trained and meets the quality guarantee. Workers follow within a second.",
     )
 
 

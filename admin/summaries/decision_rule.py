@@ -31,7 +31,7 @@ def rule(choice: ChoiceRecord | None, reason: str) -> dict[str, Any] | None:
         and not choice.settings.get("by_proof")
     ):
         told = _by_novelty(choice)
-        return told | {"sentence": f"{told['sentence']}; drawn with probability {choice.probability:.3f}"}
+        return told | {"sentence": f"{told['sentence']}; drawn with propensity {choice.probability:.3f}"}
     if PROOF_LEAST in noted and reason in ("proven", "shadow"):
         return _by_proof(noted)
     if choice.actions and reason in ("learned", "explored", "quality_floor"):
@@ -115,7 +115,7 @@ def _by_reward(choice: ChoiceRecord, reason: str) -> dict[str, Any] | None:
             f"; expected quality {choice.quality_alone:.3f} direct, {choice.quality_with:.3f} few-shot"
         )
     if reason == "explored":
-        sentence += f"; drawn with probability {choice.probability:.3f}"
+        sentence += f"; drawn with propensity {choice.probability:.3f}"
     return {
         "by": "reward",
         "sentence": sentence,

@@ -52,8 +52,8 @@ def engine_load(sources: Sources, now_s: float) -> list[Summary]:
                 "failed": sum(row.failed for row in rows),
                 "kv_use": max((row.kv_use for row in rows if row.kv_use is not None), default=None),
                 "limit_left": min((r.limit_left for r in rows if r.limit_left is not None), default=None),
-                "first_chunk_s": _mean([row.first_chunk_s for row in rows]),
-                "answer_s": _mean([row.answer_s for row in rows]),
+                "ttft_s": _mean([row.first_chunk_s for row in rows]),
+                "latency_s": _mean([row.answer_s for row in rows]),
                 "drained": None
                 if by_operator is None
                 else {

@@ -99,7 +99,7 @@ def shown(example: Example, now_s: float) -> dict[str, Any]:
         "request_id": example.request_id,
         "uses": example.uses,
         "last_used_at_s": example.last_used_at_s,
-        "gain": round(decayed(example.gain, example.gain_at_s, now_s), 6),
+        "improvement_potential": round(decayed(example.gain, example.gain_at_s, now_s), 6),
         "quality": example.quality,
         "judgements": example.quality_count,
         "pinned": example.pinned,

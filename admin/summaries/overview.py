@@ -169,7 +169,7 @@ def _money(
         "judging_usd": judging,
         "unread": int(spent(UNREAD, since_s, now_s, tenant)),
         "replay_usd": replay,
-        "by_hand_usd": by_hand,
+        "manual_queries_usd": by_hand,
         "saved_usd": saved,
         "saved_share": saved / always_large if always_large else None,
         "unreckoned_usd": unreckoned,

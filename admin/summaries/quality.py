@@ -86,7 +86,7 @@ def floors(rows: Sequence[FloorRow], names: Mapping[str, str], now_s: float) -> 
                 "standing": STANDINGS[row.standing],
                 "cap": row.cap,
                 "age_s": max(0.0, now_s - row.at_s),
-                "promised_loss": account.get("x"),
+                "guaranteed_loss": account.get("x"),
                 "loss_estimate": account.get("loss_estimate"),
                 "loss_bound": account.get("loss_bound"),
                 "judged": account.get("judged"),

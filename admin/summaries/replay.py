@@ -168,8 +168,8 @@ async def plan(sources: Sources, asked: Asked) -> Done:
                     "tenant_name": tenant_label(names, step.tenant),
                     "kind": step.kind,
                     "example_id": step.example_id,
-                    "gain": step.gain,
-                    "companion_gain": step.companion_gain,
+                    "improvement_potential": step.gain,
+                    "gain_of_paired_example": step.companion_gain,
                     "expected_effect": step.expected_effect,
                     "expected_usd": step.expected_usd,
                     "expected_s": step.expected_s,
@@ -184,7 +184,7 @@ def stop(sources: Sources, asked: Asked) -> Done:
     """Stops a run before its next request to an engine."""
     run = _run_named(sources, asked)
     if not sources.store.jobs.replay.ask_to_stop(run.id).result(_WRITE_S):
-        raise ActionFailed(f"Run {run.id} does not go on: it is {run.state}.")
+        raise ActionFailed(f"Run {run.id} does not go on: it is {run.shown_state}.")
     return Done(f"Run {run.id} stops before its next request.", to=f"/replay/{run.id}", target=str(run.id))
 
 
@@ -216,7 +216,7 @@ def _run(sources: Sources, run: ReplayRun, names: dict[str, str]) -> Summary:
         "tenant_name": tenant_label(names, run.tenant) if run.tenant else "",
         "asked_by": run.asked_by,
         "by_user": run.by_user,
-        "state": run.state,
+        "state": run.shown_state,
         "created_at_s": run.created_at_s,
         "started_at_s": run.started_at_s,
         "ended_at_s": run.ended_at_s,

@@ -63,7 +63,7 @@ def _shares(
             if row.outcome == "hit"
             else "failed over"
             if row.outcome == "failed_over"
-            else f"{row.engine or 'nobody'}{' + examples' if row.with_examples else ''}"
+            else f"{row.engine or 'nobody'}{', few-shot' if row.with_examples else ''}"
         )
         totals[who] += row.requests
         by_start.setdefault(row.start_s, Counter())[who] += row.requests

@@ -216,14 +216,14 @@ def _state(
     if proven.broken_version is not None:
         return (
             "stopped",
-            f"Version {proven.broken_version} agreed less than promised: the teacher answers until a newer version is"
+            f"Version {proven.broken_version} agreed less than is guaranteed: the teacher answers until a newer version is"
             " there.",
         )
     if proven.threshold is not None:
         return "answering", f"It answers what it is at least {proven.threshold:.0%} sure of."
     more = proven.expected_more
     return "comparing", (
-        "Its answers are compared with the teacher's; it is not expected to keep the promise yet."
+        "Its answers are compared with the teacher's; it is not expected to meet the guarantee yet."
         if more is None
         else f"Its answers are compared with the teacher's; about {more} more comparisons are expected."
     )

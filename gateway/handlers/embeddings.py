@@ -221,7 +221,7 @@ def _replayed(hit: ExactAnswer, journey: Journey) -> web.Response:
     if journey.reason == IN_FLIGHT:
         headers["Cache-Status"] = COLLAPSED
     else:
-        journey.reason = "exact_repeat"
+        journey.reason = "cache_hit"
         age_s = max(0, int(time.time() - hit.stored_at_s))
         headers["Cache-Status"], headers["Age"] = hit_status(hit, age_s), str(age_s)
     return own_response(hit.body, content_type=hit.content_type, headers=headers)

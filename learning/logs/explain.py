@@ -238,7 +238,7 @@ def _told(
         "standings": [
             {
                 "engine": each.action.engine,
-                "with_examples": each.action.with_examples,
+                "few_shot": each.action.with_examples,
                 "region": each.region,
                 "open": each.open,
                 "compared": each.compared,

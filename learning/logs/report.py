@@ -132,7 +132,7 @@ def _in_shadow(requests: Sequence[Replayed], with_examples: bool) -> dict[str, A
     found = [quality for one in requests for given, quality in one.shadow if given == with_examples]
     quality, interval = _mean([(each, 1.0) for each in found])
     return {
-        "with_examples": with_examples,
+        "few_shot": with_examples,
         "compared": len(found),
         "quality": quality,
         "quality_low": interval.low if interval else None,
@@ -205,7 +205,7 @@ def table(result: dict[str, Any], names: dict[str, str]) -> str:
             if row["expected_more"]:
                 out.append(f"          about {row['expected_more']} more comparisons are expected")
             out += [
-                f"          the small engine {'with' if each['with_examples'] else 'without'} examples, in shadow: quality "
+                f"          the small engine, {'few-shot' if each['few_shot'] else 'direct'}, in shadow: quality "
                 f"{each['quality']:.3f} ({each['quality_low']:.3f} to {each['quality_high']:.3f}) of {each['compared']}"
                 for each in row["in_shadow"]
                 if each["compared"]

@@ -128,7 +128,13 @@ _WORKLOAD = (
     ),
     click.option("--conversations", is_flag=True, help="Replay each line of --messages turn by turn."),
     _seconds("--turn-pause", "think_s", default=1.0, help="Before a next turn, s."),
-    click.option("--repeat", "repeat_share", type=_SHARE, default=0.0, help="Share of exact repeats."),
+    click.option(
+        "--repeat",
+        "repeat_share",
+        type=_SHARE,
+        default=0.0,
+        help="Share of requests that repeat an earlier one.",
+    ),
     click.option(
         "--paraphrase", "paraphrase_share", type=_SHARE, default=0.0, help="Share of reworded repeats."
     ),

@@ -11,7 +11,7 @@ import numpy as np
 from simulation.demo.settings import LARGE, PRICES, SMALL
 
 Route = Literal["hit", "offloaded", "small", "large"]
-"""hit: an exact repeat, from memory. offloaded: the small engine with examples. small: without. large: the large one."""
+"""hit: from the cache. offloaded: the small engine, few-shot. small: direct. large: the large one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class GradedAnswer:
 
     @property
     def cost_usd(self) -> float:
-        """What the engine charged; an exact repeat costs nothing."""
+        """What the engine charged; a cache hit costs nothing."""
         if self.route == "hit":
             return 0.0
         price_in, price_out = PRICES[LARGE if self.route == "large" else SMALL]
@@ -142,12 +142,12 @@ class Results:
 
     @property
     def offloaded_share(self) -> float:
-        """Offloaded requests as a share of all, exact repeats included."""
+        """Offloaded requests as a share of all, cache hits included."""
         return self.offloaded.requests / max(1, self.whole.requests)
 
     @property
     def offloaded_share_of_asked(self) -> float:
-        """Offloaded requests as a share of those that an engine answered: exact repeats excluded."""
+        """Offloaded requests as a share of those that an engine answered: cache hits excluded."""
         return self.offloaded.requests / max(1, self.whole.requests - self.hits.requests)
 
     @property

@@ -74,8 +74,8 @@ class Screen:
             self._last_line_at = time.monotonic()
             whole = summary(answers.graded)
             self.say(
-                f"{whole.requests:5d} requests  {answers.share('hit'):5.1%} exact hits  "
-                f"{answers.share('offloaded'):5.1%} offloaded with examples  {answers.share('large'):5.1%} large  "
+                f"{whole.requests:5d} requests  {answers.share('hit'):5.1%} cache hits  "
+                f"{answers.share('offloaded'):5.1%} offloaded  {answers.share('large'):5.1%} large  "
                 f"quality {whole.quality:.3f}  ${whole.usd_per_1000:.3f}/1000  {whole.total_ms_mean:.0f} ms"
             )
 
@@ -85,7 +85,7 @@ class Screen:
         r = results
         self.say(
             f"Offloaded: {r.offloaded_share:.1%} of all requests, {r.offloaded_share_of_asked:.1%} of those that an "
-            f"engine answered (exact repeats excluded). Quality: {100 * r.quality_gap:.1f} points behind always-large. "
+            f"engine answered (cache hits excluded). Quality: {100 * r.quality_gap:.1f} points behind always-large. "
             f"Cost: {r.cost_ratio:.0%} of always-large. Mean latency: {r.latency_ratio:.0%} of always-large."
         )
         self._proof(results)
@@ -136,7 +136,7 @@ class Screen:
 The gateway is still running at {url} (Ctrl-C stops it). Try:
 
   curl -i {url}/v1/chat/completions -H 'authorization: Bearer {KEY}' -H 'content-type: application/json' -d '{body}'
-      once, and again for an exact hit: watch `cache-status`, `x-understudy-engine` and `x-understudy-examples`
+      once, and again for a cache hit: watch `cache-status`, `x-understudy-engine` and `x-understudy-examples`
   curl -i ... -H 'x-understudy-engine: {SMALL}' -H 'x-understudy-examples: 0'     the small engine by itself
   curl {url}/metrics                                                       what Prometheus sees
 {admin_pages}
@@ -153,13 +153,13 @@ def _live_table(answers: Answers, settings: DemoSettings) -> Table:
     table = _table(f"Understudy demo: {len(answers.graded)} of {settings.requests} requests")
     _add_columns(table)
     rows = (
-        ("memory (exact hits)", summary(answers.of("hit"))),
-        ("small, with examples", summary(answers.of("offloaded"))),
-        ("small, without", summary(answers.of("small"))),
+        ("cache hits", summary(answers.of("hit"))),
+        ("small, few-shot", summary(answers.of("offloaded"))),
+        ("small, direct", summary(answers.of("small"))),
         ("large", large),
     )
     for name, part in rows:
-        if part.requests or name != "small, without":
+        if part.requests or name != "small, direct":
             table.add_row(*_cells(name, part, len(answers.graded)))
     table.add_section()
     table.add_row(*_cells("all", whole, len(answers.graded)), style="bold")
@@ -183,8 +183,8 @@ def _final_table(results: Results) -> Table:
     total = results.whole.requests
     parts = (
         ("All, as answered", results.whole, total),
-        ("  exact hits", results.hits, total),
-        ("  small with examples", results.offloaded, total),
+        ("  cache hits", results.hits, total),
+        ("  small, few-shot", results.offloaded, total),
         ("  large", results.large, total),
     )
     for name, part, of in parts:
@@ -213,7 +213,7 @@ def _table(title: str) -> Table:
 
 def _add_columns(table: Table, *more: str) -> None:
     table.add_column("answered by", no_wrap=True)
-    for name in ("number", "share", "quality", "$/1000", "1st ms", "mean ms", *more):
+    for name in ("number", "share", "quality", "$/1000", "TTFT ms", "mean ms", *more):
         table.add_column(name, justify="right", no_wrap=True)
 
 

@@ -102,7 +102,7 @@ class ReplayJobs:
             if run.state in ("running", "paused"):
                 raise AnotherReplayRuns(f"run {run_id} goes on already")
             if run.state == "undone":
-                raise NotThatRun(f"run {run_id} was undone; start a new one")
+                raise NotThatRun(f"run {run_id} was reverted; start a new one")
             now_s = time.time()
             if connection.execute(_ANY_GOES_ON).fetchone() is not None:
                 raise AnotherReplayRuns("another run goes on; two never do at once")

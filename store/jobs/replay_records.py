@@ -63,6 +63,11 @@ class ReplayRun:
     by_user: str = ""
     """Who asked for it on the admin pages."""
 
+    @property
+    def shown_state(self) -> str:
+        """The state by the name that people are told."""
+        return "reverted" if self.state == "undone" else self.state
+
 
 @dataclass(frozen=True, slots=True)
 class NewStep:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import html
+import re
 from dataclasses import replace
+from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
 
 from admin.page import Asked, BadParameter, Viewer
 from admin.roles import Role
+from tests.admin.site import site
+from tests.store.rows import new_example
 
 
 def asked(**query: str) -> Asked:
@@ -52,3 +57,13 @@ def test_a_parameter_may_be_there_several_times() -> None:
     assert asked(id="2").many("id") == ["2"]
     with pytest.raises(BadParameter, match=r"^id has 2 values"):
         several.many("id", most=1)
+
+
+@pytest.mark.parametrize("path", ["/router?model=demo", "/examples-map?colour=age", "/tasks?span=day"])
+async def test_a_tab_keeps_what_else_was_chosen(tmp_path: Path, path: str) -> None:
+    async with site(tmp_path) as here:
+        here.sources.store.examples.add(new_example(1, "a1")).result(30)
+        page = (await (await here.person("viewer")).get(path)).text
+    tabs = re.findall(r'<nav class="tabs".*?</nav>', page, re.DOTALL)
+    links = [html.unescape(link) for tab in tabs for link in re.findall(r'href="([^"]*)"', tab)]
+    assert links and not any("&amp" in link for link in links), links

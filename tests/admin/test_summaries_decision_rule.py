@@ -75,10 +75,10 @@ def test_the_learnt_router_shows_the_rewards_it_expected() -> None:
 
 def test_exploration_beside_the_rule_shows_the_rule_and_how_likely_it_was() -> None:
     said = sentence("explored", settings=SETTINGS | {"picked": 1.0}, probability=0.007)
-    assert said == "0.934 ≥ theta 0.77; 1 of 1 needed; drawn with probability 0.007"
+    assert said == "0.934 ≥ theta 0.77; 1 of 1 needed; drawn with propensity 0.007"
 
 
-@pytest.mark.parametrize("reason", ["fixed", "forced", "exact_repeat", "no_embedding"])
+@pytest.mark.parametrize("reason", ["fixed", "forced", "cache_hit", "no_embedding"])
 def test_nothing_is_said_where_nothing_was_compared(reason: str) -> None:
     assert sentence(reason) is None and rule(None, reason) is None
 

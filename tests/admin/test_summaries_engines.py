@@ -184,6 +184,9 @@ async def test_what_the_gateway_asks_of_its_own_accord_is_charged_to_the_engine(
     viewer = await pages.person("viewer")
     large = (await viewer.get("/engines.json?span=day")).json["engines"][1]
     assert large["background"] == [{"line": "judge", "requests": 1584, "tokens": 10_000, "usd": 0.166}]
+    assert "$0 for 0 tokens of requests;" in (await viewer.get("/engines?span=day")).text, (
+        "beside the judging"
+    )
     assert (
         "$0.166 for 10\u202f000 tokens of judging (1\u202f584 calls)" in (await viewer.get("/engines")).text
     )

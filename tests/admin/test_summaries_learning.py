@@ -187,11 +187,18 @@ async def test_who_goes_back_while_it_is_frozen_is_not_told_to_freeze(pages: Sit
     assert "freeze to keep it" not in page and "It stays frozen" in page
 
 
-async def test_what_was_learnt_and_forgotten_is_not_said_never_to_have_been(pages: Site) -> None:
+@pytest.mark.parametrize("whose", ["tenant", "user"])
+async def test_what_was_learnt_and_forgotten_is_not_said_never_to_have_been(pages: Site, whose: str) -> None:
+    """Neither after a tenant was forgotten, nor after one user of its, whose requests it was learnt from."""
     published(pages)
-    pages.sources.store.forget_tenant("t1", 60)
+    store = pages.sources.store
+    if whose == "tenant":
+        store.forget_tenant("t1", 60)
+    else:
+        store.decisions.choices.record(choice_record(1, tenant="t1")).result(30)
+        assert store.forget_experience("t1", "key_1/ann", 60) == 1
     viewer = await pages.person("viewer")
     page = (await viewer.get("/learning")).text
     assert "Nothing was learnt yet" not in page
-    assert "3 versions were deleted with a tenant's data" in page
+    assert "3 versions were deleted with data that they were learnt from" in page
     assert (await viewer.get("/learning.json")).json["deleted"]["versions"] == 3

@@ -25,7 +25,7 @@ async def pages(tmp_path: Path) -> AsyncIterator[Site]:
 
 def stored(pages: Site, **more: Any) -> None:
     asked = [
-        Replayed("demo", "abcdef123456", "exact", "exact_repeat", 1.0),
+        Replayed("demo", "abcdef123456", "exact", "cache_hit", 1.0),
         Replayed("demo", "", "reference", "novel", 2.0),
     ]
     said = {"made_at_s": 1.7e9, "budget_usd": 0.0, "spent_usd": 0.0, "older": 0, "left_out": {}}

@@ -161,7 +161,7 @@ async def test_what_finding_out_cost_is_taken_off_what_was_saved(pages: Site) ->
         pages.sources.store.jobs.operator_asks.note(asked).result(60)
     pages.sources.store.jobs.replay.side_costs.book("a1", "large", "near_miss", 0.05).result(60)
     got = (await viewer.get("/overview.json?tenant=a1")).json
-    assert got["money"]["by_hand_usd"] == pytest.approx(0.08)
+    assert got["money"]["manual_queries_usd"] == pytest.approx(0.08)
     assert got["money"]["replay_usd"] == pytest.approx(0.05)
     assert got["money"]["saved_usd"] == pytest.approx(0.17)
 

@@ -58,7 +58,7 @@ def test_a_floors_account_is_read_out_of_its_row_and_a_broken_one_is_no_error() 
     whole, broken = floors(
         [kept, FloorRow("u", "demo", 90.0, 0.5, "holds", 1, 1, "{}")], {"t": "acme"}, 100.0
     )
-    assert whole["promised_loss"] == 0.02 and whole["requests"] == 100 and whole["tenant_name"] == "acme"
+    assert whole["guaranteed_loss"] == 0.02 and whole["requests"] == 100 and whole["tenant_name"] == "acme"
     assert whole["standing"] == "throttling"
     assert whole["age_s"] == 10.0 and 0 < whole["loss_bound"] <= 1
     assert broken["loss_bound"] is None

@@ -34,9 +34,9 @@ async def test_an_offloaded_request_is_explained(tmp_path: Path) -> None:
             stage["name"] for stage in told["stages"]["rows"]
         }
         actions = told["choice"]["actions"]
-        assert sum(action["probability"] for action in actions) > 0.999
+        assert sum(action["propensity"] for action in actions) > 0.999
         (taken,) = [action for action in actions if action["chosen"]]
-        assert (taken["engine"], taken["with_examples"]) == ("small", True)
+        assert (taken["engine"], taken["few_shot"]) == ("small", True)
         (candidate,) = told["candidates"]
         assert candidate["sent"] and candidate["question"] == QUESTION and candidate["similarity"] > 0.8
         assert [(row["role"], row["added"], row["text"]) for row in told["texts"]["sent"]] == [
@@ -146,7 +146,7 @@ async def test_another_engine_is_asked_the_same_and_what_it_cost_is_counted(tmp_
         id = await here.ask(ALIKE)
         operator = await here.site.person("operator")
         here.large.says = "The large one says <b>this</b>."
-        got = await operator.post(f"/requests/{id}/ask", {"engine": "large", "with_examples": "yes"})
+        got = await operator.post(f"/requests/{id}/ask", {"engine": "large", "same_examples": "yes"})
         assert (
             got.status == 200
             and "From the small one." in got.text

@@ -47,6 +47,16 @@ async def test_a_failure_shows_its_error_its_attempts_and_its_prompt(tmp_path: P
             assert "disk is full" not in withheld and "directory" not in withheld and "server" in withheld
 
 
+async def test_a_failure_without_texts_gives_the_one_reason_that_there_are_none(tmp_path: Path) -> None:
+    async with house(tmp_path) as here:
+        asked = {"model": "gpt-4o", "outcome": "failed", "status": 429, "no_text": "limited", "engine": ""}
+        record = request_record(1, **asked)
+        here.site.sources.store.decisions.requests.record(record).result(30)
+        page = (await (await here.site.person("viewer-content")).get(f"/requests/{record.id}")).text
+        assert NO_TEXT["limited"] in page
+        assert not any(other in page for code, other in NO_TEXT.items() if code != "limited")
+
+
 async def test_parameters_tools_and_raw_json_are_shown_and_withheld(tmp_path: Path) -> None:
     calls = [
         {

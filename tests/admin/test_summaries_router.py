@@ -33,7 +33,7 @@ async def test_shares_reasons_and_settings_are_those_of_the_traffic(tmp_path: Pa
         await asyncio.to_thread(here.site.sources.rollups.catch_up)
         viewer = await here.site.person("viewer")
         told = (await viewer.get("/router.json?model=gpt-4o")).json
-        assert told["shares"]["totals"] == {"large": 2, "small + examples": 1, "cache hit": 1}
+        assert told["shares"]["totals"] == {"large": 2, "small, few-shot": 1, "cache hit": 1}
         assert {row["reason"]: row["requests"] for row in told["reasons"]["by_reason"]} == {
             "novel": 2,
             "familiar": 1,

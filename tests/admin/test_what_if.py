@@ -108,7 +108,7 @@ async def test_a_page_answers_while_its_figures_are_computed_and_says_how_far_th
             assert told["progress"] == {"doing": "reading the log", "done": 0.25}
             assert page.status == 200 and "Being computed" in page.text and "data-unfinished" in page.text
             # Without a script: the same address again.
-            assert 'href="/router/simulate?preference=0.3&amp;m=2&amp;max_examples=1">Look again' in page.text
+            assert 'href="/router/simulate?preference=0.3&amp;m=2&amp;max_examples=1">Refresh' in page.text
             assert [got.status for got in others] == [200, 200, 200]
         finally:
             goes_on.set()

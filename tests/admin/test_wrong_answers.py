@@ -184,7 +184,9 @@ async def test_a_corrected_example_is_the_persons_who_gave_it(tmp_path: Path) ->
         told = (await operator.get(path + ".json")).json
         assert (told["judgements"], told["merged"], told["quality"]) == (0, 0, None)
         assert told["from_request"] == first and told["author"] == "a-operator"
-        page = (await operator.get(path)).text
+        page = " ".join((await operator.get(path)).text.split())
+        assert "<dt>Judged</dt> <dd><b>–</b><small>0 judgements" in page and "0.25" not in page
+        assert "<dt>Stands for</dt> <dd><b>1</b><small>past answers that agree" in page
         assert "not in the log any more" not in page and "#engine-demonstration" not in page
         assert f'href="/requests/{first}"' in page and "a-operator" in page
         assert (await operator.get(f"/requests/{first}")).text.count("Corrected answer") == 1

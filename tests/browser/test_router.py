@@ -50,7 +50,7 @@ def test_without_scripts_the_same_address_shows_the_figures_when_they_are_there(
     for _ in range(300):
         if page.locator("#computing").count() == 0:
             break
-        page.get_by_role("link", name="Look again").click()
+        page.get_by_role("link", name="Refresh").click()
     expect(page.get_by_role("heading", name="The figures")).to_be_visible()
 
 

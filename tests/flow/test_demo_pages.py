@@ -1,4 +1,7 @@
-"""After the demo every admin page has something to show: none is empty, all dashes, or asks for a setting."""
+"""After the demo every admin page has something to show: none is empty, all dashes, or asks for a setting.
+
+Nor does one say anything by an old name, and what the demo prints of the pages is so.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,11 @@ import asyncio
 import io
 import re
 import time
+from collections.abc import Iterator
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
@@ -22,6 +28,7 @@ from simulation.demo.run import ask_about_documents, look_after, measure, sort_s
 from simulation.demo.screen import Screen
 from simulation.demo.settings import DemoSettings, gateway_config, memory_folder
 from tests.patience import PATIENCE_S
+from tests.test_words import is_old, is_old_field
 
 SETTINGS = DemoSettings(requests=900, rate_per_s=40, pace=0.2, baseline=12, feedback_share=0.2, admin_port=0)
 _SETTING = re.compile(
@@ -112,12 +119,52 @@ NOT_OF_THE_DEMO = ("/router/settings", "/find")
 LISTS = {page.path for page in PAGES}
 
 
-def test_what_the_demo_promises_of_its_pages_it_has() -> None:
-    """It says that they show what other settings would bring: for that a policy learns, and a judge is asked."""
-    settings = DemoSettings()
-    config = gateway_config(settings, Path("unused"))
-    assert settings.policy == "in_context" and settings.feedback_share > 0
-    assert config["judging"]["engine"] in config["engines"] and config["replay"]["enabled"]
+def old_names(page: str) -> Iterator[str]:
+    """The headings, labels and buttons of a page that are old names."""
+    main = page[page.index("<main") : page.index("</main>")]
+    for _, held in re.findall(
+        r"<(th|dt|h[1-3]|label|legend|option|summary|button)\b[^>]*>(.*?)</\1>", main, re.S
+    ):
+        text = " ".join(re.sub(r"<[^>]*>", " ", held).split())
+        if is_old(text):
+            yield text
+
+
+def old_keys(told: Any) -> Iterator[str]:
+    """The names of fields that are old names, but in what clients and engines sent."""
+    if isinstance(told, dict):
+        for name, value in told.items():
+            if is_old_field(name):
+                yield name
+            if name not in ("raw", "parameters", "tools_offered", "tools_called"):
+                yield from old_keys(value)
+    elif isinstance(told, list):
+        for each in told:
+            yield from old_keys(each)
+
+
+def test_old_names_of_pages_and_twins_are_noticed() -> None:
+    page = '<main><table><th scope="col">First <b>words</b></th></table><button>Look</button><td>a dial</td></main>'
+    assert list(old_names(page)) == ["First words", "Look"]
+    assert list(old_keys({"rows": [{"ttft_s": 1, "first_chunk_s": 2}], "raw": {"dial": 1}})) == [
+        "first_chunk_s"
+    ]
+
+
+async def simulated(operator: Operator) -> dict[str, Any]:
+    """The twin of Simulate for the settings in force, once it is computed."""
+    end = time.monotonic() + 4 * PATIENCE_S
+    while (told := await operator.json("/router/simulate"))["state"] == "computing":
+        assert time.monotonic() < end, told
+        await asyncio.sleep(0.5)
+    return told
+
+
+def promises_to_simulate(access: AdminAccess) -> bool:
+    """Whether the demo says of its pages that they show what other settings would bring."""
+    printed = io.StringIO()
+    Screen(Console(file=printed, width=120), SETTINGS).next_steps("http://127.0.0.1:1", "Why?", access)
+    return "what other settings of the router would have brought" in printed.getvalue()
 
 
 async def first_of_each(operator: Operator) -> list[str]:
@@ -160,8 +207,33 @@ async def test_every_page_has_something_to_show_after_the_demo(tmp_path: Path) -
             operator = Operator(http, access)
             await operator.sign_in()
             await finished(operator, access)
-            found = {
-                path: lacks(await operator.page(path), of_one=path not in LISTS)
-                for path in await first_of_each(operator)
-            }
+            told = await simulated(operator)
+            found: dict[str, list[str]] = {}
+            for path in await first_of_each(operator):
+                page, twin = await operator.page(path), await operator.json(path)
+                found[path] = lacks(page, of_one=path not in LISTS)
+                found[path] += [f"an old name: {name}" for name in (*old_names(page), *old_keys(twin))]
     assert {path: lacking for path, lacking in found.items() if lacking} == {}
+    assert promises_to_simulate(access)
+    assert told["state"] == "ready" and told["sentence"].startswith("As it is set now: "), told
+    assert told["result"]["effect"]["requests"] > 100 and told["chart"]["traces"]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+async def test_by_the_rule_alone_the_demo_keeps_its_promise_to_simulate_other_settings(
+    tmp_path: Path,
+) -> None:
+    settings = replace(SETTINGS, requests=400, policy="few_shot", proof="off")
+    screen = Screen(Console(file=io.StringIO(), width=120), settings)
+    password = await asyncio.to_thread(create_account, memory_folder(tmp_path))
+    async with running_gateway(gateway_config(settings, tmp_path), tmp_path) as gateway:
+        access = await admin_access(gateway, password)
+        assert access is not None and promises_to_simulate(access)
+        await measure(settings, gateway, screen)
+        async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as http:
+            operator = Operator(http, access)
+            await operator.sign_in()
+            told = await simulated(operator)
+    assert told["policy"] == "few_shot" and told["state"] == "ready", told
+    assert "% offloaded" in told["sentence"] and "$" in told["sentence"]

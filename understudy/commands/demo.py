@@ -44,10 +44,9 @@ import click
 @click.option(
     "--proof",
     type=click.Choice(["on", "floor", "off"]),
-    default="floor",
-    show_default=True,
     help="on: the small engine answers only where comparisons proved it, as a gateway does by default, for which a minute is"
-    " short; floor: as much as the quality guarantee allows.",
+    " short; floor: as much as the quality guarantee allows, which needs in_context; off: by the policy alone"
+    "  [floor; off with few_shot].",
 )
 @click.option("--drift", is_flag=True, help="The small engine turns bad half-way, and is caught.")
 @click.option(
@@ -67,13 +66,15 @@ def demo(
     baseline: int,
     feedback_share: float,
     policy: Literal["few_shot", "in_context"],
-    proof: Literal["on", "floor", "off"],
+    proof: Literal["on", "floor", "off"] | None,
     drift: bool,
     admin: str,
     json_path: Path | None,
     no_wait: bool,
 ) -> None:
     """Send simulated traffic through a gateway and show what it saves. No key, no GPU, no network."""
+    if proof == "floor" and policy == "few_shot":
+        raise click.UsageError("--proof floor needs --policy in_context: few_shot expects no quality")
     click.echo("A demo of Understudy on a simulated world: no key, no GPU, no network. Loading ...")
     try:
         import openai  # noqa: F401
@@ -97,7 +98,7 @@ def demo(
         baseline=max(1, baseline),
         feedback_share=feedback_share,
         policy=policy,
-        proof=proof,
+        proof=proof or ("floor" if policy == "in_context" else "off"),
         drift=drift,
         admin_port=_free_port(8081) if admin == "on" else None,
     )

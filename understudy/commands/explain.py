@@ -88,7 +88,7 @@ def _scope(store: Store, row: dict[str, Any]) -> list[str]:
             f"  about {row['expected_more']} more comparisons are expected before a smaller engine may answer"
         )
     lines += [
-        f"  {each['engine']} {'with' if each['with_examples'] else 'without'} examples, region {each['region']}: quality "
+        f"  {each['engine']}, {'few-shot' if each['few_shot'] else 'direct'}, region {each['region']}: quality "
         f"{each['low']:.3f} to {each['high']:.3f} after {each['compared']} comparisons"
         f"{': it may answer' if each['open'] else ''}"
         for each in row["standings"]

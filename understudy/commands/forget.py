@@ -51,7 +51,7 @@ _WORDS = {
 @click.option(
     "--exact",
     is_flag=True,
-    help="Only answers kept for exact repeats, with --request, --tenant or --all. No running gateway gives them any more.",
+    help="Only answers in the cache, with --request, --tenant or --all. No running gateway gives them any more.",
 )
 @click.option(
     "--request",

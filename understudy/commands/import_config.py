@@ -39,7 +39,7 @@ def import_config(path: Path, output: Path | None, force: bool) -> None:
     for line in report.lines():
         click.echo(line, err=True)
     if (wrong := _wrong_with(config)) is not None:
-        click.echo(f"understudy: what came of it cannot be used yet:\n{wrong}", err=True)
+        click.echo(f"understudy: what was written cannot be used yet:\n{wrong}", err=True)
     if output is None:
         click.echo(text, nl=False)
     else:

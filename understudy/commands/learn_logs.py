@@ -260,7 +260,7 @@ def _progress(total: int, spent: Callable[[], float]) -> Iterator[Callable[[int,
         if time.monotonic() >= next_s:
             next_s = time.monotonic() + _EVERY_S
             click.echo(
-                f"{done} of {total} requests replayed: {ways['exact']} exact repeats, {ways['offloaded']} offloaded, "
+                f"{done} of {total} requests replayed: {ways['exact']} cache hits, {ways['offloaded']} offloaded, "
                 f"${spent():.4f} spent",
                 err=True,
             )

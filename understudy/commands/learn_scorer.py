@@ -42,7 +42,7 @@ def scorer(
 
     The latest outcomes are held out. A scorer whose choices are not worth more on them than those of the one in use, and
     as much as the nearest examples and as none, is kept as rejected, and the exit status is 1. `understudy models rollback
-    scorer` takes back one that was accepted.
+    scorer` reverts one that was accepted.
     """
     # Before anything that may stand on it is imported: onnxruntime first (router.embedding.onnx_session).
     from learning.bank.answer_embedding import version_of

@@ -110,7 +110,7 @@ def list_(data: Path, limit: int, as_json_: bool) -> None:
 @click.argument("run", type=int)
 @_JSON
 def show(data: Path, run: int, as_json_: bool) -> None:
-    """Show one run: its steps, what came of each, and what it cost by engine and purpose."""
+    """Show one run: its steps and their results, and what it cost by engine and purpose."""
     with store_in(data) as store:
         found = store.jobs.replay.run(run)
         if found is None:
@@ -129,7 +129,7 @@ def show(data: Path, run: int, as_json_: bool) -> None:
 @click.option("--example", type=int, metavar="ID", help="Only this example's last replay; needs --tenant.")
 @tenant_option("Whose example.")
 def undo(data: Path, run: int | None, example: int | None, tenant: str | None) -> None:
-    """Take back all that RUN did, or one example's last replay: old answers return, written examples go.
+    """Revert all that RUN did, or one example's last replay: old answers return, written examples go.
 
     What a person corrected since stays as it is. Running gateways see it at once.
     """

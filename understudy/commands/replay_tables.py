@@ -21,8 +21,8 @@ def plan_json(steps: Sequence[NewStep], budget: ReplayBudget) -> dict[str, Any]:
             "kind": step.kind,
             "tenant": step.tenant,
             "example": step.example_id,
-            "gain": step.gain,
-            "companion_gain": step.companion_gain,
+            "improvement_potential": step.gain,
+            "gain_of_paired_example": step.companion_gain,
             "effect": step.expected_effect,
             "usd": step.expected_usd,
             "tokens": step.expected_tokens,
@@ -46,7 +46,7 @@ def plan_table(steps: Sequence[NewStep], budget: ReplayBudget) -> str:
     if not steps:
         return "nothing to replay: no example has anything to gain, or the budget allows for none"
     rows = [
-        ("KIND", "EXAMPLE", "GAIN", "COMPANION", "EFFECT", "DOLLARS", "TOKENS", "SECONDS"),
+        ("KIND", "EXAMPLE", "POTENTIAL", "PAIRED GAIN", "EXPECTED GAIN", "DOLLARS", "TOKENS", "SECONDS"),
         *(
             (
                 step.kind,
@@ -76,6 +76,7 @@ def as_json(jobs: ReplayJobs, run: ReplayRun, *, steps: bool = False) -> dict[st
     shown: dict[str, Any] = {
         "run": fields.pop("id"),
         **fields,
+        "state": run.shown_state,
         "steps_by_state": Counter(step.state for step in planned),
         "results": Counter(step.result for step in planned if step.result),
         "spent": asdict(jobs.asks.spent(run.id)),
@@ -83,7 +84,7 @@ def as_json(jobs: ReplayJobs, run: ReplayRun, *, steps: bool = False) -> dict[st
     if steps:
         shown["steps"] = [
             {
-                **asdict(step.plan),
+                **_planned(step.plan),
                 "example": step.plan.example_id,
                 "state": step.state,
                 "result": step.result,
@@ -123,14 +124,14 @@ def run_table(runs: Sequence[Mapping[str, Any]]) -> str:
 def step_table(steps: Sequence[Mapping[str, Any]]) -> str:
     """A run's steps for people."""
     rows = [
-        ("KIND", "EXAMPLE", "STATE", "RESULT", "GAIN", "EXPECTED DOLLARS", "DETAIL"),
+        ("KIND", "EXAMPLE", "STATE", "RESULT", "POTENTIAL", "EXPECTED DOLLARS", "DETAIL"),
         *(
             (
                 step["kind"],
                 str(step["example"]),
                 step["state"],
                 step["result"] or "-",
-                f"{step['gain']:.4f}",
+                f"{step['improvement_potential']:.4f}",
                 f"{step['expected_usd']:.5f}",
                 " ".join(f"{name}={value}" for name, value in step["detail"].items()),
             )
@@ -168,6 +169,14 @@ def spent_in_words(run: Mapping[str, Any]) -> str:
         f"{results}; spent {spent['usd']:.4f} dollars{unknown}, {spent['tokens']} tokens,"
         f" {spent['seconds'] / 60:.1f} minutes of engines' time"
     )
+
+
+def _planned(step: NewStep) -> dict[str, Any]:
+    """A planned step as data, its figures by their names."""
+    fields = asdict(step)
+    fields["improvement_potential"] = fields.pop("gain")
+    fields["gain_of_paired_example"] = fields.pop("companion_gain")
+    return fields
 
 
 def _in_words(budget: ReplayBudget) -> str:

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 @click.option(
     "--exact",
     type=click.Choice(["on", "off"]),
-    help="Answer exact repeats from the cache [off without --data].",
+    help="Answer repeated requests from the cache [off without --data].",
 )
 @click.option(
     "--admin", type=click.Choice(["on", "off"]), help="Whether to serve the admin pages [on with --data]."

@@ -305,7 +305,7 @@ class _Import:
         if _SEMANTIC in str(value.get("type")):
             self.report.change(
                 f"{where}.type",
-                "only exact repeats are answered from the cache; similar questions are opt-in for each key, within a "
+                "only the very same request is answered from the cache; similar questions are opt-in for each key, within a "
                 "bound on wrong ones: memory.semantic_reuse",
             )
         left = [str(name)[:60] for name in value if name not in ("ttl", "type", "mode")]

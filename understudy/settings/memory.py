@@ -94,15 +94,13 @@ class RequestTextSettings(Settings):
 class MemoryAdvanced(Settings):
     """Less common settings of memory."""
 
-    exact_max_entry_kib: float = Field(
-        1024, gt=0, description="Exact repeats: larger answers are not kept, in KiB."
-    )
+    exact_max_entry_kib: float = Field(1024, gt=0, description="Cache: larger answers are not kept, in KiB.")
     exact_tool_calls: bool = Field(
-        False, description="Exact repeats: whether answers that call tools may be replayed."
+        False, description="Cache: whether answers that call tools may be replayed."
     )
     exact_single_flight: bool = Field(
         True,
-        description="Exact repeats: whether the same request, asked while it is being answered, gets that answer.",
+        description="Cache: whether the same request, asked while it is being answered, gets that answer.",
     )
     embedding_deadline_ms: float = Field(
         50,
@@ -204,7 +202,9 @@ class MemorySettings(Settings):
     anonymous: bool = Field(
         False, description="Whether requests without any credential are remembered, all as one tenant."
     )
-    exact: ExactSettings = Field(ExactSettings(), description="Exact repeats.")
+    exact: ExactSettings = Field(
+        ExactSettings(), description="The cache of answers to the very same request."
+    )
     examples: ExampleSettings = Field(ExampleSettings(), description="In-context examples.")
     semantic_reuse: SemanticReuseSettings = Field(
         SemanticReuseSettings(), description="Answers to similar questions; off, opted into per key."

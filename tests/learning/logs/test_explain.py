@@ -85,7 +85,7 @@ def test_a_stand_in_is_no_decision_for_the_reference(store: Store) -> None:
 
 def test_offloaded_requests_and_hits_need_no_reason(store: Store) -> None:
     note(store, 1, engine="small", reason="familiar", example_ids=(1,))
-    note(store, 2, outcome="hit", engine="", reason="exact_repeat")
+    note(store, 2, outcome="hit", engine="", reason="cache_hit")
     told = explained(store, limit=9, references={"m": "large"})
     assert (told["offloaded"], told["hits"]) == (1, 1)
     assert all(scope["reasons"] == [] for scope in told["scopes"])
@@ -110,7 +110,7 @@ def test_a_shadow_that_may_still_open_says_how_many_comparisons_it_expects(store
         compared(store, number, 1.0)
     [scope] = explained(store, limit=99)["scopes"]
     assert scope["reasons"][0]["reason"] == "shadow" and scope["expected_more"] > 0
-    standing = next(each for each in scope["standings"] if not each["with_examples"])
+    standing = next(each for each in scope["standings"] if not each["few_shot"])
     assert standing["compared"] == 5 and not standing["open"] and standing["low"] < 0.95
 
 

@@ -15,7 +15,7 @@ def request(scope: str = "a", **values: object) -> Replayed:
 def test_a_repeat_saves_all_and_an_offloaded_answer_the_difference_less_its_comparison() -> None:
     total = report(
         [
-            request(way="exact", reason="exact_repeat"),
+            request(way="exact", reason="cache_hit"),
             request(
                 way="offloaded",
                 reason="familiar",
@@ -51,7 +51,7 @@ def test_what_was_only_compared_says_how_good_offloading_would_be() -> None:
     assert (without["quality"], without["compared"]) == (0.5, 2)
     assert (with_them["quality"], with_them["compared"]) == (0.0, 1)
     assert without["quality_low"] < 0.5 < without["quality_high"]
-    assert "without examples, in shadow: quality 0.500" in table(result, {})
+    assert "small engine, direct, in shadow: quality 0.500" in table(result, {})
 
 
 def test_the_dearest_scopes_come_first_and_the_others_are_summed_up() -> None:

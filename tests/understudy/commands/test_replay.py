@@ -67,7 +67,7 @@ def test_the_whole_of_it_from_a_plan_to_taking_it_back(tmp_path: Path) -> None:
     undone = told("undo", "--data", data, str(run["run"]))
     assert undone.exit_code == 0
     assert f"{run['results']['replaced']} answers restored" in undone.stdout
-    assert "undone" in told("list", "--data", data).stdout
+    assert "reverted" in told("list", "--data", data).stdout
 
 
 @pytest.mark.slow
