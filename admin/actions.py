@@ -92,8 +92,9 @@ class OperatorActions:
 
     give_feedback: Callable[[OperatorFeedback], Awaitable[str]] | None = None
     """Stores feedback; returns the request id of the example made from a correction, or an empty text. Raises NotDone."""
-    ask: Callable[[str, Sequence[Mapping[str, Any]]], Awaitable[Reply]] | None = None
-    """Sends messages to the named engine. Raises NotDone."""
+    ask: Callable[[str, Sequence[Mapping[str, Any]], str], Awaitable[Reply]] | None = None
+    """Sends messages to the named engine, which is asked for the model of that name if it has none of its own. Raises
+    NotDone."""
     test: Callable[[str], Awaitable[Sequence[Tried]]] | None = None
     """Tests the named engine, each of its replicas: its health check, then one short answer. Raises NotDone."""
     embed: Callable[[str], Vector] | None = None

@@ -15,7 +15,7 @@ from store import Store
 REQUESTS = 1_000
 """The latest requests that are explained: about a tenth of a second."""
 _SCOPES = 8
-_FRESH_S = 60.0
+_FRESH_S = 20.0
 
 
 @dataclass(frozen=True, slots=True)

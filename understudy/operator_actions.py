@@ -35,6 +35,7 @@ from understudy.settings.reach import out_of_reach
 from understudy.setup.engines import Tenants, engines
 from understudy.setup.examples import admission
 from understudy.setup.outcomes import contributor_of, known_quality
+from understudy.trying_engines import tried, why_not
 
 if TYPE_CHECKING:
     from router.embedding.embedder import Embedder
@@ -219,7 +220,7 @@ class AdminActions:
 
     # ---- engines
 
-    async def _ask(self, name: str, messages: Sequence[Mapping[str, Any]]) -> Reply:
+    async def _ask(self, name: str, messages: Sequence[Mapping[str, Any]], model: str) -> Reply:
         beyond = out_of_reach(self._config.engines, name)
         if beyond is not None:
             raise NotDone(beyond)
@@ -229,13 +230,15 @@ class AdminActions:
         engine = self._engines.get(name)
         if engine is None:
             raise NotDone(f"there is no engine {name[:60]!r}")
+        if not engine.info.holds_key:
+            raise NotDone(f"{name} is sent its clients' own keys, and these pages have none")
         bill = Bill({})
-        chat = chat_of({"max_tokens": _MOST_TOKENS}, messages)
+        chat = chat_of({"model": engine.info.model or model, "max_tokens": _MOST_TOKENS}, messages)
         try:
             async with asyncio.timeout(_ANSWER_WITHIN_S):
                 said = await ask(engine, chat, most_tokens=_MOST_TOKENS, bill=bill, purpose="admin")
         except NotAnswered as error:
-            raise NotDone(f"{name} did not answer: {error}", bill.usd) from error
+            raise NotDone(f"{name} did not answer: {why_not(error, self._config)}", bill.usd) from error
         except TimeoutError as error:
             raise NotDone(f"{name} did not answer within {_ANSWER_WITHIN_S:.0f} seconds", bill.usd) from error
         return Reply(
@@ -249,8 +252,6 @@ class AdminActions:
         )
 
     async def _test(self, name: str) -> Sequence[Tried]:
-        from understudy.trying_engines import tried
-
         if name not in self._config.engines:
             raise NotDone(f"there is no engine {name[:60]!r}")
         if (beyond := out_of_reach(self._config.engines, name)) is not None:

@@ -17,6 +17,12 @@ from understudy.setup.engines import Tenants, engines, keys_of
 
 _TOKENS = 16
 _ANSWER_WITHIN_S = 60.0
+_CODES = {
+    "api": "it does not speak chat completions",
+    "too_large": "its answer is too large",
+    "unreadable": "what it said is no answer in text",
+}
+"""Of engines.asking.NotAnswered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +49,23 @@ async def tried(config: Config, engine: str, replica: str = "") -> list[Trial]:
     registry = Registry(engines(only, Tenants(secrets.token_bytes(32))))
     try:
         guards = [one for one in registry.guards if one.info.name == engine]
-        return [
-            await _test(guard, keys_of(config)) for guard in guards if replica in ("", guard.info.replica)
-        ]
+        return [await _test(guard, config) for guard in guards if replica in ("", guard.info.replica)]
     finally:
         await registry.aclose()
 
 
-async def _test(guard: Guard, keys: tuple[str, ...]) -> Trial:
-    name, replica, began = guard.info.name, guard.info.replica, time.monotonic()
+def why_not(error: NotAnswered, config: Config) -> str:
+    """Why an engine gave no answer, in words, keys masked."""
+    code, cause = str(error), error.__cause__
+    if isinstance(cause, EngineError):
+        return shown_error(cause.message, keys_of(config))
+    if code.startswith("status_"):
+        return f"HTTP status {code.removeprefix('status_')}"
+    return _CODES.get(code, code)
+
+
+async def _test(guard: Guard, config: Config) -> Trial:
+    name, replica, began, keys = guard.info.name, guard.info.replica, time.monotonic(), keys_of(config)
     try:
         await guard.health()
     except EngineError as error:
@@ -62,7 +76,10 @@ async def _test(guard: Guard, keys: tuple[str, ...]) -> Trial:
         said = "lives; not asked further: it is sent its clients' own keys"
         return Trial(name, replica, True, said, health_ms)
     bill = Bill({})
-    chat = chat_of({"max_tokens": _TOKENS}, [{"role": "user", "content": "Say OK."}])
+    # An engine without a model of its own is asked as clients ask it: for one that it serves.
+    served = next((model for model, one in config.models.items() if name in one.engines), name)
+    fields = {"model": guard.info.model or served, "max_tokens": _TOKENS}
+    chat = chat_of(fields, [{"role": "user", "content": "Say OK."}])
     try:
         async with asyncio.timeout(_ANSWER_WITHIN_S):
             answer = await ask(guard, chat, most_tokens=_TOKENS, bill=bill, purpose="test")

@@ -106,7 +106,7 @@ async def ask(sources: Sources, asked: Asked) -> Done:
         sources.store.jobs.operator_asks.note(row).result(30)
 
     try:
-        reply = await actions.ask(engine, messages)
+        reply = await actions.ask(engine, messages, record.model)
     except NotDone as error:
         if error.cost_usd:
             await asyncio.to_thread(noted, error.cost_usd, None)

@@ -12,7 +12,7 @@ from admin.sources import Sources
 from admin.summaries.decision_rule import rule, why_not_near
 from admin.summaries.request_content import details
 from admin.summaries.requests import beside, shown
-from admin.words import LEFT_OUT, SOURCES, STAGES
+from admin.words import LEFT_OUT, NO_TEXT, SOURCES, STAGES
 from store.decisions.outcomes import FeedbackRecord
 from store.decisions.texts import RequestTexts, digest_of
 from store.records import ChoiceRecord, Example, OutcomeRecord, RequestRecord
@@ -47,6 +47,7 @@ def request(sources: Sources, asked: Asked) -> Summary:
         "candidates": [] if choice is None else _candidates(choice, examples),
         "texts": None if texts is None else _texts(texts, examples, record.id),
         **details(sources, record, examples),
+        "no_text": NO_TEXT.get(record.no_text, record.no_text) if texts is None else None,
         "feedback": [
             {
                 "at_s": given.at_s,

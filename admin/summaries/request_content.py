@@ -8,7 +8,7 @@ from typing import Any
 from admin.roles import Content
 from admin.sources import Sources
 from admin.summaries.sessions import path_of
-from admin.words import ERRORS, NO_TEXT
+from admin.words import ERRORS
 from store.decisions.details import Attempted, RequestDetails
 from store.decisions.kept_details import KeptJson
 from store.records import Example, RequestRecord
@@ -51,7 +51,6 @@ def details(sources: Sources, record: RequestRecord, examples: Mapping[int, Exam
             if body is not None
         ],
         "answer_left_out": kept.answer_left_out,
-        "no_text": NO_TEXT.get(record.no_text, record.no_text),
     }
 
 

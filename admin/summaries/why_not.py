@@ -11,13 +11,13 @@ from admin.why_not import Question, why_nots
 
 
 def why_not(sources: Sources, tenant: str | None, names: dict[str, str]) -> Summary | None:
-    """Of the latest requests; None until it is known. `names`: the operator's names of tenants."""
+    """Of the latest requests; None until anything is known. `names`: the operator's names of tenants."""
     references = tuple((model.name, model.engines[-1]) for model in sources.gateway.models)
     try:
         state = shared_why_not(sources).state(Question(tenant, references))
     except TooMuchAsked:
         return None
-    if state.result is None:
+    if state.result is None or not state.result["requests"]:
         return None
     scopes = [
         {

@@ -118,17 +118,16 @@ def cautions(data: dict[str, Any]) -> list[str]:
     said = []
     if any(point["unsupported"] > 0.01 for point in data["points"]):
         said.append(
-            "! the policy takes actions that the log gave no chance: its figures are about the rest, and too low"
-            " for ips"
+            "! marks a policy that takes actions which the log gave no chance: its figures are about the other requests"
         )
     if data["self_selected"]:
         said.append(
             "quality is known from people who chose to speak; the figures take them to be like the others"
         )
     if data["left_out"]:
-        said.append(
-            "left out: " + ", ".join(f"{n} {reason}" for reason, n in sorted(data["left_out"].items()))
-        )
+        said += [
+            f"left out: {n} requests {_LEFT_OUT[reason]}" for reason, n in sorted(data["left_out"].items())
+        ]
     if any(point["effective_samples"] < 100 for point in data["points"]):
         said.append("an ESS below 100 means: little is known, whatever the interval's width")
     if any(point["clipped"] for point in data["points"]):
@@ -136,6 +135,7 @@ def cautions(data: dict[str, Any]) -> list[str]:
     return said
 
 
+_LEFT_OUT = {"other": "that were not weighed", "impossible": "whose figures cannot be right"}
 _MEANS = {
     "relative": "relative to the reference, whose answers are 1 by definition",
     "measured": "as labels and users measured it",

@@ -58,7 +58,7 @@ class Logged:
     self_selected: bool
     """Whether quality is known from people who chose to give feedback, assumed to be like those who did not."""
     left_out: Mapping[str, int]
-    """Number of unused rows by reason: other (another engine answered), impossible (probability 0, or not finite)."""
+    """Number of unused rows by reason: other (not weighed), impossible (probability 0, or not finite)."""
 
     def rewards(self, preference: float) -> Floats:
         """[n]: reward of the chosen action (router.choosing.reward) at this preference; nan where quality is unknown.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ import pytest
 from admin.actions import NotDone, OperatorFeedback
 from store import Store
 from tests.admin.site import ENGINES
+from tests.flow.line import completion
+from tests.flow.upstream import Call, Upstream
 from tests.store.rows import answer, request_record
 from understudy.operator_actions import AdminActions
 from understudy.settings.file import parse_config
@@ -56,10 +59,44 @@ async def test_an_engine_that_does_not_exist_is_named_and_one_that_does_is_close
     ask = hands.actions().ask
     assert ask is not None
     with pytest.raises(NotDone, match="nobody"):
-        await ask("nobody", [{"role": "user", "content": "Q?"}])
-    reply = await ask("large", [{"role": "user", "content": "What is two and two?"}])
+        await ask("nobody", [{"role": "user", "content": "Q?"}], "demo")
+    reply = await ask("large", [{"role": "user", "content": "What is two and two?"}], "demo")
     assert reply.text and reply.cost_usd > 0 and reply.engine == "large"
     await hands.aclose()
+
+
+async def test_an_engine_without_a_model_is_asked_for_the_requests_and_a_refusal_is_told_in_words(
+    store: Store,
+) -> None:
+    asked: list[str] = []
+
+    def answers(call: Call) -> None:
+        asked.append(json.loads(call.body)["model"])
+        call.answer(
+            json.dumps(completion("Four.")).encode() if len(asked) == 1 else b"{}",
+            200 if len(asked) == 1 else 401,
+        )
+
+    upstream = Upstream()
+    upstream.plays(answers)
+    base_url = f"http://127.0.0.1:{upstream.port}/v1"
+    engines = {
+        "far": {"base_url": base_url, "api_key": "k"},
+        "keyless": {"base_url": base_url, "advanced": {"forwards_client_key": True}},
+    }
+    hands = made(store, engines=engines, models={"gpt-4o": {"engines": ["keyless", "far"]}})
+    ask, question = hands.actions().ask, [{"role": "user", "content": "What is two and two?"}]
+    assert ask is not None
+    try:
+        assert (await ask("far", question, "gpt-4o")).text == "Four." and asked == ["gpt-4o"]
+        with pytest.raises(NotDone, match=r"far did not answer: .*401"):
+            await ask("far", question, "gpt-4o")
+        with pytest.raises(NotDone, match="its clients' own keys"):
+            await ask("keyless", question, "gpt-4o")
+        assert len(asked) == 2
+    finally:
+        await hands.aclose()
+        upstream.close()
 
 
 def test_texts_are_embedded_with_the_model_that_is_opened_on_demand(store: Store) -> None:

@@ -29,6 +29,23 @@ async def test_both_are_timed_and_what_it_cost_is_told() -> None:
     assert one.health_ms is not None and one.answer_ms is not None and one.cost_usd > 0 < one.prompt_tokens
 
 
+async def test_one_without_a_model_of_its_own_is_asked_for_one_that_it_serves() -> None:
+    asked: list[str] = []
+
+    def answers(call: Call) -> None:
+        if call.body:
+            asked.append(json.loads(call.body)["model"])
+        call.answer(json.dumps(completion("OK.")).encode())
+
+    upstream = Upstream()
+    upstream.plays(answers)
+    try:
+        (one,) = await tried(config(upstream.port, model=None), "large")
+    finally:
+        upstream.close()
+    assert one.good and asked == ["demo"]
+
+
 async def test_what_fails_is_told_with_its_reason_and_without_the_key() -> None:
     (gone,) = await tried(config(closed_port()), "large")
     assert not gone.good and "refused" in gone.said and gone.answer_ms is None

@@ -96,6 +96,6 @@ async def test_the_admin_pages_say_so_too(tmp_path: Path) -> None:
         ask = AdminActions(parse_config(configured(["here"], {}, str(tmp_path))), store).actions().ask
         assert ask is not None
         with pytest.raises(NotDone, match="only the serving worker can ask"):
-            await ask("here", [{"role": "user", "content": "Q?"}])
+            await ask("here", [{"role": "user", "content": "Q?"}], "demo")
     finally:
         store.close()
