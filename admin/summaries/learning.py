@@ -176,11 +176,7 @@ def roll_back(sources: Sources, asked: Asked) -> Done:
     before = sources.store.artifacts.active(*slot)
     if before is None:
         raise ActionFailed("Nothing learnt is in use there: there is nothing to go back from.")
-    if asked.text("version") not in ("", str(before.id)):
-        raise ActionFailed(
-            f"Another version was taken into use meanwhile: {before.id}. Nothing was changed; look again.",
-            "version",
-        )
+    _refuse_if_changed(asked, "version", before)
     now = sources.store.artifacts.rollback(*slot)
     return Done(
         _now_in_use(sources, slot, now),
@@ -190,13 +186,28 @@ def roll_back(sources: Sources, asked: Asked) -> Done:
 
 
 def use_built_in(sources: Sources, asked: Asked) -> Done:
-    """Takes the version in use out of use: what is built in serves, or the operator's version for all tenants."""
+    """Takes the version in use out of use: what is built in serves, or the operator's version for all tenants.
+
+    Form field: `in_use`, as of `use`.
+    """
     slot = _slot(asked)
     before = sources.store.artifacts.active(*slot)
+    _refuse_if_changed(asked, "in_use", before)
     if before is None or not sources.store.artifacts.retire(*slot):
         raise ActionFailed("Nothing learnt is in use there: what is built in serves already.")
     detail = {"version": {"old": before.id, "new": None}}
     return Done(_now_in_use(sources, slot, None), target="/".join(slot), detail=detail)
+
+
+def _refuse_if_changed(asked: Asked, name: str, before: ArtifactRecord | None) -> None:
+    """Raises ActionFailed where the field `name` is not the version in use; one that is not sent claims nothing."""
+    now = "none" if before is None else str(before.id)
+    if asked.text(name) not in ("", now):
+        raise ActionFailed(
+            "Another version was taken into use meanwhile: "
+            f"{'what is built in' if before is None else before.id}. Nothing was changed; look again.",
+            name,
+        )
 
 
 def _now_in_use(sources: Sources, slot: Slot, now: ArtifactRecord | None) -> str:
@@ -207,7 +218,7 @@ def _now_in_use(sources: Sources, slot: Slot, now: ArtifactRecord | None) -> str
 
 
 def use(sources: Sources, asked: Asked) -> Done:
-    """Takes `version` into use, whatever its state."""
+    """Takes `version` into use, whatever its state. Form field: `in_use`, that which was when the page was read."""
     version = asked.whole("version", 0)
     record = sources.store.artifacts.get(version)
     if record is None:
@@ -217,6 +228,7 @@ def use(sources: Sources, asked: Asked) -> Done:
     except ArtifactBroken as broken:
         raise ActionFailed(f"{broken}.") from broken
     before = sources.store.artifacts.active(record.kind, record.tenant, record.model)
+    _refuse_if_changed(asked, "in_use", before)
     sources.store.artifacts.activate(version)
     return Done(
         f"In use now: version {version}. Workers follow within a second.",

@@ -93,3 +93,22 @@ async def test_of_a_roll_back(pages: Site) -> None:
     second = await operator.post(back, seen)
     assert second.status == 409 and "Another version was taken into use meanwhile" in second.text
     assert artifacts.active("bandit", "t1", "demo") == once, "gone back once"
+
+
+async def test_of_a_version_that_is_taken_into_use(pages: Site) -> None:
+    operator, artifacts = await pages.person("operator"), pages.sources.store.artifacts
+    for n in range(3):
+        artifacts.publish("bandit", "t1", "demo", bytes([n]), metrics={"reward": 0.5}, note="")
+    first, second, third = sorted(one.id for one in artifacts.versions("bandit", "t1", "demo"))
+    page = (await operator.get("/learning")).text
+    assert page.count(f'name="in_use" value="{third}"') == 3, "of both others, and of what is built in"
+    seen = {"in_use": str(third)}
+    assert (await operator.post("/learning/use", {**seen, "version": str(second)})).status == 303
+    for path, fields in (
+        ("/learning/use", {"version": str(first)}),
+        ("/learning/built-in", {"kind": "bandit", "tenant": "t1", "model": "demo"}),
+    ):
+        late = await operator.post(path, {**seen, **fields})
+        assert late.status == 409 and f"taken into use meanwhile: {second}" in late.text
+    now = artifacts.active("bandit", "t1", "demo")
+    assert now is not None and now.id == second
