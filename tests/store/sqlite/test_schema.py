@@ -8,12 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from store.decisions.requests import RequestLog
 from store.errors import DatabaseTooNew, SchemaError, StoreFailed
 from store.examples.accounting import worth
 from store.examples.bank import ExampleBank
 from store.sqlite.database import Database
 from store.sqlite.schema import MIGRATIONS_FOLDER, numbered_files, statements
 from store.workflows.runs import WorkflowRuns
+from tests.store.rows import request_record
 
 
 def folder_with(tmp_path: Path, **scripts: str) -> Path:
@@ -210,4 +212,22 @@ def test_runs_from_before_the_workflows_lose_no_step_and_no_value(tmp_path: Path
         "SELECT (SELECT count(*) FROM variable_pieces), (SELECT count(*) FROM variable_readers)"
     )
     assert left.fetchone() == (0, 0)
+    db.close()
+
+
+def test_a_cache_hit_of_an_earlier_release_has_the_reason_that_pages_know(tmp_path: Path) -> None:
+    old = tmp_path / "old"
+    old.mkdir()
+    for file in numbered_files(MIGRATIONS_FOLDER):
+        if file.name < "0107":
+            (old / file.name).write_text(file.read_text())
+    path = tmp_path / "a.db"
+    db = Database.open(path, migrations=old)
+    log = RequestLog(db)
+    for number, reason in enumerate(("exact_repeat", "bandit")):
+        log.record(request_record(number, reason=reason)).result(30)
+    db.close()
+
+    db = Database.open(path)
+    assert {record.reason for record in RequestLog(db).recent(9)} == {"cache_hit", "bandit"}
     db.close()
