@@ -15,7 +15,7 @@ import orjson
 from admin.formats import tenant_label
 from admin.page import Asked, BadParameter
 from admin.sources import Sources
-from store.decisions.reviews import Reviewed
+from store.decisions.reviews import NEVER_S, Reviewed
 from store.decisions.rollups import DAY_S, DELETED
 from store.decisions.texts import RequestTexts
 from store.records import Example, RequestRecord
@@ -72,7 +72,7 @@ def review_lines(sources: Sources, asked: Asked) -> Iterator[bytes]:
     given = sources.store.outcomes.reviews.given(
         tenant=tenant,
         since_s=since_s or 0.0,
-        until_s=math.inf if until_s is None else until_s,
+        until_s=NEVER_S if until_s is None else until_s,
         limit=MOST_LINES,
     )
     rows = (row for each in given if (row := _of_review(sources, each)) is not None)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -21,6 +20,8 @@ Verdict = Literal["good", "bad", "corrected", "skip"]
 VERDICTS: tuple[Verdict, ...] = ("good", "bad", "corrected", "skip")
 OFFLOADED_SHARE, REFERENCE_SHARE = 0.2, 0.05
 """What is sampled until somebody chooses otherwise."""
+NEVER_S = 1e15
+"""Later than any time; SQLite has no literal for infinity."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +142,7 @@ class Reviews:
         *,
         tenant: str | None = None,
         since_s: float = 0.0,
-        until_s: float = math.inf,
+        until_s: float = NEVER_S,
         limit: int = 5_000,
     ) -> list[Reviewed]:
         """The latest verdicts of [since_s, until_s), newest first, with the engine that answered and the judge's word."""
