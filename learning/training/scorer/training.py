@@ -105,8 +105,8 @@ def trained(
     model = line.onnx(embedding_version=embedding_version, qualities=by_scope(line, ordered))
     verb = "worth more" if accepted else "not worth more"
     reason = (
-        f"{verb} on the hold-out than what is in use, the nearest and none: "
-        f"{worth['new']:.4f}, {worth['in use']:.4f}, {worth['nearest']:.4f}, {worth['none']:.4f}"
+        f"{verb} on the hold-out: {worth['new']:.3f}; what is in use {worth['in use']:.3f},"
+        f" the nearest examples {worth['nearest']:.3f}, none {worth['none']:.3f}"
     )
     metrics = {
         "held_out": {who: round(value, 5) for who, value in worth.items()},
