@@ -10,11 +10,11 @@ from admin.page import Asked, BadParameter, Summary
 from admin.sources import Sources
 from admin.summaries.dials import dials
 from admin.summaries.quality import STANDINGS
+from admin.summaries.spans import SPANS, fitting
 from admin.summaries.what_if import prepare
 from admin.words import REASONS
-from store.decisions.rollups import HOUR_S, MINUTE_S, RequestSums
+from store.decisions.rollups import MINUTE_S, RequestSums
 
-SPANS = {"hour": (3600.0, MINUTE_S), "day": (86_400.0, HOUR_S), "week": (7 * 86_400.0, HOUR_S)}
 _LATEST = 3_000
 _BLOCKS = 12
 _FLOORS_SHOWN = 50
@@ -24,8 +24,8 @@ _UNFAMILIAR = ("novel",)
 
 
 def router(sources: Sources, asked: Asked) -> Summary:
-    """For one served model: `model`; `span`: hour, day or week."""
-    span = asked.choice("span", tuple(SPANS), "hour")
+    """For one served model: `model`; `span`: 15min, hour, day or week."""
+    span = asked.choice("span", tuple(SPANS), fitting(sources, asked.now_s, "15min", "hour"))
     names = [model.name for model in sources.gateway.models]
     model = asked.text("model", longest=200) or (names[0] if names else "")
     if model and model not in names:

@@ -44,6 +44,10 @@ async def test_shares_reasons_and_settings_are_those_of_the_traffic(tmp_path: Pa
             "m": 1,
             "max_examples": 8,
         }
+        assert told["span"] == "15min", "there is no more"
+        assert (await viewer.get("/router.json?model=gpt-4o&span=week")).json["shares"]["totals"] == told[
+            "shares"
+        ]["totals"]
         assert (await viewer.get("/router")).status == 200
         assert (await viewer.get("/router?model=unknown")).status == 400
 
