@@ -35,10 +35,15 @@ def by_keyboard(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have whatever a test clicks, checks or selects be focused and given keys instead."""
 
     def focus(locator: Locator) -> str:
-        locator.wait_for()
-        focused, tab_index, kind = locator.evaluate(_CONTROL)
-        assert focused and tab_index >= 0, f"no key reaches {locator}"
-        return str(kind)
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            locator.wait_for()
+            focused, tab_index, kind = locator.evaluate(_CONTROL)
+            if focused and tab_index >= 0:
+                return str(kind)
+            # An update of the page may have put another in its place just now.
+            assert time.monotonic() < deadline, f"no key reaches {locator}"
+            time.sleep(0.05)
 
     def click(locator: Locator, **_: Any) -> None:
         kind = focus(locator)
