@@ -208,7 +208,7 @@ def take(staged: Stage, page: Page, view: str, folder: Path) -> int:
         sys.exit(f"not among the pictures: {', '.join(left_out)}")
     for path in listed:
         page.goto(staged.admin_url + path, wait_until="load")
-        name = re.sub(r"/[0-9a-f]{8,}|/\d+", "/one", path).strip("/")
+        name = re.sub(r"/(key_)?[0-9a-f]{8,}|/\d+", "/one", path).strip("/")
         picture(re.sub(r"[^a-z-]+", "_", name), whole=not path.startswith(_GOES_ON))
     for name, path in further(staged, page).items():
         page.goto(staged.admin_url + path, wait_until="load")
