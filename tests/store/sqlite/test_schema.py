@@ -28,6 +28,16 @@ def folder_with(tmp_path: Path, **scripts: str) -> Path:
     return folder
 
 
+def before(number: str, tmp_path: Path) -> Path:
+    """The migrations that there were before that one."""
+    folder = tmp_path / "old"
+    folder.mkdir()
+    for file in numbered_files(MIGRATIONS_FOLDER):
+        if file.name < number:
+            (folder / file.name).write_text(file.read_text())
+    return folder
+
+
 def tables(path: Path) -> set[str]:
     connection = sqlite3.connect(path)
     try:
@@ -129,11 +139,8 @@ def test_a_trigger_is_one_statement_and_half_a_statement_is_an_error() -> None:
 
 
 def test_examples_from_before_the_accounts_lose_no_text_no_use_and_no_place(tmp_path: Path) -> None:
-    old = tmp_path / "old"
-    old.mkdir()
-    (old / "0001_start.sql").write_text((MIGRATIONS_FOLDER / "0001_start.sql").read_text())
     path = tmp_path / "a.db"
-    db = Database.open(path, migrations=old)
+    db = Database.open(path, migrations=before("0002", tmp_path))
     row = (1, "a1", "s", "large", "req-1", 1000.0, 3, 4, 5, 2000.0, "v1", b"\0" * 16, "qué", "a", "e")
 
     def insert(connection: sqlite3.Connection) -> None:
@@ -164,13 +171,8 @@ def test_examples_from_before_the_accounts_lose_no_text_no_use_and_no_place(tmp_
 
 
 def test_runs_from_before_the_workflows_lose_no_step_and_no_value(tmp_path: Path) -> None:
-    old = tmp_path / "old"
-    old.mkdir()
-    for file in numbered_files(MIGRATIONS_FOLDER):
-        if file.name < "0087":
-            (old / file.name).write_text(file.read_text())
     path = tmp_path / "a.db"
-    db = Database.open(path, migrations=old)
+    db = Database.open(path, migrations=before("0087", tmp_path))
 
     def insert(connection: sqlite3.Connection) -> None:
         connection.execute(
@@ -216,13 +218,8 @@ def test_runs_from_before_the_workflows_lose_no_step_and_no_value(tmp_path: Path
 
 
 def test_a_cache_hit_of_an_earlier_release_has_the_reason_that_pages_know(tmp_path: Path) -> None:
-    old = tmp_path / "old"
-    old.mkdir()
-    for file in numbered_files(MIGRATIONS_FOLDER):
-        if file.name < "0107":
-            (old / file.name).write_text(file.read_text())
     path = tmp_path / "a.db"
-    db = Database.open(path, migrations=old)
+    db = Database.open(path, migrations=before("0107", tmp_path))
     log = RequestLog(db)
     for number, reason in enumerate(("exact_repeat", "bandit")):
         log.record(request_record(number, reason=reason)).result(30)
