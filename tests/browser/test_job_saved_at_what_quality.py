@@ -104,7 +104,11 @@ def test_savings_stand_beside_the_quality_they_were_made_at(
         if SCRIPTED:
             expect(page.locator("#chart-quality .main-svg").first).to_be_visible()
         page.get_by_text("In figures").click()
-        expect(page.locator("#trends-table tbody tr").last).to_contain_text("0.0")
+        # A minute may end between the judged answers: its row is not the last then.
+        of_judged = page.locator(
+            "#trends-table tbody tr", has_text=re.compile(r"0\.0.%\s*0\.0.% to \d+\.\d.%")
+        )
+        expect(of_judged.first).to_be_visible()
         with page.expect_download() as download:
             page.get_by_role("link", name="CSV").click()
         assert b"quality_low" in Path(download.value.path()).read_bytes()
