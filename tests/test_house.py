@@ -23,6 +23,7 @@ TESTED_BY = {
     "understudy/settings/secrets.py": "understudy/settings/test_bad_configurations.py",
     "understudy/settings/users.py": "understudy/settings/test_bad_configurations.py",
     "understudy/setup/access.py": "flow/test_access.py",
+    "admin/summaries/request_content.py": "admin/test_summaries_request_content.py",
     # Wiring, and what only means something with sockets around it: tested by whole requests.
     "understudy/__main__.py": "flow/process.py",
     "understudy/build.py": "flow/line.py",
