@@ -93,8 +93,8 @@ class ConfiguredPeople:
         records = [self._tenants.made(t.name, t.terms, t.region, t.retention, "config") for t in tenants]
 
         if not self._planned(self._db.read(), keys, records, tenants):
-            # Another process was faster: what this one has read may be from before.
-            self._keys.look_again()
+            # Another process was faster: what this one has read may be from before, and news of it under way.
+            self._keys.read_anew()
             return []
 
         def write(connection: Connection) -> list[Changed]:

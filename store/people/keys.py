@@ -275,6 +275,13 @@ class KeyStore:
         if not self._db.reads.inline:
             self._keep_up()
 
+    def read_anew(self) -> None:
+        """Read what is in force, whether or not this process has heard of a change yet. Raises what reading raises."""
+        at_s = time.monotonic()
+        self._generation.look_again()
+        self._read(self._generation.value())
+        self._confirmed_s = at_s
+
     def _keep_up(self) -> None:
         """Read what changed, where requests must not wait for it: on the thread that hears of news, or has committed."""
         at_s = time.monotonic()

@@ -48,6 +48,18 @@ def test_whoever_reconciles_second_knows_at_once_what_the_first_has_changed(open
     assert lookup(second, WEB).name == "web"
 
 
+def test_whoever_reconciles_second_waits_for_no_news_of_the_first(
+    open_store: Opening, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = open_store(), open_store()
+    assert second.keys.lookup(WEB) is None
+    heard = second.keys._generation.value()
+    monkeypatch.setattr(second.keys._generation, "value", lambda: heard)
+    web = [ConfiguredKey("web", "acme", WEB)]
+    assert first.configured.reconcile(web, []) and not second.configured.reconcile(web, [])
+    assert lookup(second, WEB).name == "web"
+
+
 def test_a_secret_may_move_from_one_key_to_another_and_two_may_swap_theirs(store: Store) -> None:
     store.configured.reconcile([ConfiguredKey("web", "acme", WEB), ConfiguredKey("app", "acme", APP)], [])
     store.configured.reconcile([ConfiguredKey("web", "acme", APP), ConfiguredKey("app", "acme", WEB)], [])
