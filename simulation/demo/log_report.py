@@ -16,10 +16,10 @@ _USD = 0.05
 _MOST_S = 120.0
 
 
-async def report_on(log: bytes, settings: DemoSettings, folder: Path) -> None:
+async def report_on(log: bytes, settings: DemoSettings, folder: Path) -> bool:
     """Leave the report on a log of chats, as JSON lines, in the memory of the demo in this folder.
 
-    Does without where it takes too long.
+    False: the command failed, or took too long.
     """
     recorded, config = folder / "recorded.jsonl", folder / "recorded.yaml"
     recorded.write_bytes(b"".join(log.splitlines(keepends=True)[:_REQUESTS]))
@@ -42,3 +42,4 @@ async def report_on(log: bytes, settings: DemoSettings, folder: Path) -> None:
         if child.returncode is None:
             child.kill()
             await child.wait()
+    return child.returncode == 0

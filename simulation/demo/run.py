@@ -25,7 +25,6 @@ from simulation.demo.screen import Screen
 from simulation.demo.settings import (
     KEY,
     LARGE,
-    MODEL,
     REPLAY_USD,
     SMALL,
     DemoSettings,
@@ -176,8 +175,9 @@ async def look_after(
             await operator.sign_in()
             await operator.look_after(REPLAY_USD)
             await operator.review(partial(grade, world), _REVIEWS)
-            log = await operator.download(f"/datasets/requests.jsonl?model={MODEL}")
-        await report_on(log, settings, gateway.log.parent)
+            log = await operator.download("/datasets/requests.jsonl")
+        if not await report_on(log, settings, gateway.log.parent):
+            screen.say("What a log would have saved could not be told: the replay failed, or took too long.")
     except (PagesDidNot, aiohttp.ClientError) as error:
         screen.say(f"The admin pages did not do it: {error}")
 

@@ -345,6 +345,7 @@ async def test_a_log_of_the_demo_is_replayed_for_its_page(tmp_path):
     memory_folder(tmp_path).mkdir()
     said = {"role": "user", "content": "Which city is the capital of Nowhere?"}
     line = {"messages": [said, {"role": "assistant", "content": "None is."}], "model": "demo"}
-    await report_on((json.dumps(line) + "\n").encode() * 3, SETTINGS, tmp_path)
+    assert await report_on((json.dumps(line) + "\n").encode() * 3, SETTINGS, tmp_path)
+    assert not await report_on(b"", SETTINGS, tmp_path), "an empty log is refused"
     report = json.loads((memory_folder(tmp_path) / REPORT).read_text())
     assert report["total"]["requests"] == 3 and report["total"]["exact"] == 2
