@@ -226,6 +226,10 @@ class Database(Protocol):
         """
         ...
 
+    def followed(self, seq: int) -> None:
+        """Say that the log of examples was read up to this place: a shorter log is one that lost commits, see `on_lost`."""
+        ...
+
     def database_id(self) -> str:
         """32 hex characters drawn when the database was made."""
         ...

@@ -490,6 +490,10 @@ class ExampleBank:
         row: tuple[int] = self._db.read().execute("SELECT last_seq FROM example_sequence").fetchone()
         return row[0]
 
+    def followed(self, seq: int) -> None:
+        """Say that the log was read up to this place: see `store.database.Database.followed`."""
+        self._db.followed(seq)
+
     def database_id(self) -> str:
         """Which database this bank is in: what was derived from another one does not belong to it."""
         return self._db.database_id()

@@ -143,6 +143,7 @@ class IndexFollower:
             changes = self._bank.tail(self._folded_seq, _PAGE)
             self._reload_what_was_missed()
             if changes:
+                self._bank.followed(changes[-1].seq)
                 self._indexes.fold(changes)
             with self._progress:
                 if changes:
@@ -178,6 +179,7 @@ class IndexFollower:
                 return
             if self._indexes.has_room(tenants[tenant]):
                 self._indexes.load(tenant)
+        self._bank.followed(seq)
         self._folded_seq = seq
 
     def _save(self) -> None:

@@ -214,6 +214,10 @@ class PostgresDatabase:
         """Call `told`, on another thread, after a failover or a restore."""
         self._news.on_lost(told)
 
+    def followed(self, seq: int) -> None:
+        """See `store.database.Database`, and News."""
+        self._news.followed(seq)
+
     def database_id(self) -> str:
         """32 hex characters, of the database, of the server and its timeline.
 

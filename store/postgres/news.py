@@ -50,6 +50,7 @@ class News:
         """How often this process moved each counter."""
         self._looked_s = 0.0
         self._last_seq = 0
+        """The last place in the log of examples that this process knows of; 0 after commits were lost."""
         self._server: Place | None = None
         self._lost = 0
         """How often commits that had been seen were found to be gone."""
@@ -94,6 +95,11 @@ class News:
     def on_lost(self, told: Callable[[], None]) -> None:
         """Call `told` when commits that were seen are gone: what was derived from them is to be read anew."""
         self._told_anew.append(told)
+
+    def followed(self, seq: int) -> None:
+        """The log of examples was read up to this place, maybe before the counters: a shorter one has lost some."""
+        with self._lock:
+            self._last_seq = max(self._last_seq, seq)
 
     def committed(self, names: frozenset[str]) -> None:
         """This process has committed; `names`: the counters that moved."""
@@ -142,14 +148,16 @@ class News:
                 self._stopping.wait(_AGAIN_S)
 
     def _look(self) -> None:
+        # Only what was known before the database was asked must be in its answer.
+        known_seq = self._last_seq
         found: dict[str, int] = dict(self._pool.execute(_LOOK).fetchall())
         if "timeline" in found:
             # A standby knows less than was seen already.
             return
         last_seq = found.pop("", 0)
         with self._lock:
-            went_back = last_seq < self._last_seq
-            self._last_seq = last_seq
+            went_back = last_seq < min(known_seq, self._last_seq)
+            self._last_seq = max(self._last_seq, last_seq)
             self._counters = found
             self._version += 1
             self._looked_s = time.monotonic()

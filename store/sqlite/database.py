@@ -226,6 +226,9 @@ class Database:
     def on_lost(self, told: Callable[[], None]) -> None:
         """Nothing: what was committed to the file stays there."""
 
+    def followed(self, seq: int) -> None:
+        """Nothing: see `on_lost`."""
+
     def settled(self, table: str) -> int:
         """Everything: ids are given out in the order of commits."""
         return _EVERY_ID

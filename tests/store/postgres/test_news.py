@@ -118,6 +118,24 @@ def test_what_a_log_has_lost_is_read_anew(postgres_url: str, counter: str) -> No
     db.close()
 
 
+def test_what_a_log_has_lost_is_noticed_by_who_has_read_it_before_the_counters(postgres_url: str) -> None:
+    db = PostgresDatabase.open(postgres_url, readers=1)
+    lost, looked = threading.Event(), threading.Event()
+    db.on_lost(lost.set)
+    # What is read of the log may be newer than the counters that were read last, and than those being read now.
+    db.followed(2)
+    db.on_news(looked.set)
+    assert lost.wait(WITHIN_S)
+    # Said once: what is there now is where the log ends.
+    lost.clear()
+    for _ in range(3):
+        looked.clear()
+        db._news._wake.set()
+        assert looked.wait(WITHIN_S)
+    assert not lost.is_set()
+    db.close()
+
+
 def test_another_server_or_timeline_has_all_read_anew(postgres_url: str, counter: str) -> None:
     db = PostgresDatabase.open(postgres_url, readers=1)
     lost = threading.Event()
