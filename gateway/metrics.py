@@ -51,8 +51,8 @@ class Metrics:
             ["outcome", "engine", "model", "api"],
             buckets=_LATENCY_S,
         )
-        self.first_chunk = histogram(
-            "understudy_first_chunk_seconds",
+        self.ttft = histogram(
+            "understudy_ttft_seconds",
             "Until the first byte of a stream left.",
             ["engine", "model", "api"],
             buckets=_LATENCY_S,
@@ -172,7 +172,7 @@ class Metrics:
         self._requests_of(outcome, ended.engine, str(ended.status), *asker).inc()
         self._latency_of(outcome, ended.engine, asker.model, asker.api).observe(ended.total_s)
         if ended.first_chunk_s is not None:
-            self.first_chunk.labels(ended.engine, asker.model, asker.api).observe(ended.first_chunk_s)
+            self.ttft.labels(ended.engine, asker.model, asker.api).observe(ended.first_chunk_s)
         self._used(ended, asker)
         self.overhead.observe(max(0.0, ended.overhead_s))
         for name, spent in ended.stages_s.items():

@@ -45,7 +45,7 @@ def _request_line(ended: Ended) -> bytes:
         "waited_ms": round(ended.waited_s * 1000, 2),
     }
     if ended.first_chunk_s is not None:
-        line["first_chunk_ms"] = round(ended.first_chunk_s * 1000, 2)
+        line["ttft_ms"] = round(ended.first_chunk_s * 1000, 2)
     if ended.model:
         line["model"] = ended.model[:200]
     finished = ended if isinstance(ended, Finished) else None

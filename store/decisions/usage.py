@@ -28,7 +28,7 @@ OTHERS = "(others)"
 
 Dimension = Literal["day", "tenant", "key", "user", "model", "engine", "api"]
 DIMENSIONS: tuple[Dimension, ...] = get_args(Dimension)
-Line = Literal["answer", "judge", "shadow", "replay", "by_hand", "warm"]
+Line = Literal["answer", "judge", "shadow", "replay", "manual_queries", "warm"]
 """answer: clients' requests. The others the gateway asks of its own accord: verdicts of a judge, answers to compare with,
 replay and all that is prepared off-peak, what an operator asked on the admin pages, prompts computed early."""
 
@@ -422,9 +422,9 @@ _ELSEWHERE: tuple[tuple[str, ...], ...] = (
         "1",
     ),
     ("replay", "replay_side_costs", "asked_at_s", "cost_usd", "tokens", "0", "1"),
-    ("by_hand", "operator_asks", "at_s", "cost_usd", "prompt_tokens", "completion_tokens", "1"),
+    ("manual_queries", "operator_asks", "at_s", "cost_usd", "prompt_tokens", "completion_tokens", "1"),
     ("warm", _WARMED, "at_s", "warmed_cost_usd", "warmed_tokens", "0", "1"),
-    *(_kept(line) for line in ("replay", "by_hand", "warm")),
+    *(_kept(line) for line in ("replay", "manual_queries", "warm")),
 )
 """Where the lines are that have tables of their own: (line, table, time, dollars, prompt tokens, completion tokens,
 requests)."""

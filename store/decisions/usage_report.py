@@ -44,8 +44,8 @@ def usage_total(sums: Iterable[UsageSum]) -> dict[str, Any]:
     the other lines together. `saved_usd`: what the reference engines would have charged less what was paid for the same
     requests, less the overheads; of tenants whose requests nobody could reckon it is what the overheads cost.
     """
-    answers, lines = Amounts(), {"judge": 0.0, "shadow": 0.0, "replay": 0.0, "by_hand": 0.0, "warm": 0.0}
-    unpriced = 0
+    answers, unpriced = Amounts(), 0
+    lines = {"judge": 0.0, "shadow": 0.0, "replay": 0.0, "manual_queries": 0.0, "warm": 0.0}
     for one in sums:
         unpriced += one.amounts.unpriced
         if one.line == "answer":

@@ -52,7 +52,7 @@ class OperatorAsks:
             )
             .fetchone()
         )
-        return row[0] + kept_usd(self._db.read(), "by_hand", since_s, tenant)
+        return row[0] + kept_usd(self._db.read(), "manual_queries", since_s, tenant)
 
     def forget_tenant(self, tenant: str) -> Future[int]:
         """Delete what names a tenant's requests; gives how many. What they cost is kept (store.decisions.kept_costs)."""
@@ -65,7 +65,7 @@ class OperatorAsks:
 
 
 _COSTS = CostsOf(
-    "by_hand",
+    "manual_queries",
     "operator_asks",
     "at_s",
     engine="engine",

@@ -154,7 +154,7 @@ def test_a_request_is_one_line(lines: list[dict[str, object]]) -> None:
     RequestLog().write(one)
     (line,) = lines
     assert line["event"] == "request" and line["request"] == "id1" and line["status"] == 200
-    assert line["total_ms"] == 250 and line["waited_ms"] == 100 and line["first_chunk_ms"] == 200
+    assert line["total_ms"] == 250 and line["waited_ms"] == 100 and line["ttft_ms"] == 200
     assert line["examples"] == 2 and line["stages_ms"] == {"embed": 3} and line["cost_usd"] == 0.5
     assert line["bypassed"] == ["exact:OSError"] and line["outcome"] == "answered"
 

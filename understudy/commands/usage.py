@@ -195,7 +195,7 @@ def _table(rows: Sequence[dict[str, Any]], by: Sequence[str], total: dict[str, A
         )
     parts = ", ".join(
         f"{name} {_usd(total[f'{name}_usd'])}"
-        for name in ("judge", "shadow", "replay", "by_hand", "warm")
+        for name in ("judge", "shadow", "replay", "manual_queries", "warm")
         if total[f"{name}_usd"]
     )
     return "\n".join(

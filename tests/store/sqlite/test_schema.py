@@ -12,6 +12,7 @@ from store.decisions.requests import RequestLog
 from store.errors import DatabaseTooNew, SchemaError, StoreFailed
 from store.examples.accounting import worth
 from store.examples.bank import ExampleBank
+from store.jobs.operator_asks import OperatorAsks
 from store.sqlite.database import Database
 from store.sqlite.schema import MIGRATIONS_FOLDER, numbered_files, statements
 from store.workflows.runs import WorkflowRuns
@@ -227,4 +228,19 @@ def test_a_cache_hit_of_an_earlier_release_has_the_reason_that_pages_know(tmp_pa
 
     db = Database.open(path)
     assert {record.reason for record in RequestLog(db).recent(9)} == {"cache_hit", "bandit"}
+    db.close()
+
+
+def test_what_manual_queries_of_an_earlier_release_cost_is_still_counted(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    db = Database.open(path, migrations=before("0108", tmp_path))
+    kept = (
+        "INSERT INTO kept_costs (tenant, start_s, line, engine, purpose, requests, prompt_tokens, completion_tokens,"
+        " cost_usd) VALUES ('a1', 0, 'by_hand', 'large', '', 1, 1, 1, 0.5)"
+    )
+    db.write(lambda connection: connection.execute(kept)).result(30)
+    db.close()
+
+    db = Database.open(path)
+    assert OperatorAsks(db).spent_usd(0.0) == 0.5
     db.close()
