@@ -204,8 +204,8 @@ class ExampleBank:
         """Give an example other texts; gives it as it is then, or None if there is none.
 
         Its judgements were of the old answer and go with it, as does what would be given again of it: see drop_answers.
-        Without a vector it is not found until the gateway has made one. `check` gets it as it is, inside the transaction; the
-        future raises what it raises. Raises BadVector or StoreBusy.
+        Without a vector it is not found until the gateway has made one. `check` gets it as it is, inside the transaction;
+        the future raises what it raises. Raises BadVector or StoreBusy.
         """
         blob = None if vector is None else to_blob(vector)
 
