@@ -14,14 +14,13 @@ from admin.refused_forms import CONTROL, NEVER_FILLED, attributes_of
 
 _FOLDER = Path(__file__).parent / "templates"
 _CHOSEN = ("hidden", "password", "file", "checkbox", "radio")
-_FILTER = re.compile(r'<form\b[^>]*\bmethod="get".*?</form>', re.DOTALL)
 _BUTTON = re.compile(r"parts\.button\([^{}]*(\{[^{}]*\})")
 _KEY = re.compile(r'"(\w+)":')
 
 
 def half_written(sent: Mapping[str, tuple[str, ...]]) -> list[tuple[str, str]]:
     """Names and texts of the fields that were typed, without empty ones and passwords."""
-    left_out = _never_typed()
+    left_out = _chosen()
     return [
         (name.replace("_", " "), text)
         for name, texts in sent.items()
@@ -32,19 +31,18 @@ def half_written(sent: Mapping[str, tuple[str, ...]]) -> list[tuple[str, str]]:
 
 
 @cache
-def _never_typed() -> frozenset[str]:
-    return never_typed(file.read_text() for file in _FOLDER.glob("*.html"))
+def _chosen() -> frozenset[str]:
+    return chosen_in(file.read_text() for file in _FOLDER.glob("*.html"))
 
 
-def never_typed(templates: Iterable[str]) -> frozenset[str]:
-    """Names of fields that are hidden or chosen wherever they stand."""
-    typed: set[str] = set()
-    chosen: set[str] = set()
+def chosen_in(templates: Iterable[str]) -> frozenset[str]:
+    """Names of fields that are hidden or chosen somewhere."""
+    names: set[str] = set()
     for text in templates:
-        for found in CONTROL.finditer(_FILTER.sub("", text)):
-            field = attributes_of(found["input"] or found["textarea"] or found["select"] or "")
-            by_choice = found["select"] is not None or field.get("type") in _CHOSEN
-            (chosen if by_choice else typed).add(field.get("name", ""))
+        for found in CONTROL.finditer(text):
+            field = attributes_of(found["input"] or found["select"] or "")
+            if found["select"] is not None or field.get("type") in _CHOSEN:
+                names.add(field.get("name", ""))
         for fields in _BUTTON.findall(text):
-            chosen.update(_KEY.findall(fields))
-    return frozenset(chosen - typed)
+            names.update(_KEY.findall(fields))
+    return frozenset(names)

@@ -36,7 +36,7 @@ from admin.half_written import half_written
 from admin.headers import HEADERS
 from admin.kept import Results
 from admin.page import Action, ActionFailed, Asked, BadParameter, Done, Download, NotThere, Page, Viewer
-from admin.refused_forms import RefusedForm, refilled
+from admin.refused_forms import RefusedForm, holds, refilled
 from admin.rendering import Rendering, as_json
 from admin.roles import Role, revealed
 from admin.sources import Sources
@@ -338,11 +338,10 @@ class PageHandlers:
         text = self._rendering.render(template, values)
         if form is None:
             return text.encode()
-        filled = refilled(text, form)
-        if filled == text and (written := half_written(request.get(SENT, {}))):
-            # The page has no such form any more: it shows another thing by now.
-            filled = self._rendering.render(template, values | {"written": written})
-        return filled.encode()
+        if not holds(text, form):
+            written = half_written(request.get(SENT, {}))
+            return self._rendering.render(template, values | {"written": written}).encode()
+        return refilled(text, form).encode()
 
 
 def _lists(given: Any) -> dict[str, tuple[str, ...]]:

@@ -49,6 +49,11 @@ class RefusedForm:
         return name in self.values and not any(part in name for part in NEVER_FILLED)
 
 
+def holds(page: str, form: RefusedForm) -> bool:
+    """Whether the page has the form: not where what it is about is gone, or dealt with."""
+    return any(_is_it(found, form) for found in _FORM.finditer(page))
+
+
 def refilled(page: str, form: RefusedForm) -> str:
     """The page with the form's fields as they were sent; unchanged where it has no such form."""
     chosen = next((found for found in _FORM.finditer(page) if _is_it(found, form)), None)

@@ -9,7 +9,7 @@ from urllib.parse import unquote
 import pytest
 from markupsafe import escape
 
-from admin.half_written import half_written, never_typed
+from admin.half_written import chosen_in, half_written
 from learning.bank.forgetting import Forgetter
 from tests.admin.site import Got, Site, site
 from tests.store.rows import new_example
@@ -79,6 +79,7 @@ async def test_of_a_form_that_its_page_does_not_hold_any_more(pages: Site) -> No
         form = {"engine": "nobody", "reason": "It hums."}
         got = await operator.post(path, form, Referer=pages.url + "/replay")
         assert got.status in (400, 409) and "<h1>Replay</h1>" in got.text and shows(got, "It hums.")
+        assert got.text.count("readonly") == 1
     got = await operator.post("/review/shares", {"offloaded": "many", "reference": "5"})
     assert got.status == 400 and HEADING not in got.text, "its own form has it"
 
@@ -101,12 +102,12 @@ async def test_what_a_form_of_elsewhere_says_is_not_shown(pages: Site) -> None:
     assert got.status == 403 and "Call this number" not in got.text
 
 
-def test_what_is_hidden_or_chosen_wherever_it_stands_was_not_typed() -> None:
+def test_what_is_hidden_or_chosen_somewhere_was_not_typed() -> None:
     template = """<form method="get"><input name="user"></form><input type="hidden" name="user" value="{{ a }}">
-<select name="role"><option>x</option></select><input type="password" name="code"><input name="tenant">
-<textarea name="long">{{ text }}</textarea><input type="hidden" name="tenant">
+<select name="role"><option>x</option></select><input type="password" name="code"><input name="word">
+<textarea name="long">{{ text }}</textarea>
 {{ parts.button("/a", "A", form_token, {"pinned": "yes", "of": row.id}, "Sure?") }}"""
-    assert never_typed([template]) == {"user", "role", "code", "pinned", "of"}
+    assert chosen_in([template]) == {"user", "role", "code", "pinned", "of"}
     assert half_written({"user_models": ("a", " ", "b"), "form_token": ("c",), "verdict": ("bad",)}) == [
         ("user models", "a"),
         ("user models", "b"),
