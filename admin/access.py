@@ -25,11 +25,14 @@ from admin.roles import Role
 from store.people.audit import AuditLog, AuditOutcome, AuditRecord
 from store.people.sessions import AdminSessions
 
+Form = MultiDictProxy[str | bytes | bytearray | FileField]
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 VIEWER = web.RequestKey("viewer", Viewer)
 """The signed-in person; set on every request that passed the checks, except for public handlers."""
 TOKEN = web.RequestKey("token", str)
 """The cookie's value: of a session, or of a browser that has not signed in yet."""
+SENT = web.RequestKey("sent", dict[str, tuple[str, ...]])
+"""The texts of a form that an action was asked with: whatever the answer is, they are not lost."""
 FORM_FIELD, FORM_HEADER = "form_token", "X-Form-Token"
 LIVE_HEADER = "X-Live"
 """Set by a page that refreshes itself, which does not keep a session alive."""
@@ -120,12 +123,7 @@ class Access:
         user = await asyncio.to_thread(self._sessions.whose, token) if token else ""
         if request.method != "POST" or not user or wants_json(request):
             return ""
-        sent = await form_of(request)
-        # A file is not kept: a browser would not choose it again by itself.
-        values = {
-            name: tuple(each for each in sent.getall(name) if isinstance(each, str))
-            for name in dict.fromkeys(sent)
-        }
+        values = texts_in(await form_of(request))
         id = self.written.put(user, request.path, request.headers.get("Referer", ""), values)
         return f"/kept/{id}" if id else ""
 
@@ -176,7 +174,15 @@ class Access:
         )
 
 
-async def form_of(request: web.Request) -> MultiDictProxy[str | bytes | bytearray | FileField]:
+def texts_in(form: Form) -> dict[str, tuple[str, ...]]:
+    """Every field's values but files: a browser would not choose one again by itself."""
+    return {
+        name: tuple(each for each in form.getall(name) if isinstance(each, str))
+        for name in dict.fromkeys(form)
+    }
+
+
+async def form_of(request: web.Request) -> Form:
     """The fields of a form. Raises Refused (400)."""
     try:
         return await request.post()

@@ -14,6 +14,7 @@ from aiohttp import web
 
 from admin.access import (
     LIVE_HEADER,
+    SENT,
     TOKEN,
     VIEWER,
     Access,
@@ -23,6 +24,7 @@ from admin.access import (
     wants_json,
 )
 from admin.api.server import AdminApi
+from admin.half_written import half_written
 from admin.headers import HEADERS
 from admin.live import Live, TooManyListeners, events
 from admin.menu import menu_of
@@ -210,6 +212,7 @@ class AdminApp:
                 "title": f"{status}",
                 "message": message,
                 "viewer": viewer,
+                "written": half_written(request.get(SENT, {})),
                 "section": "",
                 "flash": "",
                 "form_token": self._access.form_token(request.get(TOKEN, "")),

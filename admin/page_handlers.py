@@ -18,13 +18,25 @@ from aiohttp import web
 from aiohttp.web_request import FileField
 from yarl import URL
 
-from admin.access import LIVE_HEADER, TOKEN, VIEWER, Access, Handler, form_of, redirect, wants_json
+from admin.access import (
+    LIVE_HEADER,
+    SENT,
+    TOKEN,
+    VIEWER,
+    Access,
+    Handler,
+    form_of,
+    redirect,
+    texts_in,
+    wants_json,
+)
 from admin.as_csv import as_csv
 from admin.flashes import Flashes
+from admin.half_written import half_written
 from admin.headers import HEADERS
 from admin.kept import Results
 from admin.page import Action, ActionFailed, Asked, BadParameter, Done, Download, NotThere, Page, Viewer
-from admin.refused_forms import RefusedForm, refilled
+from admin.refused_forms import RefusedForm, holds, refilled
 from admin.rendering import Rendering, as_json
 from admin.roles import Role, revealed
 from admin.sources import Sources
@@ -193,7 +205,9 @@ class PageHandlers:
 
     def _does(self, action: Action, page: Page) -> Handler:
         async def act(request: web.Request) -> web.StreamResponse:
-            lists = _lists(await form_of(request))
+            form = await form_of(request)
+            request[SENT] = texts_in(form)
+            lists = _lists(form)
             fields = {name: values[-1] for name, values in lists.items()}
             match = dict(request.match_info)
             asked = Asked(request[VIEWER], time.time(), match, fields, zone=self._zone, lists=lists)
@@ -290,6 +304,7 @@ class PageHandlers:
         """GET /kept/{id}: the page of a form that came when its session had ended, filled with what was written."""
         form = self._access.written.get(request.match_info["id"], request[VIEWER].name)
         place = self._holder(request, form.referer) if form is not None else None
+        request[SENT] = dict(form.values) if form is not None else {}
         if form is None or place is None:
             raise NotThere(_NOT_KEPT)
         return await self._again(request, place, RefusedForm(form.action, form.values, _LATE), 200)
@@ -321,7 +336,12 @@ class PageHandlers:
             "form": form,
         }
         text = self._rendering.render(template, values)
-        return (text if form is None else refilled(text, form)).encode()
+        if form is None:
+            return text.encode()
+        if not holds(text, form):
+            written = half_written(request.get(SENT, {}))
+            return self._rendering.render(template, values | {"written": written}).encode()
+        return refilled(text, form).encode()
 
 
 def _lists(given: Any) -> dict[str, tuple[str, ...]]:

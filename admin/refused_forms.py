@@ -13,11 +13,12 @@ from html import escape, unescape
 from urllib.parse import unquote
 
 _FORM = re.compile(r"<form\b([^>]*)>(.*?)</form>", re.DOTALL)
-_CONTROL = re.compile(
+CONTROL = re.compile(
     r"<input\b(?P<input>[^>]*)>|<textarea\b(?P<textarea>[^>]*)>(?P<text>.*?)</textarea>"
     r"|<select\b(?P<select>[^>]*)>(?P<options>.*?)</select>",
     re.DOTALL,
 )
+"""A field of a form."""
 _DETAILS = re.compile(r"<details\b(?![^>]*\sopen\b)")
 _OPEN = "<details open"
 _OPTION = re.compile(r"<option\b([^>]*)>(.*?)</option>", re.DOTALL)
@@ -48,22 +49,27 @@ class RefusedForm:
         return name in self.values and not any(part in name for part in NEVER_FILLED)
 
 
+def holds(page: str, form: RefusedForm) -> bool:
+    """Whether the page has the form: not where what it is about is gone, or dealt with."""
+    return any(_is_it(found, form) for found in _FORM.finditer(page))
+
+
 def refilled(page: str, form: RefusedForm) -> str:
     """The page with the form's fields as they were sent; unchanged where it has no such form."""
     chosen = next((found for found in _FORM.finditer(page) if _is_it(found, form)), None)
     if chosen is None:
         return page
-    id = _attributes(chosen[1]).get("id", "")
+    id = attributes_of(chosen[1]).get("id", "")
     told: list[str] = []
     page, begins, ends = _opened(page, chosen.start(), chosen.end())
 
     def replace(found: re.Match[str]) -> str:
-        attributes = _attributes(found["input"] or found["textarea"] or found["select"] or "")
+        attributes = attributes_of(found["input"] or found["textarea"] or found["select"] or "")
         owner = attributes.get("form")
         belongs = owner == id if owner else begins < found.start() < ends
         return _control(found, attributes, form, told) if belongs else found[0]
 
-    return _CONTROL.sub(replace, page)
+    return CONTROL.sub(replace, page)
 
 
 def _opened(page: str, begins: int, ends: int) -> tuple[str, int, int]:
@@ -80,15 +86,15 @@ def _opened(page: str, begins: int, ends: int) -> tuple[str, int, int]:
 
 
 def _is_it(found: re.Match[str], form: RefusedForm) -> bool:
-    attributes = _attributes(found[1])
+    attributes = attributes_of(found[1])
     actions = [attributes.get("action", ""), *map(unescape, _BUTTON.findall(found[2]))]
     if attributes.get("method") != "post" or unquote(form.action) not in map(unquote, actions):
         return False
     hidden = [
         (of["name"], of.get("value", ""))
-        for control in _CONTROL.finditer(found[2])
+        for control in CONTROL.finditer(found[2])
         if control["input"] is not None
-        and (of := _attributes(control["input"])).get("type") == "hidden"
+        and (of := attributes_of(control["input"])).get("type") == "hidden"
         and of.get("name", "") not in ("", *_CHANGES)
     ]
     return all(value in form.values.get(name, ()) for name, value in hidden)
@@ -126,7 +132,7 @@ def _input(text: str, attributes: dict[str, str], form: RefusedForm) -> str:
 
 def _options(text: str, values: tuple[str, ...]) -> str:
     def replace(found: re.Match[str]) -> str:
-        value = _attributes(found[1]).get("value")
+        value = attributes_of(found[1]).get("value")
         chosen = (unescape(found[2]).strip() if value is None else value) in values
         return f"<option{_without(found[1], 'selected')}{' selected' if chosen else ''}>{found[2]}</option>"
 
@@ -140,7 +146,8 @@ def _marked(text: str, wrong: bool) -> str:
     return f'{rest} aria-invalid="true" aria-describedby="{_ERROR_ID}" autofocus'
 
 
-def _attributes(text: str) -> dict[str, str]:
+def attributes_of(text: str) -> dict[str, str]:
+    """The attributes of an element, by name."""
     return {
         found[1]: unescape(next((value for value in found.groups()[1:] if value is not None), ""))
         for found in _ATTRIBUTE.finditer(text)

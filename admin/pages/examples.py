@@ -34,11 +34,17 @@ def edit(sources: Sources, asked: Asked) -> Done:
             raise BadParameter(
                 "An example needs a question and an answer; delete it if it is of no use.", name
             )
-    if asked.text("version") not in ("", digest_of(found.question, found.answer)):
-        raise ActionFailed(
-            "This example was changed meanwhile: what it says now is above. Saving again replaces that.",
-            "answer",
-        )
+    seen = asked.text("version")
+
+    def check(now: Example) -> None:
+        if seen not in ("", digest_of(now.question, now.answer)):
+            raise ActionFailed(
+                "This example was changed meanwhile: what it says now is above. Saving again replaces that.",
+                "answer",
+            )
+
+    # Also before it is embedded, which takes a while.
+    check(found)
     actions = sources.gateway.actions
     if actions.admission is None:
         raise ActionFailed("This gateway keeps no examples: memory.examples.enabled is off.")
@@ -66,6 +72,7 @@ def edit(sources: Sources, asked: Asked) -> Done:
             embedded_text=text,
             vector=vector,
             embedding_version=version,
+            check=check,
         ).result(_WAIT_S)
     )
     replaced = " What looked like private data was replaced." if verdict.redacted else ""

@@ -79,14 +79,17 @@ def choose_shares(sources: Sources, asked: Asked) -> Done:
             raise BadParameter(f"{name} is empty; a number from 0 to 100 is right", name)
     offloaded, reference = ((value or 0.0) / 100.0 for value in given.values())
     shares = Shares(offloaded, reference, time.time(), asked.viewer.name)
-    before = sources.store.outcomes.reviews.shares()[-1]
-    if asked.text("version") not in ("", version_of(before)):
-        raise ActionFailed(
-            f"{before.user} has chosen other shares meanwhile: {before.offloaded:.1%} and {before.reference:.1%}. Nothing"
-            " was changed; send it again to put yours in their place.",
-            "offloaded",
-        )
-    sources.store.outcomes.reviews.choose(shares).result(_WAIT_S)
+    version = asked.text("version")
+
+    def check(now: Shares) -> None:
+        if version not in ("", version_of(now)):
+            raise ActionFailed(
+                f"{now.user} has chosen other shares meanwhile: {now.offloaded:.1%} and {now.reference:.1%}. Nothing was"
+                " changed; send it again to put yours in their place.",
+                "offloaded",
+            )
+
+    before = sources.store.outcomes.reviews.choose(shares, check=check).result(_WAIT_S)
     return Done(
         "Sampled so from now on; what was asked before keeps its share.",
         "/review",

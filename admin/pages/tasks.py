@@ -11,6 +11,7 @@ from admin.summaries.learning import use as use_version
 from admin.summaries.tasks import find, labels_of, task, task_id, tasks
 from learning.tasks.proposals import COVERED, LEAST_ANSWERS, MOST_LABELS, proposals
 from router.tasks.matching import MOST_TASKS
+from store.records import TaskAnswer
 from store.tasks.tasks import State, TaskRow
 
 _WAIT_S = 30.0
@@ -58,11 +59,10 @@ def label(sources: Sources, asked: Asked) -> Done:
     kept = answers.of_request(row.tenant, request_id)
     if kept is None or kept.slot != row.slot:
         raise ActionFailed("This request is not kept any more, or belongs to another task.")
-    if kept.answered_by == "person":
-        raise ActionFailed("Somebody has labelled this request meanwhile. Here are the next ones.")
     if given is not None and given not in {*labels_of(sources, row), kept.student_label, kept.label}:
         raise BadParameter("label is none of the task's; choose one that is listed")
-    if not answers.label(row.tenant, request_id, given, at_s=asked.now_s).result(_WAIT_S):
+    done = answers.label(row.tenant, request_id, given, at_s=asked.now_s, check=_refuse_if_labelled)
+    if not done.result(_WAIT_S):
         raise ActionFailed("This request is not kept any more.")
     return Done(
         "Labelled: no label fits, so nothing is learnt of it."
@@ -72,6 +72,11 @@ def label(sources: Sources, asked: Asked) -> Done:
         target=_target(row),
         detail={"request_id": request_id, "none": none},
     )
+
+
+def _refuse_if_labelled(latest: TaskAnswer) -> None:
+    if latest.answered_by == "person":
+        raise ActionFailed("Somebody has labelled this request meanwhile. Here are the next ones.")
 
 
 def roll_back(sources: Sources, asked: Asked) -> Done:

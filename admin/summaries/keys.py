@@ -119,16 +119,19 @@ def edit_key(sources: Sources, asked: Asked) -> Done:
 def rotate_key(sources: Sources, asked: Asked) -> Done:
     """Gives a key another secret, shown this once. Form fields: `grace_h`, hours for which the old one is still taken, and
     `version` as the page gave it."""
-    id = asked.path["id"]
-    if asked.text("version") not in ("", version_of(_key(sources, id))):
-        raise ActionFailed(
-            "Somebody else has changed this key meanwhile; its secret may be another one already. Nothing was changed: look"
-            " at what is in force, and rotate again if it is still wanted.",
-            "version",
-        )
+    id, version = asked.path["id"], asked.text("version")
     grace_s = (asked.number("grace_h", 0.0, least=0, most=_MOST_GRACE_H) or 0.0) * _HOUR_S
+
+    def check(now: Key) -> None:
+        if version not in ("", version_of(now)):
+            raise ActionFailed(
+                "Somebody else has changed this key meanwhile; its secret may be another one already. Nothing was changed:"
+                " look at what is in force, and rotate again if it is still wanted.",
+                "version",
+            )
+
     try:
-        found, secret = sources.store.keys.rotate(id, grace_s)
+        found, secret = sources.store.keys.rotate(id, grace_s, check=check)
     except NoSuchKey as error:
         raise NotThere(f"{error}.") from error
     except (KeptInConfiguration, ValueError) as error:

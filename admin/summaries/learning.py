@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from admin.charts import Chart, ranges
@@ -176,8 +177,7 @@ def roll_back(sources: Sources, asked: Asked) -> Done:
     before = sources.store.artifacts.active(*slot)
     if before is None:
         raise ActionFailed("Nothing learnt is in use there: there is nothing to go back from.")
-    _refuse_if_changed(asked, "version", before)
-    now = sources.store.artifacts.rollback(*slot)
+    now = sources.store.artifacts.rollback(*slot, check=partial(_refuse_if_changed, asked, "version"))
     return Done(
         _now_in_use(sources, slot, now),
         target="/".join(slot),
@@ -191,16 +191,18 @@ def use_built_in(sources: Sources, asked: Asked) -> Done:
     Form field: `in_use`, as of `use`.
     """
     slot = _slot(asked)
-    before = sources.store.artifacts.active(*slot)
-    _refuse_if_changed(asked, "in_use", before)
-    if before is None or not sources.store.artifacts.retire(*slot):
+    before = sources.store.artifacts.retire(*slot, check=partial(_refuse_if_changed, asked, "in_use"))
+    if before is None:
         raise ActionFailed("Nothing learnt is in use there: what is built in serves already.")
     detail = {"version": {"old": before.id, "new": None}}
     return Done(_now_in_use(sources, slot, None), target="/".join(slot), detail=detail)
 
 
 def _refuse_if_changed(asked: Asked, name: str, before: ArtifactRecord | None) -> None:
-    """Raises ActionFailed where the field `name` is not the version in use; one that is not sent claims nothing."""
+    """Raises ActionFailed where the field `name` is not the version in use; one that is not sent claims nothing.
+
+    To be asked inside the transaction: a second operator at the same moment, in any process, is told.
+    """
     now = "none" if before is None else str(before.id)
     if asked.text(name) not in ("", now):
         raise ActionFailed(
@@ -228,8 +230,7 @@ def use(sources: Sources, asked: Asked) -> Done:
     except ArtifactBroken as broken:
         raise ActionFailed(f"{broken}.") from broken
     before = sources.store.artifacts.active(record.kind, record.tenant, record.model)
-    _refuse_if_changed(asked, "in_use", before)
-    sources.store.artifacts.activate(version)
+    sources.store.artifacts.activate(version, check=partial(_refuse_if_changed, asked, "in_use"))
     return Done(
         f"In use now: version {version}. Workers follow within a second.",
         target=f"{record.kind}/{record.tenant}/{record.model}",

@@ -118,6 +118,8 @@ def open_or_close(sources: Sources, asked: Asked) -> Done:
         before, after = records.edit(name, lambda one: replace(one, closed_at_s=at_s))
     except KeptInConfiguration as error:
         raise ActionFailed(f"{error}.") from error
+    except (TenantExists, NoSuchTenantRecord) as error:
+        raise ActionFailed(f"{error}: look again, and send it then.") from error
     said = (
         f"Closed: its {len(keys)} keys are refused within a second, until it is opened again."
         if closed

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Literal
@@ -152,22 +152,26 @@ class Reviews:
 
     def shares(self) -> list[Shares]:
         """What was sampled from when on, the first first: the default ones until somebody chose others."""
-        rows = self._db.read().execute(
-            'SELECT offloaded, reference, from_s, "user" FROM review_shares ORDER BY from_s, id'
-        )
-        return [Shares(), *(Shares(*row) for row in rows.fetchall())]
+        return _shares(self._db.read())
 
-    def choose(self, shares: Shares) -> Future[None]:
+    def choose(
+        self, shares: Shares, *, check: Callable[[Shares], None] = lambda latest: None
+    ) -> Future[Shares]:
         """Sample these shares of the requests from `from_s` on; earlier ones keep the share that was in force then.
 
-        The future raises ValueRefused for a share outside 0 to 1.
+        Gives the shares before. `check` gets them inside the transaction. The future raises what it raises, and ValueRefused
+        for a share outside 0 to 1.
         """
 
-        def insert(connection: Connection) -> None:
+        def insert(connection: Connection) -> Shares:
+            self._db.hold(connection, "review_shares")
+            before = _shares(connection)[-1]
+            check(before)
             connection.execute(
                 'INSERT INTO review_shares (from_s, "user", offloaded, reference) VALUES (?, ?, ?, ?)',
                 (shares.from_s, shares.user, shares.offloaded, shares.reference),
             )
+            return before
 
         return self._db.write(insert)
 
@@ -201,6 +205,13 @@ class Reviews:
             lambda connection: connection.execute(statement, values).rowcount,
             after=lambda _: self._db.scrub_soon(),
         )
+
+
+def _shares(connection: Connection) -> list[Shares]:
+    rows = connection.execute(
+        'SELECT offloaded, reference, from_s, "user" FROM review_shares ORDER BY from_s, id'
+    )
+    return [Shares(), *(Shares(*row) for row in rows.fetchall())]
 
 
 def share_of(answer: Answered, shares: Sequence[Shares], reference: str) -> float:

@@ -199,11 +199,13 @@ class ExampleBank:
         embedded_text: str,
         vector: Vector | None,
         embedding_version: str,
+        check: Callable[[Example], None] = lambda example: None,
     ) -> Future[Example | None]:
         """Give an example other texts; gives it as it is then, or None if there is none.
 
         Its judgements were of the old answer and go with it, as does what would be given again of it: see drop_answers.
-        Without a vector it is not found until the gateway has made one. Raises BadVector or StoreBusy.
+        Without a vector it is not found until the gateway has made one. `check` gets it as it is, inside the transaction;
+        the future raises what it raises. Raises BadVector or StoreBusy.
         """
         blob = None if vector is None else to_blob(vector)
 
@@ -211,6 +213,7 @@ class ExampleBank:
             found = example_rows.these(connection, tenant, [id])
             if not found:
                 return None
+            check(found[0])
             connection.execute(
                 "UPDATE examples SET seq = ?, question = ?, answer = ?, embedded_text = ?, vector = ?,"
                 " embedding_version = ? WHERE id = ?",

@@ -12,7 +12,7 @@ import hashlib
 import os
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -32,6 +32,10 @@ _DELETIONS_KEPT_S = 400 * 86_400.0
 """Of a file's name where all replicas have it."""
 _ORPHAN_AGE_S = 3600.0
 """A file that young may belong to a version whose row is being written."""
+
+
+Check = Callable[[ArtifactRecord | None], None]
+"""Gets the version in use, None for none, inside the transaction that takes another; what it raises stops that."""
 
 
 class ArtifactBroken(Exception):
@@ -134,6 +138,7 @@ class Artifacts:
         self._keep_file(_file_name(kind, tenant, model, digest), data)
 
         def insert(connection: Connection) -> tuple[ArtifactRecord, set[str]]:
+            self._db.hold(connection, _GENERATION)
             kept_as = state
             if state == "active" and _is_frozen(connection, kind, tenant, model):
                 kept_as = "retired"
@@ -181,15 +186,17 @@ class Artifacts:
         )
         return [as_record(row) for row in rows.fetchall()]
 
-    def rollback(self, kind: str, tenant: str, model: str) -> ArtifactRecord | None:
+    def rollback(
+        self, kind: str, tenant: str, model: str, *, check: Check = lambda in_use: None
+    ) -> ArtifactRecord | None:
         """Go back to the version that served before the one in use. None: there was none before, so the built-in
-        prior or rule serves, or the operator's own version where there is one.
+        prior or rule serves, or the operator's own version where there is one. Raises what `check` raises.
 
         A learner may publish again at its next turn: freeze the slot to keep it from that.
         """
 
         def step_back(connection: Connection) -> ArtifactRecord | None:
-            current = of_slot(connection, kind, tenant, model, " AND state = 'active'")
+            current = self._in_use(connection, kind, tenant, model, check)
             if not current:
                 return None
             _retire_active(connection, kind, tenant, model)
@@ -199,31 +206,51 @@ class Artifacts:
 
         return self._db.write(step_back).result(self._timeout_s)
 
-    def activate(self, id: int) -> ArtifactRecord | None:
-        """Take a version into use, whatever its state, frozen or not: a person asked for it. None if there is none."""
+    def activate(self, id: int, *, check: Check = lambda in_use: None) -> ArtifactRecord | None:
+        """Take a version into use, whatever its state, frozen or not: a person asked for it. None if there is none.
+
+        Raises what `check` raises.
+        """
 
         def take(connection: Connection) -> ArtifactRecord | None:
+            self._db.hold(connection, _GENERATION)
             row = connection.execute(SELECT + " WHERE id = ?", (id,)).fetchone()
             if row is None:
                 return None
             record = as_record(row)
+            self._in_use(connection, record.kind, record.tenant, record.model, check)
             _retire_active(connection, record.kind, record.tenant, record.model)
             self._generation.bump(connection)
             return _activate(connection, id)
 
         return self._db.write(take).result(self._timeout_s)
 
-    def retire(self, kind: str, tenant: str, model: str) -> bool:
-        """Take the version in use out of use, frozen or not, so that what is built in serves; False if none was in use."""
+    def retire(
+        self, kind: str, tenant: str, model: str, *, check: Check = lambda in_use: None
+    ) -> ArtifactRecord | None:
+        """Take the version in use out of use, frozen or not, so that what is built in serves; gives it, None if none was.
 
-        def take(connection: Connection) -> bool:
-            if not of_slot(connection, kind, tenant, model, " AND state = 'active'"):
-                return False
+        Raises what `check` raises.
+        """
+
+        def take(connection: Connection) -> ArtifactRecord | None:
+            found = self._in_use(connection, kind, tenant, model, check)
+            if not found:
+                return None
             _retire_active(connection, kind, tenant, model)
             self._generation.bump(connection)
-            return True
+            return found[0]
 
         return self._db.write(take).result(self._timeout_s)
+
+    def _in_use(
+        self, connection: Connection, kind: str, tenant: str, model: str, check: Check
+    ) -> list[ArtifactRecord]:
+        """The version in use, if any, checked; nobody takes another into use before this job's commit."""
+        self._db.hold(connection, _GENERATION)
+        found = of_slot(connection, kind, tenant, model, " AND state = 'active'")
+        check(found[0] if found else None)
+        return found
 
     def freeze(self, kind: str, tenant: str, model: str) -> None:
         """Keep what is in use, the built-in among it: versions published from now on are kept and not used."""

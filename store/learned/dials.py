@@ -65,6 +65,7 @@ class TurnedDialsLog:
         )
 
         def insert(connection: Connection) -> TurnedDials:
+            self._db.hold(connection, _GENERATION)
             if instead_of is not None:
                 now = _in_force(connection, turned.model, turned.tenant)
                 if instead_of != (now.id if now is not None else 0):
@@ -89,6 +90,7 @@ class TurnedDialsLog:
         now_s = time.time()
 
         def update(connection: Connection) -> bool:
+            self._db.hold(connection, _GENERATION)
             if instead_of is not None:
                 now = _in_force(connection, model, tenant)
                 if instead_of != (now.id if now is not None else 0):

@@ -137,7 +137,7 @@ class KeyStore:
 
         def update(connection: Connection) -> tuple[Key, Key]:
             self._db.hold(connection, GENERATION)
-            before = _changeable(connection, id)
+            before = _changeable(connection, id, self._clock())
             wanted = change(before)
             check_name("key name", wanted.name)
             terms = Terms(
@@ -156,12 +156,19 @@ class KeyStore:
         return self._db.write(update, after=self.look_again).result(timeout_s)
 
     def rotate(
-        self, id: str, grace_s: float = 0.0, timeout_s: float = 30.0, *, secret_text: str | None = None
+        self,
+        id: str,
+        grace_s: float = 0.0,
+        timeout_s: float = 30.0,
+        *,
+        secret_text: str | None = None,
+        check: Callable[[Key], None] = lambda key: None,
     ) -> tuple[Key, str]:
         """Another secret for a key, shown here and never again. Waits for the commit.
 
-        The secret before it is taken for `grace_s` seconds more; 0 ends it and those before it at once. Raises
-        NoSuchKey, KeptInConfiguration, and ValueError for a revoked key or a secret that cannot be one.
+        The secret before it is taken for `grace_s` seconds more; 0 ends it and those before it at once. `check` gets the
+        key as it is, inside the transaction; what it raises is raised here. Raises NoSuchKey, KeptInConfiguration, and
+        ValueError for a revoked key or a secret that cannot be one.
         """
         if secret_text is None:
             secret_text = _new_secret()
@@ -172,7 +179,8 @@ class KeyStore:
 
         def update(connection: Connection) -> Key:
             self._db.hold(connection, GENERATION)
-            key = _changeable(connection, id)
+            key = _changeable(connection, id, now_s)
+            check(key)
             if key.revoked_at_s is not None:
                 raise ValueError(f"the key {id!r} is revoked; make a new one")
             _check_unused(connection, digest)
@@ -190,7 +198,7 @@ class KeyStore:
                 (digest, secret_text[:_SHOWN_CHARACTERS], id),
             )
             self._generation.bump(connection)
-            return _one(connection, id)
+            return _one(connection, id, now_s)
 
         return self._db.write(update, after=self.look_again).result(timeout_s), secret_text
 
@@ -204,10 +212,10 @@ class KeyStore:
 
         def update(connection: Connection) -> Key:
             self._db.hold(connection, GENERATION)
-            _changeable(connection, id)
+            _changeable(connection, id, now_s)
             revoke_key(connection, id, now_s)
             self._generation.bump(connection)
-            return _one(connection, id)
+            return _one(connection, id, now_s)
 
         return self._db.write(update, after=self.look_again)
 
@@ -420,18 +428,18 @@ def _check_unused(connection: Connection, digest: str) -> None:
         raise SecretTaken(f"the secret is already that of {row[0]}")
 
 
-def _one(connection: Connection, id: str) -> Key:
+def _one(connection: Connection, id: str, now_s: float) -> Key:
     row = connection.execute(SELECT_KEYS + " WHERE id = ?", (id,)).fetchone()
     if row is None:
         raise NoSuchKey(f"no key has the id {id[:60]!r}")
     (until_s,) = connection.execute(
-        "SELECT max(until_s) FROM older_secrets WHERE key_id = ?", (id,)
+        "SELECT max(until_s) FROM older_secrets WHERE key_id = ? AND until_s > ?", (id, now_s)
     ).fetchone()
     return key_from(row, until_s)
 
 
-def _changeable(connection: Connection, id: str) -> Key:
-    key = _one(connection, id)
+def _changeable(connection: Connection, id: str, now_s: float) -> Key:
+    key = _one(connection, id, now_s)
     if key.source == "config":
         raise KeptInConfiguration(
             f"the key {key.name!r} is kept in the configuration: change `keys` there, then reload"

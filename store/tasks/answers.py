@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -63,10 +63,12 @@ class TaskAnswers:
         at_s: float,
         weight: float = PERSONS_WEIGHT,
         by: Literal["person", "sample"] = "person",
+        check: Callable[[TaskAnswer], None] = lambda latest: None,
     ) -> Future[bool]:
         """Append a label of a request that came afterwards: it stands for the teacher's. None: the teacher's is wrong.
 
-        False where no row of the request is kept.
+        False where no row of the request is kept. `check` gets the latest inside the transaction; the future raises what it
+        raises.
         """
         unread = "'wrong'" if label is None else "''"
         instead = {"at_s": "?", "label": "?", "weight": "?", "answered_by": "?", "unread": unread}
@@ -74,16 +76,25 @@ class TaskAnswers:
         names = ", ".join(name for name in _COLUMNS if name not in ("answer", "soft"))
         statement = (
             f"INSERT INTO task_answers ({names}, answer) SELECT {copied}, '' FROM task_answers"  # noqa: S608
-            " WHERE tenant = ? AND request_id = ? ORDER BY id DESC LIMIT 1"
+            " WHERE id = ?"
         )
         given = {"at_s": at_s, "label": label, "weight": weight, "answered_by": by}
-        values = (*(given[name] for name in _COLUMNS if name in given), tenant, request_id)
-        return self._db.write(lambda connection: connection.execute(statement, values).rowcount > 0)
+        values = tuple(given[name] for name in _COLUMNS if name in given)
+
+        def append(connection: Connection) -> bool:
+            self._db.hold(connection, f"label {tenant} {request_id}")
+            latest = _of_request(connection, tenant, request_id)
+            if latest is None:
+                return False
+            check(latest)
+            connection.execute(statement, (*values, latest.id))
+            return True
+
+        return self._db.write(append)
 
     def of_request(self, tenant: str, request_id: str) -> TaskAnswer | None:
         """The latest row of a request; None where it belonged to no task, or is not kept."""
-        found = self._rows("tenant = ? AND request_id = ? ORDER BY id DESC LIMIT 1", tenant, request_id)
-        return found[0] if found else None
+        return _of_request(self._db.read(), tenant, request_id)
 
     def after(
         self,
@@ -253,6 +264,13 @@ _SELECT_BARE = (
     " FROM task_answers"
 )
 _INSERT = f"INSERT INTO task_answers ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * len(_COLUMNS))})"  # noqa: S608
+
+
+def _of_request(connection: Connection, tenant: str, request_id: str) -> TaskAnswer | None:
+    row = connection.execute(
+        f"{_SELECT} WHERE tenant = ? AND request_id = ? ORDER BY id DESC LIMIT 1", (tenant, request_id)
+    ).fetchone()
+    return None if row is None else _as_answer(row)
 
 
 def _as_row(answer: TaskAnswer) -> Sequence[Any]:

@@ -39,7 +39,9 @@ async def test_verdicts_become_labels_with_the_probability_of_the_sample(tmp_pat
         assert page.status == 200 and 'href="/requests/' not in page.text, "a link would tell the engine"
         bad = await operator.post("/review", {"id": small, "verdict": "bad"})
         assert bad.status == 303 and bad.headers["Location"].startswith("/review")
-        assert (await operator.post("/review", {"id": small, "verdict": "good"})).status == 409, "once"
+        late = await operator.post("/review", {"id": small, "verdict": "corrected", "correction": "By size."})
+        assert late.status == 409 and "Somebody gave a verdict on this answer meanwhile" in late.text
+        assert "What you had written" in late.text and "By size.</textarea>" in late.text
         (outcome,) = store.outcomes.of("default", small)
         assert (outcome.source, outcome.quality, outcome.probability) == ("label", 0.0, 1.0)
         corrected = {"id": large, "verdict": "corrected", "correction": "Use ls -A."}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -66,6 +67,16 @@ async def test_of_a_keys_rotation(pages: Site) -> None:
     second = await operator.post(path, seen)
     assert second.status == 409 and "changed this key meanwhile" in second.text
     assert keys.get(key.id).prefix == prefix, "the first one's secret goes on"
+
+
+async def test_of_two_rotations_at_the_same_moment(pages: Site) -> None:
+    operator, keys = await pages.person("operator"), pages.sources.store.keys
+    for n in range(5):
+        key, _ = keys.create("acme", f"app {n}")
+        path = f"/keys/{quote(key.id)}/rotate"
+        seen = {"grace_h": "0", "version": await version(operator, f"/keys/{key.id}", path)}
+        both = await asyncio.gather(operator.post(path, seen), operator.post(path, seen))
+        assert sorted(got.status for got in both) == [200, 409]
 
 
 async def test_of_an_undo(pages: Site) -> None:
