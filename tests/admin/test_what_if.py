@@ -66,9 +66,13 @@ def learnt_from(store: Store, count: int = 240) -> None:
         ).result(30)
 
 
+_NICE_S = 240
+"""A simulation's process comes after all others, however many."""
+
+
 async def ready(person: Person, path: str) -> Any:
     """The twin once it is computed."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(_NICE_S):
         while (got := await person.get(path)).json["state"] == "computing":
             await asyncio.sleep(0.02)
     return got.json
@@ -125,7 +129,7 @@ async def test_the_router_page_has_the_settings_in_force_computed_beforehand(tmp
         assert refreshing.status == 200 and not shared(here.sources).busy, "nobody may be looking"
         await viewer.get("/router")
         question = Question("a1", "demo", AS_SET, AS_SET)
-        await asyncio.to_thread(shared(here.sources).wait_for, question, 60)
+        await asyncio.to_thread(shared(here.sources).wait_for, question, _NICE_S)
         told = (await viewer.get("/router/simulate.json")).json
         assert told["state"] == "ready" and not told["changed"]
 
