@@ -125,8 +125,10 @@ class Computations(Generic[Question]):
                 raise Stopped
             with self._lock:
                 known = self._kept.get(question) or ComputationState(True)
-                self._kept[question] = replace(known, computing=True, doing=doing, done=done)
-                self.changes += 1
+                now = replace(known, computing=True, doing=doing, done=done)
+                self._kept[question] = now
+                # Who only looks whether it may go on wakes no page.
+                self.changes += now != known
 
         result, problem = None, None
         try:

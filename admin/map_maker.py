@@ -1,13 +1,16 @@
-"""Draws the maps of tenants' banks, one after another, on a background thread or for a command."""
+"""Draws the maps of tenants' banks: for the pages in a process of their own, one after another, or for a command."""
 
 from __future__ import annotations
 
-import threading
+import contextlib
 import time
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 
-from admin.computing import lower_priority
+from admin.computing import Computations, ReportProgress
 from admin.flat_map import flat_map
+from admin.own_process import in_own_process
 from store import Store
 
 MOST = 50_000
@@ -25,34 +28,13 @@ def draw(store: Store, tenant: str) -> int:
     return places.put(tenant, ids.tolist(), flat_map(vectors), time.time()).result(_WAIT_S)
 
 
-class MapMaker:
-    """One map at a time, on a thread of low priority."""
+def maps(open_store: Callable[[], Store]) -> Computations[str]:
+    """Draws a tenant's map, anew each time, in processes of their own, which call `open_store`. The caller closes it."""
+    return Computations(in_own_process(partial(drawn, open_store)), "map", fresh_s=0.0)
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self._threads = ThreadPoolExecutor(1, thread_name_prefix="map", initializer=lower_priority)
-        self._lock = threading.Lock()
-        self._drawing: dict[str, Future[int]] = {}
 
-    def begin(self, tenant: str) -> None:
-        """Starts drawing a tenant's map, unless it is being drawn."""
-        with self._lock:
-            if not self.drawing(tenant):
-                self._drawing[tenant] = self._threads.submit(draw, self._store, tenant)
-
-    def drawing(self, tenant: str) -> bool:
-        """Whether the tenant's map is being drawn."""
-        future = self._drawing.get(tenant)
-        return future is not None and not future.done()
-
-    def problem(self, tenant: str) -> str:
-        """Why the last drawing failed; empty if it did not."""
-        future = self._drawing.get(tenant)
-        if future is None or not future.done() or future.cancelled():
-            return ""
-        error = future.exception()
-        return "" if error is None else str(error) or type(error).__name__
-
-    def close(self) -> None:
-        """Starts no further map."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
+def drawn(open_store: Callable[[], Store], tenant: str, report: ReportProgress) -> dict[str, Any]:
+    """As `draw`, of a store that is opened for it: vectors are read, and places written, where they are computed."""
+    report("drawing the map", 0.0)
+    with contextlib.closing(open_store()) as store:
+        return {"examples": draw(store, tenant)}

@@ -8,6 +8,7 @@ from functools import partial
 from urllib.parse import quote
 
 from admin.actions import NotDone
+from admin.computing import TooMuchAsked
 from admin.page import Action, ActionFailed, Asked, BadParameter, Done, NotThere, Page
 from admin.roles import Content
 from admin.sources import Sources
@@ -227,7 +228,12 @@ def draw_map(sources: Sources, asked: Asked) -> Done:
     tenant = asked.text("tenant", longest=200)
     if not sources.store.examples.totals(tenant).examples:
         raise BadParameter(f"tenant is {tenant[:60]!r}, which has no examples")
-    shared(sources).begin(tenant)
+    try:
+        begun = shared(sources).state(tenant).computing
+    except TooMuchAsked:
+        begun = False
+    if not begun:
+        raise ActionFailed("Other tenants' maps are being drawn; try again in a moment.")
     return Done("The map is being drawn.", f"/examples-map?tenant={quote(tenant)}", target=tenant)
 
 

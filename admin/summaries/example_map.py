@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from admin.choices import offered
+from admin.computing import Computations
 from admin.formats import tenant_label
-from admin.map_maker import MapMaker
+from admin.map_maker import maps
 from admin.page import Asked, Summary
 from admin.roles import Content
 from admin.sources import Sources
@@ -28,7 +29,8 @@ def example_map(sources: Sources, asked: Asked) -> Summary:
     tenant = asked.text("tenant", longest=200) or (counts[0][0] if counts else "")
     places = sources.store.examples.places
     made, rows = places.made_at_s(tenant), places.of(tenant, SHOWN)
-    maker = shared(sources)
+    state = shared(sources).state(tenant, begin=False)
+    problem = None if state.computing else state.problem
     return {
         "tenant": tenant,
         "tenants": offered(((each, tenant_label(names, each)) for each, _ in counts), tenant),
@@ -37,15 +39,15 @@ def example_map(sources: Sources, asked: Asked) -> Summary:
         "on_it": made[1] if made else 0,
         "shown": len(rows),
         "total": sources.store.examples.totals(tenant).examples if tenant else 0,
-        "drawing": maker.drawing(tenant),
-        "problem": maker.problem(tenant),
+        "drawing": state.computing,
+        "problem": "" if problem is None else str(problem) or type(problem).__name__,
         "chart": _chart(rows, colour, asked.now_s) if rows else None,
     }
 
 
-def shared(sources: Sources) -> MapMaker:
-    """The map maker that all pages share."""
-    return sources.shared("map", lambda: MapMaker(sources.store))
+def shared(sources: Sources) -> Computations[str]:
+    """The maps that are drawn for all pages, by tenant."""
+    return sources.shared("map", lambda: maps(sources.open_store))
 
 
 def _chart(rows: list[Place], colour: str, now_s: float) -> dict[str, Any]:

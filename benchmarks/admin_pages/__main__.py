@@ -2,8 +2,9 @@
 
 Rows are written through the store's own API, spread over a week; the application is asked over a socket, as a browser would,
 while the log grows by some requests a second. No gateway runs. CPU is the whole process's, the client's share and the growth
-of the log included: on a busy machine it says more than the clock. What takes seconds (a simulation) is computed beside the
-pages: a second table has some of them while that goes on, in a process of its own.
+of the log included: on a busy machine it says more than the clock. What takes seconds (a simulation, a map of the busiest
+tenant's examples) is computed beside the pages: more tables have some of them while that goes on, in a process of its own,
+and for the map on a thread, too.
 
     python -m benchmarks.admin_pages [--requests 100000] [--examples 2000]
 """
@@ -17,6 +18,7 @@ import tempfile
 import threading
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,9 @@ import numpy as np
 from aiohttp import web
 from yarl import URL
 
+from admin.computing import Computations
+from admin.map_maker import drawn
+from admin.own_process import in_own_process
 from admin.pages import PAGES
 from admin.sources import Sources
 from benchmarks.admin_pages.content import Writing, choice, content_paths, fill_content
@@ -41,6 +46,7 @@ _ROUNDS = 20
 _GROWS_PER_S = 20.0
 """Requests a second, each with its decision, while pages are asked for."""
 _MEANWHILE = ("/router/simulate?preference=0.905", "/overview", "/requests", "/examples", "/router")
+_LIGHT = ("/requests", "/router")
 CONFIG: dict[str, Any] = {
     "engines": {
         "small": {
@@ -193,6 +199,13 @@ async def measured(folder: Path, requests: int, examples: int) -> dict[str, Any]
                 finally:
                     await asyncio.to_thread(growing.stop)
                 meanwhile = {path: await _while_computing(session, path) for path in _MEANWHILE}
+                draw = partial(drawn, sources.open_store)
+                counts = sources.store.examples.tenants()
+                tenant = max(counts, key=lambda each: counts[each])
+                drawing = {
+                    how: await _while_drawing(session, Computations(compute, "map"), tenant)
+                    for how, compute in (("thread", draw), ("process", in_own_process(draw)))
+                }
             await runner.cleanup()
     return {
         "requests": requests,
@@ -201,6 +214,7 @@ async def measured(folder: Path, requests: int, examples: int) -> dict[str, Any]
         "written_meanwhile": growing.written,
         "pages": took,
         "while_computing": meanwhile,
+        "while_drawing": drawing,
     }
 
 
@@ -222,6 +236,35 @@ async def _while_computing(session: aiohttp.ClientSession, path: str) -> dict[st
         "asked": len(times),
         "median_ms": statistics.median(times),
         "longest_ms": max(times),
+    }
+
+
+async def _while_drawing(
+    session: aiohttp.ClientSession, maps: Computations[str], tenant: str
+) -> dict[str, dict[str, float]]:
+    """Milliseconds of light pages, asked by turns while a tenant's map is drawn, from its beginning to its end."""
+    times: dict[str, list[float]] = {path: [] for path in _LIGHT}
+    began = time.perf_counter()
+    maps.state(tenant)
+    try:
+        while maps.state(tenant, begin=False).computing:
+            for path, took in times.items():
+                asked = time.perf_counter()
+                async with session.get(path) as answer:
+                    await answer.read()
+                took.append((time.perf_counter() - asked) * 1000)
+    finally:
+        await asyncio.to_thread(maps.close)
+    drawn_s = time.perf_counter() - began
+    return {
+        path: {
+            "drawn_s": drawn_s,
+            "asked": len(took),
+            "median_ms": statistics.median(took),
+            "p95_ms": float(np.quantile(took, 0.95)),
+            "longest_ms": max(took),
+        }
+        for path, took in times.items()
     }
 
 
@@ -274,6 +317,14 @@ def main() -> None:
             f"{path[:42]:42} {took['median_ms']:6.0f} ms median, {took['longest_ms']:6.0f} ms longest of {took['asked']},"
             f" computed in {took['computed_s']:.1f} s"
         )
+    print("\nwhile a map of examples is drawn:")
+    for how, pages in figures["while_drawing"].items():
+        for path, took in pages.items():
+            ratio = took["p95_ms"] / figures["while_drawing"]["process"][path]["p95_ms"]
+            print(
+                f"{how:8} {path:33} {took['median_ms']:6.0f} ms median, {took['p95_ms']:6.0f} ms p95 ({ratio:.1f} times the"
+                f" process's), {took['longest_ms']:6.0f} ms longest of {took['asked']}, drawn in {took['drawn_s']:.1f} s"
+            )
     write(figures, chosen.json)
 
 

@@ -8,8 +8,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from simulation.demo.keys import is_limited
 from simulation.demo.results import Answers, GradedAnswer, Route
-from simulation.demo.settings import LARGE, MODEL, SMALL, DemoSettings
+from simulation.demo.settings import LARGE, LIMITED_KEY, MODEL, SMALL, DemoSettings
 from simulation.stream import Ask
 from simulation.world import World, seeded
 
@@ -36,6 +37,8 @@ class Client:
 
     def __init__(self, openai: AsyncOpenAI, world: World, settings: DemoSettings) -> None:
         self._openai = openai
+        self._limited = openai.with_options(api_key=LIMITED_KEY) if settings.has_keys else openai
+        """With the key that has limits, where there is one."""
         self._world = world
         self._settings = settings
 
@@ -94,7 +97,8 @@ class Client:
         grade = self._world.grade(ask.messages, reply.text)
         route = route_of(reply.headers)
         if not headers and route != "hit" and self._is_scored(ask):
-            await self._give_feedback(reply.headers["x-understudy-decision-id"], grade)
+            feedback = {"decision_id": reply.headers["x-understudy-decision-id"], "score": grade}
+            await self._sdk(ask, headers).post("/feedback", cast_to=object, body=feedback)
         return GradedAnswer(
             number=ask.number,
             route=route,
@@ -108,14 +112,18 @@ class Client:
             streamed=streamed,
         )
 
+    def _sdk(self, ask: Ask, headers: Mapping[str, str]) -> AsyncOpenAI:
+        """With the key that a request is sent with: baselines have no limits."""
+        return self._limited if not headers and is_limited(ask) else self._openai
+
     async def _plain(self, ask: Ask, headers: Mapping[str, str]) -> _Reply:
-        create: Any = self._openai.chat.completions.with_raw_response.create
+        create: Any = self._sdk(ask, headers).chat.completions.with_raw_response.create
         raw = await create(model=MODEL, messages=list(ask.messages), extra_headers=headers)
         completion = raw.parse()
         return _Reply(completion.choices[0].message.content or "", completion.usage, raw.headers)
 
     async def _streamed(self, ask: Ask, headers: Mapping[str, str]) -> _Reply:
-        create: Any = self._openai.chat.completions.with_raw_response.create
+        create: Any = self._sdk(ask, headers).chat.completions.with_raw_response.create
         raw = await create(
             model=MODEL,
             messages=list(ask.messages),
@@ -136,10 +144,6 @@ class Client:
     def _is_scored(self, ask: Ask) -> bool:
         """Whether feedback is given on the answer: a seeded share of the requests."""
         return seeded("feedback", self._settings.seed, ask.number).random() < self._settings.feedback_share
-
-    async def _give_feedback(self, decision: str, grade: float) -> None:
-        feedback = {"decision_id": decision, "score": grade}
-        await self._openai.post("/feedback", cast_to=object, body=feedback)
 
 
 def route_of(headers: Mapping[str, str]) -> Route:

@@ -18,6 +18,7 @@ from simulation.demo import document_question
 from simulation.demo.admin_access import AdminAccess, admin_access, create_account
 from simulation.demo.client import AfterEach, Client
 from simulation.demo.gateway_process import RunningGateway, running_gateway
+from simulation.demo.keys import create_keys
 from simulation.demo.log_report import report_on
 from simulation.demo.operator import Operator, PagesDidNot
 from simulation.demo.results import Answers, Results, quarters, summary
@@ -82,6 +83,7 @@ async def started(
             if settings.admin_port is not None:
                 screen.step("creating an account for the admin pages")
                 password = await asyncio.to_thread(create_account, memory_folder(folder))
+                await asyncio.to_thread(create_keys, memory_folder(folder), settings)
             screen.step("starting the gateway")
             gateway = await stack.enter_async_context(
                 running_gateway(gateway_config(settings, folder), folder, screen.step)

@@ -13,8 +13,10 @@ from simulation.world import World
 
 MODEL = "demo"
 """The model name that clients of the demo ask for."""
-KEY = "demo"
-"""The API key that the demo's clients send: whoever sends it shares what they left in memory."""
+KEY = "understudy-demo-key"
+"""The API key that the demo's clients send, and prints: whoever sends it shares what they left in memory."""
+LIMITED_KEY = "understudy-demo-key-with-limits"
+"""That of a part of them, where the gateway has keys. No secret: it opens a gateway of this machine, for a minute."""
 SORTER = "sorter"
 """The model name that sorts questions: a task of few labels, which a student takes over."""
 SMALL, LARGE, JUDGE = "small", "large", "judge"
@@ -69,6 +71,11 @@ class DemoSettings:
     def learns(self) -> bool:
         """Whether the gateway learns from the answers that are scored."""
         return self.policy == "in_context" and self.feedback_share > 0
+
+    @property
+    def has_keys(self) -> bool:
+        """Whether the gateway has keys of its own, which only the admin pages show."""
+        return self.admin_port is not None
 
     @property
     def judges(self) -> bool:
@@ -154,6 +161,8 @@ def gateway_config(settings: DemoSettings, data_dir: Path) -> dict[str, Any]:
                 "embedding_cache_dir": str(settings.model_cache),
                 "embedding_deadline_ms": deadline_ms,
                 "retrieve_deadline_ms": deadline_ms,
+                # One of two keys sends what a thousand would.
+                "contributor_max_per_hour": None,
             },
         },
         # A minute has to show what takes days elsewhere.

@@ -18,6 +18,7 @@ class Slow:
     def __init__(self) -> None:
         self.goes_on = threading.Event()
         self.began = threading.Event()
+        self.looked = threading.Event()
         self.asked: list[str] = []
         self.stopped = False
 
@@ -28,6 +29,7 @@ class Slow:
         try:
             while not self.goes_on.wait(0.01):
                 told("half of it", 0.5)
+                self.looked.set()
         except Stopped:
             self.stopped = True
             raise
@@ -54,6 +56,8 @@ def test_a_question_is_answered_at_once_and_computed_once_however_often_it_is_as
         known = [computations.state("a") for _ in range(20)]
         assert all(each.computing and (each.doing, each.done) == ("half of it", 0.5) for each in known)
         before = computations.changes
+        slow.looked.clear()
+        assert slow.looked.wait(60) and computations.changes == before, "nothing is new, and no page is woken"
         slow.goes_on.set()
         known_now = computations.wait_for("a", 60)
         assert known_now.result == {"answer": "a"} and not known_now.computing

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -33,7 +34,7 @@ def compute(question: str, report: ReportProgress) -> dict[str, Any]:
         case "for ever":
             time.sleep(3600)
     print("this is no part of the result")
-    return {"answer": question, "process": os.getpid()}
+    return {"answer": question, "process": os.getpid(), "command": sys.orig_argv}
 
 
 def heard(into: list[tuple[str, float]]) -> ReportProgress:
@@ -42,8 +43,9 @@ def heard(into: list[tuple[str, float]]) -> ReportProgress:
 
 def test_it_is_computed_elsewhere_and_says_how_far_it_is() -> None:
     told: list[tuple[str, float]] = []
-    result = in_own_process(compute)("a", heard(told))
-    assert result["answer"] == "a" and result["process"] != os.getpid()
+    result = in_own_process(compute)("a secret", heard(told))
+    assert result["answer"] == "a secret" and result["process"] != os.getpid()
+    assert not any("secret" in word for word in result["command"]), "every account of the machine can read it"
     assert set(told) == {("beginning", 0.0), ("half of it", 0.5)} and told[-1][1] == 0.5
     with pytest.raises(ProcessLookupError):
         os.kill(result["process"], 0)

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from functools import partial
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
-from admin.map_maker import MapMaker, draw
-from admin.summaries.example_map import SHOWN, shared
+from admin import computing
+from admin.map_maker import maps
+from admin.summaries.example_map import shared
 from store import Store
 from tests.admin.traffic import QUESTION, UNLIKE, house
-from tests.patience import eventually
+from tests.patience import PATIENCE_S
+from tests.store.contract.conftest import BACKENDS, opener
 from tests.store.rows import new_example
 from understudy.commands.map import draw_map
 
@@ -25,9 +29,10 @@ async def test_a_map_is_drawn_on_request_and_opens_examples(tmp_path: Path) -> N
         empty = await operator.get("/examples-map")
         assert empty.status == 200 and "understudy map" in empty.text
         assert (await operator.post("/examples-map/draw", {"tenant": "default"})).status == 303
-        async with asyncio.timeout(30):
-            while (await operator.get("/examples-map.json")).json["chart"] is None:
+        async with asyncio.timeout(PATIENCE_S):
+            while (told := (await operator.get("/examples-map.json")).json)["drawing"]:
                 await asyncio.sleep(0.05)
+        assert told["problem"] == ""
         for colour in ("engine", "gain", "age"):
             told = (await operator.get(f"/examples-map.json?colour={colour}")).json
             (trace,) = told["chart"]["traces"]
@@ -40,7 +45,6 @@ async def test_a_map_is_drawn_on_request_and_opens_examples(tmp_path: Path) -> N
         assert (await viewer.post("/examples-map/draw", {"tenant": "default"})).status == 403
         assert (await operator.post("/examples-map/draw", {"tenant": "nobody"})).status == 400
         assert (await operator.get("/examples-map?colour=red")).status == 400
-        shared(here.site.sources).close()
 
 
 def test_the_command_draws_every_tenants_map(tmp_path: Path) -> None:
@@ -54,14 +58,42 @@ def test_the_command_draws_every_tenants_map(tmp_path: Path) -> None:
     assert done.stdout.splitlines() == ["a1: 12 examples on the map", "b2: 12 examples on the map"]
 
 
-def test_what_goes_wrong_while_drawing_is_told_and_ends_nothing(tmp_path: Path) -> None:
-    store = Store.open(tmp_path)
-    maker = MapMaker(store)
-    assert not maker.drawing("a1") and maker.problem("a1") == ""
-    store.examples.add(new_example(1)).result(30)
-    assert draw(store, "a1") == 1 and SHOWN > 1
-    store.close()
-    maker.begin("a1")
-    assert eventually(lambda: not maker.drawing("a1"))
-    assert maker.problem("a1")
-    maker.close()
+@pytest.mark.parametrize("kind", BACKENDS)
+def test_a_map_is_drawn_elsewhere_in_either_database_as_often_as_it_is_asked_for(
+    kind: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    open_store = opener(kind, request, tmp_path)
+    with contextlib.closing(open_store()) as store, contextlib.closing(maps(open_store)) as drawing:
+        for number in (1, 2):
+            store.examples.add(new_example(number)).result(30)
+            assert drawing.state("a1").computing
+            assert drawing.wait_for("a1", PATIENCE_S).result == {"examples": number}
+            assert {place.example_id for place in store.examples.places.of("a1", 9)} == set(
+                range(1, number + 1)
+            )
+
+
+async def test_what_goes_wrong_while_drawing_is_told_and_ends_nothing(tmp_path: Path) -> None:
+    async with house(tmp_path) as here:
+        await here.ask(QUESTION)
+        drawing = maps(partial(Store.open, tmp_path / "missing" / "\0"))
+        here.site.sources.shared("map", lambda: drawing)
+        assert shared(here.site.sources) is drawing
+        operator = await here.site.person("operator")
+        for _ in range(2):
+            assert (await operator.post("/examples-map/draw", {"tenant": "default"})).status == 303
+            await asyncio.to_thread(drawing.wait_for, "default", PATIENCE_S)
+            told = (await operator.get("/examples-map.json")).json
+            assert "null byte" in told["problem"] and not told["drawing"]
+        assert "null byte" in (await operator.get("/examples-map")).text
+
+
+async def test_more_maps_than_can_wait_are_refused_in_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(computing, "_MOST_WAITING", 0)
+    async with house(tmp_path) as here:
+        await here.ask(QUESTION)
+        operator = await here.site.person("operator")
+        refused = await operator.post("/examples-map/draw", {"tenant": "default"})
+        assert refused.status == 409 and "Other tenants" in refused.text

@@ -20,3 +20,4 @@ async def test_every_page_is_asked_for_and_timed(tmp_path: Path) -> None:
     assert {"/requests?q=hidden+files", "/router?span=week"} <= set(figures["pages"])
     assert all(took["median_ms"] > 0 for took in figures["pages"].values())
     assert figures["while_computing"]["/overview"]["asked"] > 0
+    assert all(pages["/router"]["asked"] > 0 for pages in figures["while_drawing"].values())

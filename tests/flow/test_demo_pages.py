@@ -6,6 +6,7 @@ Nor does one say anything by an old name, and what the demo prints of the pages 
 from __future__ import annotations
 
 import asyncio
+import csv
 import io
 import re
 import time
@@ -23,10 +24,11 @@ from admin.formats import NOTHING
 from admin.pages import PAGES
 from simulation.demo.admin_access import AdminAccess, admin_access, create_account
 from simulation.demo.gateway_process import running_gateway
+from simulation.demo.keys import NAME, TENANT, create_keys
 from simulation.demo.operator import Operator
 from simulation.demo.run import ask_about_documents, look_after, measure, sort_some
 from simulation.demo.screen import Screen
-from simulation.demo.settings import DemoSettings, gateway_config, memory_folder
+from simulation.demo.settings import LIMITED_KEY, DemoSettings, gateway_config, memory_folder
 from tests.patience import PATIENCE_S
 from tests.test_words import is_old, is_old_field
 
@@ -167,6 +169,23 @@ def promises_to_simulate(access: AdminAccess) -> bool:
     return "what other settings of the router would have brought" in printed.getvalue()
 
 
+async def key_with_limits(operator: Operator) -> str:
+    """The page of the key with limits. What it used is there to look at, of its limits too, and as CSV."""
+    tenants: Any = (await operator.json("/tenants"))["tenants"]
+    (tenant,) = (one["id"] for one in tenants if one["name"] == TENANT)
+    keys: Any = (await operator.json(f"/tenants/{tenant}"))["keys"]
+    (key,) = (one for one in keys if one["name"] == NAME)
+    assert key["limited"] and key["expires_at_s"] and key["requests"] and key["cost_usd"]
+    path = f"/keys/{key['id']}"
+    use: Any = (await operator.json(path))["use"]
+    assert {row["name"] for row in use} == {"Budget in all", "Requests per minute"}
+    assert use[0]["used"] > 0, use
+    for table in (f"/tenants/{tenant}.csv", f"{path}.csv"):
+        rows = list(csv.DictReader((await operator.download(table)).decode("utf-8-sig").splitlines()))
+        assert any(int(row["requests"]) > 0 for row in rows), rows
+    return path
+
+
 async def first_of_each(operator: Operator) -> list[str]:
     """Every page, and one thing of each page that is about one."""
     paths = [page.path for page in PAGES if "{" not in page.path and page.path not in NOT_OF_THE_DEMO]
@@ -194,12 +213,14 @@ async def finished(operator: Operator, access: AdminAccess) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 async def test_every_page_has_something_to_show_after_the_demo(tmp_path: Path) -> None:
-    screen = Screen(Console(file=io.StringIO(), width=120), SETTINGS)
+    printed = io.StringIO()
+    screen = Screen(Console(file=printed, width=120), SETTINGS)
     password = await asyncio.to_thread(create_account, memory_folder(tmp_path))
+    await asyncio.to_thread(create_keys, memory_folder(tmp_path), SETTINGS)
     async with running_gateway(gateway_config(SETTINGS, tmp_path), tmp_path) as gateway:
         access = await admin_access(gateway, password)
         assert access is not None
-        await measure(SETTINGS, gateway, screen)
+        results = await measure(SETTINGS, gateway, screen)
         await ask_about_documents(gateway, screen)
         await sort_some(SETTINGS, gateway, screen)
         await look_after(SETTINGS, gateway, access, screen)
@@ -209,10 +230,17 @@ async def test_every_page_has_something_to_show_after_the_demo(tmp_path: Path) -
             await finished(operator, access)
             told = await simulated(operator)
             found: dict[str, list[str]] = {}
-            for path in await first_of_each(operator):
+            key = await key_with_limits(operator)
+            for path in (*await first_of_each(operator), key):
                 page, twin = await operator.page(path), await operator.json(path)
                 found[path] = lacks(page, of_one=path not in LISTS)
+                if path == key:
+                    found[path] += lacks(page)
+                if LIMITED_KEY in page or LIMITED_KEY in str(twin):
+                    found[path].append("a key is shown")
                 found[path] += [f"an old name: {name}" for name in (*old_names(page), *old_keys(twin))]
+    assert results.failed == 0, "no limit is reached"
+    assert LIMITED_KEY not in printed.getvalue()
     assert {path: lacking for path, lacking in found.items() if lacking} == {}
     assert promises_to_simulate(access)
     assert told["state"] == "ready" and told["sentence"].startswith("As it is set now: "), told
@@ -227,6 +255,7 @@ async def test_by_the_rule_alone_the_demo_keeps_its_promise_to_simulate_other_se
     settings = replace(SETTINGS, requests=400, policy="few_shot", proof="off")
     screen = Screen(Console(file=io.StringIO(), width=120), settings)
     password = await asyncio.to_thread(create_account, memory_folder(tmp_path))
+    await asyncio.to_thread(create_keys, memory_folder(tmp_path), settings)
     async with running_gateway(gateway_config(settings, tmp_path), tmp_path) as gateway:
         access = await admin_access(gateway, password)
         assert access is not None and promises_to_simulate(access)
