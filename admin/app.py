@@ -38,6 +38,7 @@ from admin.sign_in import SignIn
 from admin.sources import Sources
 from admin.static_files import StaticFiles
 from admin.summaries.example_map import shared as shared_maps
+from admin.summaries.tenant_quality import shared_tenant_quality
 from admin.summaries.what_if import shared
 from admin.summaries.why_not import shared_why_not
 from store.errors import StoreBusy, StoreError
@@ -86,6 +87,7 @@ class AdminApp:
                 shared_why_not(sources).changes,
                 shared_benefits(sources).changes,
                 shared_maps(sources).changes,
+                shared_tenant_quality(sources).changes,
             )
         )
         self._sign_in = SignIn(

@@ -12,6 +12,7 @@ from admin.sources import Sources
 MUCH_FAILS = 0.05
 """Share of failed requests above which it is reported."""
 _STEPS_NAMED = 5
+_TENANTS_NAMED = 3
 
 
 def attention(
@@ -20,6 +21,7 @@ def attention(
     floors: Sequence[Summary],
     *,
     quality: Sequence[Summary],
+    tenants: Summary | None = None,
     tenant: str = "",
     tenant_name: str = "",
     failed_share: float | None,
@@ -29,7 +31,8 @@ def attention(
     """{"state": critical or warning, "says", "href"}, the worst first; empty when all is well.
 
     `engines`, `floors` and `quality` (standings) as admin.summaries.engine_load and admin.summaries.quality return them;
-    `tenant` and its name: whose offloaded answers `quality` is of, empty for everybody's. `failed_at`: the page that lists
+    `tenant` and its name: whose offloaded answers `quality` is of, empty for everybody's. `tenants`: who has an
+    alarm of its own, as admin.summaries.tenant_quality says it. `failed_at`: the page that lists
     failed requests.
     """
     found = []
@@ -57,6 +60,13 @@ def attention(
         if one["level"] in ("critical", "warning"):
             told = critical if one["level"] == "critical" else warning
             told(_says(one, tenant_name), f"/trends?model={quote(one['model'])}{of_tenant}")
+    for at, one in enumerate(tenants["worst"][: _TENANTS_NAMED + 1] if tenants else ()):
+        told = critical if one["level"] == "critical" else warning
+        if at < _TENANTS_NAMED:
+            told(_says(one, one["tenant_name"]), f"/overview?tenant={quote(one['tenant'])}#quality")
+        elif tenants:
+            more = tenants["alarms"] - _TENANTS_NAMED
+            told(f"and {more} more tenant{'s' if more > 1 else ''} with bad quality", "/tenants?sort=quality")
     for floor in floors:
         if floor["standing"] == "at_risk":
             where = f"{floor['model']}, {floor['tenant_name'] or floor['tenant']}"

@@ -15,6 +15,8 @@ from admin.summaries.engine_load import engine_load
 from admin.summaries.quality import floors, of_all, offloaded_quality, standings
 from admin.summaries.spans import SPANS, fitting
 from admin.summaries.spans import since_s as begins_s
+from admin.summaries.tenant_quality import shown as tenants_shown
+from admin.summaries.tenant_quality import tenant_quality
 from admin.summaries.why_not import why_not
 from learning.evaluation.quality_alarm import quality_standings
 from learning.outcomes.account import IN_VAIN_USD, UNREAD
@@ -60,6 +62,8 @@ def overview(sources: Sources, asked: Asked) -> Summary:
         )
     )
     names = sources.tenant_names()
+    # Of one that was chosen `stands` tells.
+    each = None if tenant else tenants_shown(tenant_quality(sources), names)
     # Of all tenants, whichever was selected: see store.decisions.rollups.
     # A week is read by whole days: the figures are the same as by hours, in a tenth of the time.
     wide_s = DAY_S if span == "week" else width_s
@@ -89,6 +93,7 @@ def overview(sources: Sources, asked: Asked) -> Summary:
             load,
             promises,
             quality=stands,
+            tenants=each,
             tenant=tenant or "",
             tenant_name=tenant_label(names, tenant) if tenant else "",
             failed_share=failed_share,
@@ -100,6 +105,7 @@ def overview(sources: Sources, asked: Asked) -> Summary:
             "all": of_all(good["judge"], kinds["offloaded"], answered),
             "measured": any(good.values()),
             "standings": stands,
+            "tenants": each,
         },
         "judging": sources.gateway.judged,
         "floors": promises,

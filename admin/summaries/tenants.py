@@ -10,13 +10,15 @@ from typing import Any
 from admin.page import Asked, Summary
 from admin.sources import Sources
 from admin.summaries.limit_use import DAYS, fullest, limit_use
+from admin.summaries.tenant_quality import tenant_quality
 from admin.terms_form import terms_shown
 from store.decisions.rollups import DAY_S, DELETED, HOUR_S
 from store.people.described import state_of
 from store.records import Key, Tenant
 
 PER_PAGE = 50
-SORTS = ("requests", "cost_usd", "tokens", "name", "keys", "examples")
+SORTS = ("requests", "cost_usd", "tokens", "name", "keys", "examples", "quality")
+_LEVELS = ("good", "warning", "critical")
 OWN_CREDENTIAL = "Known by its own credential"
 NO_CREDENTIAL = "Everybody without a credential"
 
@@ -79,6 +81,8 @@ class _Everybody:
     use: Mapping[str, tuple[int, float, int]]
     """(requests, cost in dollars, tokens) by tenant."""
     examples: Mapping[str, int]
+    quality: Mapping[str, str]
+    """Level of the quality alarm, of those of whose answers enough is known."""
     count: int
 
     @classmethod
@@ -100,7 +104,9 @@ class _Everybody:
         ids = [
             id for id in {*keys, *records, *use, *examples} if id not in gone or id in use or examples.get(id)
         ]
-        return cls(ids, keys, records, use, examples, len(ids))
+        found = tenant_quality(sources)
+        quality = found.levels if found is not None else {}
+        return cls(ids, keys, records, use, examples, quality, len(ids))
 
     def name(self, id: str) -> str:
         record = self.records.get(id)
@@ -121,11 +127,12 @@ class _Everybody:
 
     def sorter(self, sort: str, now_s: float) -> Callable[[str], Any]:
         """What to sort ids by."""
-        use, examples, nothing = self.use, self.examples, (0, 0.0, 0)
+        use, examples, quality, nothing = self.use, self.examples, self.quality, (0, 0.0, 0)
         by: dict[str, Callable[[str], Any]] = {
             "name": lambda id: (self.name(id).lower(), id),
             "keys": lambda id: (self.in_force(id, now_s), id),
             "examples": lambda id: (examples.get(id, 0), id),
+            "quality": lambda id: (_LEVELS.index(quality[id]) if id in quality else -1, id),
             "requests": lambda id: (use.get(id, nothing)[0], id),
             "cost_usd": lambda id: (use.get(id, nothing)[1], id),
             "tokens": lambda id: (use.get(id, nothing)[2], id),
@@ -145,6 +152,7 @@ def _shown(sources: Sources, everybody: _Everybody, id: str, now_s: float) -> Su
         "tokens": use[2],
         "cost_usd": use[1],
         "examples": everybody.examples.get(id, 0),
+        "quality": everybody.quality.get(id, ""),
         "limits": len(limited),
         "used_share": fullest(limited),
     }

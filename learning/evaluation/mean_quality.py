@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from statistics import NormalDist
 
 from learning.evaluation.intervals import Interval, widened
 from store.decisions.quality_rollups import QualitySums
 
 LEVEL = 0.95
-_Z = NormalDist().inv_cdf((1.0 + LEVEL) / 2.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,13 +21,13 @@ class MeanQuality:
     """Judgements, feedback or reviews."""
     mean: float
     low: float
-    """Of the 95 % interval."""
+    """Of the interval, of 95 % where no other level was asked for."""
     high: float
     error: float
     """Standard error of the mean; of single or equal values it says nothing, and is 0."""
 
 
-def mean_quality(sums: Iterable[QualitySums]) -> MeanQuality | None:
+def mean_quality(sums: Iterable[QualitySums], level: float = LEVEL) -> MeanQuality | None:
     """The mean weighted by inverse probabilities (Hájek 1971), its error by the delta method; None for no outcome.
 
     Where it rests on few samples, the interval is that of learning.evaluation.intervals.widened.
@@ -43,6 +43,12 @@ def mean_quality(sums: Iterable[QualitySums]) -> MeanQuality | None:
     error = max(0.0, wwqq - 2.0 * mean * wwq + mean * mean * ww) ** 0.5 / w
     # What is left of sums that cancel out is no spread.
     error = error if error > 1e-7 else 0.0
-    normal = Interval(mean - _Z * error, mean + _Z * error)
-    low, high = widened(normal, mean, w * w / ww, (0.0, 1.0), LEVEL)
+    z = _z(level)
+    normal = Interval(mean - z * error, mean + z * error)
+    low, high = widened(normal, mean, w * w / ww, (0.0, 1.0), level)
     return MeanQuality(count, mean, low, high, error)
+
+
+@lru_cache(64)
+def _z(level: float) -> float:
+    return NormalDist().inv_cdf((1.0 + level) / 2.0)

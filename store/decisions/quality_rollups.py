@@ -7,7 +7,7 @@ need (learning.evaluation.mean_quality), so that a month is read in some hundred
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, NamedTuple
 
@@ -43,6 +43,20 @@ class QualitySums(NamedTuple):
     """Sum of w^2 q."""
     square_2: float
     """Sum of w^2 q^2."""
+
+
+class LatelySums(NamedTuple):
+    """What is known of an engine's answers to a model's requests: of one tenant or EVERYBODY, by one source."""
+
+    tenant: str
+    model: str
+    engine: str
+    source: str
+    latest: QualitySums
+    """Of the latest outcomes: as many as were asked for, with the rest of the minute or hour of the first of them."""
+    period: QualitySums
+    before: QualitySums
+    """Of the period before that one; of no outcomes where there were none."""
 
 
 class QualityRollups:
@@ -110,6 +124,50 @@ class QualityRollups:
         )
         return [QualitySums(*row) for row in rows.fetchall()]
 
+    def lately(
+        self,
+        now_s: float,
+        period_s: float,
+        latest: Mapping[str, int],
+        *,
+        tenants: Sequence[str] | None = None,
+        fewest: int = 1,
+    ) -> list[LatelySums]:
+        """By tenant, model, engine and source (those of `latest`, with the number of outcomes that are the latest): what
+        became known in the last period, where that is `fewest` outcomes at least. Failed-over answers are left out.
+
+        `tenants`: None for all of them, and EVERYBODY. Then whoever has too few is told from sums by day, without a look at
+        the hours, and the adding up is the database's: half a second for a hundred thousand outcomes of three thousand
+        tenants (`benchmarks.quality_of_tenants`). Blocks.
+        """
+        since_s = int(now_s - period_s)
+        # Minutes are kept for three hours; what is older is read by the hour.
+        seam_s = int(now_s // HOUR_S - 2) * HOUR_S
+        named = {f"tenant_{n}": tenant for n, tenant in enumerate(tenants or ())}
+        whose = _WITH_ENOUGH if tenants is None else f"WITH known (tenant) AS (VALUES {_marks(named)}), "
+        rows = self._db.read().execute(
+            f"{whose}{_LATELY}",
+            {
+                **named,
+                "judge": latest.get("judge", 0),
+                "user": latest.get("user", 0),
+                "label": latest.get("label", 0),
+                "before": int(now_s - 2 * period_s),
+                "since": since_s,
+                "day": since_s // DAY_S * DAY_S,
+                "seam": seam_s,
+                "fewest": fewest,
+            },
+        )
+        count = len(_SUMS)
+        found = []
+        for tenant, model, engine, source, *sums in rows.fetchall():
+            parts = (
+                QualitySums(0, model, engine, source, 0, *sums[n * count : (n + 1) * count]) for n in range(3)
+            )
+            found.append(LatelySums(tenant, model, engine, source, *parts))
+        return found
+
     def trim(self, now_s: float) -> Future[int]:
         """Drop minutes after some hours, hours after some weeks, days after a year; gives how many rows."""
 
@@ -158,6 +216,7 @@ def _summed(rows: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
 
 
 _SUMS = ("outcomes", "weight", "quality", "weight_2", "quality_2", "square_2")
+_LISTED = ", ".join(_SUMS)
 _SUMMED = ", ".join(f"sum({name})" for name in _SUMS)
 # A policy that looks at no request leaves no choice: then the request says which model it was for.
 _NEXT = (
@@ -172,3 +231,51 @@ _ADD = (
     " ON CONFLICT (tenant, span_s, start_s, key_id, model, engine, source, failed_over) DO UPDATE SET "
     + ", ".join(f"{name} = quality_rollups.{name} + excluded.{name}" for name in _SUMS)
 )
+
+
+def _marks(names: Mapping[str, str]) -> str:
+    return ", ".join(f"(:{name})" for name in names)
+
+
+def _of(condition: str) -> str:
+    return ", ".join(f"sum(CASE WHEN {condition} THEN {name} ELSE 0 END)" for name in _SUMS)
+
+
+def _bars(span_s: int, condition: str) -> str:
+    # CROSS JOIN: SQLite is to go from tenant to tenant by the primary key. By age it would look up each row.
+    return (
+        f"SELECT q.tenant, q.model, q.engine, q.source, q.start_s, {_LISTED} FROM known CROSS JOIN quality_rollups q"  # noqa: S608
+        f" ON q.tenant = known.tenant WHERE q.span_s = {span_s} AND {condition} AND q.failed_over = 0"
+    )
+
+
+# From one tenant to the next by the primary key: nothing of what lies between is read.
+_WITH_ENOUGH = f"""WITH RECURSIVE everyone (tenant) AS (
+    SELECT min(tenant) FROM quality_rollups
+    UNION ALL
+    SELECT (SELECT min(q.tenant) FROM quality_rollups q WHERE q.tenant > everyone.tenant) FROM everyone
+    WHERE everyone.tenant IS NOT NULL
+), known (tenant) AS (
+    SELECT tenant FROM everyone WHERE tenant IS NOT NULL AND (
+        SELECT sum(q.outcomes) FROM quality_rollups q
+        WHERE q.tenant = everyone.tenant AND q.span_s = {DAY_S} AND q.start_s >= :day
+    ) >= :fewest
+), """  # noqa: S608 - constants
+_LATELY = f"""halves AS (
+    {_bars(HOUR_S, "q.start_s >= :before AND q.start_s < :seam")}
+    UNION ALL
+    {_bars(MINUTE_S, "q.start_s >= :seam")}
+), bars AS (
+    SELECT tenant, model, engine, source, start_s, {", ".join(f"sum({name}) AS {name}" for name in _SUMS)}
+    FROM halves GROUP BY 1, 2, 3, 4, 5
+), counted AS (
+    SELECT bars.*, sum(outcomes) OVER (
+        PARTITION BY tenant, model, engine, source ORDER BY start_s DESC
+    ) - outcomes AS later,
+    CASE source WHEN 'judge' THEN :judge WHEN 'user' THEN :user WHEN 'label' THEN :label ELSE 0 END AS most
+    FROM bars
+)
+SELECT tenant, model, engine, source, {_of("start_s >= :since AND later < most")}, {_of("start_s >= :since")},
+{_of("start_s < :since")}
+FROM counted GROUP BY 1, 2, 3, 4
+HAVING sum(CASE WHEN start_s >= :since THEN outcomes ELSE 0 END) >= :fewest ORDER BY 1, 2, 3, 4"""  # noqa: S608 - constants

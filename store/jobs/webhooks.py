@@ -89,7 +89,10 @@ class WebhookOutbox:
         return self._db.write(write)
 
     def changed(self, crossings: Sequence[Crossing]) -> list[Crossing]:
-        """Those that are not noted yet as they are now: `notice` need not be asked of the others. Blocks for a read."""
+        """Those that are not as they were noted, or never were and are not as usual. Blocks for a read.
+
+        Of the others `notice` would tell nothing: that thousands of tenants are as usual need not be noted.
+        """
         known: dict[str, str] = {}
         names = [one.name for one in crossings]
         for at in range(0, len(names), 500):
@@ -100,7 +103,7 @@ class WebhookOutbox:
                 some,
             )
             known.update(rows.fetchall())
-        return [one for one in crossings if known.get(one.name) != one.value]
+        return [one for one in crossings if known.get(one.name, one.usual) != one.value]
 
     def due(self, now_s: float) -> list[Message]:
         """What is to be tried now, the oldest first. Blocks for a read."""

@@ -5,16 +5,25 @@ A thread of its own in every worker: its series, and the webhooks that read the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
 from prometheus_client import CollectorRegistry, Gauge
 
-from learning.evaluation.quality_alarm import Level, QualityStanding, quality_standings
+from learning.evaluation.quality_alarm import (
+    ALARMS,
+    Level,
+    QualityStanding,
+    quality_of_tenants,
+    quality_standings,
+)
 from store.decisions.quality_rollups import QualityRollups
 from understudy.background.housekeeping import Chore, Housekeeper
 
 _EVERY_S = 5.0
+_TENANTS_EVERY_S = 60.0
+"""The read of all tenants takes up to a second."""
 _TRIM_EVERY_S = 1800.0
 _MOST_AT_ONCE = 20
 """Batches of outcomes added up in a row: another look comes."""
@@ -33,6 +42,14 @@ class QualityMetrics:
             "understudy_quality_alarm",
             "Offloaded answers: 2 where their quality is surely below what is wanted, 1 where it seems so or has fallen.",
         )
+        # No label of a tenant: there may be thousands, and others than operators may read metrics.
+        self.tenants = Gauge(
+            "understudy_quality_alarm_tenants",
+            "Tenants with an alarm of their own, by its level.",
+            ("model", "level"),
+            registry=registry,
+            multiprocess_mode="mostrecent",
+        )
         self.mean = gauge("understudy_offloaded_quality", "Mean quality of the latest offloaded answers.")
         self.high = gauge(
             "understudy_offloaded_quality_upper", "Upper end of the 95 % interval of that mean."
@@ -49,6 +66,16 @@ class QualityMetrics:
         self.high.labels(*labels).set(standing.latest.high)
         self.count.labels(*labels).set(standing.latest.count)
 
+    def tenants_stand(self, models: Iterable[str], standings: Sequence[QualityStanding]) -> None:
+        """Count each tenant once for each model, by its worst standing. They come the worst first."""
+        worst: dict[tuple[str, str], Level] = {}
+        for one in standings:
+            worst.setdefault((one.model, one.tenant), one.level)
+        counts = Counter((model, level) for (model, _), level in worst.items())
+        for model in models:
+            for level in ALARMS:
+                self.tenants.labels(model, level).set(counts[model, level])
+
 
 class QualityWatch:
     """Owns its thread between `start` and `stop`."""
@@ -62,15 +89,19 @@ class QualityWatch:
         *,
         clock: Callable[[], float],
         every_s: float = _EVERY_S,
+        tenants_every_s: float = _TENANTS_EVERY_S,
     ) -> None:
         """`references`: the reference engine of each served model; `bar`: the setting learning.quality_alarm."""
         self._quality = quality
         self._standings = partial(quality_standings, quality, references, bar)
+        self._of_tenants = partial(quality_of_tenants, quality, references, bar)
+        self._models = tuple(references)
         self._metrics = metrics
         self._clock = clock
         self._keeper = Housekeeper(
             [
                 Chore("quality", every_s, self.look, each=True),
+                Chore("quality of tenants", tenants_every_s, self.look_at_tenants, each=True),
                 Chore("trim quality", _TRIM_EVERY_S, self._trim, each=True),
             ]
         )
@@ -93,3 +124,7 @@ class QualityWatch:
                 break
         for standing in self._standings(self._clock()):
             self._metrics.stands(standing)
+
+    def look_at_tenants(self) -> None:
+        """Count the tenants that have an alarm of their own. Blocks."""
+        self._metrics.tenants_stand(self._models, self._of_tenants(self._clock()))

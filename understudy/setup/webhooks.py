@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 
 _QUALITY_EVERY_S = 5.0
+_TENANTS_EVERY_S = 60.0
+"""The read of all tenants takes up to a second."""
 
 
 def webhooks(
@@ -64,23 +66,40 @@ def _look(config: Config, store: Store) -> Callable[[float], Sequence[Crossing]]
 
 
 def _qualities(config: Config, store: Store) -> Callable[[float], Sequence[Crossing]]:
-    """How offloaded answers stand; read every few seconds."""
-    from learning.evaluation.quality_alarm import quality_standings
+    """How offloaded answers stand: everybody's, read every few seconds, and each tenant's, read every minute."""
+    from learning.evaluation.quality_alarm import quality_of_tenants, quality_standings
     from understudy.webhooks import events
 
     references, bar = config.references(), config.learning.quality_alarm
     found: list[Crossing] = []
-    read_s = 0.0
+    of_tenants: list[Crossing] = []
+    read_s = tenants_read_s = 0.0
 
     def look(now_s: float) -> Sequence[Crossing]:
-        nonlocal found, read_s
+        nonlocal found, read_s, of_tenants, tenants_read_s
         if references and abs(now_s - read_s) >= _QUALITY_EVERY_S:
             read_s = now_s
             standings = quality_standings(store.decisions.quality, references, bar, now_s)
             found = [crossing for one in standings for crossing in events.quality(one, now_s)]
-        return found
+        if references and abs(now_s - tenants_read_s) >= _TENANTS_EVERY_S:
+            tenants_read_s = now_s
+            standings = quality_of_tenants(store.decisions.quality, references, bar, now_s)
+            names = _tenant_names(store)
+            crossings = [
+                crossing
+                for one in standings
+                for crossing in events.quality(one, now_s, names.get(one.tenant, ""))
+            ]
+            # Thousands are good and were: they are not looked up every second until the next read.
+            of_tenants = store.jobs.webhooks.changed(crossings)
+        return [*found, *of_tenants]
 
     return look
+
+
+def _tenant_names(store: Store) -> dict[str, str]:
+    named = {key.tenant: key.tenant_name for key in store.keys.list()}
+    return named | {tenant.id: tenant.name for tenant in store.tenant_records.list()}
 
 
 def _budgeted(store: Store) -> Iterator[Budgeted]:

@@ -117,14 +117,15 @@ def expiring(keys: Iterable[Key], now_s: float) -> list[Crossing]:
     return found
 
 
-def quality(standing: QualityStanding, now_s: float) -> list[Crossing]:
+def quality(standing: QualityStanding, now_s: float, tenant_name: str = "") -> list[Crossing]:
     """Offloaded answers of an engine have become worse than wanted, or are good again, which is noted and not told.
 
-    Near the border, and where too little is known, it is what it was.
+    Near the border, and where too little is known, it is what it was. A tenant's are told of with its name, unless no other
+    has any: then everybody's are the same.
     """
     latest, level = standing.latest, standing.level
     near = level == "good" and latest.mean < standing.bar + _CLEARLY
-    if near or level == "not known yet":
+    if near or level == "not known yet" or (standing.alone and level != "good"):
         return []
     data = {
         "model": standing.model,
@@ -137,8 +138,12 @@ def quality(standing: QualityStanding, now_s: float) -> list[Crossing]:
         "outcomes": latest.count,
         "wanted": round(standing.bar, 4),
         "fallen": standing.fallen,
+        "tenant": standing.tenant or None,
+        "tenant_name": tenant_name or None,
     }
     name = f"quality:{standing.model}:{standing.engine}:{standing.by}"
+    if standing.tenant:
+        name += f":{standing.tenant}"
     return [_crossing(name, level, "good", "" if level == "good" else "quality.alarm", data, now_s)]
 
 

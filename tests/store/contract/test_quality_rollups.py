@@ -101,6 +101,35 @@ def test_a_forgotten_tenant_leaves_only_what_is_everybodys_and_a_forgotten_key_i
     assert sum(row.outcomes for row in sums(store)) == 3 and sums(store, tenant=EVERYBODY)
 
 
+def test_what_is_known_lately_has_the_latest_and_two_periods_of_each_with_enough(store: Store) -> None:
+    latest = {"judge": 2, "user": 3, "label": 2}
+    for number in range(4):
+        note(store, 1_000_000 + 3_600 * number, number / 4, tenant="a1", key_id=f"k{number}")
+    note(store, 400_000, 0.5, tenant="a1")
+    note(store, 400_001, 0.5, tenant="b2", source="user")
+    note(store, 1_010_799, 0.0, tenant="b2", source="user", probability=0.5)
+    note(store, 1_010_798, 0.0, tenant="c3", failed_over="large; server")
+    sums(store)
+    now_s, quality = NOW + 1_010_800, store.decisions.quality
+
+    def told(**wanted: Any) -> dict[tuple[str, str], tuple[tuple[int, float], ...]]:
+        return {
+            (row.tenant, row.source): tuple((one.outcomes, one.quality) for one in row[4:])
+            for row in quality.lately(now_s, 7 * DAY_S, latest, **wanted)
+        }
+
+    a1 = ((2, 1.25), (4, 1.5), (1, 0.5))
+    b2 = ((1, 0.0), (1, 0.0), (1, 0.5))
+    assert told() == {
+        (EVERYBODY, "judge"): a1,
+        (EVERYBODY, "user"): b2,
+        ("a1", "judge"): a1,
+        ("b2", "user"): b2,
+    }
+    assert told(tenants=["b2"]) == {("b2", "user"): b2} and told(tenants=["nobody"]) == {}
+    assert set(told(fewest=4)) == {(EVERYBODY, "judge"), ("a1", "judge")} and told(fewest=5) == {}
+
+
 def test_old_sums_go_in_their_time(store: Store) -> None:
     note(store, 1, 1.0)
     sums(store)

@@ -36,6 +36,14 @@ def test_what_is_as_usual_is_noted_and_what_crosses_is_told_once(open_store: Ope
     assert notice(store, crossing("down")) == ["engine:a"], "it may happen again"
 
 
+def test_what_was_never_noted_and_is_as_usual_is_not_asked_about_until_it_crosses(store: Store) -> None:
+    outbox = store.jobs.webhooks
+    assert outbox.changed([crossing("up"), crossing("down", "b", None)]) == [crossing("down", "b", None)]
+    assert outbox.changed([crossing("down")]) == [crossing("down")]
+    assert notice(store, crossing("down")) == ["engine:a"]
+    assert outbox.changed([crossing("up")]) == [crossing("up")], "it has crossed back"
+
+
 def test_what_has_no_usual_state_is_told_the_first_time(store: Store) -> None:
     assert notice(store, crossing("down", "budget:x", None)) == ["budget:x"]
     assert notice(store, crossing("down", "budget:x", None)) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -110,3 +111,16 @@ def test_a_quality_alarm_is_told_and_its_end_noted() -> None:
     data = json.loads(bad.body)["data"]
     assert (data["level"], data["quality"], data["outcomes"], data["wanted"]) == ("critical", 0.5, 100, 0.9)
     assert of("good", 0.905) == [] and of("not known yet", 0.1) == []
+    assert (data["tenant"], data["tenant_name"]) == (None, None)
+
+
+def test_a_tenants_own_alarm_names_it_and_stands_apart_from_everybodys() -> None:
+    latest = MeanQuality(100, 0.5, 0.45, 0.55, 0.02)
+    everybody = QualityStanding("gpt-4o", "small", "judge", "critical", 0.9, latest, latest, None, False)
+    own = replace(everybody, tenant="a1")
+    (of_all,), (of_one,) = events.quality(everybody, NOW), events.quality(own, NOW, "acme")
+    data = json.loads(of_one.body)["data"]
+    assert (data["tenant"], data["tenant_name"]) == ("a1", "acme")
+    assert data == json.loads(of_all.body)["data"] | {"tenant": "a1", "tenant_name": "acme"}
+    assert of_one.name == f"{of_all.name}:a1" and of_one.event == "quality.alarm"
+    assert events.quality(replace(own, alone=True), NOW, "acme") == [], "everybody's says it"
