@@ -181,7 +181,7 @@ WRONG: dict[str, Any] = {
     "no content": lambda call: call.answer(answer("")),
     "half of it": lambda call: call.answer(answer()[:-30]),
     "packed": lambda call: call.answer(
-        gzip.compress(b'{"error":"x"}'),
+        gzip.compress(b'{"error":"x"}', mtime=0),
         headers=[("Content-Type", "application/json"), ("Content-Encoding", "gzip")],
     ),
 }
