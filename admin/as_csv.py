@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -16,18 +16,25 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", 
 
 
 def as_csv(rows: Iterable[Mapping[str, Any]]) -> bytes:
-    """UTF-8 with a line of names; what is no plain value is written as JSON.
+    """A file of the rows with all their names, in UTF-8. The rows are revealed already.
 
-    Texts that begin like a formula get a leading apostrophe. The rows are revealed already.
     A byte order mark comes first, without which Excel reads another encoding.
     """
     listed = list(rows)
     names = list(dict.fromkeys(name for row in listed for name in row))
+    return b"\xef\xbb\xbf" + csv_text(listed, names).encode("utf-8", "replace")
+
+
+def csv_text(rows: Iterable[Mapping[str, Any]], names: Sequence[str]) -> str:
+    """A line of names, and what each row has of them; what is no plain value is written as JSON.
+
+    Texts that begin like a formula get a leading apostrophe.
+    """
     written = io.StringIO()
     writer = csv.writer(written)
     writer.writerow([_cell(name) for name in names])
-    writer.writerows([_cell(row.get(name)) for name in names] for row in listed)
-    return b"\xef\xbb\xbf" + written.getvalue().encode("utf-8", "replace")
+    writer.writerows([_cell(row.get(name)) for name in names] for row in rows)
+    return written.getvalue()
 
 
 def _cell(value: Any) -> Any:

@@ -5,14 +5,11 @@ One for the command line, the admin API and the admin pages, so that they never 
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from store.decisions.usage import DIMENSIONS, Amounts, Dimension, UsageSum
+from store.decisions.usage import DIMENSIONS, Amounts, UsageSum
 
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _USD_DIGITS = 10
 FIGURES = (*Amounts._fields, "saved_usd")
 
@@ -73,20 +70,6 @@ def usage_total(sums: Iterable[UsageSum]) -> dict[str, Any]:
         "unpriced": unpriced,
         "estimated": answers.estimated,
     }
-
-
-def as_csv(rows: Sequence[Mapping[str, Any]], by: Sequence[Dimension]) -> str:
-    """The rows as RFC 4180 has it, with a head. What a spreadsheet would take for a formula begins with an apostrophe."""
-    written = io.StringIO(newline="")
-    writer = csv.writer(written)
-    columns = ("line", *by, *FIGURES)
-    writer.writerow(columns)
-    writer.writerows([[_cell(row[column]) for column in columns] for row in rows])
-    return written.getvalue()
-
-
-def _cell(value: Any) -> Any:
-    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
 
 
 def _rounded(value: float) -> float:

@@ -78,7 +78,8 @@ def usage(
 
     Times are rounded down to whole hours; to whole days (UTC) by end user. Sums are kept for 400 days.
     """
-    from store.decisions.usage_report import as_csv, usage_rows, usage_total
+    from admin.as_csv import csv_text
+    from store.decisions.usage_report import FIGURES, usage_rows, usage_total
     from store.people.described import told
 
     if user and not tenant:
@@ -99,7 +100,7 @@ def usage(
         judged = None if user else _judged(store, since, until_s, whose, key_id)
     total = usage_total(found)
     if form == "csv":
-        click.echo(as_csv(rows, by), nl=False)
+        click.echo(csv_text(rows, ("line", *by, *FIGURES)), nl=False)
     elif form == "json":
         shown = [{name: row[name] for name in row if name not in _without(by)} for row in rows]
         click.echo(

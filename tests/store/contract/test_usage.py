@@ -9,7 +9,7 @@ import pytest
 from store import Store
 from store.decisions.rollups import DELETED
 from store.decisions.usage import OTHERS, Amounts, Bounds, UsageSum, Used
-from store.decisions.usage_report import as_csv, usage_rows, usage_total
+from store.decisions.usage_report import usage_total
 from store.records import RequestRecord
 from tests.store.rows import request_record
 
@@ -145,17 +145,6 @@ def test_the_books_outlive_the_log_and_end_after_400_days(store: Store) -> None:
     store.decisions.usage.trim(NOW + 399 * DAY_S).result(30)
     assert sums(store)[0].amounts.requests == 1
     assert store.decisions.usage.trim(NOW + 402 * DAY_S).result(30) == 2 and sums(store) == []
-
-
-def test_a_table_for_a_spreadsheet_has_no_formulas(store: Store) -> None:
-    note(store, 1, model='=HYPERLINK("http://x","y")', key_id="k1")
-    rows = usage_rows(sums(store, "model", "key"), {"key": {"k1": "@web"}})
-    text = as_csv(rows, ["model", "key"])
-    assert (
-        text.splitlines()[0].startswith("line,model,key,requests")
-        and "\"'=HYPERLINK" in text
-        and ",'@web," in text
-    )
 
 
 def test_an_unknown_dimension_is_refused(store: Store) -> None:

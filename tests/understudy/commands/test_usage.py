@@ -83,6 +83,18 @@ def test_programs_get_every_figure(data: Path) -> None:
     assert long_ago["total"]["requests"] == 3
 
 
+def test_a_table_for_a_spreadsheet_has_no_formulas_and_always_its_names(tmp_path: Path) -> None:
+    store = Store.open(tmp_path)
+    key, _ = store.keys.create("acme", "@web")
+    asked = request_record(1, tenant=key.tenant, key_id=key.id, model='=HYPERLINK("http://x","y")')
+    store.decisions.requests.record(asked).result(30)
+    store.close()
+    first, row = run(tmp_path, "--since", "1970-01-01", "--by", "model,key", "--csv").output.splitlines()
+    assert first.startswith("line,model,key,requests,")
+    assert row.startswith("answer,\"'=HYPERLINK(") and ",'@web" in row
+    assert run(tmp_path, "--by", "model,key", "--csv").output.splitlines() == [first]
+
+
 def test_end_users_are_shown_by_the_names_that_are_given(data: Path, tmp_path: Path) -> None:
     names = tmp_path / "names.txt"
     names.write_text("bob\nann\n")
