@@ -79,7 +79,7 @@ def usage(
     Times are rounded down to whole hours; to whole days (UTC) by end user. Sums are kept for 400 days.
     """
     from admin.as_csv import csv_text
-    from store.decisions.usage_report import FIGURES, usage_rows, usage_total
+    from admin.usage_report import FIGURES, usage_rows, usage_total
     from store.people.described import told
 
     if user and not tenant:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from admin.usage_report import usage_total
 from store import Store
 from store.decisions.rollups import DELETED
-from store.decisions.usage_report import usage_total
 from store.held import Held
 from store.jobs.operator_asks import OperatorAsk
 from store.people.configured import ConfiguredKey, ConfiguredTenant

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from admin.usage_report import usage_total
 from store import Store
 from store.decisions.rollups import DELETED
 from store.decisions.usage import OTHERS, Amounts, Bounds, UsageSum, Used
-from store.decisions.usage_report import usage_total
 from store.records import RequestRecord
 from tests.store.rows import request_record
 
