@@ -169,14 +169,14 @@ class Growing:
             self._store.decisions.choices.record(choice(new, rng)).result(60)
 
 
-async def measured(folder: Path, requests: int, examples: int) -> dict[str, Any]:
+async def measured(folder: Path, requests: int, examples: int, tenants: int = 20) -> dict[str, Any]:
     """Milliseconds of every page and twin: the first time, and median, 95th percentile and longest of the next ones."""
     config = parse_config({**CONFIG, "memory": {"data_dir": str(folder)}})
     with bind("127.0.0.1", 0) as sock:
         port = sock.getsockname()[1]
         with admin(config, port) as (app, sources):
             began = time.monotonic()
-            await asyncio.to_thread(fill, sources.store, requests, examples)
+            await asyncio.to_thread(fill, sources.store, requests, examples, tenants)
             await asyncio.to_thread(fill_content, sources.store, decisions=requests, examples=10 * examples)
             filled_s = time.monotonic() - began
             began = time.monotonic()
@@ -292,9 +292,10 @@ def main() -> None:
     parser = options(__doc__)
     parser.add_argument("--requests", type=int, default=100_000)
     parser.add_argument("--examples", type=int, default=2_000)
+    parser.add_argument("--tenants", type=int, default=20)
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="understudy-") as folder:
-        figures = asyncio.run(measured(Path(folder), chosen.requests, chosen.examples))
+        figures = asyncio.run(measured(Path(folder), chosen.requests, chosen.examples, chosen.tenants))
     print(f"{figures['requests']} requests written in {figures['filled_s']:.0f} s, ", end="")
     print(
         f"added up in {figures['added_up_s']:.1f} s; {figures['written_meanwhile']} more while pages were asked for"
