@@ -177,5 +177,5 @@ class Sources:
 
     def tenant_names(self) -> dict[str, str]:
         """The operator's names by tenant id, of tenants that keys were made for, and of deleted ones together."""
-        names = {key.tenant: key.tenant_name for key in self.store.keys.list()}
+        names = {key.tenant: key.tenant_name for key in self.store.keys.listed()}
         return names | {DELETED: "Deleted tenants"}

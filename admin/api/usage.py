@@ -28,7 +28,7 @@ def usage(call: Call) -> Answer:
         key_id=call.query.get("key"),
         end_user=call.query.get("user"),
     )
-    names = {key.id: key.name for key in store.keys.list()}
+    names = {key.id: key.name for key in store.keys.listed()}
     tenants = call.sources.tenant_names()
     start = int(after or 0)
     rows = [_row(one, by, names, tenants) for one in found[start : start + limit]]

@@ -48,7 +48,7 @@ def cache(sources: Sources, asked: Asked) -> Summary:
         "keys": offered(
             (
                 {"id": key.id, "name": key.name, "tenant": key.tenant_name}
-                for key in sources.store.keys.list()
+                for key in sources.store.keys.listed()
             ),
             "",
         ),
@@ -98,7 +98,7 @@ def wanted(sources: Sources, asked: Asked) -> tuple[Purge, str]:
     if what == "request":
         return Purge(request_id=of), f"of what request {of[:60]} was answered"
     if what == "key":
-        key = next((key for key in sources.store.keys.list() if key.id == of), None)
+        key = next((key for key in sources.store.keys.listed() if key.id == of), None)
         if key is None:
             raise NotThere(f"There is no key {of[:60]!r}.")
         return Purge(tenant=key.tenant, key_id=key.id), f"first given to key {of[:60]}"

@@ -80,7 +80,9 @@ def overview(sources: Sources, asked: Asked) -> Summary:
         "span": span,
         "since_s": since_s,
         "tenant": tenant or "",
-        "tenants": offered(_tenants(sources, names, since_s, tenant or ""), tenant or ""),
+        "tenants": offered(
+            _tenants(sources, names, since_s, max(wide_s, HOUR_S), tenant or ""), tenant or ""
+        ),
         "behind": rollups.behind(),
         "requests": sum(kinds.values()),
         "per_second": sources.store.decisions.requests.begun(asked.now_s - RATE_S, tenant) / RATE_S,
@@ -142,9 +144,12 @@ def _share(part: int, whole: int) -> float | None:
     return part / whole if whole else None
 
 
-def _tenants(sources: Sources, names: dict[str, str], since_s: float, chosen: str) -> list[Summary]:
+def _tenants(
+    sources: Sources, names: dict[str, str], since_s: float, width_s: int, chosen: str
+) -> list[Summary]:
     """Those with requests since then, and the chosen one."""
-    seen = {tenant for tenant, *_ in sources.rollups.by_tenant(since_s)} | ({chosen} if chosen else set())
+    seen = {tenant for tenant, *_ in sources.rollups.by_tenant(since_s, width_s)}
+    seen |= {chosen} if chosen else set()
     found = [{"id": tenant, "name": tenant_label(names, tenant)} for tenant in seen]
     return sorted(found, key=lambda one: one["name"])
 

@@ -218,7 +218,7 @@ def keys_to_choose(sources: Sources, chosen: str) -> list[tuple[str, str]]:
     """(id, name) of keys, the chosen one among them."""
     every = (
         (key.id, f"{key.name} ({key.tenant_name})" if key.tenant_name else key.name)
-        for key in sources.store.keys.list()
+        for key in sources.store.keys.listed()
     )
     return offered(every, chosen)
 

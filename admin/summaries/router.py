@@ -32,7 +32,7 @@ def router(sources: Sources, asked: Asked) -> Summary:
         raise BadParameter(f"model is {model[:60]!r}; one of {', '.join(names)} is right")
     prepare(sources, asked, model)
     length_s, step_s = SPANS[span]
-    sums = [row for row in sources.rollups.requests(step_s, asked.now_s - length_s) if row.model == model]
+    sums = sources.rollups.requests(step_s, asked.now_s - length_s, model=model)
     served = next((each for each in sources.gateway.models if each.name == model), None)
     return {
         "span": span,

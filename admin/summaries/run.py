@@ -42,7 +42,7 @@ def run(sources: Sources, asked: Asked) -> Summary:
     first = asked.whole("from", 0)
     told = _Told(whole, whole.run.ended_at_s or asked.now_s)
     names = sources.tenant_names()
-    key_names = {key.id: key.name for key in sources.store.keys.list()}
+    key_names = {key.id: key.name for key in sources.store.keys.listed()}
     more = first + STEPS_SHOWN < len(whole.steps)
     ordered = sorted(whole.steps, key=_begun_s) if whole.run.workflow else whole.steps
     shown = ordered[first : first + STEPS_SHOWN]

@@ -178,7 +178,7 @@ def delete_tenant(sources: Sources, asked: Asked) -> Done:
 def _known(sources: Sources, id: str) -> tuple[list[Key], Tenant | None, str]:
     """Its keys, what is laid down for it, and its name. Raises NotThere for what is none, and for one that was deleted."""
     store = sources.store
-    keys = [key for key in store.keys.list() if key.tenant == id]
+    keys = [key for key in store.keys.listed() if key.tenant == id]
     record = next((one for one in store.tenant_records.list() if one.id == id), None)
     if id == DELETED:
         return [], None, ""

@@ -91,7 +91,7 @@ class _Everybody:
         sources.rollups.catch_up()
         store = sources.store
         keys: defaultdict[str, list[Key]] = defaultdict(list)
-        for key in store.keys.list():
+        for key in store.keys.listed():
             keys[key.tenant].append(key)
         records = {record.id: record for record in store.tenant_records.list()}
         use = {

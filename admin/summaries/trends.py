@@ -103,7 +103,7 @@ def _range(sources: Sources, asked: Asked) -> Range:
         raise BadParameter("from lies more than 400 days before to", "from")
     tenant, key_id = asked.text("tenant", longest=64) or None, asked.text("key", longest=200) or None
     if key_id is not None:
-        of_key = next((key.tenant for key in sources.store.keys.list() if key.id == key_id), None)
+        of_key = next((key.tenant for key in sources.store.keys.listed() if key.id == key_id), None)
         if of_key is None:
             raise NotThere("There is no key with this id, or not any more.")
         if tenant not in (None, of_key):

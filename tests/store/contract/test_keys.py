@@ -61,3 +61,17 @@ def test_a_revocation_and_a_new_key_reach_other_processes(open_store: Opening) -
     assert eventually(lambda: theirs.lookup(secret_text) == key)
     ours.revoke(key.id).result(30)
     assert eventually(lambda: theirs.lookup(secret_text) is None)
+
+
+def test_keys_from_memory_are_those_that_are_stored(open_store: Opening) -> None:
+    store, other = open_store(), open_store()
+    first, _ = store.keys.create("acme", "web")
+    assert [*store.keys.listed()] == store.keys.list() == [first]
+    assert store.keys.listed()[0] is store.keys.listed()[0], "it was not read again"
+    second, _ = other.keys.create("acme", "app")
+    assert eventually(lambda: [*store.keys.listed()] == [first, second]), "another process made it"
+    # What this one did is there at once.
+    store.keys.revoke(first.id).result(30)
+    assert [*store.keys.listed()] == store.keys.list() and store.keys.listed()[0].revoked_at_s
+    store.keys.rotate(second.id, 3600.0)
+    assert store.keys.listed()[1].rotated_until_s and [*store.keys.listed()] == store.keys.list()
