@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from functools import cache
 from pathlib import Path
 
 from admin.refused_forms import CONTROL, NEVER_FILLED, attributes_of
@@ -20,19 +19,13 @@ _KEY = re.compile(r'"(\w+)":')
 
 def half_written(sent: Mapping[str, tuple[str, ...]]) -> list[tuple[str, str]]:
     """Names and texts of the fields that were typed, without empty ones and passwords."""
-    left_out = _chosen()
     return [
         (name.replace("_", " "), text)
         for name, texts in sent.items()
-        if name not in left_out and not any(part in name for part in NEVER_FILLED)
+        if name not in _LEFT_OUT and not any(part in name for part in NEVER_FILLED)
         for text in texts
         if text.strip()
     ]
-
-
-@cache
-def _chosen() -> frozenset[str]:
-    return chosen_in(file.read_text() for file in _FOLDER.glob("*.html"))
 
 
 def chosen_in(templates: Iterable[str]) -> frozenset[str]:
@@ -46,3 +39,7 @@ def chosen_in(templates: Iterable[str]) -> frozenset[str]:
         for fields in _BUTTON.findall(text):
             names.update(_KEY.findall(fields))
     return frozenset(names)
+
+
+_LEFT_OUT = chosen_in(file.read_text(encoding="utf-8") for file in _FOLDER.glob("*.html"))
+"""Read at the start: no request waits for files."""

@@ -1,41 +1,30 @@
-"""What a look at every tenant's own quality costs, and what the overview then takes, with thousands of tenants.
+"""What a look at every tenant's own quality costs with thousands of tenants.
 
 Judged answers of a week are written through the store's own API: of each tenant about as many (the most tenants then have
 enough), and by Zipf's law (few have most of them). "read" is the database's work, "judged" what Python does with its rows;
-both are made beside the pages and beside requests, once a minute. CPU is the process's.
+both are made beside the pages and beside requests, once a minute. CPU is the process's. What pages take then:
+`python -m benchmarks.admin_pages --tenants 5000`.
 
     python -m benchmarks.quality_of_tenants [--tenants 5000] [--outcomes 100000]
 """
 
 from __future__ import annotations
 
-import asyncio
 import statistics
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-import aiohttp
 import numpy as np
-from aiohttp import web
-from yarl import URL
 
-from admin.summaries.tenant_quality import shared_tenant_quality, tenant_quality
-from benchmarks.admin_pages.__main__ import CONFIG
 from benchmarks.admin_pages.content import Writing
 from benchmarks.options import options, write
 from learning.evaluation.quality_alarm import FEWEST, LATEST, quality_standings, standings_of_tenants
 from store import Store
 from store.records import OutcomeRecord, RequestRecord
-from understudy.processes.listening import bind
-from understudy.settings.file import parse_config
-from understudy.setup.admin import admin
 
 _WEEK_S = 7 * 86_400
-_ROUNDS = 40
-_PAGES = ("/overview", "/overview?span=week", "/tenants?sort=quality")
 
 
 def fill(store: Store, tenants: int, outcomes: int, exponent: float, seed: int = 7) -> None:
@@ -106,46 +95,13 @@ def _median_ms(work: Callable[[], object]) -> float:
     return statistics.median(took)
 
 
-async def measured(folder: Path, tenants: int, outcomes: int, exponent: float) -> dict[str, Any]:
-    """The look's milliseconds, and those of pages that show what came of it."""
-    config = parse_config({**CONFIG, "memory": {"data_dir": str(folder)}})
-    with bind("127.0.0.1", 0) as sock:
-        port = sock.getsockname()[1]
-        with admin(config, port) as (app, sources):
-            await asyncio.to_thread(fill, sources.store, tenants, outcomes, exponent)
-            while await asyncio.to_thread(sources.rollups.catch_up):
-                pass
-            found: dict[str, Any] = await asyncio.to_thread(looked, sources.store)
-            sources.store.operators.put("bench", "operator", "no hash")
-            jar = aiohttp.CookieJar(unsafe=True)
-            url = f"http://127.0.0.1:{port}"
-            jar.update_cookies({f"understudy_admin_{port}": sources.sessions.open("bench")}, URL(url))
-            runner = web.AppRunner(app.app, access_log=None)
-            await runner.setup()
-            await web.SockSite(runner, sock).start()
-            tenant_quality(sources)
-            await asyncio.to_thread(shared_tenant_quality(sources).wait_for, None, 60)
-            async with aiohttp.ClientSession(url, cookie_jar=jar) as session:
-                found["pages"] = {path: await _timed(session, path) for path in _PAGES}
-            await runner.cleanup()
+def measured(folder: Path, tenants: int, outcomes: int, exponent: float) -> dict[str, float]:
+    """The look's milliseconds in a store that is made in the folder."""
+    store = Store.open(folder)
+    fill(store, tenants, outcomes, exponent)
+    found = looked(store)
+    store.close()
     return found
-
-
-async def _timed(session: aiohttp.ClientSession, path: str) -> dict[str, float]:
-    times, cpu = [], []
-    for _ in range(_ROUNDS + 1):
-        began, cpu_began = time.perf_counter(), time.process_time()
-        async with session.get(path) as answer:
-            await answer.read()
-            if answer.status != 200:
-                raise SystemExit(f"{path} answered {answer.status}")
-        times.append((time.perf_counter() - began) * 1000)
-        cpu.append((time.process_time() - cpu_began) * 1000)
-    return {
-        "median_ms": statistics.median(times[1:]),
-        "p95_ms": float(np.quantile(times[1:], 0.95)),
-        "cpu_ms": statistics.median(cpu[1:]),
-    }
 
 
 def main() -> None:
@@ -157,17 +113,12 @@ def main() -> None:
     figures = {}
     for name, exponent in (("about as many each", 0.0), ("by Zipf's law", 1.0)):
         with tempfile.TemporaryDirectory(prefix="understudy-") as folder:
-            took = asyncio.run(measured(Path(folder), chosen.tenants, chosen.outcomes, exponent))
+            took = measured(Path(folder), chosen.tenants, chosen.outcomes, exponent)
         figures[name] = took
         print(
             f"{chosen.outcomes} judged answers of {chosen.tenants} tenants, {name}: {took['measured']} with {FEWEST}+."
             f" Read {took['read_ms']:.0f} ms, judged {took['judged_ms']:.0f} ms; everybody {took['everybody_ms']:.1f} ms"
         )
-        for path, ms in took["pages"].items():
-            took_ms = (
-                f"{ms['median_ms']:5.0f} ms median {ms['p95_ms']:5.0f} ms at p95 {ms['cpu_ms']:5.0f} ms CPU"
-            )
-            print(f"  {path:24} {took_ms}")
     write(figures, chosen.json)
 
 
