@@ -24,7 +24,7 @@ POLICIES = ["few_shot", "in_context"]
 
 @dataclass
 class Rehearsal:
-    """A line whose small engine is compared by hand: nothing compares in the background here."""
+    """A line whose small engine is compared by hand."""
 
     gate: Line
     asked: list[Got] = field(default_factory=list)
@@ -36,8 +36,17 @@ class Rehearsal:
         self.asked.append(got)
         return got
 
+    async def offloads(self) -> bool:
+        """Whether the small engine answers. `in_context` explores: now and then the large one does in its place."""
+        return any([(await self.ask()).headers["x-understudy-engine"] == "small" for _ in range(4)])
+
     async def compare(self, quality: float, times: int) -> None:
-        """Ask, and note how good the small engine's own answer to each would have been."""
+        """Ask, and note how good the small engine's own answer to each would have been.
+
+        No other comparison is made from now on: by those, answers of these two engines are equal.
+        """
+        (judging,) = self.gate.gateway.parts.owned(Judging)
+        await judging.aclose()
         memory = self.gate.gateway.memory
         assert memory is not None
         for _ in range(times):
@@ -97,12 +106,13 @@ async def test_a_small_engine_answers_once_it_is_proven_and_not_before(tmp_path:
         assert first.headers["x-understudy-engine"] == "large"
         assert first.headers["x-understudy-reason"] == "shadow"
         await here.compare(1.0, 40)
-        got = await here.ask()
-        assert got.headers["x-understudy-engine"] == "small" and "x-understudy-reason" not in got.headers
+        assert await here.offloads()
+        by_small = [got.headers for got in here.asked if got.headers["x-understudy-engine"] == "small"]
+        assert not any("x-understudy-reason" in headers for headers in by_small)
     async with rehearsal(tmp_path, policy) as here:
         (follower,) = here.gate.gateway.parts.owned(ProofFollower)
         assert await asyncio.to_thread(follower.caught_up)
-        assert (await here.ask()).headers["x-understudy-engine"] == "small", "a restart forgets no proof"
+        assert await here.offloads(), "a restart forgets no proof"
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -111,7 +121,7 @@ async def test_a_small_engine_that_turns_bad_is_sent_back_within_few_checks(
 ) -> None:
     async with rehearsal(tmp_path, policy) as here:
         await here.compare(1.0, 60)
-        assert (await here.ask()).headers["x-understudy-engine"] == "small"
+        assert await here.offloads()
         await here.compare(0.0, 15)
         got = await here.ask()
         assert got.headers["x-understudy-engine"] == "large"

@@ -225,7 +225,9 @@ async def test_engines_that_do_not_speak_it_are_not_asked(tmp_path: Path) -> Non
 
 async def test_answers_are_compared_in_their_own_api(tmp_path: Path) -> None:
     async with stage(
-        tmp_path / "data", exact=False, judging={"engine": "large", "share_offloaded": 1.0}
+        tmp_path / "data",
+        exact=False,
+        judging={"engine": "large", "share_offloaded": 1.0, "advanced": {"share_reference": 0.0}},
     ) as here:
         here.small_says.says = here.large_says.says
         await here.ask(QUESTION, user="ann")
