@@ -3,6 +3,7 @@
 Starts `understudy serve` with the exact store on and an engine under another model name, so that bodies are parsed, keyed,
 rewritten, recorded and replayed, and asks `/healthz` every millisecond from a thread of its own meanwhile. *held* is the
 longest such wait, counting only what the gateway itself was on a core: on a busy machine it is the figure to trust.
+Exits with 1 where a load's median of it is above its budget.
 """
 
 from __future__ import annotations
@@ -159,8 +160,17 @@ def table(figures: list[dict[str, Any]]) -> str:
     return markdown(("load", "budget, ms", "held, median", "held, worst", "by the clock, worst"), rows)
 
 
+def exceeded(figures: Sequence[dict[str, Any]]) -> list[str]:
+    """The loads whose median stall is above their budget."""
+    return [
+        row["load"]
+        for row in figures
+        if row["budget_ms"] is not None and statistics.median(row["held_ms"]) > row["budget_ms"]
+    ]
+
+
 def main() -> None:
-    """Measure and print."""
+    """Measure and print. Raises SystemExit (1) where a budget is exceeded."""
     parser = options(__doc__)
     parser.add_argument("--quick", action="store_true", help="a few loads, once: does it run?")
     arguments = parser.parse_args()
@@ -169,6 +179,8 @@ def main() -> None:
         figures = measured(Path(folder), loads(quick=arguments.quick), rounds)
     print(table(figures))
     write(figures, arguments.json)
+    if above := exceeded(figures):
+        raise SystemExit(f"above budget: {', '.join(above)}")
 
 
 if __name__ == "__main__":

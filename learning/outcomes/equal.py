@@ -149,11 +149,15 @@ def _refused(constant: str) -> None:
 
 
 def _by_value(found: Any) -> Any:
-    """With the kind beside each value: in Python, true is equal to 1."""
+    """With the kind beside each value: in Python, true is equal to 1. Text may have been escaped when `_tidy` saw it."""
     if isinstance(found, dict):
-        return "object", {name: _by_value(value) for name, value in found.items()}
+        return "object", {
+            unicodedata.normalize("NFC", name): _by_value(value) for name, value in found.items()
+        }
     if isinstance(found, list):
         return "array", [_by_value(value) for value in found]
+    if isinstance(found, str):
+        return "str", unicodedata.normalize("NFC", found)
     return type(found).__name__, found
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from benchmarks.stalls.__main__ import measured, table
+from benchmarks.stalls.__main__ import exceeded, measured, table
 from benchmarks.stalls.loads import loads
 from benchmarks.stalls.probe import Probe
 from tests.aiohttp_server import aiohttp_server
@@ -25,6 +25,15 @@ def test_each_load_is_asked_and_the_loop_watched_meanwhile(tmp_path: Path) -> No
         0 < held <= wall for row in figures for held, wall in zip(row["held_ms"], row["wall_ms"], strict=True)
     )
     assert table(figures).count("\n") == len(figures) + 1
+
+
+def test_a_load_is_above_its_budget_by_its_median() -> None:
+    figures = [
+        {"load": "idle", "budget_ms": None, "held_ms": [90.0]},
+        {"load": "one bad round", "budget_ms": 20, "held_ms": [3.0, 90.0, 5.0]},
+        {"load": "slow", "budget_ms": 20, "held_ms": [3.0, 21.0, 25.0]},
+    ]
+    assert exceeded(figures) == ["slow"]
 
 
 def test_each_repetition_asks_something_else() -> None:

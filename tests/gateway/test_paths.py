@@ -55,6 +55,6 @@ def test_dot_segments_are_refused_in_any_spelling(path: str) -> None:
 
 
 def test_a_path_encoded_again_and_again_takes_no_time() -> None:
-    began = time.perf_counter()
+    began = time.thread_time()
     canonical("/%" + "25" * 16_000 + "41")
-    assert time.perf_counter() - began < 0.5
+    assert time.thread_time() - began < 0.5

@@ -55,6 +55,6 @@ def test_other_text_stays_as_it_is(text: str) -> None:
 
 def test_a_long_prompt_is_masked_in_a_short_time() -> None:
     text = "All of this stands on one line, 3 words of it are none. " * 2000
-    began = time.perf_counter()
+    began = time.thread_time()
     assert masked(text) == text
-    assert time.perf_counter() - began < 1
+    assert time.thread_time() - began < 1
