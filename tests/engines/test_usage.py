@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import random
 from typing import Any
 
 import pytest
@@ -213,6 +214,20 @@ def test_packed_answers_are_read_and_what_is_no_such_packing_is_not() -> None:
     assert passed(body, "application/json", "gzip") is None
     assert passed(body, "application/json", "br") is None
     assert passed(gzip.compress(body)[:-12], "application/json", "gzip") in (None, Usage(7, 3))
+
+
+def test_a_large_packed_answer_is_read_and_one_that_unpacks_without_end_is_not_unpacked() -> None:
+    draw = random.Random(3)
+    usage = {"prompt_tokens": 7, "total_tokens": 7}
+    vectors = [{"embedding": [draw.gauss(0, 1) for _ in range(1536)]} for _ in range(64)]
+    body = json.dumps({"data": vectors, "usage": usage}).encode()
+    assert len(body) > 2**20
+    assert passed(gzip.compress(body), "application/json", "gzip", piece=65_536) == Usage(7, 0)
+    endless = gzip.compress(b" " * 2**27 + b"{}")
+    passing = Passing("application/json", "gzip")
+    for begin in range(0, len(endless), 65_536):
+        passing.feed(endless[begin : begin + 65_536])
+    assert passing.usage() is None and passing.size_bytes < 2**23
 
 
 def test_where_nothing_is_told_it_is_estimated_and_says_so() -> None:
