@@ -128,8 +128,8 @@ class Passing:
     """Reads what an answer used as its bytes pass by.
 
     Feed it every chunk, then ask for `usage`. It holds a mebibyte at most: of a larger answer, and of a larger event of a
-    stream, the two ends, where usage is told. It never raises: what cannot be read is not known. Nor is what is packed far
-    more densely than answers are: a megabyte of it could hold the event loop for seconds.
+    stream, the two ends, where usage is told. It never raises: what cannot be read is not known. Nor is an
+    answer of which one chunk unpacks to over 8 MiB: it would hold the event loop.
     """
 
     def __init__(self, content_type: str, content_encoding: str = "") -> None:
@@ -140,13 +140,12 @@ class Passing:
         """Events that had data; of a stream of text about one per token."""
         self.size_bytes = 0
         """Of all that passed, without its content encoding where that can be read."""
-        self._packed_bytes = 0
         self._held = _Ends()
         """The answer; of a stream the line that has begun."""
 
     def feed(self, chunk: bytes) -> None:
         """The next bytes."""
-        self._packed_bytes += len(chunk)
+        unpacked_bytes = 0
         while chunk and self._decoder is not None:
             try:
                 piece = self._decoder.decompress(chunk, _PIECE_BYTES)
@@ -154,7 +153,8 @@ class Passing:
                 self._decoder, self._readable = None, False
                 return
             self._feed(piece)
-            if self.size_bytes > _UNPACKED_FREE_BYTES + _MOST_UNPACKED * self._packed_bytes:
+            unpacked_bytes += len(piece)
+            if unpacked_bytes > _MOST_UNPACKED_BYTES:
                 self._decoder, self._readable = None, False
                 return
             chunk = self._decoder.unconsumed_tail
@@ -218,8 +218,8 @@ class Passing:
 
 
 _PIECE_BYTES = 256 * 1024
-_MOST_UNPACKED, _UNPACKED_FREE_BYTES = 32, 2**20
-"""Bytes that a packed byte may become, over all that passed, and how many on top of these. Of an answer it is 3 to 10."""
+_MOST_UNPACKED_BYTES = 8 * 2**20
+"""What one chunk may unpack to. A chunk of 64 KiB of a stream, whose events are nearly alike, becomes 4 MiB."""
 _WHOLE_BYTES = 2**20
 _END_BYTES = 64 * 1024
 _EMPTY = (b"data:", b"data: ", b"data: [DONE]", b"data:[DONE]")
