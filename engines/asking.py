@@ -16,13 +16,13 @@ from typing import Any
 
 from multidict import CIMultiDict
 
+from engines.answers.answer import Body
 from engines.attempts import Attempts
 from engines.candidates import Try
 from engines.chat import ChatRequest, Usage, estimated_tokens
 from engines.codecs.table import codec_of
 from engines.engine import Engine, EngineRequest, Price
 from engines.errors import ConnectFailed, EngineError, Unavailable
-from engines.finished import Body
 from engines.placement import Placement
 
 _LARGEST_BYTES = 4 * 2**20

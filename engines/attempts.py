@@ -1,7 +1,7 @@
 """The answer of the first engine that gives one, and of those that carry it on where it breaks off.
 
 Until an answer begins, another engine is simply asked (engines.candidates says who). Where several could answer, it begins
-with its first data, and what is no answer in spite of its status does not count as one (engines.answer_check). After that
+with its first data, and what is no answer in spite of its status does not count as one (engines.answers). After that
 another engine goes on with the partial answer (engines.continuing). Nothing is parsed between the first data and a break:
 until then only the end of the last whole event is looked for, so that what a client has been sent can be continued at all.
 """
@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 
-from engines.answer_check import Begun
+from engines.answers.beginning import Begun
 from engines.candidates import Candidate, Candidates, Try
 from engines.chat import ChatRequest
 from engines.codecs.codec import Codec

@@ -85,7 +85,7 @@ class ChatRequest:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What one answer used, as the engine counted it, or as we estimated it where it did not: see engines.usage."""
+    """What one answer used, as the engine counted it, or as we estimated it where it did not: see engines.answers.usage."""
 
     prompt_tokens: int
     """All of the prompt's, whichever API counts them: those read from a cache and those written to one are among them."""

@@ -18,8 +18,8 @@ from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, NamedTuple
 
-from engines.answer_check import holds_data
 from engines.answer_times import AnswerTime
+from engines.answers.beginning import holds_data
 from engines.breaker import Breaker
 from engines.caps import Caps, Held
 from engines.engine import (

@@ -19,7 +19,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from multidict import CIMultiDict
 from yarl import URL
 
-from engines.answer_check import holds_data
+from engines.answers.beginning import holds_data
 from engines.engine import EngineInfo, EngineLoad, EngineReply, EngineRequest
 from engines.errors import ConnectFailed, EngineError, Kind, StreamBroken, TimedOut
 from engines.headers import (

@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from engines.answer_check import fails, is_silent
+from engines.answers.beginning import fails, is_silent
 from engines.chat import estimated_tokens
 from engines.errors import StreamBroken
 from engines.seam import NoMatch, Seam, anchor_of, instruction

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import orjson
 
+from engines.answers.usage import Passing
 from engines.chat import Usage
 from engines.engine import UNPRICED, EngineInfo, EngineReply, Price
-from engines.usage import Passing
 from gateway.paths import canonical
 
 _TEXTS = frozenset({"/chat/completions", "/completions", "/responses", "/messages"})

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from multidict import CIMultiDict
 
+from engines.answers.answer import Body
 from engines.as_events import EVENTS
 from engines.attempts import Attempts, CarriedOn
 from engines.candidates import Try
@@ -23,7 +24,6 @@ from engines.chat import IN_BODY, ChatRequest
 from engines.codecs.table import codec_of, request_id_header
 from engines.engine import Engine, EngineReply, EngineRequest, Price
 from engines.errors import EngineError, Kind, RequestError
-from engines.finished import Body
 from engines.large_json import dumped, outlined
 from engines.trail import Tried
 from gateway.booking import COST, Meter, shown

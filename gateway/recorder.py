@@ -17,10 +17,10 @@ from typing import Any
 
 import structlog
 
+from engines.answers.answer import Body
+from engines.answers.usage import Passing
 from engines.chat import Usage, estimated_tokens, message_text
 from engines.codecs.table import codec_of
-from engines.finished import Body
-from engines.usage import Passing
 from gateway.booking import billed_usd, without_examples
 from gateway.keepers.keeper import Keeper
 from gateway.metrics import Metrics

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
+from engines.answers.answer import Assembled, Body
 from engines.chat import ChatRequest, Usage
 from engines.engine import Price
-from engines.finished import Assembled, Body
 from engines.trail import Tried
 from router.asked import Arrival, Asked
 from router.bill import Bill

@@ -6,8 +6,8 @@ from typing import Any
 
 from multidict import CIMultiDict
 
+from engines.answers.answer import Body, from_events, from_json
 from engines.chat import ChatRequest
-from engines.finished import Body, from_events, from_json
 from learning.bank.contributor import EndUsers
 from router.asked import Arrival, Asked, Controls
 from router.finished import Finished, Outcome

@@ -11,9 +11,9 @@ from typing import Any
 import orjson
 from multidict import CIMultiDict
 
+from engines.answers.answer import from_json
 from engines.chat import ChatRequest
 from engines.engine import EngineInfo, EngineRequest
-from engines.finished import from_json
 from loadtest.applications.shapes import Application, Call, filled
 from simulation.batching import Rules, Speed
 from simulation.batching_engine import BatchingEngine, Served

@@ -8,13 +8,13 @@ from typing import Any
 
 import orjson
 
-from engines.answer_check import Begun, begun, wrong_with
+from engines.answers.answer import Assembled, Body
+from engines.answers.beginning import Begun, begun, wrong_with
 from engines.apis import Api
 from engines.as_events import as_events
 from engines.chat import ChatRequest
 from engines.chat_json import read_chat_request
 from engines.error_body import error_body
-from engines.finished import Assembled, Body
 from engines.sse import Tail, tail_of
 
 

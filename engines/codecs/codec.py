@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from engines.answer_check import Begun
+from engines.answers.answer import Assembled, Body
+from engines.answers.beginning import Begun
 from engines.apis import Api
 from engines.chat import ChatRequest
-from engines.finished import Assembled, Body
 from engines.sse import Tail
 
 

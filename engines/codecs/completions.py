@@ -10,13 +10,13 @@ from typing import Any
 
 import orjson
 
-from engines.answer_check import Begun, wrong_with
+from engines.answers.answer import Assembled, Body
+from engines.answers.beginning import Begun, wrong_with
 from engines.apis import Api
 from engines.as_events import pieces
 from engines.chat import ChatRequest
 from engines.chat_json import wrong_type
 from engines.error_body import error_body
-from engines.finished import Assembled, Body
 from engines.large_json import dumped
 from engines.sse import DONE, Tail, encode, events, tail_of
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import orjson
 
+from engines.answers.answer import Assembled
 from engines.as_events import pieces
-from engines.finished import Assembled
 from engines.sse import encode_typed, events
 
 _ENDED: dict[str, str] = {

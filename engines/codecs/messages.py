@@ -7,13 +7,13 @@ from typing import Any
 
 import orjson
 
-from engines.answer_check import Begun
-from engines.answer_check import unpacked as readable
+from engines.answers.answer import Assembled, Body
+from engines.answers.beginning import Begun
+from engines.answers.beginning import unpacked as readable
 from engines.apis import Api
 from engines.chat import ChatRequest
 from engines.codecs.message_answer import as_events, from_events, from_object
 from engines.codecs.message_request import read_request, with_messages
-from engines.finished import Assembled, Body
 from engines.large_json import dumped
 from engines.sse import InflatedTail, Tail, encode_typed, events, tail_of
 

@@ -10,13 +10,13 @@ from typing import Any
 
 import orjson
 
-from engines.answer_check import Begun, wrong_with
+from engines.answers.answer import Assembled, Body
+from engines.answers.beginning import Begun, wrong_with
 from engines.apis import Api
 from engines.chat import IN_BODY, ChatRequest
 from engines.codecs.response_answer import as_events, from_events, from_object, only_messages
 from engines.codecs.response_request import read_request, with_items, with_messages
 from engines.error_body import error_body
-from engines.finished import Assembled, Body
 from engines.large_json import outlined
 from engines.sse import InflatedTail, Tail, encode_typed, events, tail_of
 

@@ -14,9 +14,9 @@ from typing import Any, Literal
 import orjson
 from multidict import CIMultiDict
 
+from engines.answers.answer import Assembled
 from engines.codecs.table import CODECS
 from engines.errors import RequestError
-from engines.finished import Assembled
 from engines.large_json import dumped
 from router.asked import Arrival
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from multidict import CIMultiDict
 
+from engines.answers.answer import Body
 from engines.errors import EngineError
-from engines.finished import Body
 from gateway.guardrails.guardrail import Guardrail
 from gateway.send import Send, Write
 

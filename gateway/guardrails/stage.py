@@ -14,12 +14,12 @@ from typing import Any
 import aiohttp
 from aiohttp import web
 
+from engines.answers.answer import Assembled
 from engines.as_events import EVENTS
 from engines.chat import ChatRequest
 from engines.codecs.codec import Codec
 from engines.codecs.table import CODECS, codec_of
 from engines.errors import RequestError
-from engines.finished import Assembled
 from engines.large_json import dumped
 from gateway.guardrails.contract import (
     STAGE,

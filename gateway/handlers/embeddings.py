@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from aiohttp import web
 
+from engines.answers.answer import Body
 from engines.engine import EngineReply, EngineRequest
-from engines.finished import Body
 from gateway.azure import for_deployment
 from gateway.booking import COST, shown
 from gateway.cache_control import cache_control

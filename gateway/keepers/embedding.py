@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from engines.finished import Body
+from engines.answers.answer import Body
 from gateway.off_loop import LARGE_BYTES
 from store.answers.exact_cache import ExactCache
 from store.errors import StoreBusy

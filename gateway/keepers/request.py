@@ -9,8 +9,8 @@ from dataclasses import replace
 import orjson
 import structlog
 
+from engines.answers.answer import Assembled
 from engines.chat import Usage
-from engines.finished import Assembled
 from gateway.keepers.keeper import Kept
 from gateway.keepers.session import session_of
 from gateway.keepers.text import TextKeeper

@@ -13,8 +13,8 @@ from typing import Any
 
 import orjson
 
+from engines.answers.answer import Assembled
 from engines.chat import message_text
-from engines.finished import Assembled
 from gateway.keepers.details import details_of, details_of_failure, own_details
 from gateway.keepers.keeper import Kept
 from gateway.keepers.screening import Screen

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import orjson
 
-from engines.finished import Assembled
+from engines.answers.answer import Assembled
 from gateway.keepers.keeper import Keeper, Kept
 from gateway.reuse.metrics import SemanticMetrics
 from gateway.reuse.stage import SemanticStage

@@ -8,11 +8,11 @@ from typing import Any
 import orjson
 from multidict import CIMultiDict
 
+from engines.answers.answer import Body
+from engines.answers.usage import usage_of
 from engines.chat import Usage
 from engines.errors import EngineError
-from engines.finished import Body
 from engines.sse import EventCutter, events
-from engines.usage import usage_of
 from gateway.send import ClientGone, Write
 
 

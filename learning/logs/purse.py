@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
+from engines.answers.answer import from_json
 from engines.asking import most_usd
 from engines.chat import Usage, estimated_tokens
 from engines.engine import Engine, EngineInfo, EngineLoad, EngineReply, EngineRequest
 from engines.errors import ConnectFailed, Unavailable
-from engines.finished import from_json
 from learning.outcomes.judging_sample import most_tokens
 
 _EXPECTED_TOKENS = 1024

@@ -15,10 +15,10 @@ from typing import Any
 
 import structlog
 
+from engines.answers.answer import Assembled
 from engines.asking import Bill, NotAnswered, Said, ask, most_usd
 from engines.chat import ChatRequest, estimated_tokens, message_text
 from engines.engine import Engine
-from engines.finished import Assembled
 from learning.outcomes.account import price_in
 from learning.outcomes.equal import same, settles
 from learning.outcomes.equality_alone import EqualityAlone

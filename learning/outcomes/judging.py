@@ -18,10 +18,10 @@ from typing import Any, Literal, NamedTuple
 
 import structlog
 
+from engines.answers.answer import Assembled
 from engines.asking import Bill, NotAnswered
 from engines.chat import Usage, estimated_tokens
 from engines.engine import Engine
-from engines.finished import Assembled
 from learning.outcomes.account import SMALL_TOKEN, Accounts, Purse, Unit, price_in
 from learning.outcomes.comparison import Comparison, TooDear, equality_key, example_qualities
 from learning.outcomes.equal import settles

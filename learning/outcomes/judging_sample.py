@@ -7,9 +7,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from engines.answers.answer import Assembled, Body
 from engines.chat import ChatRequest
 from engines.codecs.table import codec_of
-from engines.finished import Assembled, Body
 from learning.outcomes.account import Unit
 from router.asked import Asked
 from router.digest import carries_tools, is_plain_text, only_text

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from engines.finished import Body
+from engines.answers.answer import Body
 from tests.flow.line import Asked, Got, Line, Upstream, line
 from tests.flow.line import upstream as scripted
 from tests.flow.test_line_single_flight import COLLAPSED, count, under_way

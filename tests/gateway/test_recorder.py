@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from engines.answers.answer import Body, from_json
 from engines.engine import Price
-from engines.finished import Body, from_json
 from gateway.forward import ChunkBuffer
 from gateway.keepers.exact import ExactKeeper
 from gateway.keepers.keeper import Kept

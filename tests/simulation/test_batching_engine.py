@@ -10,9 +10,9 @@ import orjson
 import pytest
 from multidict import CIMultiDict
 
+from engines.answers.answer import from_events, from_json
 from engines.chat import ChatRequest
 from engines.engine import EngineInfo, EngineRequest
-from engines.finished import from_events, from_json
 from simulation.batching import Rules, Speed
 from simulation.batching_engine import BatchingEngine, Served, answer_text
 from simulation.virtual_time import run

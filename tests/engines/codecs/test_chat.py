@@ -6,14 +6,14 @@ import json
 
 import orjson
 
-from engines.answer_check import Begun
+from engines.answers.answer import Body
+from engines.answers.beginning import Begun
 from engines.as_events import as_events
 from engines.chat import ChatRequest
 from engines.chat_json import read_chat_request
 from engines.codecs.chat import CHAT
 from engines.codecs.codec import Codec
 from engines.codecs.table import CODECS, codec_of
-from engines.finished import Body
 
 FIELDS = {"model": "m", "messages": [{"role": "user", "content": "Hi"}], "stream": True}
 BODY = orjson.dumps(FIELDS)

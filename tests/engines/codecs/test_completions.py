@@ -8,12 +8,12 @@ from typing import Any
 import orjson
 import pytest
 
-from engines.answer_check import Begun
+from engines.answers.answer import Body
+from engines.answers.beginning import Begun
 from engines.chat import ChatRequest
 from engines.codecs.completions import COMPLETIONS
 from engines.codecs.table import CODECS, codec_of
 from engines.errors import RequestError
-from engines.finished import Body
 from engines.sse import DONE, encode
 
 LOGPROBS = {"tokens": ["a"], "token_logprobs": [-0.1], "top_logprobs": None, "text_offset": [0]}

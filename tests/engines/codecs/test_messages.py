@@ -9,11 +9,11 @@ from typing import Any
 import orjson
 import pytest
 
-from engines.answer_check import Begun
+from engines.answers.answer import Body
+from engines.answers.beginning import Begun
 from engines.codecs.message_answer import as_events
 from engines.codecs.messages import MESSAGES
 from engines.codecs.table import CODECS, codec_of, request_id_header
-from engines.finished import Body
 from tests.engines.codecs.test_message_answer import MESSAGE, stream
 
 FIELDS = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "Hi"}]}

@@ -8,13 +8,13 @@ from typing import Any
 import orjson
 import pytest
 
-from engines.answer_check import Begun
+from engines.answers.answer import Body
+from engines.answers.beginning import Begun
 from engines.chat import IN_BODY, ChatRequest
 from engines.codecs.response_answer import as_events
 from engines.codecs.response_request import said_before
 from engines.codecs.responses import RESPONSES, InflatedResponseTail, ResponseTail
 from engines.codecs.table import codec_of
-from engines.finished import Body
 from tests.engines.codecs.test_response_answer import response, told
 
 EVENTS = {"Content-Type": "text/event-stream"}

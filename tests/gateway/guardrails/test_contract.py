@@ -5,8 +5,8 @@ from __future__ import annotations
 import orjson
 import pytest
 
+from engines.answers.answer import Assembled
 from engines.codecs.table import CODECS
-from engines.finished import Assembled
 from gateway.guardrails.contract import (
     NoVerdict,
     asked_after,

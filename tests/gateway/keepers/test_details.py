@@ -178,7 +178,7 @@ def test_what_is_too_long_is_cut_and_how_much_is_said(store: Store) -> None:
 def test_an_answer_that_was_too_large_to_be_read_is_said_to_be_left_out(store: Store) -> None:
     found = kept(store, asked(chat(), body=whole(b""), assembled=None))
     assert found.answer_left_out == 0
-    from engines.finished import Body
+    from engines.answers.answer import Body
 
     large = finished(
         chat(), body=Body((), 5_000_000, "application/json"), id="req-2", attempt=WITH, assembled=None

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from engines.finished import Body
+from engines.answers.answer import Body
 from gateway.keepers import embedding
 from gateway.keepers.embedding import Embedded, EmbeddingKeeper
 from store.answers.exact_cache import ExactCache

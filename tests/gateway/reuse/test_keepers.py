@@ -11,8 +11,8 @@ import orjson
 import pytest
 from prometheus_client import CollectorRegistry
 
+from engines.answers.answer import Body
 from engines.errors import Kind
-from engines.finished import Body
 from engines.trail import Tried
 from gateway.keepers.keeper import Kept
 from gateway.reuse.keepers import Comparer, EntryKeeper, UnlessAgreed

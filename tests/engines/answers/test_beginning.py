@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from engines.answer_check import Begun, begun, wrong_with
+from engines.answers.beginning import Begun, begun, wrong_with
 from tests.flow.line import completion, events
 
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from engines.answers.answer import from_events
+from engines.answers.usage import Passing, usage_of
 from engines.chat import Usage
 from engines.engine import Price
-from engines.finished import from_events
-from engines.usage import Passing, usage_of
 
 EVENTS = "text/event-stream; charset=utf-8"
 DETAILS = {

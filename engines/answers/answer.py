@@ -10,9 +10,9 @@ from typing import Any
 
 import orjson
 
+from engines.answers.usage import usage_of
 from engines.chat import Usage, message_text
 from engines.sse import events
-from engines.usage import usage_of
 
 _GZIP_OR_ZLIB = 47
 _INFLATED_AT_ONCE_BYTES = 2**20

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engines.answers.answer import Assembled, from_events, from_json
+from engines.answers.usage import usage_of
 from engines.as_events import as_events
 from engines.chat import Usage
-from engines.finished import Assembled, from_events, from_json
 from engines.sse import DONE, encode
-from engines.usage import usage_of
 
 HEAD = {"id": "c1", "object": "chat.completion.chunk", "created": 1, "model": "m", "system_fingerprint": "fp"}
 
