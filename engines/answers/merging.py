@@ -70,8 +70,11 @@ def _merge_said(
         known[name] = inside
     elif isinstance(before, list) and isinstance(value, list):
         known[name] = [*before, *value]
+    elif isinstance(before, int | float) and isinstance(value, int | float):
+        # Of the piece, as Together's token ids are: no answer in one piece has it.
+        known[name] = value
     elif before != value:
-        # A text in pieces, or another value in its place: nobody here can tell.
+        # A text in pieces, or another one in its place: nobody here can tell.
         unmerged.append(name)
 
 

@@ -6,12 +6,19 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+import structlog
+
 from engines.answers.beginning import says_nothing
 from engines.codecs.table import codec_of
 from gateway.keepers.keeper import Kept
 from router.finished import Finished
 from store.answers.exact_cache import ExactCache
 from store.records import ExactAnswer
+
+log = structlog.get_logger(__name__)
+
+_NAMES = 50
+_NAME_CHARACTERS = 60
 
 
 class ExactKeeper:
@@ -20,6 +27,8 @@ class ExactKeeper:
     def __init__(self, cache: ExactCache, *, tool_calls: bool = False) -> None:
         self._cache = cache
         self._tool_calls = tool_calls
+        self._unmergeable: set[tuple[str, str]] = set()
+        """(engine, member) that were logged."""
 
     def keep(self, finished: Finished) -> Iterator[Kept]:
         """See Keeper."""
@@ -61,7 +70,7 @@ class ExactKeeper:
         if finished.status != 200:
             return "error"
         if assembled is not None and assembled.unmerged:
-            return "unmergeable:" + assembled.unmerged[0]
+            return self._named(finished.engine, assembled.unmerged[0][:_NAME_CHARACTERS])
         if not finished.complete or assembled is None or not assembled.whole:
             return "incomplete"
         if finished.by_stand_in:
@@ -80,6 +89,16 @@ class ExactKeeper:
         ):
             return "empty"
         return codec_of(finished.asked.chat).refusal(finished.asked.chat, assembled)
+
+    def _named(self, engine: str, member: str) -> str:
+        """The member that keeps an engine's answers from being remembered; it is logged once. Names come from upstream, so
+        only so many of them become labels of a metric."""
+        if (engine, member) not in self._unmergeable:
+            if len(self._unmergeable) >= _NAMES:
+                return "unmergeable:other"
+            self._unmergeable.add((engine, member))
+            log.warning("unmergeable_member", engine=engine, member=member)
+        return f"unmergeable:{member}"
 
 
 def _asked_for(finished: Finished) -> Any:
