@@ -42,7 +42,7 @@ from gateway.limits.usage_chunk import UsageStripper
 from gateway.off_loop import LARGE_BYTES, off_loop
 from gateway.same_request import endpoint, tells_enough, wants_variety
 from gateway.send import SERVER, Send
-from router.asked import EVERYTHING, Asked
+from router.asked import EVERYTHING, Arrival, Asked
 from router.bill import Bill
 from router.finished import Finished, Outcome
 from router.model_names import ByModelName, plain_names
@@ -153,6 +153,18 @@ class Pipeline:
         model = self.model(chat.model)
         speaking = [e for e in model.engines if self._engines[e].info.speaks(chat.api)] if model else []
         return speaking[-1] if speaking else ""
+
+    def nothing_between(self, arrival: Arrival, model: str) -> bool:
+        """Whether the model's engines may be asked in this asker's name without `answer`, which guards, limits and refuses:
+        no guardrail is concerned, the model is open to the key, and nothing limits what is spent."""
+        if self._guardrails is not None and self._guardrails.concern(arrival, model):
+            return False
+        if arrival.reach.priced_only or not arrival.reach.allows_model(model):
+            return False
+        try:
+            return not (self._limiter and any(one.spends for one in self._limiter.scopes_of(arrival)))
+        except RequestError:
+            return False
 
     async def answer(self, asked: Asked, send: Send) -> Finished:
         """Answer `asked` through `send`. Raises RequestError, EngineError where no answer began, and ClientGone."""

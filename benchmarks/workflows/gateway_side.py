@@ -89,7 +89,7 @@ class GatewaySide:
         )
         self.warmed: dict[str, int] = {}
         self._warmer = Warmer(
-            lambda model, controls: Certain(engines[model], hosted=False),
+            lambda model, caller: Certain(engines[model], hosted=False),
             engines,
             min_tokens=WARM_MIN_TOKENS,
             told=lambda verdict, tokens: self.warmed.update({verdict: self.warmed.get(verdict, 0) + 1}),

@@ -25,7 +25,7 @@ from gateway.own_response import error_response, json_response
 from gateway.runs.caller import Caller, chat_of
 from gateway.runs.catalogue import Catalogue
 from gateway.runs.cell import Cell
-from gateway.runs.intake import Idempotency, Taken, refusals
+from gateway.runs.intake import Idempotency, Taken, refusals, refuse_unstored
 from gateway.runs.live import LiveRun, used_by
 from gateway.runs.runs import Runs
 from gateway.runs.workflow import NewWorkflow
@@ -131,6 +131,7 @@ class WorkflowCalls:
             raise no_workflow(asked.name)
         chat = chat_of({"model": asked.name, "messages": [{"role": "user", "content": ""}]})
         caller = self._callers.caller(request, target, {}, chat, journey.arrival)
+        refuse_unstored(caller, background=asked.background)
         new = await self._new(definition, asked, None, caller, len(body))
         with refusals():
             begun = await self._runs.begin_workflow(

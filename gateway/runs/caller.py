@@ -120,10 +120,10 @@ class Caller:
             self if self.controls.no_store else replace(self, controls=replace(self.controls, no_store=True))
         )
 
-    def asked(self, fields: Mapping[str, Any], placement: Placement) -> Asked:
-        """The request of a step with this chat body. Raises RequestError for one that is no chat."""
+    def arrival(self) -> Arrival:
+        """A request of this client for a chat completion, arriving now."""
         came = arrival("POST", self.path)
-        came = Arrival(
+        return Arrival(
             came.id,
             came.began,
             came.started_at_s,
@@ -135,8 +135,11 @@ class Caller:
             api="chat",
             **self.names._asdict(),
         )
+
+    def asked(self, fields: Mapping[str, Any], placement: Placement) -> Asked:
+        """The request of a step with this chat body. Raises RequestError for one that is no chat."""
         return Asked(
-            came,
+            self.arrival(),
             self.target,
             self.headers,
             chat_of(fields),

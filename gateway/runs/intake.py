@@ -97,6 +97,7 @@ class Intake:
     ) -> Taken:
         """One call: submitted, to be carried out by itself, or to be carried out with `Runs.call`."""
         said = asked.submitted
+        refuse_unstored(caller, background=said.submit)
         outputs = {output.name: new_id("var") for output in said.outputs}
         names = await self._names(caller.tenant, said.app, asked.names, "messages")
         id = f"s{secrets.token_hex(6)}"
@@ -126,6 +127,7 @@ class Intake:
         self, caller: Caller, asked: RunAsked, repeat: Idempotency = NEVER_REPEATED, size_bytes: int = 0
     ) -> Taken:
         """A whole run."""
+        refuse_unstored(caller, background=asked.background)
         names = await self._names(caller.tenant, asked.app, asked.from_app, "steps")
         with refusals():
             built = await off_loop(size_bytes, build, asked, names)
@@ -253,6 +255,19 @@ def no_value(name: str, failure: Failure | None) -> RequestError:
         code="producer_failed",
         param=name,
     )
+
+
+def refuse_unstored(caller: Caller, *, background: bool) -> None:
+    """Raises RequestError for a run that nobody waits for and that is stored nowhere.
+
+    Only memory would hold it: no limit of a tenant bounds that, and no client's leaving ends it.
+    """
+    if background and caller.controls.no_store:
+        raise RequestError(
+            "A run in the background is stored, and this one may be stored nowhere (no-store): wait for it, without"
+            " `background` and `submit`, or let it be stored.",
+            code="background_not_stored",
+        )
 
 
 def value_elsewhere() -> RequestError:

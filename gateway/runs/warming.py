@@ -29,9 +29,9 @@ from engines.placement import Placement, Rank
 from engines.prefixes import Prefix, PrefixTable, prefixes_of
 from engines.replicas import Replicas
 from gateway.off_loop import off_loop
+from gateway.runs.caller import Caller
 from gateway.runs.live import LiveRun
 from gateway.runs.worth_warming import Facts, PrefillPace, StepTimes, Verdict, has_room, worth_warming
-from router.asked import Controls
 from workflows.definition import ITEM, PLACES, SO_FAR, StepSpec
 from workflows.names import StepId, VariableId
 from workflows.passes.prefill import cut
@@ -69,8 +69,9 @@ class Certain:
     hosted: bool
 
 
-CertainEngine = Callable[[str, Controls], Certain | None]
-"""Of a model's name and what a client said: None where it is not certain who answers, or with which prompt."""
+CertainEngine = Callable[[str, Caller], Certain | None]
+"""Of a model's name and the client: None if it is not certain who answers, or with which prompt, or if something stands
+between this client and the engine."""
 
 
 @dataclass(slots=True)
@@ -284,7 +285,7 @@ class Warmer:
     def _considered(self, run: LiveRun, known: _Run, wanted: _Wanted) -> Verdict:
         assert run.flow is not None
         flow, spec = run.flow, run.flow.definition.steps[wanted.warm.step]
-        certain = None if self._skipped(run, spec) else self._certain(spec.model, flow.caller.controls)
+        certain = None if self._skipped(run, spec) else self._certain(spec.model, flow.caller)
         if certain is not None and not flow.caller.names.reach.allows_region(certain.engine.info.region):
             certain = None
         if certain is None or self._key(run, wanted, certain) in self._refused:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from learning.evaluation.logged import Floats, Logged
-from router.choosing.chooser import Knobs, Prospect, Rewards, not_tried, spread
+from router.choosing.chooser import Knobs, Prospect, Rewards, not_tried, spread, stood_in
 from router.choosing.reward import Weights, expected_reward, weights
 from router.choosing.rule_choice import followed
 from router.plan import Action
@@ -75,11 +75,15 @@ def _probabilities(choice: ChoiceRecord, routing: Routing, exploring: Exploring)
     allowed = [bool(action.get("allowed", True)) for action in choice.actions]
     if not any(allowed):
         allowed = [True] * len(allowed)
+    # Where the reference, the last, was down, another stood in for it.
+    among = [*allowed[:-1], True]
     explores = bool(choice.settings["may_explore"])
     if choice.settings["picked"] >= 0:
         least = exploring.knobs.least_probability if explores else 0.0
-        return followed(_picked(choice, routing, allowed), allowed, least)
-    return _by_bandit(choice, routing, exploring, allowed, explores)
+        found = followed(_picked(choice, routing, among), among, least)
+    else:
+        found = _by_bandit(choice, routing, exploring, among, explores)
+    return stood_in(found, allowed)
 
 
 def _by_bandit(

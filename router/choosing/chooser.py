@@ -205,16 +205,19 @@ class Chooser:
 
         with_load, without_load = weigh(True), weigh(False)
 
-        def probabilities(rewards: Rewards, cap: float, among: Sequence[bool] = allowed) -> list[float]:
+        # The reference has its part also while it is down: who stands in for it takes that.
+        among = [ok or reference for ok, reference in zip(allowed, is_reference, strict=True)]
+
+        def probabilities(rewards: Rewards, cap: float, among: Sequence[bool] = among) -> list[float]:
             found = spread(rewards, among, lost, learned, situation.may_explore, self._knobs)
             return capped(found, is_reference, among, cap)
 
         final = probabilities(with_load, situation.offload_cap)
-        chosen = drawn(final, draw)
+        meant, chosen = drawn(final, draw), standing_in(drawn(final, draw), allowed)
         idle = probabilities(without_load, situation.offload_cap)
         uncapped = final if situation.offload_cap >= 1 else probabilities(with_load, 1.0)
-        best = with_load.best(allowed)
-        floored = is_reference[chosen] and not is_reference[drawn(uncapped, draw)]
+        best = standing_in(with_load.best(among), allowed)
+        floored = is_reference[meant] and not is_reference[drawn(uncapped, draw)]
         instead_of = ""
         if may != allowed:
             working = priced[drawn(probabilities(with_load, situation.offload_cap, may), draw)]
@@ -224,8 +227,8 @@ class Chooser:
                 Weighed(p.action, pr, pi, q, p.cost_usd, p.latency_s, r, o.features, d, s, ok)
                 for p, pr, pi, q, r, o, d, s, ok in zip(
                     priced,
-                    final,
-                    idle,
+                    stood_in(final, allowed),
+                    stood_in(idle, allowed),
                     estimate.qualities,
                     with_load.expected,
                     options,
@@ -236,7 +239,7 @@ class Chooser:
                 )
             ),
             chosen=chosen,
-            chosen_without_load=drawn(idle, draw),
+            chosen_without_load=standing_in(drawn(idle, draw), allowed),
             features_version=features.VERSION,
             context=context,
             explored=chosen != best and not floored,
@@ -384,7 +387,7 @@ def capped(
 ) -> list[float]:
     """Limits the total of all engines but the reference to `cap` and gives the rest to the reference.
 
-    Nothing is limited while the reference is not allowed.
+    Nothing is limited if the reference is not allowed.
     """
     reference = next(
         (i for i, (r, ok) in enumerate(zip(is_reference, allowed, strict=True)) if r and ok), None
@@ -414,6 +417,19 @@ def drawn(probabilities: Sequence[float], draw: float) -> int:
             if draw < total:
                 return index
     return last
+
+
+def standing_in(index: int, allowed: Sequence[bool]) -> int:
+    """Returns `index`, or the last allowed action, that of the largest engine, if that one is not allowed."""
+    return index if allowed[index] else max(i for i, ok in enumerate(allowed) if ok)
+
+
+def stood_in(probabilities: Sequence[float], allowed: Sequence[bool]) -> list[float]:
+    """Gives the probability of actions that are not allowed to the one that stands in for them (`standing_in`)."""
+    found = [0.0] * len(allowed)
+    for index, p in enumerate(probabilities):
+        found[standing_in(index, allowed)] += p
+    return found
 
 
 def _per_token(state: EngineState) -> float:

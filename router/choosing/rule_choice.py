@@ -6,7 +6,7 @@ import random
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from router.choosing.chooser import capped, drawn, with_floor
+from router.choosing.chooser import capped, drawn, standing_in, stood_in, with_floor
 from router.plan import Action, Choice
 
 
@@ -27,8 +27,9 @@ def choice_by_rule(
     are taken only where no other may be.
 
     Every other available action has `least_probability` (0: the rule is always followed); `offload_cap` bounds the
-    probability of engines other than `reference`. Where the pick is not available or was not weighed, the reference is
-    taken. The log then holds exact probabilities, as off-policy evaluation needs them. Takes exactly one number from `rng`.
+    probability of engines other than `reference`. If the pick is not available or was not weighed, the reference is taken;
+    if that is down, the largest engine that works. The log then holds exact probabilities, as off-policy evaluation needs
+    them. Takes exactly one number from `rng`.
     """
     actions = [each.action for each in choice.weighed]
     is_reference = [action.engine == reference for action in actions]
@@ -38,25 +39,27 @@ def choice_by_rule(
     def ruled(allowed: Sequence[bool]) -> tuple[int, list[float], list[float]]:
         wanted = actions.index(pick) if pick in actions else -1
         if wanted < 0 or not allowed[wanted]:
-            wanted = next((i for i, ok in enumerate(allowed) if ok and is_reference[i]), allowed.index(True))
+            wanted = is_reference.index(True)
         probabilities = followed(wanted, allowed, least_probability)
         return wanted, probabilities, capped(probabilities, is_reference, allowed, offload_cap)
 
     possible = list(available) if any(available) else [True] * len(actions)
-    wanted, probabilities, final = ruled(working if any(working) else possible)
-    chosen, uncapped = drawn(final, draw), drawn(probabilities, draw)
-    floored = is_reference[chosen] and not is_reference[uncapped]
+    allowed = working if any(working) else possible
+    # The reference has its part also while it is down: who stands in for it takes that.
+    wanted, probabilities, final = ruled([ok or r for ok, r in zip(allowed, is_reference, strict=True)])
+    meant, chosen = drawn(final, draw), standing_in(drawn(final, draw), allowed)
+    floored = is_reference[meant] and not is_reference[drawn(probabilities, draw)]
     else_ = actions[drawn(ruled(possible)[2], draw)].engine if down else ""
     return replace(
         choice,
         weighed=tuple(
             replace(each, probability=p, probability_without_load=p)
-            for each, p in zip(choice.weighed, final, strict=True)
+            for each, p in zip(choice.weighed, stood_in(final, allowed), strict=True)
         ),
         chosen=chosen,
         chosen_without_load=chosen,
         picked=wanted,
-        explored=chosen != wanted and not floored,
+        explored=chosen != standing_in(wanted, allowed) and not floored,
         floored=floored,
         instead_of=else_ if else_ in down and else_ != actions[chosen].engine else "",
     )

@@ -69,7 +69,8 @@ class _Found:
 
 
 class FewShot:
-    """Implements router.plan.Policy. `engines` run from small to large; requests go to the first or the last."""
+    """Implements router.plan.Policy. `engines` run from small to large; requests go to the first or the last, and those
+    between stand in for it, the largest first."""
 
     name = "few_shot"
     version = "1"
@@ -90,7 +91,8 @@ class FewShot:
         request and its answer. `gate`: None where a familiar request needs no proof.
         """
         self._gate = gate
-        self._small, self._large = engines[0], engines[-1]
+        self._small = engines[0]
+        self._largest_first = tuple(Attempt(name) for name in reversed(engines))
         self._questions = QuestionEmbedder(
             embedder,
             templates,
@@ -134,9 +136,8 @@ class FewShot:
         stages["combine"] = time.perf_counter() - began
         to_large = reason not in ("familiar", "proven")
         small = with_examples_found if with_them else Attempt(self._small)
-        attempts = (Attempt(self._large), Attempt(self._small)) if to_large else (small, Attempt(self._large))
         return Plan(
-            attempts,
+            self._largest_first if to_large else (small, *self._largest_first[:-1]),
             self.name,
             self.version,
             reason,
@@ -198,7 +199,7 @@ class FewShot:
         bypassed: tuple[str, ...] = (),
     ) -> Plan:
         return Plan(
-            (Attempt(self._large), Attempt(self._small)),
+            self._largest_first,
             self.name,
             self.version,
             reason,

@@ -204,8 +204,8 @@ class NeuralCache:
         return plan.choice.weighed[plan.choice.chosen].reward > own
 
     def _teacher_first(self, plan: Plan) -> tuple[Attempt, ...]:
-        teacher = self._engines[-1]
-        return Attempt(teacher), *(each for each in plan.attempts if each.engine != teacher)
+        """All of the plan's, the largest engine first, which is the teacher."""
+        return tuple(sorted(plan.attempts, key=lambda each: self._engines.index(each.engine), reverse=True))
 
 
 def _of_task(plan: Plan, posed: Posed, vector: Vector | None) -> dict[str, Any]:

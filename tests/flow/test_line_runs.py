@@ -15,6 +15,7 @@ from tests.flow.line import Asked, Got, Line, Upstream, completion, line
 from tests.flow.line import upstream as scripted
 
 EXACT_ONLY = {"examples": {"enabled": False}, "exact": {"enabled": False}}
+NO_STORE = {"Cache-Control": "no-store"}
 KEY = {"Authorization": "Bearer sk-ann"}
 
 
@@ -434,9 +435,9 @@ async def test_another_tenants_variables_and_runs_are_not_there(gate: Line) -> N
 
 
 async def test_nothing_is_stored_of_a_run_that_asks_for_it(gate: Line, tmp_path: Path) -> None:
-    asked = body("A canary-4711", app="ns", submit=True, output={"name": "a"})
-    got = await gate.post("/chat/completions", asked, KEY | {"Cache-Control": "no-store"})
-    id = got.json["understudy"]["outputs"]["a"]
+    asked = run_of(("A canary-4711", "a"), app="ns")
+    got = await gate.post("/runs", asked, KEY | {"Cache-Control": "no-store"})
+    id = got.json["variables"]["a"]["id"]
     assert (await get(gate, f"/variables/{id}?wait_s=30")).json["value"] == "<A canary-4711>"
     then = await gate.post("/chat/completions", body("B {{a}}", app="ns"), KEY)
     assert then.text == "<B <A canary-4711>>"
@@ -444,6 +445,27 @@ async def test_nothing_is_stored_of_a_run_that_asks_for_it(gate: Line, tmp_path:
     for file in (tmp_path / "data").rglob("*"):
         if file.is_file():
             assert b"canary-4711" not in file.read_bytes(), file
+
+
+@pytest.mark.parametrize(
+    ("path", "asked", "headers"),
+    [
+        ("/runs", run_of(("A {{x}}", "a"), app="n", background=True), NO_STORE),
+        ("/runs", run_of(("A {{x}}", "a"), app="n", background=True, stream=True), NO_STORE),
+        ("/runs", {"steps": [body("A", output={"name": "a"}) | {"store": False}], "background": True}, {}),
+        ("/runs", {"workflow": "echo", "inputs": {"x": "y"}, "background": True}, NO_STORE),
+        ("/chat/completions", body("A {{x}}", app="n", submit=True, output={"name": "a"}), NO_STORE),
+        ("/chat/completions", body("A", submit=True, output={"name": "a"}) | {"store": False}, {}),
+    ],
+)
+async def test_a_run_in_the_background_that_may_not_be_stored_is_refused(
+    behind: Upstream, tmp_path: Path, path: str, asked: dict[str, Any], headers: dict[str, str]
+) -> None:
+    echo = {"inputs": {"x": "text"}, "steps": {"a": {"chat": "{{x}}", "model": "m"}}, "output": "a"}
+    async with line(config(behind, tmp_path, workflows={"echo": echo})) as gate:
+        got = await gate.post(path, asked, KEY | headers)
+        assert (got.status, got.json["error"]["code"]) == (400, "background_not_stored"), got.body
+        assert not behind.asked
 
 
 # ---- limits, what is never told, and how urgent calls are

@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
 from aiohttp import web
 
+from tests.aiohttp_server import aiohttp_server
 from tests.flow.line import Asked, Line, Upstream, completion, line
 from tests.flow.line import upstream as scripted
 from tests.flow.test_line_runs import EXACT_ONLY, KEY, get, prompt, say
@@ -216,6 +218,51 @@ async def test_nothing_is_computed_early_where_it_is_not_certain_or_not_asked_fo
         servers.draft.set()
         assert (await gate.post("/chat/completions", asked(rules="Be brief."), KEY)).status == 200
         assert not servers.chats(warm=True), "it is short"
+
+
+PRICE = {"input_usd_per_mtok": 1.0, "output_usd_per_mtok": 1.0}
+SECRET = "a-secret-of-this-test"
+BUDGET = {"budgets": [{"usd": 10, "per": "day"}]}
+WATCHED: dict[str, dict[str, Any]] = {
+    "a guardrail of requests": {"guardrails": {"words": {}}},
+    "a guardrail of answers": {"guardrails": {"words": {"when": "after"}}},
+    "a guardrail of this model": {"guardrails": {"words": {"models": ["m"]}}},
+    "a key that may not use the model": {"limits": {"models": ["two"]}},
+    "a key with a budget": {"limits": BUDGET},
+    "a key with tokens a minute": {"limits": {"tokens_per_minute": 100_000}},
+    "a tenant with a budget": {"tenants": {"default": {"limits": BUDGET}}},
+    "end users with a budget": {"tenants": {"default": {"each_user": BUDGET}}},
+}
+OPEN: dict[str, dict[str, Any]] = {
+    "a key": {"limits": {"models": ["two", "m"], "requests_per_minute": 1000}},
+    "a guardrail of another model": {"guardrails": {"words": {"models": ["other"]}}},
+    "a guardrail of another tenant": {"guardrails": {"words": {"advanced": {"tenants": ["acme"]}}}},
+}
+
+
+@pytest.mark.parametrize("what", [*WATCHED, *OPEN])
+async def test_nothing_is_computed_early_past_guardrails_models_and_budgets(
+    what: str, tmp_path: Path
+) -> None:
+    async def allows(request: web.Request) -> web.Response:
+        return web.json_response({"action": "allow"})
+
+    async with aiohttp_server(allows) as guard, scripted() as one, scripted() as other:
+        servers = Servers([one, other])
+        one.script = other.script = servers.script
+        servers.let.set()
+        servers.draft.set()
+        made = config(servers, tmp_path, price=PRICE)
+        more = {**(WATCHED | OPEN)[what]}
+        limits = more.pop("limits", {})
+        for name, settings in more.get("guardrails", {}).items():
+            more["guardrails"] = {name: {"url": f"{guard}/check", **settings}}
+        made |= {"keys": {"web": {"secret": SECRET, "limits": limits}}, **more}
+        async with line(made) as gate:
+            got = await gate.post("/chat/completions", asked(), {"Authorization": f"Bearer {SECRET}"})
+            may_use = "models" not in limits or "m" in limits["models"]
+            assert got.status == (200 if may_use else 424), got.body
+            assert bool(servers.chats(warm=True)) is (what in OPEN)
 
 
 async def test_a_prefix_that_its_engine_refuses_is_not_asked_for_again(tmp_path: Path) -> None:

@@ -166,12 +166,10 @@ async def streamed(session: aiohttp.ClientSession, behind: Site, id: str) -> lis
 async def test_values_that_are_stored_nowhere_are_had_from_their_worker(tmp_path: Path) -> None:
     unstored = KEY | {"Cache-Control": "no-store"}
     async with site(tmp_path, pause_s=0.1) as behind:
-        for i in range(8):
-            text = f"{i} {{{{v{i - 1}}}}}" if i else "secret-4711"
-            asked = body(text, app="x", submit=True, output={"name": f"v{i}"})
-            status, content = await behind.ask("POST", "/chat/completions", asked, unstored)
-            assert status == 202, content
-        run, id = content["understudy"]["run"], content["understudy"]["outputs"]["v7"]
+        steps = [(f"{i} {{{{v{i - 1}}}}}" if i else "secret-4711", f"v{i}") for i in range(8)]
+        status, content = await behind.ask("POST", "/runs", run_of(*steps, app="x"), unstored)
+        assert status == 200, content
+        run, id = content["id"], content["variables"]["v7"]["id"]
         gets = (behind.ask("GET", f"/variables/{id}?wait_s=60") for _ in range(8))
         found = {got.get("value", str(got)) for _, got in await asyncio.gather(*gets)}
         assert len(found) == 1 and "secret-4711" in str(found), found
@@ -193,10 +191,9 @@ async def test_values_that_are_stored_nowhere_are_forgotten_by_whichever_worker(
     async with site(tmp_path) as behind:
         made = []
         for n in range(6):
-            asked = body("A", app="x", submit=True, output={"name": f"v{n}"})
-            status, content = await behind.ask("POST", "/chat/completions", asked, unstored)
-            assert status == 202, content
-            made.append((content["understudy"]["run"], content["understudy"]["outputs"][f"v{n}"]))
+            status, content = await behind.ask("POST", "/runs", run_of(("A", f"v{n}"), app="x"), unstored)
+            assert status == 200, content
+            made.append((content["id"], content["variables"][f"v{n}"]["id"]))
         for _, id in made:
             assert (await behind.ask("GET", f"/variables/{id}?wait_s=60"))[0] == 200
         for run in dict.fromkeys(run for run, _ in made):

@@ -14,6 +14,7 @@ from pydantic import BaseModel
 from understudy.settings.config import Config
 from understudy.settings.doubts import doubts
 from understudy.settings.file import ConfigError, load_config
+from understudy.settings.unpriced import unpriced
 
 
 @click.command()
@@ -26,14 +27,20 @@ from understudy.settings.file import ConfigError, load_config
     "--ask", is_flag=True, help="With --live: ask each for an answer of one token, too, which may cost."
 )
 def check(path: Path, everything: bool, live: bool, ask: bool) -> None:
-    """Validate a configuration and print its effective settings, secrets masked."""
+    """Validate a configuration and print its effective settings, secrets masked.
+
+    Exits with 2 for one that cannot be used, or whose budgets refuse every request of a key or tenant.
+    """
     try:
         config = load_config(path)
     except ConfigError as error:
         click.echo(f"understudy: configuration error\n{error}", err=True)
         sys.exit(2)
+    refused = unpriced(config).everything
     for told in doubts(config):
-        click.echo(f"understudy: warning: {told}", err=True)
+        click.echo(f"understudy: {'error' if told in refused else 'warning'}: {told}", err=True)
+    if refused:
+        sys.exit(2)
     if live or ask:
         sys.exit(_live(config, ask=ask))
     # In JSON mode pydantic masks SecretStr by itself.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ from understudy.importing.litellm import NotLiteLLM, imported
 from understudy.importing.report import Report
 from understudy.settings.file import ConfigError, parse_config, resolve
 
+_MOST_PRICES_BYTES = 32 * 2**20
 _HEAD = "# From {name}, by `understudy import-config`. `understudy check` shows what it comes to.\n"
 
 
@@ -25,14 +27,19 @@ _HEAD = "# From {name}, by `understudy import-config`. `understudy check` shows 
     "--output", "-o", type=click.Path(path_type=Path), help="File to write; standard output if not given."
 )
 @click.option("--force", is_flag=True, help="Replace a file that is there.")
-def import_config(path: Path, output: Path | None, force: bool) -> None:
+@click.option(
+    "--prices",
+    type=click.Path(path_type=Path),
+    help="LiteLLM's price table (model_prices_and_context_window.json), for models whose price the file does not say.",
+)
+def import_config(path: Path, output: Path | None, force: bool, prices: Path | None) -> None:
     """Read a LiteLLM configuration, write one of ours, and tell what was taken, changed and left out, and why.
 
     No secret of the file is copied: what stands there in clear is to be exported as an environment variable.
     """
     if output is not None and output.exists() and not force:
         give_up(f"{output} is there; --force replaces it")
-    config, report = _imported(path)
+    config, report = _imported(path, {} if prices is None else _table(prices))
     text = _HEAD.format(name=path.name) + yaml.dump(
         config, Dumper=_Plain, sort_keys=False, allow_unicode=True
     )
@@ -49,10 +56,25 @@ def import_config(path: Path, output: Path | None, force: bool) -> None:
         sys.exit(1)
 
 
-def _imported(path: Path) -> tuple[dict[str, Any], Report]:
+def _table(path: Path) -> dict[str, Any]:
+    """LiteLLM's price table, by model."""
     try:
         with path.open("rb") as file:
-            return imported(file.read(MOST_BYTES + 1).decode("utf-8"))
+            text = file.read(_MOST_PRICES_BYTES + 1)
+        table = json.loads(text) if len(text) <= _MOST_PRICES_BYTES else None
+    except OSError as error:
+        give_up(f"cannot read {path}: {error.strerror or error}")
+    except (ValueError, RecursionError):
+        table = None
+    if not isinstance(table, dict):
+        give_up(f"{path} is no price table: a JSON object of models, of 32 MiB at most, is right")
+    return table
+
+
+def _imported(path: Path, prices: dict[str, Any]) -> tuple[dict[str, Any], Report]:
+    try:
+        with path.open("rb") as file:
+            return imported(file.read(MOST_BYTES + 1).decode("utf-8"), prices)
     except OSError as error:
         give_up(f"cannot read {path}: {error.strerror or error}")
     except UnicodeDecodeError as error:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from understudy.importing.bounded_yaml import read_bounded
@@ -15,6 +16,7 @@ from understudy.importing.litellm_deployments import (
     Made,
     attempts,
     deployments,
+    listed,
     number,
     secret_variable,
     variable_of,
@@ -72,10 +74,10 @@ _WHY_NOT = {
     "litellm_settings.force_ipv4": "names are resolved by the system",
     "litellm_settings.ssl_verify": "certificates are always checked",
     "litellm_settings.guardrails": "a server that allows, blocks or replaces is a guardrail here, too: `guardrails`",
-    "general_settings.database_url": "there is no database server: everything is in memory.data_dir. Keys of LiteLLM's "
-    "database: `understudy keys create --secret-stdin` keeps what clients send",
-    "general_settings.database_connection_pool_limit": "there is no database server",
-    "general_settings.database_connection_timeout": "there is no database server",
+    "general_settings.database_url": "everything is in memory.data_dir, or where memory.database_url says. Keys of "
+    "LiteLLM's database: `understudy keys create --secret-stdin` keeps what clients send",
+    "general_settings.database_connection_pool_limit": "LiteLLM's database is not used",
+    "general_settings.database_connection_timeout": "LiteLLM's database is not used",
     "general_settings.allow_requests_on_db_unavailable": "keys are known in memory; limits.when_blind says what holds then",
     "general_settings.store_model_in_db": "the configuration is this file; `understudy reload` takes a changed one",
     "general_settings.proxy_batch_write_at": "rows are written as requests end",
@@ -107,17 +109,21 @@ class NotLiteLLM(Exception):
     """The text is no LiteLLM configuration. Says why, for a person."""
 
 
-def imported(text: str) -> tuple[dict[str, Any], Report]:
-    """Our settings, and what became of theirs. Raises NotLiteLLM, bounded_yaml.TooMuch and yaml.YAMLError."""
+def imported(text: str, prices: Fields = MappingProxyType({})) -> tuple[dict[str, Any], Report]:
+    """Returns our settings, and what became of theirs; `prices` is LiteLLM's price table, by model.
+
+    Raises NotLiteLLM, bounded_yaml.TooMuch and yaml.YAMLError.
+    """
     data = read_bounded(text)
     if not isinstance(data, dict) or not isinstance(data.get("model_list"), list):
         raise NotLiteLLM("it has no model_list, which every LiteLLM configuration has")
-    return _Import(data).done()
+    return _Import(data, prices).done()
 
 
 class _Import:
-    def __init__(self, data: Fields) -> None:
+    def __init__(self, data: Fields, prices: Fields) -> None:
         self.data = data
+        self.prices = prices
         self.report = Report()
         self.config: dict[str, Any] = {}
         self.key: dict[str, Any] | None = None
@@ -125,7 +131,9 @@ class _Import:
 
     def done(self) -> tuple[dict[str, Any], Report]:
         report = self.report
-        self.made = deployments(self.data["model_list"], self.data.get("credential_list"), report)
+        self.made = deployments(
+            self.data["model_list"], self.data.get("credential_list"), report, self.prices
+        )
         if not self.made.models:
             why = "; ".join(dict.fromkeys(note.text for note in report.left_out))
             raise NotLiteLLM(f"none of its models can be served here: {why}")
@@ -162,6 +170,7 @@ class _Import:
             name: {"engines": engines} | ({"larger_context": larger[name]} if name in larger else {})
             for name, engines in made.models.items()
         }
+        self._allow_unpriced()
         if self.key is not None:
             config["keys"] = {KEY_NAME: self.key}
         if not config["memory"]["exact"]["enabled"]:
@@ -171,6 +180,19 @@ class _Import:
                 "memory.examples turn both on",
             )
         return {"listen": config.pop("listen"), "engines": made.engines, "models": models, **config}
+
+    def _allow_unpriced(self) -> None:
+        """Let budgets pass what has no price, which counts nothing, as with LiteLLM: they would refuse it."""
+        tenant = self.config.get("tenants", {}).get("default", {})
+        if not tenant or not self.made.unpriced:
+            return
+        for limits in tenant.values():
+            limits["allow_unpriced"] = True
+        self.report.change(
+            "budgets",
+            f"allow_unpriced is true, so that {listed(self.made.unpriced)} can be asked; without a price their answers "
+            "count nothing against a budget: import again with --prices, or set engines.*.price and take it away",
+        )
 
     def _listen(self) -> None:
         self.config["listen"] = {"port": _PORT, "advanced": {"prefixes": ["/v1", "/"]}}

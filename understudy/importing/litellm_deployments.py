@@ -92,6 +92,11 @@ class Made:
     models: dict[str, list[str]] = field(default_factory=dict)
     """Engine names by model name, from the last stand-in to the one that is asked first."""
 
+    @property
+    def unpriced(self) -> list[str]:
+        """Names of engines without a price."""
+        return [name for name, engine in self.engines.items() if "price" not in engine]
+
 
 @dataclass(slots=True)
 class _Deployment:
@@ -107,25 +112,28 @@ class _Deployment:
         return repr([(k, v) for k, v in sorted(self.engine.items()) if k not in ("base_url", "api_key")])
 
 
-def deployments(model_list: Any, credentials: Any, report: Report) -> Made:
-    """The engines and models of a `model_list`. What cannot be read is left out, and reported."""
+def deployments(model_list: Any, credentials: Any, report: Report, prices: Fields) -> Made:
+    """Returns the engines and models of a `model_list`. What cannot be read is left out, and reported.
+
+    `prices`: LiteLLM's price table, by model.
+    """
     if not isinstance(model_list, list):
         report.leave("model_list", f"it is {shown(model_list)}; a list of models is right")
         return Made()
     known = _credentials(credentials, report)
     found: dict[str, list[_Deployment]] = {}
     for place, entry in enumerate(model_list):
-        deployment = _Reader(f"model_list[{place}]", report, known).deployment(entry)
+        deployment = _Reader(f"model_list[{place}]", report, known, prices).deployment(entry)
         if deployment is not None:
             found.setdefault(deployment.name, []).append(deployment)
     made = Made()
     for name, of_name in found.items():
         _add(made, name, of_name, report)
-    unpriced = [name for name, engine in made.engines.items() if "price" not in engine]
-    if unpriced:
+    if made.unpriced:
         report.leave(
             "prices",
-            f"LiteLLM's table of them is not read: set engines.*.price of {_listed(unpriced)}, or they are unpriced",
+            f"set engines.*.price of {listed(made.unpriced)}, or they are unpriced; --prices reads LiteLLM's table of them"
+            " (model_prices_and_context_window.json)",
         )
     return made
 
@@ -133,10 +141,11 @@ def deployments(model_list: Any, credentials: Any, report: Report) -> Made:
 class _Reader:
     """Reads one entry of the list."""
 
-    def __init__(self, where: str, report: Report, credentials: Mapping[str, Fields]) -> None:
+    def __init__(self, where: str, report: Report, credentials: Mapping[str, Fields], prices: Fields) -> None:
         self.where = where
         self.report = report
         self.credentials = credentials
+        self.prices = prices
 
     def deployment(self, entry: Any) -> _Deployment | None:
         name = entry.get("model_name") if isinstance(entry, dict) else None
@@ -228,7 +237,10 @@ class _Reader:
             engine["api_version"] = self._text(f"{self.where}.api_version", version)
         if isinstance(region := params.get("region_name"), str):
             engine["region"] = region
-        self._prices(engine, {**info, **params})
+        names = info.get("base_model"), params.get("base_model"), params["model"], own_name
+        listed = (self.prices[each] for each in names if isinstance(each, str) and each in self.prices)
+        table = next((each for each in listed if isinstance(each, dict)), {})
+        self._prices(engine, {**table, **info, **params})
         self._limits(engine, params, info)
         return engine
 
@@ -316,7 +328,7 @@ class _Reader:
             )
         left = [str(key)[:60] for key in info if key not in _INFO_READ and key not in _INFO_SAID]
         if left:
-            self.report.leave(f"{self.where}.model_info", f"{_listed(left)}: nothing here asks for it")
+            self.report.leave(f"{self.where}.model_info", f"{listed(left)}: nothing here asks for it")
 
     # ---- texts and secrets
 
@@ -432,7 +444,7 @@ def _add(made: Made, name: str, of_name: list[_Deployment], report: Report) -> N
     if len(groups) > 1:
         report.change(
             f"model {name[:60]}",
-            f"its deployments differ, and do not share its requests: {names[0]!r} is asked, behind it {_listed(names[1:])}",
+            f"its deployments differ, and do not share its requests: {names[0]!r} is asked, behind it {listed(names[1:])}",
         )
 
 
@@ -492,7 +504,7 @@ def _chat_twin(made: Made, name: str) -> str | None:
     return twin
 
 
-def _listed(names: Iterable[str], most: int = 8) -> str:
+def listed(names: Iterable[str], most: int = 8) -> str:
     given = list(names)
     more = f" and {len(given) - most} more" if len(given) > most else ""
     return ", ".join(given[:most]) + more

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from understudy.settings.config import Config
 from understudy.settings.engines import HTTPEngine, OpenAIEngine, VLLMEngine
 from understudy.settings.models import ModelSettings
+from understudy.settings.unpriced import unpriced
 
 _KEY_ID = "key_"
 _NO_KEYS = "default"
@@ -18,12 +19,15 @@ _NO_KEYS = "default"
 
 def doubts(config: Config) -> list[str]:
     """One sentence for each, naming the setting and what would be right."""
+    refusing = unpriced(config)
     return [
         *_urls(config),
         *_unused_engines(config),
         *(told for name, model in config.models.items() for told in _of_model(config, name, model)),
         *_key_ids(config),
         *config.unspoken(),
+        *refusing.everything,
+        *refusing.some,
     ]
 
 

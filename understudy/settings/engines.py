@@ -51,6 +51,13 @@ class PriceSettings(Settings):
         return self
 
     @property
+    def known(self) -> bool:
+        """Whether there is any price at all: one for output never stands alone."""
+        rare = self.advanced
+        prices = self.input_usd_per_mtok, rare.usd_per_request, rare.usd_per_image
+        return any(price is not None for price in prices)
+
+    @property
     def both_usd_per_mtok(self) -> float:
         """Of a million tokens each way; what has no price counts as 0."""
         return (self.input_usd_per_mtok or 0.0) + (self.output_usd_per_mtok or 0.0)

@@ -11,11 +11,11 @@ from engines.engine import Engine
 from engines.registry import Registry
 from gateway.components.indexes import WorkflowIndexes
 from gateway.pipeline import Pipeline
+from gateway.runs.caller import Caller
 from gateway.runs.catalogue import Catalogue
 from gateway.runs.means import Means
 from gateway.runs.metrics import RunMetrics
 from gateway.runs.warming import Certain, CertainEngine, Warmer
-from router.asked import Controls
 from router.embedding.embedder import Embedder
 from store.store import Store
 from store.workflows.records import Limits
@@ -115,14 +115,17 @@ def profile(config: Config, components: ComponentRegistry) -> Profile:
 
 def certain_engine(config: Config, pipeline: Pipeline, engines: Mapping[str, Engine]) -> CertainEngine:
     """Who answers for a model, where that hangs on nothing: its policy is `fixed`, or the client names the engine and wants
-    no examples. An engine that is sent the client's own credential is asked nothing in its name."""
+    no examples. An engine that is sent the client's own credential is asked nothing in its name, nor is any past guardrails,
+    limits of models and limits of what is spent, which see steps only."""
 
-    def certain(model: str, controls: Controls) -> Certain | None:
+    def certain(model: str, caller: Caller) -> Certain | None:
         served, settings = pipeline.model(model), config.models.get(model)
         if served is None or settings is None:
             return None
-        named = controls.engine
-        if settings.policy != "fixed" and (named is None or controls.max_examples != 0):
+        named = caller.controls.engine
+        if settings.policy != "fixed" and (named is None or caller.controls.max_examples != 0):
+            return None
+        if not pipeline.nothing_between(caller.arrival(), model):
             return None
         if named is not None and named not in served.engines:
             return None

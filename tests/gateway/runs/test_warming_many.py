@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from engines.engine import EngineInfo, EngineLoad
+from gateway.runs.caller import Caller
 from gateway.runs.means import Means
 from gateway.runs.runs import Runs
 from gateway.runs.warming import Certain, Warmer
 from gateway.send import Send
-from router.asked import Asked, Controls
+from router.asked import Asked
 from router.finished import Finished
 from store.workflows.memory import MemoryRuns
 from tests.gateway.runs.carried_out import KNOBS
@@ -54,7 +55,7 @@ async def test_a_full_engine_is_looked_at_once_for_all_items(full: bool) -> None
     )
     looked: list[str] = []
 
-    def certain(model: str, controls: Controls) -> Certain:
+    def certain(model: str, caller: Caller) -> Certain:
         looked.append(model)
         return Certain(engine, hosted=False)
 

@@ -253,3 +253,40 @@ def test_values_of_any_kind_end_in_a_configuration_or_a_reason(
     except NotLiteLLM:
         return
     assert config["models"] and report.lines()
+
+
+BUDGET = {"litellm_settings": {"max_budget": 1000, "max_end_user_budget": 5}}
+
+
+def test_a_budget_beside_models_without_a_price_refuses_nothing_and_the_report_says_what_to_do(
+    tmp_path: Path,
+) -> None:
+    config, report = imported(config_of(**BUDGET))
+    assert all(limits["allow_unpriced"] for limits in config["tenants"]["default"].values())
+    assert any("--prices" in line and "allow_unpriced" in line for line in report.lines())
+    file = tmp_path / "litellm.yaml"
+    file.write_text(config_of(**BUDGET))
+    checked = CliRunner().invoke(main, ["check", str(written_from(file, tmp_path))])
+    assert checked.exit_code == 0 and "unpriced (" not in checked.stderr
+
+
+def test_litellm_s_price_table_fills_in_what_the_file_does_not_say(tmp_path: Path) -> None:
+    listed = {"input_cost_per_token": 2.5e-6, "output_cost_per_token": 1e-5, "max_tokens": 4096}
+    models = [
+        entry("gpt-4o", "openai/gpt-4o"),
+        entry("own", "openai/own", {"base_model": "gpt-4o"}),
+        entry("said", "openai/gpt-4o", {"output_cost_per_token": 2e-5}),
+    ]
+    file, table = tmp_path / "litellm.yaml", tmp_path / "prices.json"
+    file.write_text(config_of(models, **BUDGET))
+    table.write_text(json.dumps({"gpt-4o": listed, "odd": 3}))
+    done = CliRunner().invoke(main, ["import-config", str(file), "--prices", str(table)])
+    assert done.exit_code == 0, done.output
+    config = yaml.safe_load(done.stdout)
+    prices = {name: engine["price"] for name, engine in config["engines"].items()}
+    assert prices["gpt-4o"] == prices["own"] == {"input_usd_per_mtok": 2.5, "output_usd_per_mtok": 10.0}
+    assert prices["said"]["output_usd_per_mtok"] == 20.0
+    assert "allow_unpriced" not in done.stdout
+    table.write_text("[]")
+    refused = CliRunner().invoke(main, ["import-config", str(file), "--prices", str(table)])
+    assert refused.exit_code == 2 and "no price table" in refused.stderr
