@@ -9,13 +9,15 @@ import asyncio
 import zlib
 from collections.abc import AsyncIterator, Iterator, Mapping
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
-from engines.engine import EngineReply
 from engines.errors import EngineError
 from engines.sse import begins_with_error
+
+if TYPE_CHECKING:
+    from engines.engine import EngineReply
 
 _READ_CHARACTERS = 600
 """Of each text of a refusal: further on, servers quote the request, which may say anything."""

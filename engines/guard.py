@@ -43,6 +43,7 @@ from engines.refusals import WORDED, refusal_of
 from engines.retry_after import retry_after_s
 from engines.sse import begins_with_error
 from engines.standing import Since, Standing, words_of
+from engines.telling_usage import asking
 
 _DRAINED_RETRY_S = 10.0
 _LIMIT_FRESH_S = 60.0
@@ -340,7 +341,7 @@ class Guard:
     def begin(self, request: EngineRequest) -> AbstractAsyncContextManager[EngineReply]:
         """The engine's answer, to be entered. Raises Unavailable."""
         self.asked += 1
-        return self._engine.stream(request)
+        return asking(self._engine, request)
 
     def refusal(self, gate: Gate) -> Unavailable:
         """Why nobody passes a gate."""
@@ -515,7 +516,8 @@ class GuardedStream:
             context = guard.begin(self._request)
             reply = await context.__aenter__()
             self._context = context
-            reply.first = await anext(reply.rest, b"")
+            if reply.first is None:
+                reply.first = await anext(reply.rest, b"")
             if reply.status in WORDED and guard.holds_key(self._request):
                 await hold_error(reply)
             if self._entered:
