@@ -20,18 +20,17 @@ from engines.candidates import Candidate, Candidates, Try
 from engines.chat import ChatRequest
 from engines.continuing import continuable, continuation
 from engines.engine import CountsTokens, Engine, EngineReply, EngineRequest
+from engines.error_texts import hold_error
 from engines.errors import EngineError, Kind, StreamBroken, Unavailable
 from engines.partial_answer import PartialAnswer, read_partial, spliced, split_at_failure
 from engines.seam import NoMatch
-from engines.sse import DONE, EventCutter, begins_with_error
+from engines.sse import DONE, EventCutter
 from engines.too_long import STATUSES as TOO_LONG_STATUSES
 from engines.too_long import says_too_long
 from engines.trail import Tried
 
 _HELD_BYTES = 256 * 1024
-"""Of an error answer, and of a stream before its first data, that is kept while another engine may be asked."""
-_HELD_S = 5.0
-"""How long the rest of an error answer is waited for."""
+"""Of a stream before its first data that is kept while another engine may be asked."""
 _PLAIN_BYTES = 64 * 1024
 """An answer that is no stream is looked at up to this size. Clients that know its length get it in one piece anyway."""
 _CARRIED_ON_BYTES = 2**20
@@ -45,7 +44,7 @@ _ENGINES_OWN = frozenset({Kind.REFUSED, Kind.QUOTA})
 """Refusals that another server need not share, whatever this one says of retries."""
 _AGAIN_STATUS = frozenset({408, 409})
 _ABOUT_THE_REQUEST = frozenset({400, 422})
-"""Refusals that every replica of an engine would give."""
+"""Refusals that every replica of an engine would give, unless they say that the engine is at fault."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +181,7 @@ class Attempts:
             return await self._error_of(candidate, reply)
         if not self._candidates.several:
             if reply.kind is Kind.SERVER:
-                await _hold_error(reply)
+                await hold_error(reply)
                 return reply.kind
             return None
         if reply.status != 200:
@@ -208,7 +207,7 @@ class Attempts:
         if kind is None and (reply.status in _AGAIN_STATUS or reply.status >= 500 or wish == "true"):
             kind = Kind.SERVER
         if reply.status in TOO_LONG_STATUSES and self._candidates.for_longer:
-            await _hold_error(reply)
+            await hold_error(reply)
             if says_too_long(reply.status, reply.first or b""):
                 kind = Kind.TOO_LONG
         if kind is None and candidate is not self._candidates.planned:
@@ -217,7 +216,7 @@ class Attempts:
             return None
         if wish == "false" and kind not in _ENGINES_OWN:
             self._candidates.end()
-        await _hold_error(reply)
+        await hold_error(reply)
         return kind
 
     def _note_answer(self, candidate: Candidate, reply: EngineReply, began: float) -> None:
@@ -238,7 +237,7 @@ class Attempts:
         self.trail.append(Tried(candidate.name, came.replica, kind, status, took_s, why, said))
         limited_s = came.limited_s if isinstance(came, EngineReply) else None
         once = status == _OFTEN_ONCE and isinstance(came, EngineReply) and "Retry-After" not in came.headers
-        alike = status in _ABOUT_THE_REQUEST
+        alike = status in _ABOUT_THE_REQUEST and came.kind is None
         self._candidates.failed(candidate, kind, limited_s, replica=came.replica, alike=alike, once=once)
         masks = candidate is not self._candidates.planned and 400 <= status < 500
         if self._failure is None and not masks:
@@ -389,22 +388,6 @@ def _words(came: EngineReply | EngineError) -> tuple[str, bytes]:
     if isinstance(came, EngineError):
         return came.message[:_WORDS_BYTES], b""
     return "", (came.first or b"")[:_WORDS_BYTES]
-
-
-async def _hold_error(reply: EngineReply) -> None:
-    """Read an error answer into memory, or a stream up to its error."""
-    body, source = bytearray(), reply.chunks
-    try:
-        async with asyncio.timeout(_HELD_S):
-            async for chunk in source:
-                body += chunk
-                if len(body) > _HELD_BYTES or (reply.status < 400 and begins_with_error(body)):
-                    # What follows is not read: no length may promise it.
-                    reply.headers.popall("Content-Length", None)
-                    break
-    except (EngineError, TimeoutError):
-        reply.headers.popall("Content-Length", None)
-    reply.first, reply.rest = bytes(body), _nothing()
 
 
 async def _hold_stream(reply: EngineReply) -> Begun:

@@ -20,6 +20,7 @@ from engines.chat import ChatRequest, Usage
 from engines.errors import EngineError, Kind, Unavailable
 from engines.placement import Placement
 from engines.prediction import Prediction
+from engines.telling_usage import TellsUsage
 
 Continues = Literal["prefill", "instruct", "off"]
 
@@ -60,6 +61,8 @@ class EngineRequest:
     """What the client calls the conversation; empty where it does not say."""
     model: str = ""
     """The model it asks for, where `chat` does not tell; empty where nobody read it."""
+    without_usage: Callable[[], bytes] | None = None
+    """Makes the body that does not ask for the stream's usage, if the gateway asks by itself (engines.telling_usage)."""
     not_at: frozenset[str] = frozenset()
     """Replicas that it must not be asked of (engines.replicas)."""
 
@@ -268,6 +271,8 @@ class EngineInfo:
     """Where it answers, as the operator calls it; empty: nobody said."""
     holds_key: bool = True
     """Whether it never sees a client's own credential: then its 401 is the gateway's problem, else the client's."""
+    tells_usage: TellsUsage = field(default_factory=TellsUsage, compare=False)
+    """Whether its streams are asked for their usage."""
     prices: Mapping[str, Price] = field(default_factory=dict)
     """Of its models, or of what it is asked at paths that begin with a slash, where they differ: see `price_of`."""
 

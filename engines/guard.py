@@ -33,15 +33,17 @@ from engines.engine import (
     EngineRequest,
     Starts,
 )
+from engines.error_texts import hold_error
 from engines.errors import ConnectFailed, EngineError, Kind, RateLimited, StreamBroken, Unavailable
 from engines.gate import Gate, Pass
 from engines.limits import Credentials, RateLimit, with_jitter
 from engines.line import Line, Seat
 from engines.pace import Pace
-from engines.refusals import LEFT_ALONE, kind_of
+from engines.refusals import WORDED, refusal_of
 from engines.retry_after import retry_after_s
 from engines.sse import begins_with_error
 from engines.standing import Since, Standing, words_of
+from engines.telling_usage import asking
 
 _DRAINED_RETRY_S = 10.0
 _LIMIT_FRESH_S = 60.0
@@ -339,7 +341,7 @@ class Guard:
     def begin(self, request: EngineRequest) -> AbstractAsyncContextManager[EngineReply]:
         """The engine's answer, to be entered. Raises Unavailable."""
         self.asked += 1
-        return self._engine.stream(request)
+        return asking(self._engine, request)
 
     def refusal(self, gate: Gate) -> Unavailable:
         """Why nobody passes a gate."""
@@ -514,7 +516,10 @@ class GuardedStream:
             context = guard.begin(self._request)
             reply = await context.__aenter__()
             self._context = context
-            reply.first = await anext(reply.rest, b"")
+            if reply.first is None:
+                reply.first = await anext(reply.rest, b"")
+            if reply.status in WORDED and guard.holds_key(self._request):
+                await hold_error(reply)
             if self._entered:
                 await _hold_until_data(reply)
         except BaseException as error:
@@ -547,7 +552,8 @@ class GuardedStream:
             return
         says_when = (retry_after_s(reply.headers) or 0.0) > 0
         own_key = guard.holds_key(self._request)
-        kind = reply.kind = kind_of(status, reply.first or b"", holds_key=own_key, says_when=says_when)
+        refusal = refusal_of(status, reply.first or b"", holds_key=own_key, says_when=says_when)
+        kind = reply.kind = None if refusal is None else refusal.kind
         text = self._words(reply) if kind is not None else ""
         if kind is Kind.LIMITED:
             # An overload is everybody's, what a key has used up is that key's.
@@ -558,8 +564,8 @@ class GuardedStream:
             self._succeeded()
         elif kind is Kind.SERVER:
             self._failed(kind, status, text)
-        elif own_key and (kind is Kind.QUOTA or (kind is Kind.REFUSED and status in LEFT_ALONE)):
-            self._count(kind, status, text)
+        elif own_key and refusal is not None and refusal.lasts:
+            self._count(refusal.kind, status, text)
             guard.breaker.refused(self._of_breaker())
             self._succeeded()
         else:

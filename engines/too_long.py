@@ -7,20 +7,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
-
-import orjson
 
 from engines.chat import ChatRequest, estimated_tokens, message_text
+from engines.error_texts import error_texts
 
 STATUSES = frozenset({400, 413, 422})
 """What such a refusal comes with: TGI says 422, Groq and proxies 413."""
-_READ_CHARACTERS = 600
-"""Of each text of a refusal: further on, servers quote the request, which may say anything."""
-_DEEPEST = 4
-_SAYS = ("code", "type", "error_type", "message", "error", "detail", "msg", "metadata", "raw")
-"""Members of an error's JSON that say what is wrong."""
 _WORDINGS = re.compile(
     r"context_length_exceeded"  # OpenAI, Azure, Groq
     r"|exceed_context_size|exceeds the available context size"  # llama.cpp
@@ -44,11 +36,7 @@ def says_too_long(status: int, body: bytes) -> bool:
     """Whether this error answer says that the request, not one of its parameters, is too long for the model."""
     if status not in STATUSES:
         return False
-    try:
-        told = orjson.loads(body)
-    except orjson.JSONDecodeError:
-        told = body[:_READ_CHARACTERS].decode("utf-8", "replace")
-    return any(_WORDINGS.search(text) for text in _texts(told, _DEEPEST))
+    return any(_WORDINGS.search(said.text) for said in error_texts(body))
 
 
 def estimated_request_tokens(chat: ChatRequest) -> int:
@@ -64,14 +52,3 @@ def surely_too_long(chat: ChatRequest, context_tokens: int | None) -> bool:
     if context_tokens is None or len(chat.body) // 4 * 2 <= context_tokens * 3:
         return False
     return estimated_request_tokens(chat) * 2 > context_tokens * 3
-
-
-def _texts(told: Any, deeper: int) -> Sequence[str]:
-    """The beginnings of all texts of an error that say what is wrong."""
-    if isinstance(told, str):
-        return (told[:_READ_CHARACTERS],)
-    if deeper and isinstance(told, list):
-        return [text for one in told[:4] for text in _texts(one, deeper - 1)]
-    if deeper and isinstance(told, Mapping):
-        return [text for name in _SAYS if name in told for text in _texts(told[name], deeper - 1)]
-    return ()

@@ -19,6 +19,7 @@ from engines.codecs.chat import CHAT
 from engines.codecs.codec import Codec
 from engines.engine import Engine, EngineReply, EngineRequest
 from engines.errors import EngineError, RequestError
+from engines.telling_usage import asking
 from gateway.access.families import OWN_APIS
 from gateway.booking import Meter, named_model
 from gateway.encodings import accept_only_readable, too_large
@@ -123,7 +124,7 @@ class Passthrough:
         if self._limiter is not None and arrival.key_id is not None and outgoing.method == "POST":
             outgoing, strip = await self._limited(self._limiter, outgoing, journey)
         journey.asked_at = time.perf_counter()
-        async with self._engine.stream(outgoing) as reply:
+        async with asking(self._engine, outgoing) as reply:
             journey.waited_s += time.perf_counter() - journey.asked_at
             if cache_status is not None:
                 reply.headers.add("Cache-Status", cache_status)
@@ -156,14 +157,14 @@ class Passthrough:
 
         path = outgoing.target.partition("?")[0]
         encoding = outgoing.headers.get("Content-Encoding", "")
-        body, strip = await reserved(
+        body, strip, without_usage = await reserved(
             limiter, journey, outgoing.body, [self._engine.info], path=path, encoding=encoding
         )
         if body is not outgoing.body:
             headers = outgoing.headers.copy()
             headers.popall("Content-Length", None)
             headers.popall("Content-Encoding", None)
-            outgoing = replace(outgoing, body=body, headers=headers)
+            outgoing = replace(outgoing, body=body, headers=headers, without_usage=without_usage)
         if strip is not None:
             outgoing.headers["Accept-Encoding"] = "identity"
         return outgoing, strip

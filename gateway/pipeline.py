@@ -37,7 +37,7 @@ from gateway.guardrails.held import HeldAnswer
 from gateway.guardrails.stage import Guardrails
 from gateway.in_flight import FOLLOWED_AT_MOST, Flight, InFlight
 from gateway.journey import Journey
-from gateway.limits.bounding import TELLS_USAGE_IF_ASKED, bounded
+from gateway.limits.bounding import asking_for_usage, bounded
 from gateway.limits.usage_chunk import UsageStripper
 from gateway.off_loop import LARGE_BYTES, off_loop
 from gateway.same_request import endpoint, tells_enough, wants_variety
@@ -529,16 +529,15 @@ class Pipeline:
     def _counted(self, asked: Asked, ways: Sequence[Attempt], so_far: _SoFar) -> ChatRequest:
         """The request that engines get: it asks for its usage, where there is something to count and its client did not."""
         chat = asked.chat
-        if not chat.stream or chat.include_usage or chat.api not in TELLS_USAGE_IF_ASKED:
+        asks = asking_for_usage(chat.api, chat.own_fields)
+        if not asks:
             return chat
         priced = any(self._engines[way.engine].info.price_of(chat.model).known for way in ways)
         if not priced and not any(scope.spends for scope in so_far.scopes):
             return chat
-        options = chat.fields.get("stream_options")
-        asks = {**(options if isinstance(options, dict) else {}), "include_usage": True}
         if chat.raw is None:
-            return chat.changed({"stream_options": asks})
-        fields = {**chat.raw, "stream_options": asks}
+            return chat.changed(asks)
+        fields = {**chat.raw, **asks}
         return codec_of(chat).read(dumped(fields, like=chat.body), fields)
 
     async def _reserved(self, tries: Sequence[Try], asked: Asked, scopes: Sequence[Scope]) -> Bill | None:
@@ -557,9 +556,12 @@ class Pipeline:
 
     def _try(self, way: Attempt, asked: Asked, wanted: ChatRequest) -> Try:
         engine = self._engines[way.engine]
-        chat = codec_of(wanted).changed(wanted, model=engine.info.model, messages=way.messages)
-        headers = asked.headers
+        if not engine.info.tells_usage.asked:
+            wanted = asked.chat
+        changed = partial(codec_of(wanted).changed, model=engine.info.model, messages=way.messages)
+        chat, headers, without_usage = changed(wanted), asked.headers, None
         if wanted is not asked.chat:
+            without_usage = partial(_body, changed, asked.chat)
             # Its usage is to be read on its way.
             headers = headers.copy()
             headers["Accept-Encoding"] = "identity"
@@ -581,9 +583,14 @@ class Pipeline:
             placement=placement,
             as_asked=asked.chat,
             session=session_of(asked.controls.session, asked.chat.own_fields),
+            without_usage=without_usage,
             not_at=asked.not_at,
         )
         return Try(engine, request)
+
+
+def _body(changed: Callable[[ChatRequest], ChatRequest], chat: ChatRequest) -> bytes:
+    return changed(chat).body
 
 
 class _SoFar:

@@ -11,8 +11,17 @@ import orjson
 from engines.codecs.table import codec_of
 from router.asked import Asked
 
-TELLS_USAGE_IF_ASKED = frozenset({"chat", "completions"})
+_TELLS_USAGE_IF_ASKED = frozenset({"chat", "completions"})
 """APIs whose streams tell their usage only where `stream_options.include_usage` asks for it."""
+
+
+def asking_for_usage(api: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """What makes a body ask for its stream's usage; empty if it does, or if there is nothing to ask for."""
+    options = fields.get("stream_options")
+    options = options if isinstance(options, dict) else {}
+    if api not in _TELLS_USAGE_IF_ASKED or fields.get("stream") is not True or options.get("include_usage"):
+        return {}
+    return {"stream_options": {**options, "include_usage": True}}
 
 
 def bounded(asked: Asked, changes: Mapping[str, Any]) -> Asked:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import orjson
@@ -11,9 +12,8 @@ from engines.engine import EngineInfo
 from gateway.access.forms import form_fields
 from gateway.encodings import decoded
 from gateway.journey import Journey
-from gateway.limits.bounding import TELLS_USAGE_IF_ASKED
+from gateway.limits.bounding import asking_for_usage
 from gateway.limits.limiter import Limiter
-from gateway.limits.scopes import Scope
 from gateway.limits.usage_chunk import UsageStripper
 from gateway.off_loop import off_loop
 from gateway.paths import canonical
@@ -33,6 +33,8 @@ class Passing(NamedTuple):
     body: bytes | AsyncIterator[bytes]
     strip: UsageStripper | None = None
     """Takes out of the stream what the client did not ask for."""
+    without_usage: Callable[[], bytes] | None = None
+    """See engines.engine.EngineRequest."""
 
 
 async def reserved(
@@ -62,10 +64,17 @@ async def reserved(
         plain = await off_loop(_MOST_BYTES, decoded, body, encoding, _MOST_BYTES)
     if fields is None and isinstance(plain, bytes):
         fields = _parsed(plain)
-    changed = _changes(limiter, scopes, api, fields) if fields is not None else {}
-    if changed:
-        fields = {**(fields or {}), **changed}
-        plain = body = orjson.dumps(fields)
+    without_usage = None
+    if fields is not None:
+        bounds = limiter.bounded(scopes, fields, api)
+        asks = {}
+        if any(one.spends for one in scopes) and all(info.tells_usage.asked for info in infos):
+            asks = asking_for_usage(api, fields)
+        if asks:
+            without_usage = partial(orjson.dumps, {**fields, **bounds})
+        if bounds or asks:
+            fields = {**fields, **bounds, **asks}
+            plain = body = orjson.dumps(fields)
     said = fields or {}
     if fields is None and api == "images" and isinstance(plain, bytes):
         said = _said_in_form(plain)
@@ -82,19 +91,7 @@ async def reserved(
         answers_no_text=api in ("embeddings", "moderations") or path in _USED_PATHS,
         images=_images(said) if api == "images" else 0,
     )
-    return Passing(body, UsageStripper() if "stream_options" in changed else None)
-
-
-def _changes(
-    limiter: Limiter, scopes: Sequence[Scope], api: str, fields: Mapping[str, Any]
-) -> dict[str, Any]:
-    changed = limiter.bounded(scopes, fields, api)
-    if api in TELLS_USAGE_IF_ASKED and fields.get("stream") is True and any(one.spends for one in scopes):
-        options = fields.get("stream_options")
-        options = options if isinstance(options, dict) else {}
-        if options.get("include_usage") is not True:
-            changed["stream_options"] = {**options, "include_usage": True}
-    return changed
+    return Passing(body, None if without_usage is None else UsageStripper(), without_usage)
 
 
 def _images(fields: Mapping[str, Any]) -> int:

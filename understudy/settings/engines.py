@@ -197,6 +197,11 @@ class EngineSettings(Settings):
         description="APIs it speaks, such as [chat, messages]: it is asked no others. null: those of its kind "
         "(docs/explanation/engines.md).",
     )
+    tells_usage: bool = Field(
+        True,
+        description="Streams are asked for their usage (stream_options) if it is counted, unless the engine refuses that. "
+        "false: never; usage is estimated.",
+    )
     advanced: GuardAdvanced = Field(GuardAdvanced(), description="Less common settings.")
 
     @field_validator("apis")

@@ -21,6 +21,7 @@ from engines.openai_http import OpenAIHTTP
 from engines.pool import Borrowed, EnginePool
 from engines.replicas import Replica, Replicas
 from engines.student import STUDENT, StudentEngine
+from engines.telling_usage import TellsUsage
 from engines.timeouts import Timeouts
 from engines.vllm_dialect import Dialect, Priorities
 from engines.vllm_server import VLLMServer
@@ -189,6 +190,7 @@ def _engine(name: str, settings: AnyEngine, tenants: Tenants, config: Config, re
         region=settings.region,
         holds_key=holds_key,
         replica=replica,
+        tells_usage=TellsUsage(settings.tells_usage),
     )
     if isinstance(settings, VLLMEngine):
         return VLLMServer(
