@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from aiohttp import web
 from aiohttp.web_protocol import RequestPayloadError
 
-from engines.codecs.chat import CHAT
 from engines.codecs.codec import Codec
 from engines.engine import Engine, EngineReply, EngineRequest
 from engines.errors import EngineError, RequestError
@@ -84,7 +83,7 @@ class Passthrough:
         kept: ChunkBuffer | None = None,
         cache_status: str | None = None,
         choices: int = 0,
-        codec: Codec = CHAT,
+        codec: Codec | None = None,
     ) -> web.StreamResponse:
         """The same for a request that was read already. See gateway.relay.relay for the options."""
         relay = Relay(request)
@@ -109,7 +108,7 @@ class Passthrough:
         kept: ChunkBuffer | None = None,
         cache_status: str | None = None,
         choices: int = 0,
-        codec: Codec = CHAT,
+        codec: Codec | None = None,
     ) -> EngineReply:
         """The same through any `send`. Gives the reply that was sent on."""
         arrival = journey.arrival
