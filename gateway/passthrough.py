@@ -15,7 +15,6 @@ from aiohttp import web
 from aiohttp.web_protocol import RequestPayloadError
 
 from engines.chat import tokens_in_bytes
-from engines.codecs.chat import CHAT
 from engines.codecs.codec import Codec
 from engines.engine import Engine, EngineReply, EngineRequest
 from engines.errors import EngineError, RequestError
@@ -86,7 +85,7 @@ class Passthrough:
         kept: ChunkBuffer | None = None,
         cache_status: str | None = None,
         choices: int = 0,
-        codec: Codec = CHAT,
+        codec: Codec | None = None,
     ) -> web.StreamResponse:
         """The same for a request that was read already. See gateway.relay.relay for the options."""
         relay = Relay(request)
@@ -111,7 +110,7 @@ class Passthrough:
         kept: ChunkBuffer | None = None,
         cache_status: str | None = None,
         choices: int = 0,
-        codec: Codec = CHAT,
+        codec: Codec | None = None,
     ) -> EngineReply:
         """The same through any `send`. Gives the reply that was sent on."""
         arrival = journey.arrival

@@ -5,8 +5,8 @@ from __future__ import annotations
 from aiohttp import web
 from multidict import CIMultiDict
 
-from engines.codecs.chat import CHAT
 from engines.codecs.codec import Codec
+from engines.codecs.table import codec_named
 from engines.engine import EngineReply
 from engines.errors import EngineError
 from gateway.booking import Meter
@@ -102,11 +102,12 @@ async def relay_to(
     kept: ChunkBuffer | None = None,
     meter: Meter | None = None,
     choices: int = 0,
-    codec: Codec = CHAT,
+    codec: Codec | None = None,
     bodiless: bool = False,
     strip: UsageStripper | None = None,
 ) -> None:
-    """The same through any `send`."""
+    """The same through any `send`. `codec`: None stands for that of the request's API."""
+    codec = codec or codec_named(journey.arrival.api)
     journey.engine, journey.status = reply.engine, reply.status
     tail = codec.tail(reply.headers, choices or 1) if reply.status < 400 else None
     try:

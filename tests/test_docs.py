@@ -13,7 +13,6 @@ from typing import Any
 
 import click
 import pytest
-import yaml
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -89,6 +88,44 @@ def test_every_setting_that_is_named_exists(page: Path) -> None:
         if without_former(nested)[1]:
             former.add(name)
     assert not shown | former
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if describes_the_code(page)], ids=named)
+def test_every_configuration_that_is_shown_is_valid(page: Path) -> None:
+    """As it stands, or, where it is a piece, beside the engines that the pages speak of."""
+    from understudy.settings.file import parse_config, resolve
+
+    price = {"input_usd_per_mtok": 1, "output_usd_per_mtok": 1}
+    engine = {"base_url": "http://127.0.0.1:9/v1", "api_key": "none", "price": price}
+    engines = dict.fromkeys(("small", "large", "judge"), engine)
+    beside = {
+        "upstream": {"base_url": "http://127.0.0.1:9/v1", "api_key": "none"},
+        "memory": {"data_dir": "./data"},
+        "judging": {"engine": "judge", "share_offloaded": 0.1},
+    }
+    for block in yaml_blocks(page):
+        settings = resolve(block, EVERYTHING_EXPORTED)
+        if not ("upstream" in block or {"engines", "models"} <= set(block)):
+            of_page = {
+                name: {"api_key": "none"} | each
+                for name, each in settings.get("engines", {}).items()
+                # A folder with a model, which is not here.
+                if "model_dir" not in each
+            }
+            settings = beside | settings | {"engines": engines | of_page}
+        parse_config(settings)
+
+
+class _Exported(dict[str, str]):
+    def get(self, name: str, default: Any = None) -> Any:
+        return super().get(name, f"stand-in-0123456789-{name}")
+
+
+EVERYTHING_EXPORTED = _Exported(
+    WEBHOOK_URL="https://hooks.example/1",
+    WEBHOOK_SECRET="whsec_" + "A" * 32,
+    UNDERSTUDY_DATABASE_URL="postgresql://understudy@db.example/understudy?sslmode=verify-full",
+)
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if describes_the_code(page)], ids=named)
@@ -404,11 +441,12 @@ def is_plain(name: str, settings: set[str]) -> bool:
 def yaml_blocks(page: Path) -> Iterator[dict[str, Any]]:
     """The pieces of a configuration that a page shows."""
     from understudy.settings.config import Config
+    from understudy.settings.core_yaml import read_yaml
 
     for text in re.findall(
         r"^ *```yaml\n(.*?)^ *```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
     ):
-        block = yaml.safe_load(textwrap.dedent(text))
+        block = read_yaml(textwrap.dedent(text))
         if isinstance(block, dict) and set(block) & set(Config.model_fields):
             yield block
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import time
 from contextlib import suppress
@@ -126,6 +127,22 @@ def test_a_stream_that_breaks_ends_in_an_error_event_and_a_closed_connection(
         )
         assert CANARY.encode() not in answer.body
         assert client.hung_up()
+
+
+@pytest.mark.parametrize(("path", "numbered"), [("/v1/responses", True), ("/v1/messages", False)])
+def test_a_cut_stream_ends_in_the_error_event_of_its_own_api(
+    gateway: Gateway, upstream: Upstream, path: str, numbered: bool
+) -> None:
+    def script(call: Call) -> None:
+        call.begin()
+        call.chunk(b'event: begun\ndata: {"type":"begun","sequence_number":6}\n\n')
+        time.sleep(0.1)
+
+    upstream.plays(script)
+    answer = once(gateway.port, "POST", path, CHAT)
+    told = json.loads(answer.body.split(b"\n\nevent: error\ndata: ")[1])
+    assert not answer.whole and told["type"] == "error"
+    assert not numbered or (told["sequence_number"], told["code"]) == (7, "upstream_stream_broken")
 
 
 def test_a_stream_whose_length_hides_its_cut_still_ends_in_an_error_event(

@@ -12,6 +12,7 @@ import yaml
 from pydantic import BaseModel
 
 from understudy.settings.config import Config
+from understudy.settings.core_yaml import Dumper
 from understudy.settings.doubts import doubts
 from understudy.settings.file import ConfigError, load_config
 from understudy.settings.unpriced import unpriced
@@ -47,7 +48,7 @@ def check(path: Path, everything: bool, live: bool, ask: bool) -> None:
     shown = config.model_dump(mode="json", by_alias=True)
     if not everything:
         _leave_out_unset(config, shown)
-    click.echo(yaml.safe_dump(shown, sort_keys=False, allow_unicode=True), nl=False)
+    click.echo(yaml.dump(shown, Dumper=Dumper, sort_keys=False, allow_unicode=True), nl=False)
 
 
 def _live(config: Config, *, ask: bool) -> int:

@@ -15,6 +15,7 @@ from understudy.commands.giving_up import give_up
 from understudy.importing.bounded_yaml import MOST_BYTES, TooMuch
 from understudy.importing.litellm import NotLiteLLM, imported
 from understudy.importing.report import Report
+from understudy.settings.core_yaml import Dumper
 from understudy.settings.file import ConfigError, parse_config, resolve
 
 _MOST_PRICES_BYTES = 32 * 2**20
@@ -41,7 +42,7 @@ def import_config(path: Path, output: Path | None, force: bool, prices: Path | N
         give_up(f"{output} is there; --force replaces it")
     config, report = _imported(path, {} if prices is None else _table(prices))
     text = _HEAD.format(name=path.name) + yaml.dump(
-        config, Dumper=_Plain, sort_keys=False, allow_unicode=True
+        config, Dumper=Dumper, sort_keys=False, allow_unicode=True
     )
     for line in report.lines():
         click.echo(line, err=True)
@@ -111,10 +112,3 @@ def _stand_ins(value: Any, key: str = "") -> dict[str, str]:
 _REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)")
 _URL = "https://{name}.example.com"
 _STAND_INS = {"base_url": _URL, "url": _URL, "endpoint": _URL, "api_version": "2024-10-21"}
-
-
-class _Plain(yaml.SafeDumper):
-    """Writes what is there twice twice."""
-
-    def ignore_aliases(self, data: Any) -> bool:
-        return True

@@ -14,7 +14,8 @@ from understudy.commands.as_json import JSON, print_json
 from understudy.commands.giving_up import give_up
 from understudy.commands.workflow_drawing import LEGEND, side_by_side
 from understudy.settings.config import Config
-from understudy.settings.file import ConfigError, load_config, read_yaml
+from understudy.settings.core_yaml import read_yaml
+from understudy.settings.file import ConfigError, load_config
 from understudy.setup.assumed_profile import profile
 from workflows.advice import advise
 from workflows.declared import DefinitionError, World, read_definition

@@ -103,6 +103,8 @@ _WHY_NOT = {
 }
 _DEFAULT_WHY = "nothing here does that, or it is not known"
 _SEMANTIC = "semantic"
+_EVERY = "*"
+"""What fallbacks call every model that has none of its own."""
 
 
 class NotLiteLLM(Exception):
@@ -220,6 +222,12 @@ class _Import:
             self.report.leave(where, f"{shown(value)} is no number of at least 0")
         return found
 
+    def _is_true(self, where: str, value: Any) -> bool:
+        """Whether it is turned on. What is neither true nor false is named; LiteLLM does not take it for true, either."""
+        if not isinstance(value, bool):
+            self.report.leave(where, f"it is {shown(value)}; true or false, without quotes, is right")
+        return value is True
+
     def _every_engine(self, where: str, name: str, value: Any) -> None:
         for engine in self.made.engines.values():
             engine.setdefault("advanced", {}).setdefault(name, value)
@@ -257,20 +265,25 @@ class _Import:
             )
 
     def _read_fallbacks(self, where: str, value: Any) -> None:
-        for name, others in self._lists(where, value):
+        for said, others in self._lists(where, value):
             behind = [engine for other in others for engine in reversed(self.made.models.get(other, ()))]
             unknown = [other for other in others if other not in self.made.models]
             if unknown:
-                self.report.leave(f"{where}.{name}", f"{', '.join(unknown)[:200]}: no such model was taken")
-            if name not in self.made.models or not behind:
-                continue
-            own = self.made.models[name]
-            added = [engine for engine in dict.fromkeys(behind) if engine not in own]
-            self.made.models[name] = [*reversed(added), *own]
-            self.report.take(
-                f"{where}.{name}",
-                f"behind its own engines, in this order: {', '.join(added) or 'nobody else'}",
-            )
+                self.report.leave(f"{where}.{said}", f"{', '.join(unknown)[:200]}: no such model was taken")
+            names = list(self.made.models) if said == _EVERY else [said]
+            for name in names if behind else ():
+                self._put_behind(f"{where}.{said}", name, behind)
+
+    def _put_behind(self, where: str, name: str, behind: list[str]) -> None:
+        if name not in self.made.models:
+            self.report.leave(where, "no such model was taken")
+            return
+        own = self.made.models[name]
+        added = [engine for engine in dict.fromkeys(behind) if engine not in own]
+        self.made.models[name] = [*reversed(added), *own]
+        self.report.take(
+            where, f"behind the engines of {name}, in this order: {', '.join(added) or 'nobody else'}"
+        )
 
     def _read_context_window_fallbacks(self, where: str, value: Any) -> None:
         for name, others in self._lists(where, value):
@@ -303,7 +316,7 @@ class _Import:
                 self.report.leave(f"{where}.{str(alias)[:60]}", "no such model was taken")
 
     def _read_cache(self, where: str, value: Any) -> None:
-        if value is not True:
+        if not self._is_true(where, value):
             return
         params = self.data["litellm_settings"].get("cache_params")
         if isinstance(params, dict) and params.get("mode") == "default_off":
@@ -361,12 +374,12 @@ class _Import:
     _read_failure_callback = _read_callbacks = _read_success_callback
 
     def _read_set_verbose(self, where: str, value: Any) -> None:
-        if value is True:
+        if self._is_true(where, value):
             self.config["log"] = {"level": "debug"}
             self.report.take(where, "log.level is debug")
 
     def _read_turn_off_message_logging(self, where: str, value: Any) -> None:
-        if value is True:
+        if self._is_true(where, value):
             self.config["memory"]["request_texts"] = {"enabled": False}
             self.report.take(
                 where, "memory.request_texts.enabled is false, and otel.content is off by itself"
@@ -434,7 +447,7 @@ class _Import:
             self.report.take(where, f"listen.advanced.max_body_mib is {megabytes:g}")
 
     def _read_enforce_user_param(self, where: str, value: Any) -> None:
-        if value is True:
+        if self._is_true(where, value):
             self.config.setdefault("users", {})["required"] = True
             self.report.take(where, "users.required")
 
@@ -446,7 +459,7 @@ class _Import:
             self.report.leave(where, "a header with a hyphen in its name is right")
 
     def _read_store_prompts_in_spend_logs(self, where: str, value: Any) -> None:
-        self.config["memory"]["request_texts"] = {"enabled": value is True}
+        self.config["memory"]["request_texts"] = {"enabled": self._is_true(where, value)}
         self.report.take(where, f"memory.request_texts.enabled is {shown(value is True)}")
 
     def _read_maximum_spend_logs_retention_period(self, where: str, value: Any) -> None:

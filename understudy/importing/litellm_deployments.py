@@ -31,6 +31,7 @@ _PRICES = {
     "input_cost_per_request": ("usd_per_request", 1),
 }
 _ADVANCED_PRICES = {"cache_write_usd_per_mtok", "usd_per_image", "usd_per_request"}
+_BOTH = "chat and responses"
 _APIS = {
     "completion": ["completions"],
     "embedding": ["embeddings"],
@@ -40,6 +41,7 @@ _APIS = {
     "moderation": ["moderations"],
     "moderations": ["moderations"],
     "responses": ["responses"],
+    _BOTH: ["chat", "responses"],
 }
 """What `model_info.mode` says an engine is asked for; `chat`, and what is not named, leaves it open."""
 _READ = {
@@ -77,6 +79,11 @@ _WHY_NOT = {
     "litellm_system_prompt": "requests go out as they came",
 }
 _DEFAULT_WHY = "requests go out as they came: no field is added to them"
+_ENDPOINT = re.compile(
+    r"(/openai/deployments/[^/]+)?/(chat/completions|completions|embeddings|responses|messages|api/(chat|generate|embed))/?$"
+    r"|/openai/deployments/[^/]+/?$"
+)
+_VERSION = re.compile(r"[?&]api-version=([\w-]+)")
 _TAKEN = ("upstream", "student")
 """Names of engines of the gateway's own."""
 _INFO_READ = {"mode", "max_input_tokens", *_PRICES}
@@ -166,19 +173,22 @@ class _Reader:
             )
             return None
         custom = params.get("custom_llm_provider")
-        provider_name, own_name = provider_and_model(model, custom if isinstance(custom, str) else None)
+        provider_name, own_name, by_responses = provider_and_model(
+            model, custom if isinstance(custom, str) else None
+        )
         provider = self._provider(provider_name, own_name, params)
         if provider is None:
             return None
+        if by_responses:
+            self.report.change(
+                f"{self.where}.model",
+                "nothing is translated here: requests of the Responses API go to it as such, chat completions as such",
+            )
+            info = {"mode": _BOTH, **info}
         engine = self._engine(name, provider, own_name, params, info)
         if engine is None:
             return None
         self._tell_rest(params, info)
-        if engine["kind"] == "anthropic":
-            self.report.change(
-                self.where,
-                "Messages requests go to Anthropic's API, chat completions to its OpenAI-compatible endpoint: two engines",
-            )
         weight = next(
             (w for key in ("weight", "rpm", "tpm") if (w := number(params.get(key))) is not None), None
         )
@@ -233,10 +243,12 @@ class _Reader:
                 return None
         else:
             engine["model"] = own_name
-        if provider.kind == "azure" and (version := params.get("api_version")) is not None:
+        in_url = _VERSION.search(str(params.get("api_base") or params.get("base_url")))
+        version = params.get("api_version") or (in_url and in_url[1])
+        if provider.kind == "azure" and version is not None:
             engine["api_version"] = self._text(f"{self.where}.api_version", version)
-        if isinstance(region := params.get("region_name"), str):
-            engine["region"] = region
+        if (region := params.get("region_name")) is not None:
+            engine["region"] = self._text(f"{self.where}.region_name", region) or ""
         names = info.get("base_model"), params.get("base_model"), params["model"], own_name
         listed = (self.prices[each] for each in names if isinstance(each, str) and each in self.prices)
         table = next((each for each in listed if isinstance(each, dict)), {})
@@ -251,10 +263,22 @@ class _Reader:
                 return self._variable("AZURE_API_BASE", "as LiteLLM reads it")
             return provider.base_url
         text = self._text(f"{self.where}.api_base", given)
+        if text is not None:
+            text = self._without_endpoint(text)
         if provider.suffix and text is not None and not text.startswith("$"):
             text = text.rstrip("/")
             return text if text.endswith(provider.suffix) else text + provider.suffix
         return text
+
+    def _without_endpoint(self, url: str) -> str:
+        """A base URL of one that names an endpoint, or has a query."""
+        base = _ENDPOINT.sub("", url.partition("?")[0].partition("#")[0])
+        if base != url:
+            self.report.change(
+                f"{self.where}.api_base",
+                f"the base URL is {base}: the endpoint and the query are not part of it",
+            )
+        return base
 
     def _key(self, provider: Provider, params: Fields) -> str | None:
         given = params.get("api_key")
@@ -280,6 +304,12 @@ class _Reader:
 
     def _limits(self, engine: dict[str, Any], params: Fields, info: Fields) -> None:
         advanced: dict[str, Any] = {}
+        for key in ("max_retries", "num_retries", "max_parallel_requests", "weight", "order", "rpm", "tpm"):
+            if params.get(key) is not None and number(params[key]) is None:
+                self.report.leave(f"{self.where}.{key}", f"{shown(params[key])} is no number of at least 0")
+        for key in ("extra_headers", "headers"):
+            if params.get(key) is not None and not isinstance(params[key], dict):
+                self.report.leave(f"{self.where}.{key}", f"it is {shown(params[key])}; a mapping is right")
         retries = number(params.get("max_retries"), params.get("num_retries"))
         if retries is not None:
             advanced["attempts"] = attempts(retries)
@@ -299,6 +329,8 @@ class _Reader:
         mode = info.get("mode")
         if isinstance(mode, str) and mode in _APIS:
             engine["apis"] = _APIS[mode]
+        elif mode not in (None, "chat"):
+            self.report.leave(f"{self.where}.model_info.mode", f"{shown(mode)} is not known here")
         if advanced:
             engine["advanced"] = advanced
 
@@ -433,7 +465,7 @@ def _add(made: Made, name: str, of_name: list[_Deployment], report: Report) -> N
         else:
             group.append(deployment)
     names = [_engine_for(made, name, place, group) for place, group in enumerate(groups)]
-    chat = [twin for engine in names if (twin := _chat_twin(made, engine)) is not None]
+    chat = [twin for engine in names if (twin := _chat_twin(made, engine, report)) is not None]
     # The last is asked first.
     made.models[name] = [*reversed(chat), *reversed(list(dict.fromkeys(names)))]
     merged = sum(len(group) for group in groups if len(group) > 1)
@@ -490,16 +522,25 @@ def _weights(group: list[_Deployment]) -> list[float]:
     return [int(weight) if weight.is_integer() else weight for weight in scaled]
 
 
-def _chat_twin(made: Made, name: str) -> str | None:
+def _chat_twin(made: Made, name: str, report: Report) -> str | None:
     """An engine for chat completions beside one of kind anthropic, which speaks Messages only; its name."""
     engine = made.engines[name]
+    if engine["kind"] != "anthropic":
+        return None
     anthropic = PROVIDERS["anthropic"].base_url
-    if engine["kind"] != "anthropic" or engine.get("base_url", "").rstrip("/") not in (
-        anthropic,
-        str(anthropic).removesuffix("/v1"),
-    ):
+    if engine.get("base_url", "").rstrip("/") not in (anthropic, str(anthropic).removesuffix("/v1")):
+        report.change(
+            f"engine {name}",
+            "it is asked by the Messages API only, as nothing is translated here: where its address takes chat completions, "
+            "too, add an engine of kind openai",
+        )
         return None
     twin = f"{name}-chat"
+    report.change(
+        f"engine {name}",
+        f"Messages requests go to Anthropic's API, chat completions to its OpenAI-compatible endpoint, which is {twin}: two "
+        "engines",
+    )
     made.engines.setdefault(twin, engine | {"kind": "openai", "base_url": anthropic, "apis": ["chat"]})
     return twin
 

@@ -99,14 +99,26 @@ _BY_PREFIX = (
 )
 
 
-def provider_and_model(model: str, custom: str | None = None) -> tuple[str, str]:
-    """The provider's name and its own name for a model, of `litellm_params.model` and `custom_llm_provider`.
+RESPONSES = "responses/"
+"""Before a model's name: LiteLLM asks it by the Responses API, whichever a client has asked by."""
+_ROUTES = {"azure": ("o_series/", "gpt5_series/"), "azure_ai": ("model_router/",)}
+"""Before a deployment's name, by provider: how LiteLLM writes its requests."""
+
+
+def provider_and_model(model: str, custom: str | None = None) -> tuple[str, str, bool]:
+    """The provider's name, its own name for a model, and whether LiteLLM asks it by the Responses API only; of
+    `litellm_params.model` and `custom_llm_provider`.
 
     A name without a provider is told by its beginning, as LiteLLM does with its list of models; else the provider is empty.
     """
-    if custom:
-        return custom, model.removeprefix(f"{custom}/")
     first, slash, rest = model.partition("/")
-    if slash and (first in PROVIDERS or first in NOT_SPOKEN):
-        return first, rest
-    return next((provider for begin, provider in _BY_PREFIX if model.startswith(begin)), ""), model
+    if custom:
+        provider, model = custom, model.removeprefix(f"{custom}/")
+    elif slash and (first in PROVIDERS or first in NOT_SPOKEN):
+        provider, model = first, rest
+    else:
+        bare = model.removeprefix(RESPONSES)
+        provider = next((provider for begin, provider in _BY_PREFIX if bare.startswith(begin)), "")
+    for route in _ROUTES.get(provider, ()):
+        model = model.removeprefix(route)
+    return provider, model.removeprefix(RESPONSES), model.startswith(RESPONSES)

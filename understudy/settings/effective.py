@@ -15,7 +15,8 @@ from pydantic import BaseModel, SecretStr
 
 from admin.sources import Checked, Setting
 from understudy.settings.config import Config
-from understudy.settings.file import ConfigError, load_config, parse_config, read_yaml, resolve
+from understudy.settings.core_yaml import read_yaml
+from understudy.settings.file import ConfigError, load_config, parse_config, resolve
 
 _MASK = "(not shown)"
 _REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-[^}]*)?\}")
@@ -149,7 +150,7 @@ def _yaml(value: Any) -> str:
 
 def _raw(file: Path) -> Any:
     try:
-        return yaml.safe_load(file.read_text(encoding="utf-8"))
+        return read_yaml(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError):
         return None
 

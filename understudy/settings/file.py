@@ -13,8 +13,8 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from understudy.settings.aliases import check_aliases
 from understudy.settings.config import Config, meant
+from understudy.settings.core_yaml import read_yaml
 from understudy.settings.former import without_former
 from understudy.settings.names import settings_of
 
@@ -46,41 +46,12 @@ def load_config(path: Path, environment: Mapping[str, str] | None = None) -> Con
     return parse_config(resolve(data, os.environ if environment is None else environment))
 
 
-_MOST_REPEATED = 10_000
-"""Values that aliases may add to a configuration."""
-
-
-class _Loader(yaml.SafeLoader):
-    """Takes no key twice: the last one would win in silence. Takes no aliases that stand for too much."""
-
-    def get_single_node(self) -> yaml.Node | None:
-        node = super().get_single_node()
-        if node is not None:
-            check_aliases(node, _MOST_REPEATED)
-        return node
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        lines: dict[str, int] = {}
-        for key, _ in node.value:
-            if not isinstance(key, yaml.ScalarNode):
-                continue
-            if key.value in lines:
-                raise yaml.constructor.ConstructorError(
-                    problem=f"{key.value!r} is there for the second time (first in line {lines[key.value]})",
-                    problem_mark=key.start_mark,
-                )
-            lines[key.value] = key.start_mark.line + 1
-        return super().construct_mapping(node, deep)
-
-
-def read_yaml(text: str) -> Any:
-    """What YAML text says. Raises yaml.YAMLError, also for a key that is there twice."""
-    return yaml.load(text, _Loader)
-
-
 def parse_config(data: Mapping[str, Any]) -> Config:
-    """Validate settings whose references are resolved. Raises ConfigError naming every wrong key."""
-    current, told = without_former(data)
+    """Validate settings whose references are resolved. Raises ConfigError naming every wrong key.
+
+    A key that begins with x- holds anchors for others.
+    """
+    current, told = without_former({k: v for k, v in data.items() if not str(k).startswith("x-")})
     if not _LITELLM.isdisjoint(current):
         raise ConfigError(
             "this looks like a configuration of LiteLLM: `understudy import-config FILE -o config.yaml` writes one of ours"

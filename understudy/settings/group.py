@@ -15,7 +15,7 @@ class Settings(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _true_is_no_number(cls, data: Any) -> Any:
-        # YAML reads yes and on as true, which would become 1.
+        # It would become 1.
         if isinstance(data, dict):
             for name, field in cls.model_fields.items():
                 kinds = get_args(field.annotation) or (field.annotation,)

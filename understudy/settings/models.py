@@ -102,7 +102,7 @@ class ModelAdvanced(Settings):
     @field_validator("with_tools", mode="before")
     @classmethod
     def _was_a_boolean(cls, value: object) -> object:
-        # YAML reads `off` as false; and true was what `examples` is.
+        # `true` was what `examples` is, and `false` what `off` is.
         return {False: "off", True: "examples"}[value] if isinstance(value, bool) else value
 
     @field_validator("key_preferences")

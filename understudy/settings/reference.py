@@ -20,7 +20,8 @@ _HEAD = """\
 
 Every setting with its default. `*` stands for a name of your choice. `config.example.yaml` shows the common ones as a file;
 those under `advanced` are for when something has been measured and needs another value. Values in bold are required where
-their block is used. Written by `python -m understudy.settings.reference`.
+their block is used. The file is YAML 1.2: dates, `1:30`, `yes` and `010` are texts. A group that begins with `x-` holds
+anchors. Written by `python -m understudy.settings.reference`.
 """
 
 

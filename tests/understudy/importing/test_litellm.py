@@ -149,6 +149,113 @@ def test_fallbacks_stand_behind_a_model_s_own_engines_in_their_order() -> None:
     assert any("nobody" in note.text for note in report.left_out)
 
 
+ROUTED = {
+    "azure/o_series/dep": "dep",
+    "azure/gpt5_series/dep": "dep",
+    "azure/responses/dep": "dep",
+    "azure/dep": "dep",
+    "openai/responses/gpt-5": "gpt-5",
+    "responses/gpt-5": "gpt-5",
+    "openai/gpt-5": "gpt-5",
+    "xai/responses/grok-4": "grok-4",
+    "openrouter/openai/gpt-4o": "openai/gpt-4o",
+    "together_ai/meta-llama/Llama-3": "meta-llama/Llama-3",
+    "hosted_vllm/org/model": "org/model",
+    "ollama/llama3:8b": "llama3:8b",
+    "ollama_chat/llama3:8b": "llama3:8b",
+}
+
+
+@pytest.mark.parametrize("model", ROUTED)
+def test_how_litellm_asks_is_no_part_of_a_model_s_name(model: str) -> None:
+    config, report = imported(config_of([entry("m", model, api_base="https://x.example")]))
+    (engine,) = config["engines"].values()
+    assert engine["model"] == ROUTED[model]
+    told = [note.where for note in report.changed if note.where.endswith(".model")]
+    responses = "responses/" in model
+    assert bool(told) == responses and ("responses" in engine.get("apis", ())) == responses
+
+
+BASES = {
+    "https://x.example/v1/chat/completions": "https://x.example/v1",
+    "https://x.example/v1/embeddings/": "https://x.example/v1",
+    "https://x.example/v1?key=canary": "https://x.example/v1",
+    "https://x.example/v1": "https://x.example/v1",
+}
+AZURE = "https://x.openai.azure.com"
+
+
+@pytest.mark.parametrize("base", BASES)
+def test_an_endpoint_or_a_query_is_no_part_of_a_base_url(base: str) -> None:
+    config, report = imported(config_of([entry("m", "openai/a", api_base=base)]))
+    assert config["engines"]["m"]["base_url"] == BASES[base]
+    assert any(note.where.endswith(".api_base") for note in report.changed) == (BASES[base] != base)
+    assert "canary" not in str(report.lines())
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"api_base": f"{AZURE}/openai/deployments/d/chat/completions?api-version=2024-10-21"},
+        {"api_base": f"{AZURE}/openai/deployments/d", "api_version": "2024-10-21"},
+        {"api_base": AZURE, "api_version": "2024-10-21"},
+    ],
+)
+def test_azure_s_version_is_found_wherever_it_stands(params: dict[str, Any]) -> None:
+    text = config_of([entry("m", "azure/d", **params)])
+    # With quotes, and without.
+    for written in (text, text.replace('"2024-10-21"', "2024-10-21")):
+        engine = imported(written)[0]["engines"]["m"]
+        assert (engine["base_url"], engine["api_version"]) == (AZURE, "2024-10-21")
+
+
+def test_ollama_s_own_endpoint_gives_way_to_its_openai_one() -> None:
+    config, _ = imported(config_of([entry("m", "ollama/l", api_base="http://127.0.0.1:11434/api/chat")]))
+    assert config["engines"]["m"]["base_url"] == "http://127.0.0.1:11434/v1"
+
+
+def test_two_engines_are_told_of_only_where_there_are_two() -> None:
+    config, report = imported(config_of([entry("c", "anthropic/claude-x")]))
+    assert len(config["engines"]) == 2 and "two engines" in str(report.lines())
+    config, report = imported(config_of([entry("c", "anthropic/claude-x", api_base="https://relay.example")]))
+    assert len(config["engines"]) == 1 and "two engines" not in str(report.lines())
+    assert "Messages API only" in str(report.changed)
+
+
+def test_fallbacks_of_every_model_stand_behind_each() -> None:
+    models = [entry(name, f"openai/{name}") for name in ("a", "b", "c")]
+    config, report = imported(config_of(models, router_settings={"fallbacks": [{"*": ["c"]}, {"x": ["a"]}]}))
+    assert {name: model["engines"] for name, model in config["models"].items()} == {
+        "a": ["c", "a"],
+        "b": ["c", "b"],
+        "c": ["c"],
+    }
+    assert any(note.where == "router_settings.fallbacks.x" for note in report.left_out)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("cache", "true"), ("turn_off_message_logging", "yes"), ("set_verbose", 1)]
+)
+def test_a_switch_that_is_no_boolean_is_named(name: str, value: Any) -> None:
+    config, report = imported(config_of(litellm_settings={name: value}))
+    assert not config["memory"]["exact"]["enabled"]
+    assert any(note.where == f"litellm_settings.{name}" for note in report.left_out)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("max_retries", "many"), ("weight", []), ("headers", "x"), ("region_name", {}), ("rpm", -1)],
+)
+def test_a_parameter_that_cannot_be_read_is_named(name: str, value: Any) -> None:
+    _, report = imported(config_of([entry("a", "openai/a", **{name: value})]))
+    assert any(note.where.endswith(f".{name}") for note in report.left_out)
+
+
+def test_a_mode_that_is_not_known_is_named() -> None:
+    _, report = imported(config_of([entry("a", "openai/a", {"mode": "video_generation"})]))
+    assert any(note.where.endswith(".mode") for note in report.left_out)
+
+
 def test_secrets_of_the_file_are_neither_written_nor_told() -> None:
     secrets = ["sk-proj-canary-0123456789abcdef", "canary-header-value", "sk-canary-master-0123456789"]
     params = {"api_key": secrets[0], "extra_headers": {"x-key": secrets[1]}}

@@ -8,8 +8,9 @@ import pytest
 import yaml
 
 from understudy.settings.aliases import TooManyAliases, check_aliases
+from understudy.settings.core_yaml import read_yaml
 from understudy.settings.effective import EffectiveSettings
-from understudy.settings.file import ConfigError, load_config, parse_config, read_yaml
+from understudy.settings.file import ConfigError, load_config, parse_config
 
 LAUGHS = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "\n".join(
     f"{name}: &{name} [{','.join([f'*{before}'] * 9)}]"
