@@ -506,9 +506,10 @@ class Gateway:
         endpoints |= {
             ("POST", codec.path): self._by_codec(codec, passthrough) for codec in (MESSAGES, COMPLETIONS)
         }
+        models: Models | None = None
         if self._config.models or self._runs is not None:
             workflows = self._runs.calls.names if self._runs is not None else None
-            endpoints["GET", "/models"] = Models(
+            models = endpoints["GET", "/models"] = Models(
                 self._config.models, self._upstream, self._keys, workflows, passthrough
             )
         by_model = None
@@ -549,6 +550,8 @@ class Gateway:
             from gateway.handlers.variables import mounted
 
             otherwise = mounted(self._runs.handlers, otherwise)
+        if models is not None and otherwise is not None:
+            otherwise = models.before(otherwise)
         return RouteTable(
             prefixes=listen.advanced.prefixes,
             own={
