@@ -13,6 +13,9 @@ Api = Literal[
 ]
 """`other`: what none of these is, such as a re-ranker's."""
 
+AT_ROOT = frozenset({"/rerank", "/score", "/classify", "/pooling", "/tokenize", "/detokenize"})
+"""What servers of models have at their root, too, or below a version of their own: `/rerank`, `/v2/rerank`."""
+
 ALL: frozenset[Api] = frozenset(get_args(Api))
 
 _BY_PATH: Mapping[str, Api] = {

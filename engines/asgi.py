@@ -139,7 +139,8 @@ class AppExchange:
 
     def _scope(self) -> MutableMapping[str, Any]:
         request = self._request
-        path, _, query = (self._owner.prefix + request.target).partition("?")
+        prefix = self._owner.prefix if request.below is None else request.below
+        path, _, query = (prefix + request.target).partition("?")
         body = request.body
         headers = [
             (name.lower().encode("latin-1"), value.encode("utf-8", "surrogateescape"))

@@ -65,6 +65,9 @@ class EngineRequest:
     """Makes the body that does not ask for the stream's usage, if the gateway asks by itself (engines.telling_usage)."""
     not_at: frozenset[str] = frozenset()
     """Replicas that it must not be asked of (engines.replicas)."""
+    below: str | None = None
+    """Below what of the server's root `target` is (`/v2`, or nothing); None: below the base URL. The root is the base URL
+    without a `/v1` at its end."""
 
     @property
     def is_step(self) -> bool:

@@ -253,7 +253,8 @@ class OpenAIHTTP:
         return self._open_session().request(
             request.method,
             self._url(
-                request.target if self._forwards_credentials else without_key_parameters(request.target)
+                request.target if self._forwards_credentials else without_key_parameters(request.target),
+                request.below,
             ),
             data=body or None,
             headers=headers,
@@ -322,11 +323,12 @@ class OpenAIHTTP:
             self._session._retry_connection = self._resends
         return self._session
 
-    def _build_url(self, target: str) -> URL:
+    def _build_url(self, target: str, below: str | None = None) -> URL:
         # With encoded=True nothing is re-quoted, and the query rides inside `path`: the upstream gets the raw request
         # target byte for byte, even a lone trailing "?" that a parsed URL would lose.
         base = self._base
-        path = base.raw_path.rstrip("/") + target
+        path = base.raw_path.rstrip("/")
+        path = (path if below is None else path.removesuffix("/v1") + below) + target
         return URL.build(scheme=base.scheme, authority=base.raw_authority, path=path or "/", encoded=True)
 
     def _outgoing(self, request: EngineRequest) -> CIMultiDict[str]:

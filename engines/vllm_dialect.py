@@ -1,4 +1,5 @@
-"""What a request to vLLM carries that only the gateway may say: a salt for the tenant's prefix cache, and a priority."""
+"""What a request to vLLM carries that only the gateway may say: a salt for the tenant's prefix cache, and a priority; and
+where vLLM has it."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ from typing import Any
 
 import orjson
 
+from engines.apis import AT_ROOT
 from engines.chat import ChatRequest
 from engines.engine import EngineRequest
 from engines.line import expected_tokens
@@ -19,6 +21,12 @@ from engines.placement import PLAIN
 
 _OURS = frozenset({"cache_salt", "priority"})
 """Body fields that only the gateway may set: a client could read another's cache by its timing, or jump the queue."""
+
+_VERSIONS: Mapping[str, tuple[str | None, ...]] = {
+    "/rerank": (None, "", "/v1", "/v2"),
+    "/score": (None, "", "/v1"),
+}
+"""Where vLLM has these; others of engines.apis.AT_ROOT are at its root alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +72,9 @@ class Dialect:
     def prepared(self, request: EngineRequest) -> EngineRequest:
         """The request with our fields, and without the client's own of these names; itself where nothing changes."""
         chat = request.chat
+        path = request.target.partition("?")[0]
+        if path in AT_ROOT and request.below not in _VERSIONS.get(path, ("",)):
+            return replace(request, below="")
         if chat is None or not isinstance(request.body, bytes):
             return request
         ours: dict[str, Any] = {}

@@ -22,8 +22,6 @@ _V1 = "/openai/v1/"
 _DEPLOYMENT = re.compile(r"/openai/deployments/([^/]+)(?=/)")
 """What a deployment may be called: nothing that could be read as another path."""
 _VERSION = "api-version"
-_FORM_MODEL = b'Content-Disposition: form-data; name="model"\r\n\r\n'
-_BOUNDARY = re.compile(r'boundary="?([^";,\s]+)"?', re.IGNORECASE)
 
 
 class FromAzure(NamedTuple):
@@ -62,12 +60,3 @@ def for_deployment(
     headers.popall("Content-Length", None)
     headers.popall("Content-Encoding", None)
     return orjson.dumps(fields), fields
-
-
-def form_for_deployment(deployment: str, body: bytes, content_type: str) -> bytes:
-    """The same for a form: one that names no model gets a field that does, before all others."""
-    boundary = _BOUNDARY.search(content_type)
-    if not deployment or boundary is None or b'name="model"' in body:
-        return body
-    part = b"--" + boundary[1].encode() + b"\r\n" + _FORM_MODEL + deployment.encode() + b"\r\n"
-    return part + body

@@ -66,6 +66,8 @@ class Journey:
     model: str = ""
     deployment: str = ""
     """The model that its path named, as Azure's do; it counts, whatever the body says."""
+    below: str | None = None
+    """Below what of the server's root its path is (`/v2`); None: below its base URL, as most are."""
     error: str = ""
     told: str = ""
     """See router.finished.Ended."""

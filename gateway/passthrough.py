@@ -66,7 +66,9 @@ class Passthrough:
         headers = outgoing_headers(request.headers, self._keys)
         _refuse_own(journey.arrival)
         body = await self._body(request)
-        outgoing = EngineRequest(request.method, target, headers, body, model=journey.deployment)
+        outgoing = EngineRequest(
+            request.method, target, headers, body, model=journey.deployment, below=journey.below
+        )
         try:
             return await self.forward(request, outgoing, journey)
         except EngineError as error:
@@ -157,7 +159,13 @@ class Passthrough:
         path = outgoing.target.partition("?")[0]
         encoding = outgoing.headers.get("Content-Encoding", "")
         body, strip, without_usage = await reserved(
-            limiter, journey, outgoing.body, [self._engine.info], path=path, encoding=encoding
+            limiter,
+            journey,
+            outgoing.body,
+            [self._engine.info],
+            path=path,
+            encoding=encoding,
+            content_type=outgoing.headers.get("Content-Type", ""),
         )
         if body is not outgoing.body:
             headers = outgoing.headers.copy()

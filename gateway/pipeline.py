@@ -40,7 +40,7 @@ from gateway.journey import Journey
 from gateway.limits.bounding import asking_for_usage, bounded
 from gateway.limits.usage_chunk import UsageStripper
 from gateway.off_loop import LARGE_BYTES, off_loop
-from gateway.same_request import endpoint, tells_enough, wants_variety
+from gateway.same_request import SameRequest, tells_enough, wants_variety
 from gateway.send import SERVER, Send
 from router.asked import EVERYTHING, Arrival, Asked
 from router.bill import Bill
@@ -73,6 +73,8 @@ class ServedModel:
     """Of what the configuration says of these engines: where they are, which model, which headers are added."""
     ignored_fields: frozenset[str] = frozenset()
     """Further fields of a body that change no answer of theirs."""
+    unknown_servers: bool = False
+    """Whether some of them may heed headers that nobody here knows."""
     key_dials: Mapping[str, float] = field(default_factory=dict)
     """Dials of single keys, by key id: what one key is answered need not suit another."""
 
@@ -118,12 +120,14 @@ class Pipeline:
         limiter: Limiter | None = None,
         guardrails: Guardrails | None = None,
         stands: Callable[[Asked, ExactAnswer], Awaitable[bool]] = stands_always,
+        same: SameRequest | None = None,
         ended: Callable[[Finished], None],
     ) -> None:
         """`stands` says whether what a remembered answer names is still there."""
         self._engines = engines
         self._models = ByModelName(models)
         self._stands = stands
+        self._same = same or SameRequest()
         self._otherwise = otherwise
         self._exact = exact
         self._similar = similar
@@ -296,7 +300,9 @@ class Pipeline:
     async def _from_memory(self, asked: Asked, model: ServedModel, send: Send, so_far: _SoFar) -> bool:
         """Send the answer that the very same request was given, or is being given now."""
         if self._exact is not None and so_far.replayable and not asked.controls.steers:
-            so_far.exact_key = await off_loop(len(asked.chat.body), _exact_key, asked, model)
+            where = self._same.endpoint(asked.target, asked.headers)
+            otherwise = await off_loop(len(asked.chat.body), _exact_key, asked, where, model)
+            so_far.exact_key = self._same.key(otherwise, asked.headers, others=model.unknown_servers)
         for more in range(FOLLOWED_AT_MOST, -1, -1):
             hit = await self._remembered(so_far.exact_key, asked, so_far.journey)
             if hit is not None:
@@ -381,7 +387,7 @@ class Pipeline:
             stage = so_far.reuse = await self._similar.consider(
                 asked,
                 so_far.journey,
-                endpoint=endpoint(asked.target, asked.headers),
+                endpoint=self._same.told(asked.target, asked.headers, others=model.unknown_servers),
                 served_by=model.served_by(asked.arrival.key_id),
                 ignored_fields=model.ignored_fields,
             )
@@ -777,9 +783,9 @@ def _down_then(plan: Plan, answered: str) -> Tried | None:
     return Tried(name, "", Kind.OPEN, 0, 0.0) if name and name != answered else None
 
 
-def _exact_key(asked: Asked, model: ServedModel) -> bytes:
+def _exact_key(asked: Asked, endpoint: str, model: ServedModel) -> bytes:
     chat, arrival = asked.chat, asked.arrival
-    same = asked.remembered_for, endpoint(asked.target, asked.headers), model.served_by(arrival.key_id)
+    same = asked.remembered_for, endpoint, model.served_by(arrival.key_id)
     fields = outlined(chat.own_fields) if len(chat.body) > LARGE_BYTES else chat.own_fields
     try:
         return exact_key(*same, fields, model.ignored_fields)

@@ -7,11 +7,15 @@ from typing import Protocol
 
 from aiohttp import web
 
+from engines.apis import AT_ROOT
 from engines.errors import RequestError
 from gateway.azure import FromAzure, from_azure
 from gateway.handlers.handler import Handler
 from gateway.journey import Journey
 from gateway.paths import canonical
+
+_BELOW_ROOT = ("/v2", "/v1", "")
+"""Where servers of models have engines.apis.AT_ROOT."""
 
 
 class Routes(Protocol):
@@ -26,8 +30,9 @@ class RouteTable:
     """Exact paths first, then everything below a prefix to the pass-through, then 404.
 
     `own` are the gateway's own pages (health, metrics), reached without a key; `endpoints`, in lower case, live below the
-    prefixes, or as Azure's clients write it below `/openai/`. Whatever an upstream might take for one of them is one of
-    them: `//`, a slash at the end, percent-encoded letters, capitals.
+    prefixes, or as Azure's clients write it below `/openai/`, or at the root, where servers of models have theirs
+    (engines.apis.AT_ROOT). Whatever an upstream might take for one of them is one of them: `//`, a slash at the end,
+    percent-encoded letters, capitals.
     """
 
     def __init__(
@@ -61,6 +66,11 @@ class RouteTable:
                 return self._otherwise_at(), rest, True
         if (azure := from_azure(target)) is not None:
             return (*self._find_azure(method, azure), True)
+        for below in _BELOW_ROOT:
+            rest = path[len(below) :] if path.startswith(below) else ""
+            handler = self._endpoint(method, rest) if canonical(rest).lower() in AT_ROOT else None
+            if handler is not None:
+                return _noting(handler, below=below), target[len(below) :], True
         raise RequestError(
             f"Unknown path. Requests go below {' or '.join(self._prefixes) or '/'}: set your client's base_url to that.",
             status=404,
@@ -72,13 +82,8 @@ class RouteTable:
         if not azure.deployment:
             return handler, azure.target
 
-        async def at_deployment(
-            request: web.BaseRequest, target: str, journey: Journey
-        ) -> web.StreamResponse:
-            journey.deployment = azure.deployment
-            return await handler(request, azure.target, journey)
-
-        return at_deployment, f"/deployments/{azure.deployment}{azure.target}"
+        below_it = _noting(handler, deployment=azure.deployment, target=azure.target)
+        return below_it, f"/deployments/{azure.deployment}{azure.target}"
 
     def _otherwise_at(self) -> Handler:
         if self._otherwise is None:
@@ -92,3 +97,15 @@ class RouteTable:
     def _endpoint(self, method: str, path: str) -> Handler | None:
         exact = self._endpoints.get((method, path))
         return exact if exact is not None else self._endpoints.get((method, canonical(path).lower()))
+
+
+def _noting(
+    handler: Handler, *, deployment: str = "", below: str | None = None, target: str | None = None
+) -> Handler:
+    """The handler, which finds in its journey what the path says beside the endpoint."""
+
+    async def noting(request: web.BaseRequest, rest: str, journey: Journey) -> web.StreamResponse:
+        journey.deployment, journey.below = deployment, below
+        return await handler(request, rest if target is None else target, journey)
+
+    return noting

@@ -9,12 +9,15 @@ from aiohttp import web
 
 from engines.chat_json import parse_object
 from gateway.encodings import DECODERS, decoded, too_large
+from gateway.forms import Form, read_form
 from gateway.off_loop import off_loop
 
 BODY_READ = web.RequestKey("body_read", bytes)
 """Where a request keeps the body that was read of it before its handler."""
 _FIELDS_READ = web.RequestKey("fields_read", dict[str, Any])
 """Where a request keeps its body's parsed fields that were read before its handler."""
+_FORM_READ = web.RequestKey("form_read", Form)
+"""Where a request keeps the form that was read of it, for whoever asks next."""
 
 
 async def read_body(request: web.BaseRequest, limit_bytes: int) -> bytes:
@@ -62,6 +65,22 @@ async def read_json(request: web.BaseRequest, body: bytes, limit_bytes: int) -> 
     if encoding in DECODERS:
         return await asyncio.to_thread(_decode_and_parse, body, encoding, limit_bytes)
     return await off_loop(len(body), parse_object, body)
+
+
+async def read_form_once(request: web.BaseRequest, body: bytes, limit_bytes: int) -> Form | None:
+    """The body as a form; None when its content encoding is unknown here. Raises RequestError."""
+    form: Form | None = request.get(_FORM_READ)
+    if form is not None:
+        return form
+    encoding = request.headers.get("Content-Encoding", "").strip().lower()
+    if encoding not in ("", "identity", *DECODERS):
+        return None
+    if encoding in DECODERS:
+        body = await asyncio.to_thread(decoded, body, encoding, limit_bytes)
+    form = request[_FORM_READ] = await off_loop(
+        len(body), read_form, body, request.headers.get("Content-Type", "")
+    )
+    return form
 
 
 async def read_ahead(request: web.BaseRequest, limit_bytes: int) -> bytes:

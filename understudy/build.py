@@ -41,6 +41,7 @@ from gateway.pipeline import Pipeline, ServedModel
 from gateway.recorder import Recorder
 from gateway.request_log import RequestLog
 from gateway.routes import RouteTable
+from gateway.same_request import SameRequest
 from gateway.telemetry.trace_context import continued
 from gateway.websocket import with_upgrades
 from router.finished import Ended, Finished
@@ -71,7 +72,7 @@ from understudy.setup.guardrails import guardrails
 from understudy.setup.keepers import books, keepers, keepers_at_once
 from understudy.setup.responses import response_handlers, response_owners, still_stands
 from understudy.setup.scraping import reads_people
-from understudy.setup.served_by import digest, ignored_fields
+from understudy.setup.served_by import digest, ignored_fields, unknown_servers
 from understudy.setup.telemetry import TelemetryMissing, telemetry
 from understudy.setup.unknown_tenants import tell_unknown_tenants, unknown_tenants
 
@@ -170,6 +171,7 @@ class Gateway:
         self.parts.add(self._engines.lines, start=self._count_lines)
         self._add_judging()
         self._embeddings_kept: EmbeddingKeeper | None = None
+        self._same = self._make_same()
         self.pipeline = self._make_pipeline() if self._has_pipeline() else None
         self._runs = self._make_runs()
         gate = access(
@@ -506,9 +508,10 @@ class Gateway:
         endpoints |= {
             ("POST", codec.path): self._by_codec(codec, passthrough) for codec in (MESSAGES, COMPLETIONS)
         }
+        models: Models | None = None
         if self._config.models or self._runs is not None:
             workflows = self._runs.calls.names if self._runs is not None else None
-            endpoints["GET", "/models"] = Models(
+            models = endpoints["GET", "/models"] = Models(
                 self._config.models, self._upstream, self._keys, workflows, passthrough
             )
         by_model = None
@@ -549,6 +552,8 @@ class Gateway:
             from gateway.handlers.variables import mounted
 
             otherwise = mounted(self._runs.handlers, otherwise)
+        if models is not None and otherwise is not None:
+            otherwise = models.before(otherwise)
         return RouteTable(
             prefixes=listen.advanced.prefixes,
             own={
@@ -628,6 +633,7 @@ class Gateway:
             continue_broken=False,
             digest=digest(upstreams),
             ignored_fields=ignored_fields(upstreams),
+            unknown_servers=unknown_servers(upstreams),
         )
         return Pipeline(
             self._engines,
@@ -643,6 +649,7 @@ class Gateway:
             limiter=self._limiter,
             guardrails=self._guardrails,
             stands=partial(still_stands, self._owners),
+            same=self._same,
             ended=self.parts.finished,
         )
 
@@ -667,7 +674,17 @@ class Gateway:
             end_users=end_users,
             single_flight=settings.advanced.exact_single_flight,
             by_model=by_model,
+            same=self._same,
         )
+
+    def _make_same(self) -> SameRequest:
+        exact = self._config.memory.exact if self._config.memory is not None else None
+        if exact is None or not exact.enabled:
+            return SameRequest()
+        from gateway.unique_headers import HeaderMetrics, SeenHeaders
+
+        always = (*self._config.listen.tenant_headers, *exact.headers)
+        return SameRequest(always, SeenHeaders(self.lasting.series(HeaderMetrics)))
 
     def _embedded_by(self, engines: tuple[str, ...]) -> ServedBy:
         from gateway.handlers.embeddings import ServedBy
@@ -676,7 +693,9 @@ class Gateway:
         servers: list[AnyEngine | Upstream] = [config.engines[name] for name in engines]
         if not engines and config.upstream is not None:
             servers = [config.upstream]
-        return ServedBy("\n".join([*engines, digest(servers)]), ignored_fields(servers))
+        return ServedBy(
+            "\n".join([*engines, digest(servers)]), ignored_fields(servers), unknown_servers(servers)
+        )
 
     def _examples_before(self, otherwise: Handler | None) -> Handler:
         # Imported here: the admission rules behind it weigh ten megabytes that a mere pass-through must not carry.
@@ -726,6 +745,7 @@ class Gateway:
             larger_context=settings.larger_context,
             digest=digest(servers),
             ignored_fields=ignored_fields(servers),
+            unknown_servers=unknown_servers(servers),
             key_dials=settings.advanced.key_preferences if settings.policy == "in_context" else {},
         )
 

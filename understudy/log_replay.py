@@ -19,6 +19,7 @@ from typing import Any
 import orjson
 from multidict import CIMultiDict
 
+from engines.answers.choices import Choices
 from engines.chat import ChatRequest, estimated_tokens, message_text
 from engines.chat_json import read_chat_request
 from engines.engine import Engine
@@ -302,7 +303,7 @@ def _expected_more(plan: Plan | None) -> int | None:
 
 def _agreement(finished: Finished | None, pair: Pair) -> float | None:
     """1 for the recorded answer, 0 for another; None for one that other words may say as well."""
-    assembled = finished.body.assembled() if finished is not None else None
+    assembled = finished.body.read(Choices) if finished is not None else None
     if finished is None or assembled is None:
         return None
     near = [each.example.answer for each in finished.plan.neighbours] if finished.plan is not None else []

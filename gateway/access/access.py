@@ -17,17 +17,15 @@ from aiohttp import web
 
 from engines.errors import RequestError
 from gateway.access.families import Endpoint, State, api_of, endpoint
-from gateway.access.forms import form_fields
 from gateway.access.stored_ids import StoredId, stored_ids
 from gateway.azure import from_azure
-from gateway.encodings import DECODERS, decoded
 from gateway.handlers.store_access import stored
 from gateway.keys import Sender
 from gateway.off_loop import off_loop
 from gateway.paths import origin_form
 from gateway.query import query_of
 from gateway.websocket import wants_upgrade
-from gateway.wire import is_form, is_json, read_ahead, read_json_ahead
+from gateway.wire import is_form, is_json, read_ahead, read_form_once, read_json_ahead
 from learning.bank.contributor import EndUsers
 from router.asked import EVERYTHING, Arrival, Reach
 from store.people.limits import Limits
@@ -36,8 +34,6 @@ if TYPE_CHECKING:
     from store.people.owned import Owned
     from store.records import Key, Tenant
 
-_LARGE = 2**20
-"""What is packed may be large."""
 _MOST_QUOTED = 100
 _MOST_TERMS = 10_000
 _SAID_BY_STEPS = frozenset({"/files", "/vector_stores", "/data_sources", "/kv_transfer", "/audio/voices"})
@@ -292,12 +288,10 @@ class Access:
             raise _unreadable(request, "Content-Type")
         raw = await read_ahead(request, self._max_json_bytes)
         if form:
-            encoding = request.headers.get("Content-Encoding", "")
-            if encoding.strip().lower() not in ("", "identity", *DECODERS):
+            read = await read_form_once(request, raw, self._max_json_bytes)
+            if read is None:
                 raise _unreadable(request, "Content-Encoding")
-            if encoding:
-                raw = await off_loop(_LARGE, decoded, raw, encoding, self._max_json_bytes)
-            return await off_loop(len(raw), form_fields, raw)
+            return read.fields
         if asked.state is not State.NONE and not raw.strip():
             return {}
         try:

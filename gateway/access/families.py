@@ -9,6 +9,8 @@ from enum import Enum
 from functools import lru_cache
 from typing import NamedTuple
 
+from engines.apis import AT_ROOT
+from engines.errors import RequestError
 from gateway.paths import canonical
 
 
@@ -54,8 +56,7 @@ _STATELESS_POST = frozenset(
         *("/responses", "/responses/input_tokens", "/responses/compact"),
         *("/images/generations", "/images/edits", "/images/variations"),
         *("/audio/speech", "/audio/transcriptions", "/audio/translations"),
-        # Of vLLM and its like.
-        *("/rerank", "/score", "/classify", "/pooling", "/tokenize", "/detokenize"),
+        *AT_ROOT,
     }
 )
 _OWN = frozenset({"feedback", "examples", "runs", "variables", "workflows", "collections", "apps"})
@@ -92,7 +93,8 @@ OWN_APIS = frozenset({*_OWN, "usage"})
 
 
 def endpoint(method: str, target: str) -> Endpoint:
-    """Which endpoint a request's target below the prefix means. Raises RequestError (400) for a path with dot segments."""
+    """Which endpoint a request's target below the prefix means. Raises RequestError (400) for a path with dot segments, and
+    for one that names two models."""
     return _of_target(method, target.partition("?")[0])
 
 
@@ -123,6 +125,8 @@ def _endpoint(method: str, spelled: str) -> Endpoint:
     if first == "deployments" and len(segments) > 2:
         named = spelled.split("/", 3)
         below = _endpoint(method, "/" + named[3])
+        if below.model:
+            raise RequestError("The path names two models.", code="invalid_path")
         return below._replace(model=named[2])
     api = _APIS.get(first, first if first in _OWN else "other")
     if first in _OWN or (first == "usage" and len(segments) == 2 and method in _READS):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -18,17 +18,18 @@ import orjson
 from aiohttp import web
 from multidict import CIMultiDict
 
-from engines.apis import api_of
+from engines.apis import AT_ROOT, api_of
 from engines.attempts import Attempts
 from engines.candidates import Try
 from engines.chat import tokens_in_bytes
 from engines.engine import Engine, EngineReply, EngineRequest
 from engines.errors import RequestError
 from engines.replicas import Replicas
-from gateway.azure import for_deployment, form_for_deployment
+from gateway.azure import for_deployment
 from gateway.booking import Meter
 from gateway.controls import named_session, session_of
 from gateway.encodings import accept_only_readable
+from gateway.forms import Form
 from gateway.forward import ChunkBuffer
 from gateway.guardrails.contract import told
 from gateway.journey import Journey
@@ -39,7 +40,7 @@ from gateway.paths import canonical
 from gateway.pipeline import not_spoken
 from gateway.relay import Relay, relay_to
 from gateway.send import Send
-from gateway.wire import is_form, is_json, read_body, read_json
+from gateway.wire import is_form, is_json, read_body, read_form_once, read_json
 from router.asked import Arrival
 from router.model_names import ByModelName
 
@@ -56,8 +57,9 @@ PATHS = (
         "/images/generations",
     ),
     *("/images/edits", "/images/variations", "/audio/speech", "/audio/transcriptions", "/audio/translations"),
+    *AT_ROOT,
 )
-_SAME_MODEL_ONLY = frozenset({"/embeddings", "/messages/count_tokens"})
+_SAME_MODEL_ONLY = frozenset({"/embeddings", "/messages/count_tokens", *AT_ROOT}) - {"/rerank"}
 """Where another model's answers would be of no use: beside those that the client has, or as a count of tokens."""
 _STORED = re.compile(
     rb'(?<!\\)"(?:previous_response_id|conversation|file_id|file_ids|vector_store_ids|container|container_id)"'
@@ -66,10 +68,6 @@ _STORED = re.compile(
 _HOLDERS = ("previous_response_id", "conversation")
 """Of these it may be known which replica stored what they name."""
 _PROMPT_ID = re.compile(rb'(?<!\\)"prompt"\s*:\s*\{')
-_FORM_MODEL = re.compile(
-    rb'(?i:content-disposition:[^\r\n]*\bname="?model"?[^\r\n]*\r\n(?:[^\r\n]+\r\n)*)\r\n([^\r\n]*)'
-)
-"""The field `model` of a form."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +78,7 @@ class _Body:
     model: str
     fields: dict[str, Any] | None
     """As JSON; None where it is a form."""
+    form: Form | None = None
 
     @property
     def streams(self) -> bool:
@@ -106,13 +105,11 @@ class _Body:
 
     def for_model(self, model: str | None) -> bytes:
         """It as an engine wants it that calls the model otherwise."""
-        if model is None or model == self.model:
+        model = self.model if model is None else model
+        said = self.fields if self.form is None else self.form.fields
+        if said is None or model == str(said.get("model", "")):
             return self.raw
-        if self.fields is not None:
-            return orjson.dumps(self.fields | {"model": model})
-        found = _FORM_MODEL.search(self.raw)
-        assert found is not None
-        return self.raw[: found.start(1)] + model.encode() + self.raw[found.end(1) :]
+        return orjson.dumps(said | {"model": model}) if self.form is None else self.form.with_model(model)
 
 
 class ByModel:
@@ -141,10 +138,7 @@ class ByModel:
     async def __call__(self, request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
         """See gateway.handlers.handler.Handler."""
         form = is_form(request)
-        size = request.content_length
-        if self._passthrough is not None and (
-            not (form or is_json(request)) or size is None or size > self._max_json_bytes
-        ):
+        if self._passthrough is not None and not (form or is_json(request)):
             return await self._passthrough(request, target, journey)
         raw = await read_body(request, self._max_json_bytes)
         headers = outgoing_headers(request.headers, self._keys)
@@ -152,9 +146,10 @@ class ByModel:
         if body is None or body.model not in self._models:
             if self._passthrough is None:
                 raise unknown_model(body.model if body is not None else "")
-            raw, model = (body.raw, body.model) if body is not None else (raw, "")
-            outgoing = EngineRequest("POST", target, headers, raw, model=model)
-            return await self._passthrough.forward(request, outgoing, journey)
+            body = body or _Body(raw, "", None)
+            outgoing = await off_loop(len(raw), _request, target, headers, body, None, below=journey.below)
+            # How long the default upstream may take is not told by what is asked of it.
+            return await self._passthrough.forward(request, replace(outgoing, plain=False), journey)
         send = Relay(request)
         await self._answer(send, request, target, body, headers, journey)
         return send.response
@@ -204,14 +199,20 @@ class ByModel:
         """Ask who serves the model, one after the other. Raises EngineError where no answer began."""
         journey.model = body.model
         accept_only_readable(headers)
-        tries = await off_loop(len(body.raw), self._tries, request, target, body, headers, journey.arrival)
+        tries = await off_loop(len(body.raw), self._tries, request, target, body, headers, journey)
         if self._limiter is not None and journey.arrival.key_id is not None:
             from gateway.limits.passing import reserved
 
             infos = [one.engine.info for one in tries]
-            encoding = headers.get("Content-Encoding", "")
             await reserved(
-                self._limiter, journey, body.raw, infos, fields=body.fields, path=target, encoding=encoding
+                self._limiter,
+                journey,
+                body.raw,
+                infos,
+                fields=body.fields,
+                path=target,
+                encoding=headers.get("Content-Encoding", ""),
+                content_type=headers.get("Content-Type", ""),
             )
         attempts = Attempts(tries)
         journey.asked_at = time.perf_counter()
@@ -249,12 +250,8 @@ class ByModel:
     ) -> _Body | None:
         """None where it cannot be told which model it asks for. `headers` are made to fit a body that was changed."""
         if form:
-            whole = form_for_deployment(deployment, raw, request.headers["Content-Type"])
-            if whole is not raw:
-                raw = whole
-                headers.popall("Content-Length", None)
-            found = _FORM_MODEL.search(raw)
-            return _Body(raw, found[1].decode("utf-8", "replace"), None) if found else None
+            read = await read_form_once(request, raw, self._max_json_bytes)
+            return read and _Body(raw, deployment or read.fields.get("model", ""), None, read)
         fields = await read_json(request, raw, self._max_json_bytes) if is_json(request) else None
         if fields is None:
             return None
@@ -262,8 +259,9 @@ class ByModel:
         return _Body(raw, str(fields.get("model", "")), fields)
 
     def _tries(
-        self, request: web.BaseRequest, target: str, body: _Body, headers: CIMultiDict[str], arrival: Arrival
+        self, request: web.BaseRequest, target: str, body: _Body, headers: CIMultiDict[str], journey: Journey
     ) -> list[Try]:
+        arrival = journey.arrival
         names, tenant = self._models[body.model], arrival.tenant
         forced = request.headers.get("x-understudy-engine")
         if forced is not None and forced not in names:
@@ -291,7 +289,14 @@ class ByModel:
         elif path in _SAME_MODEL_ONLY:
             engines = [engine for engine in engines if engine.info.model == planned]
         session = session_of(named_session(request.headers), body.fields or {})
-        made = partial(_request, target, headers, body, tenant=tenant, session=session, not_at=not_at)
+        made = partial(
+            _request,
+            *(target, headers, body),
+            below=journey.below,
+            tenant=tenant,
+            session=session,
+            not_at=not_at,
+        )
         return [Try(engine, made(engine.info.model)) for engine in engines]
 
 
@@ -305,16 +310,16 @@ def _request(
     body: _Body,
     model: str | None,
     *,
-    tenant: str,
-    session: str,
-    not_at: frozenset[str],
+    below: str | None,
+    tenant: str = "",
+    session: str = "",
+    not_at: frozenset[str] = frozenset(),
 ) -> EngineRequest:
     raw = body.for_model(model)
     if raw is not body.raw:
         headers = headers.copy()
         headers.popall("Content-Length", None)
-        if body.fields is not None:
-            headers.popall("Content-Encoding", None)
+        headers.popall("Content-Encoding", None)
     return EngineRequest(
         "POST",
         target,
@@ -325,6 +330,7 @@ def _request(
         session=session,
         model=model or body.model,
         not_at=not_at,
+        below=below,
     )
 
 

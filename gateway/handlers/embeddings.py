@@ -29,7 +29,7 @@ from gateway.off_loop import off_loop
 from gateway.own_response import own_response
 from gateway.passthrough import Passthrough
 from gateway.relay import Relay
-from gateway.same_request import endpoint
+from gateway.same_request import SameRequest
 from gateway.send import Send
 from gateway.wire import is_json, read_body, read_json
 from learning.bank.contributor import EndUsers
@@ -56,6 +56,8 @@ class ServedBy(NamedTuple):
     """Tells one configuration from another: no answer is replayed under another one."""
     ignored_fields: frozenset[str] = frozenset()
     """Fields of a body that change no answer of theirs."""
+    unknown_servers: bool = False
+    """Whether some of them may heed headers that nobody here knows."""
 
 
 class Embeddings:
@@ -78,9 +80,11 @@ class Embeddings:
         end_users: EndUsers,
         single_flight: bool,
         by_model: ByModel | None = None,
+        same: SameRequest,
     ) -> None:
         """`by_model` answers for the models that engines of ours serve, `passthrough` for all others; None: nobody does."""
         self._by_model = by_model
+        self._same = same
         self._end_users = end_users
         self._in_flight = InFlight() if single_flight else None
         self._keeper = keeper
@@ -113,15 +117,16 @@ class Embeddings:
         controls = read_controls(request.headers, fields)
         served_by = self._served_by(engines)
         behind = self._end_users.behind(journey.arrival, request.headers, fields)
-        key = await off_loop(
+        otherwise = await off_loop(
             len(body),
             exact_key,
             in_memory_of(journey.arrival.tenant, behind.end_user),
-            endpoint(target, headers),
+            self._same.endpoint(target, headers),
             served_by.told,
             fields,
             served_by.ignored_fields,
         )
+        key = self._same.key(otherwise, headers, others=served_by.unknown_servers)
         shared = not (controls.no_cache or controls.no_store)
         hit = None if controls.no_cache else await self._from_memory(key, journey, shared)
         if hit is not None:

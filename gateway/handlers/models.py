@@ -1,10 +1,10 @@
-"""`GET /v1/models`: the upstream's list with the model names served here added to it."""
+"""`GET /v1/models`: the upstream's list with the model names served here added to it, and `GET /v1/models/NAME` of these."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from typing import Any
 
 import orjson
@@ -13,12 +13,13 @@ from multidict import CIMultiDict
 
 from engines.engine import Engine, EngineRequest
 from engines.errors import EngineError
+from gateway.access.families import endpoint
 from gateway.handlers.handler import Handler
 from gateway.journey import Journey
 from gateway.keys import Authenticator, outgoing_headers
 from gateway.own_response import json_response
-from router.asked import Reach
-from router.model_names import plain_names
+from router.asked import Arrival, Reach
+from router.model_names import ByModelName, plain_names
 
 _LIMIT_S = 10.0
 
@@ -37,7 +38,8 @@ class Models:
         """`workflows`: the names of those that a tenant may call. `otherwise` answers where there is nothing of ours."""
         self._workflows = workflows
         self._otherwise = otherwise
-        self._aliases = sorted(plain_names(aliases))
+        self._served = ByModelName(dict.fromkeys(aliases, True))
+        self._aliases = sorted(plain_names(self._served))
         self._upstream = upstream
         self._keys = keys
         self._since_s = int(time.time())
@@ -45,10 +47,7 @@ class Models:
     async def __call__(self, request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
         """See gateway.handlers.handler.Handler. An upstream that cannot be reached leaves our own names."""
         arrival = journey.arrival
-        own: Iterable[str] = ()
-        if self._workflows is not None and not arrival.anonymous:
-            own = await self._workflows(arrival.tenant)
-        aliases = dict.fromkeys((*self._aliases, *own))
+        aliases = dict.fromkeys((*self._aliases, *await self._own(arrival)))
         keyed = arrival.key_id is not None
         if not aliases and not keyed and self._otherwise is not None:
             return await self._otherwise(request, target, journey)
@@ -58,12 +57,33 @@ class Models:
         known = {m.get("id") for m in listing["data"] if isinstance(m, dict)}
         for alias in aliases:
             if alias not in known:
-                model = {"id": alias, "object": "model", "created": self._since_s, "owned_by": "understudy"}
-                listing["data"].append(model)
+                listing["data"].append(self._told(alias))
         if keyed:
             listing["data"] = [model for model in listing["data"] if _shown(model, arrival.reach)]
         journey.answered(200)
         return json_response(listing)
+
+    def before(self, otherwise: Handler) -> Handler:
+        """A handler that tells of one model of ours, and leaves all else to `otherwise`."""
+
+        async def one(request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
+            asked = endpoint(request.method, target)
+            name = asked.model if asked.path.startswith("/models/") and request.method == "GET" else ""
+            if name and (name in self._served or name in await self._own(journey.arrival)):
+                journey.answered(200)
+                return json_response(self._told(name))
+            return await otherwise(request, target, journey)
+
+        return one
+
+    def _told(self, name: str) -> dict[str, Any]:
+        return {"id": name, "object": "model", "created": self._since_s, "owned_by": "understudy"}
+
+    async def _own(self, arrival: Arrival) -> Collection[str]:
+        """The workflows that the caller may call."""
+        return (
+            tuple(await self._workflows(arrival.tenant)) if self._workflows and not arrival.anonymous else ()
+        )
 
     async def _upstreams(self, target: str, headers: CIMultiDict[str], journey: Journey) -> dict[str, Any]:
         empty: dict[str, Any] = {"object": "list", "data": []}

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import orjson
 
 from engines.engine import EngineInfo
-from gateway.access.forms import form_fields
 from gateway.encodings import decoded
+from gateway.forms import read_form
 from gateway.journey import Journey
 from gateway.limits.bounding import asking_for_usage
 from gateway.limits.limiter import Limiter
@@ -46,9 +46,10 @@ async def reserved(
     fields: Mapping[str, Any] | None = None,
     path: str = "",
     encoding: str = "",
+    content_type: str = "",
 ) -> Passing:
     """Set aside what the request may take at any of these engines: `journey.bill`. `fields`: its body, where it is parsed.
-    `encoding`: of the body, as its header tells.
+    `encoding`, `content_type`: of the body, as its headers tell.
 
     Raises LimitReached and RequestError.
     """
@@ -76,8 +77,8 @@ async def reserved(
             fields = {**fields, **bounds, **asks}
             plain = body = orjson.dumps(fields)
     said = fields or {}
-    if fields is None and api == "images" and isinstance(plain, bytes):
-        said = _said_in_form(plain)
+    if fields is None and isinstance(plain, bytes) and content_type.lower().startswith("multipart/form-data"):
+        said = await off_loop(len(plain), _said_in_form, plain, content_type)
     model = journey.model or str(said.get("model") or "")
     prices = [info.price_of(model) for info in infos]
     size_bytes = len(plain) if isinstance(plain, bytes) and fields is not None else 0
@@ -99,10 +100,10 @@ def _images(fields: Mapping[str, Any]) -> int:
     return asked if isinstance(asked, int) and asked > 1 else 1
 
 
-def _said_in_form(body: bytes) -> dict[str, Any]:
+def _said_in_form(body: bytes, content_type: str) -> dict[str, Any]:
     """How many images a form asks for, and of which model."""
     said: dict[str, Any] = {
-        name: value for name, value in form_fields(body).items() if name in ("model", "n")
+        name: value for name, value in read_form(body, content_type).fields.items() if name in ("model", "n")
     }
     n = said.pop("n", "")
     return said | {"n": int(n)} if n.isdecimal() and len(n) < 10 else said

@@ -1,4 +1,7 @@
-"""Which provider is asked, in the words of the GenAI conventions (`gen_ai.provider.name`)."""
+"""Which provider is asked, in the words of the GenAI conventions (`gen_ai.provider.name`).
+
+And which hosts are a provider's own.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +26,32 @@ _BY_HOST = (
     ("api.x.ai", "x_ai"),
     ("ml.cloud.ibm.com", "ibm.watsonx.ai"),
 )
+_FURTHER_HOSTS = (
+    *(
+        "openrouter.ai",
+        "api.together.xyz",
+        "api.together.ai",
+        "api.fireworks.ai",
+        "api.moonshot.ai",
+        "api.moonshot.cn",
+    ),
+    *(
+        "api.cerebras.ai",
+        "api.sambanova.ai",
+        "api.z.ai",
+        "open.bigmodel.cn",
+        "api.deepinfra.com",
+        "api.minimax.io",
+    ),
+    *(
+        "dashscope.aliyuncs.com",
+        "dashscope-intl.aliyuncs.com",
+        "integrate.api.nvidia.com",
+        "router.huggingface.co",
+    ),
+)
+_ANYBODYS = frozenset({"amazonaws.com"})
+"""Below it are servers of whoever rents them, too."""
 _BY_KIND = {"anthropic": "anthropic", "azure": "azure.ai.openai", "vllm": "vllm", "vllm-local": "vllm"}
 _OTHERS = "openai"
 """Whoever else speaks OpenAI's API: the name stands for the form of what is asked."""
@@ -38,3 +67,9 @@ def providers(kinds: Mapping[str, str]) -> Callable[[str, str], str]:
         return _BY_KIND.get(kinds.get(engine, ""), _OTHERS)
 
     return provider_of
+
+
+def is_providers_own(host: str) -> bool:
+    """Whether a provider of models answers at this host itself, and nobody in between."""
+    hosts = (*(suffix for suffix, _ in _BY_HOST if suffix not in _ANYBODYS), *_FURTHER_HOSTS)
+    return any(host == one or host.endswith("." + one) for one in hosts)

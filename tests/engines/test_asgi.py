@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -52,6 +53,19 @@ async def test_the_application_sees_the_request_and_the_reader_its_answer() -> N
         assert await read(reply) == b"hello"
     assert (seen["path"], seen["query_string"], seen["method"]) == ("/v1/chat/completions", b"x=1", "POST")
     assert dict(seen["headers"]) == {b"x-a": "é".encode(), b"content-length": b"5"}
+
+
+async def test_what_is_at_the_root_is_asked_there() -> None:
+    seen: list[str] = []
+
+    async def note(scope: Any, receive: Any, send: Any) -> None:
+        seen.append(scope["path"])
+        await app()(scope, receive, send)
+
+    for below in (None, "", "/v2"):
+        async with process(note).stream(replace(asked(target="/rerank"), below=below)) as reply:
+            assert reply.status == 200
+    assert seen == ["/v1/rerank", "/rerank", "/v2/rerank"]
 
 
 async def test_chunks_come_one_by_one_and_a_slow_reader_slows_the_application() -> None:

@@ -108,11 +108,16 @@ class Gateway(Process):
     def url(self) -> str:
         return f"{self.origin}/v1"
 
-    def post(self, path: str, body: object) -> tuple[bytes, Mapping[str, str]]:
-        """POST JSON over a connection of its own, so that any worker may take it; the answer's body and headers."""
+    def post(
+        self, path: str, body: object, more: Mapping[str, str] | None = None
+    ) -> tuple[bytes, Mapping[str, str]]:
+        """POST JSON over a connection of its own, so that any worker may take it; the answer's body and headers.
+
+        `more`: further headers of the request.
+        """
         data = json.dumps(body).encode()
         headers = {"Content-Type": "application/json", "Authorization": "Bearer sk-client"}
-        request = Request(self.url + path, data, headers)
+        request = Request(self.url + path, data, headers | dict(more or {}))
         with urlopen(request, timeout=PATIENCE_S) as answer:
             return answer.read(), answer.headers
 

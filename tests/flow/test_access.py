@@ -92,6 +92,10 @@ def chat(model: str = "m", text: str = "Q", **more: Any) -> dict[str, Any]:
     return {"model": model, "messages": [{"role": "user", "content": text}], **more}
 
 
+async def heard(request: web.Request, asked: Asked) -> web.StreamResponse:
+    return web.json_response({"text": "Hello."})
+
+
 async def test_a_key_asks_only_for_the_models_it_lists(house: House) -> None:
     key = await house.key("models", limits=Limits(models=("gpt-4*", "both")))
     assert (await house.gate.post("/chat/completions", chat("gpt-4o", "models 1"), key)).status == 200
@@ -110,6 +114,53 @@ async def test_a_key_asks_only_for_the_models_it_lists(house: House) -> None:
     assert house.asked == before
     listed = (await house.get("/models", key)).json["data"]
     assert {model["id"] for model in listed} == {"both"}
+
+
+async def test_a_key_asks_for_its_models_alone_wherever_a_server_has_an_endpoint(house: House) -> None:
+    key = await house.key("servers", limits=Limits(models=("both",)))
+    root, before = house.gate.url.removesuffix("/v1"), house.asked
+    for path in ("/v1/rerank", "/rerank", "/v2/rerank", "/v1/tokenize", "/classify", "/v2/Score/"):
+        for body in ({"model": "america"}, {"query": "x"}):
+            async with house.gate.session.post(root + path, json=body, headers=key) as refused:
+                assert (refused.status, (await refused.json())["error"]["code"]) == (403, "model_not_allowed")
+        async with house.gate.session.post(root + path, json={"model": "america"}) as refused:
+            assert refused.status == 401
+    assert house.asked == before
+    async with house.gate.session.post(root + "/rerank", json={"model": "both"}, headers=key) as got:
+        assert got.headers["x-understudy-engine"] == "us"
+
+
+@pytest.mark.parametrize(
+    "before",
+    ['name="Model"', 'name="model2"', 'name="file"; filename="a name=model"', 'name="model"; filename="a"'],
+)
+async def test_no_form_reaches_a_model_that_its_key_may_not_use(house: House, before: str) -> None:
+    key = await house.key("forms " + before, limits=Limits(models=("both",)))
+    parts = [(before, "america"), ('name="model"', "both")]
+    body = (
+        "".join(f"--b\r\nContent-Disposition: form-data; {d}\r\n\r\n{v}\r\n" for d, v in parts) + "--b--\r\n"
+    )
+    headers = key | {"Content-Type": "multipart/form-data; boundary=b"}
+    asked = len(house.us.asked)
+    house.us.script = heard
+    got = await house.gate.post("/audio/transcriptions", body.encode(), headers)
+    house.us.script = None
+    if before.endswith('filename="a"') and '"model"' in before:
+        assert got.status == 400 and len(house.us.asked) == asked
+    else:
+        assert house.us.asked[-1].body == body.encode()
+
+
+async def test_one_model_is_told_of_to_who_may_use_it(house: House) -> None:
+    key = await house.key("one model", limits=Limits(models=("both", "claude-*", "gpt-*")))
+    for name in ("both", "claude-3%2Fopus", "claude-3/opus"):
+        told = await house.get(f"/models/{name}", key)
+        assert (told.status, told.json["id"]) == (200, name.replace("%2F", "/"))
+        assert told.json["object"] == "model"
+    assert (await house.get("/models/america", key)).status == 403
+    asked = len(house.operator.asked)
+    await house.get("/models/gpt-4o", key)
+    assert len(house.operator.asked) == asked + 1
 
 
 async def test_what_is_doubtful_is_told_by_readyz(house: House) -> None:

@@ -319,10 +319,8 @@ CALLS = [
 
 
 @pytest.mark.parametrize(("path", "body"), CALLS)
-@pytest.mark.parametrize(
-    "name", ["OpenAI-Organization", "openai-project", "OpenAI-Beta", "x-portkey-provider"]
-)
-async def test_a_header_that_travels_upstream_tells_requests_apart(
+@pytest.mark.parametrize("name", ["OpenAI-Organization", "openai-project", "OpenAI-Beta", "Anthropic-Beta"])
+async def test_a_header_that_is_known_to_change_answers_tells_requests_apart(
     gate: Line, path: str, body: dict[str, Any], name: str
 ) -> None:
     await gate.post(path, body, {name: "one"})
@@ -516,3 +514,33 @@ async def test_compressed_upstream_answers_are_understood(gate: Line, behind: Up
     assert behind.asked[0].headers["Accept-Encoding"] == "gzip", "nothing we could not read is asked for"
     second = await gate.chat("Q")
     assert second.hit and second.text == "Forty-two."
+
+
+@pytest.mark.parametrize(
+    "header", ["CF-Ray", "True-Client-IP", "newrelic", "x-portkey-trace-id", "x-of-tomorrow"]
+)
+async def test_a_header_that_a_local_server_does_not_know_keeps_no_repeat_from_memory(
+    gate: Line, behind: Upstream, header: str
+) -> None:
+    got = [await gate.chat("Who asks?", {header: value}) for value in ("a", "b")]
+    assert got[1].hit and behind.asked[0].headers[header] == "a"
+
+
+@pytest.mark.parametrize(
+    "header", ["OpenAI-Project", "X-User-Id", "X-Auth-Request-Email", "X-Mine", "X-Asker"]
+)
+async def test_what_changes_answers_or_says_who_asks_keeps_requests_apart(
+    behind: Upstream, tmp_path: Path, header: str
+) -> None:
+    memory = {"data_dir": str(tmp_path / "data"), **EXACT_ONLY, "exact": {"headers": ["x-mine"]}}
+    config = {
+        "upstream": {"base_url": behind.url},
+        "memory": memory,
+        "listen": {"tenant_headers": ["X-Asker"]},
+    }
+    async with line(config) as gate:
+        got = [await gate.chat("Who asks?", {header: value}) for value in ("a", "b", "a")]
+        assert [one.hit for one in got] == [False, False, True]
+        for value, hit in (("a", False), ("b", False), ("b", True)):
+            body = {"model": "ada", "input": "x"}
+            assert (await gate.post("/embeddings", body, {header: value})).hit == hit

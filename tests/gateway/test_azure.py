@@ -8,7 +8,7 @@ import pytest
 from multidict import CIMultiDict
 
 from engines.errors import RequestError
-from gateway.azure import for_deployment, form_for_deployment, from_azure
+from gateway.azure import for_deployment, from_azure
 
 
 @pytest.mark.parametrize(
@@ -47,12 +47,3 @@ def test_the_path_names_the_model() -> None:
     same = b'{"model": "dep"}', {"model": "dep"}
     assert for_deployment("dep", *same, headers) == same
     assert for_deployment("", b"{}", {}, headers) == (b"{}", {})
-
-
-def test_a_form_gets_a_model() -> None:
-    form = b'--b\r\nContent-Disposition: form-data; name="file"\r\n\r\nx\r\n--b--\r\n'
-    made = form_for_deployment("dep", form, "multipart/form-data; boundary=b")
-    assert made.startswith(b'--b\r\nContent-Disposition: form-data; name="model"\r\n\r\ndep\r\n--b\r\n')
-    assert made.endswith(form)
-    assert form_for_deployment("", form, "multipart/form-data; boundary=b") is form
-    assert form_for_deployment("dep", made, "multipart/form-data; boundary=b") is made

@@ -7,39 +7,65 @@ from typing import Any
 import pytest
 from multidict import CIMultiDict
 
-from gateway.same_request import endpoint, wants_variety
+from gateway.same_request import SameRequest, wants_variety
 
 Pairs = list[tuple[str, str]]
 
 
-def told(*headers: tuple[str, str], target: str = "/chat/completions") -> str:
-    return endpoint(target, CIMultiDict(headers))
+def key(*headers: tuple[str, str], others: bool = False, same: SameRequest | None = None) -> bytes:
+    return (same or SameRequest()).key(b"otherwise", CIMultiDict(headers), others=others)
 
 
+@pytest.mark.parametrize("others", [True, False])
 @pytest.mark.parametrize(
     "headers",
     [
         [("OpenAI-Organization", "a")],
         [("openai-project", "a")],
-        [("x-portkey-provider", "a")],
-        [("x-anything-of-next-year", "a")],
-        [("Accept-Language", "de")],
-        [("x-api-key", "a")],
-        [("x-b", "1"), ("x-a", "2")],
-        [("x-a", "1"), ("x-a", "2")],
-        [("x-a", "2"), ("x-a", "1")],
+        [("Anthropic-Beta", "a")],
+        [("x-api-version", "a")],
+        [("X-Goog-Anything", "a")],
+        [("x-auth-token", "a")],
+        [("X-Tenant-Id", "a")],
+        [("x-user-id", "a")],
+        [("X-Forwarded-Email", "a")],
+        [("X-MS-CLIENT-PRINCIPAL-ID", "a")],
+        [("X-Of-Settings", "a")],
+        [("openai-x", "1"), ("openai-x", "2")],
+        [("openai-x", "2"), ("openai-x", "1")],
+        [("openai-y", "1"), ("openai-x", "2")],
     ],
 )
-def test_a_header_that_can_change_an_answer_counts(headers: Pairs) -> None:
-    others = [told(), told(("x-a", "1")), told(("x-a", "1x-a:2")), told(target="/other")]
-    assert told(*headers) not in others
+def test_a_header_that_is_known_to_change_answers_or_says_who_asks_counts(
+    headers: Pairs, others: bool
+) -> None:
+    same = SameRequest(always=["x-of-settings"])
+    known = [("openai-x", "1")], [("openai-x", "1\nopenai-x:2")], []
+    assert key(*headers, others=others, same=same) not in [
+        key(*each, others=others, same=same) for each in known
+    ]
+
+
+@pytest.mark.parametrize(
+    "name", ["x-portkey-provider", "x-anything-of-next-year", "Accept-Language", "CF-Ray"]
+)
+def test_another_header_counts_only_where_nobody_knows_what_it_does(name: str) -> None:
+    assert key((name, "a"), others=True) != key(others=True)
+    assert key((name, "a")) == key()
 
 
 def test_case_and_order_of_names_do_not_count_but_the_order_of_values_does() -> None:
-    assert told(("X-B", "1"), ("x-a", "2")) == told(("x-A", "2"), ("x-b", "1"))
-    assert told(("x-a", "1"), ("x-a", "2")) != told(("x-a", "2"), ("x-a", "1"))
+    assert key(("OpenAI-B", "1"), ("openai-a", "2")) == key(("openai-A", "2"), ("openai-b", "1"))
+    assert key(("openai-a", "1"), ("openai-a", "2")) != key(("openai-a", "2"), ("openai-a", "1"))
 
 
+def test_path_query_and_credentials_count() -> None:
+    same = SameRequest()
+    told = {same.endpoint("/a", CIMultiDict()), same.endpoint("/a?x", CIMultiDict())}
+    assert same.endpoint("/a", CIMultiDict({"Authorization": "Bearer 1"})) not in told and len(told) == 2
+
+
+@pytest.mark.parametrize("others", [True, False])
 @pytest.mark.parametrize(
     "name",
     [
@@ -51,14 +77,16 @@ def test_case_and_order_of_names_do_not_count_but_the_order_of_values_does() -> 
         "x-datadog-trace-id",
         "X-Amzn-Trace-Id",
         "x-client-request-id",
+        "Idempotency-Key",
+        "X-Goog-Api-Client",
         "User-Agent",
         "Accept",
         "Content-Length",
         "Cache-Control",
     ],
 )
-def test_a_header_that_only_tells_of_the_way_does_not_count(name: str) -> None:
-    assert told((name, "1")) == told()
+def test_a_header_that_only_tells_of_the_way_does_not_count(name: str, others: bool) -> None:
+    assert key((name, "1"), others=others) == key(others=others)
 
 
 @pytest.mark.parametrize(

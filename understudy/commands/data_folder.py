@@ -20,11 +20,11 @@ DATABASE_URL = "UNDERSTUDY_DATABASE_URL"
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def data_option() -> Callable[[F], F]:
+def data_option(*, required: bool = True) -> Callable[[F], F]:
     """`--data DIR`."""
     return click.option(
         "--data",
-        required=True,
+        required=required,
         type=click.Path(path_type=Path),
         help="The gateway's data folder (memory.data_dir). A gateway may be running on it. With PostgreSQL, give"
         f" memory.database_url in ${DATABASE_URL}, too.",

@@ -1,4 +1,7 @@
-"""`understudy explain`: per task scope of the request log, why nothing or little is offloaded, and what it would take."""
+"""`understudy explain`: per task scope of the request log, why nothing or little is offloaded, and what it would take.
+
+With `--cache`: which headers keep repeats from being answered from the cache, as the running gateway counted.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +19,11 @@ if TYPE_CHECKING:
     from store import Store
 
 _SHOWN = 20
+_LIMIT_S = 10.0
 
 
 @click.command()
-@data_option()
+@data_option(required=False)
 @tenant_option("Whose requests; without it everybody's.")
 @click.option(
     "--limit", type=click.IntRange(1), default=20_000, show_default=True, help="The latest so many requests."
@@ -34,8 +38,28 @@ _SHOWN = 20
 @click.option(
     "--json", "json_file", type=click.Path(path_type=Path), help="Also write every figure to this file."
 )
-def explain(data: Path, tenant: str | None, limit: int, max_loss: float, json_file: Path | None) -> None:
+@click.option(
+    "--cache",
+    "gateway",
+    metavar="[URL]",
+    is_flag=False,
+    flag_value="http://127.0.0.1:8080",
+    help="Say instead for which request headers alone the gateway at this URL missed repeats in its cache.",
+)
+def explain(
+    data: Path | None,
+    tenant: str | None,
+    limit: int,
+    max_loss: float,
+    json_file: Path | None,
+    gateway: str | None,
+) -> None:
     """Say per task scope, the dearest first, why requests went to the reference engine. Reads the log only."""
+    if gateway is not None:
+        click.echo(_missed(gateway))
+        return
+    if data is None:
+        raise click.UsageError("Give --data, or --cache for the cache.")
     from learning.logs.explain import explained
 
     with store_in(data) as store:
@@ -49,6 +73,29 @@ def explain(data: Path, tenant: str | None, limit: int, max_loss: float, json_fi
             json_file.write_text(json.dumps(result, indent=1, allow_nan=False) + "\n", encoding="utf-8")
     except OSError as error:
         give_up(str(error))
+
+
+def _missed(gateway: str) -> str:
+    """What the gateway counted since it started."""
+    from urllib.error import URLError
+    from urllib.request import urlopen
+
+    from prometheus_client.parser import text_string_to_metric_families
+
+    try:
+        with urlopen(gateway.rstrip("/").removesuffix("/v1") + "/metrics", timeout=_LIMIT_S) as page:
+            families = text_string_to_metric_families(page.read().decode())
+            samples = [sample for family in families for sample in family.samples]
+    except (URLError, ValueError, OSError) as error:
+        give_up(f"{gateway} does not tell its metrics: {error}")
+    missed = {s.labels["header"]: int(s.value) for s in samples if s.name == "understudy_exact_missed_total"}
+    dropped = sorted(s.labels["header"] for s in samples if s.name == "understudy_exact_dropped_total")
+    lines = [
+        f"{count:>8} repeats were asked anew for the header {name} alone"
+        for name, count in sorted(missed.items(), key=lambda item: -item[1])
+    ]
+    lines = lines or ["No repeat was missed for one header alone."]
+    return "\n".join([*lines, *(f"New with every request, and left out since: {name}" for name in dropped)])
 
 
 def _text(store: Store, result: dict[str, Any]) -> str:

@@ -21,6 +21,11 @@ class ExactSettings(Settings):
         description="Whether to replay answers where another one is wanted each time: a temperature above 0 or n above 1 "
         "without a seed.",
     )
+    headers: tuple[str, ...] = Field(
+        (),
+        description="Further request headers that make two requests different, beside those known to change answers: see "
+        "docs/explanation/caching.md.",
+    )
     disk_mib: float = Field(
         1024, gt=0, description="Answers kept on disk, in MiB; the least recently used go first."
     )

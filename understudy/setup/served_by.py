@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import hashlib
+import ipaddress
 import json
 from collections.abc import Iterable
 from urllib.parse import urlsplit
 
 from gateway.same_request import ONLY_KEPT_BY_OPENAI
+from gateway.telemetry.providers import is_providers_own
 from understudy.settings.config import AnyEngine
-from understudy.settings.engines import HTTPEngine
+from understudy.settings.engines import HTTPEngine, VLLMEngine
 from understudy.settings.upstream import Upstream
 
 _TELLING = {"kind", "api_version", "model", "model_dir", "args", "role", "seed", "facts"}
 """Settings of an engine that can change what it answers, of whatever kind it is."""
 _ONLY_KEEP_METADATA = ("api.openai.com", "api.anthropic.com")
+_LOCAL = ("localhost", "host.docker.internal")
 
 Server = AnyEngine | Upstream
 
@@ -45,6 +48,25 @@ def _told(server: Server) -> dict[str, object]:
 def ignored_fields(servers: Iterable[Server]) -> frozenset[str]:
     """Fields of a body that change no answer, whichever of them is asked."""
     return ONLY_KEPT_BY_OPENAI if all(map(_only_keeps_metadata, servers)) else frozenset()
+
+
+def unknown_servers(servers: Iterable[Server]) -> bool:
+    """Whether some of them may heed headers that nobody here knows, as gateways do.
+
+    Those do not that are at a provider's own host or at an address of this network.
+    """
+    return any(
+        not (isinstance(server, VLLMEngine) or _is_local(host) or is_providers_own(host))
+        for server in servers
+        for host in (urlsplit(url).hostname or "" for url in _base_urls(server))
+    )
+
+
+def _is_local(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_private
+    except ValueError:
+        return host in _LOCAL or host.endswith(".localhost")
 
 
 def _only_keeps_metadata(server: Server) -> bool:

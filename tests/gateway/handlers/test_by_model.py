@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import io
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -9,6 +11,7 @@ from typing import Any
 
 import pytest
 from aiohttp import FormData, web
+from yarl import URL
 
 from tests.flow.line import Asked, Line, Upstream, line, upstream
 
@@ -24,7 +27,8 @@ class Stage:
 
 
 @asynccontextmanager
-async def stage(**second: Any) -> AsyncIterator[Stage]:
+async def stage(limit_mib: float = 32, *, alone: bool = False, **second: Any) -> AsyncIterator[Stage]:
+    """`alone`: the second engine serves a model of its own. `second`: its settings."""
     async with upstream() as one, upstream() as two, upstream() as other:
         for each, name in ((one, "first"), (two, "second"), (other, "other")):
             each.script = says(name)
@@ -32,11 +36,14 @@ async def stage(**second: Any) -> AsyncIterator[Stage]:
             "first": {"base_url": one.url, "model": "theirs"},
             "second": {"base_url": two.url, "model": "theirs"} | second,
         }
-        config = {
+        config: dict[str, Any] = {
             "upstream": {"base_url": other.url},
             "engines": engines,
-            "models": {"ours": {"engines": ["second", "first"]}},
+            "models": {"ours": {"engines": ["first"] if alone else ["second", "first"]}},
+            "listen": {"advanced": {"max_json_mib": limit_mib}},
         }
+        if alone:
+            config["models"]["mine"] = {"engines": ["second"]}
         async with line(config) as gate:
             yield Stage(gate, one, two, other)
 
@@ -125,3 +132,162 @@ async def test_what_names_no_model_of_ours_goes_to_the_default_upstream_as_it_ca
         body = b'{ "model":"elsewhere", "input": 1.0 }'
         got = await here.gate.post("/responses/input_tokens", body)
         assert got.json == {"by": "other"} and here.other.asked[0].body == body
+
+
+def form(*parts: tuple[str, bytes]) -> bytes:
+    made = [b"--b\r\nContent-Disposition: form-data; %b\r\n\r\n%b\r\n" % (d.encode(), v) for d, v in parts]
+    return b"".join(made) + b"--b--\r\n"
+
+
+FORM = {"Content-Type": "multipart/form-data; boundary=b"}
+NAMED = ('name="model"', b"ours")
+FILE = ('name="file"; filename="a.mp3"', b"\x00\xff")
+
+
+async def chunked(*pieces: bytes) -> AsyncIterator[bytes]:
+    for piece in pieces:
+        yield piece
+
+
+@pytest.mark.parametrize(
+    ("path", "headers", "body"),
+    [
+        ("/audio/transcriptions", FORM, form(FILE, NAMED)),
+        ("/images/edits", FORM, form(NAMED, FILE)),
+        ("/images/generations", {}, b'{"model":"ours","prompt":"x"}'),
+        ("/embeddings", {}, b'{"model":"ours","input":"x"}'),
+        ("/audio/speech", {"Content-Encoding": "gzip"}, gzip.compress(b'{"model":"ours"}', mtime=0)),
+        (
+            "/audio/transcriptions",
+            FORM | {"Content-Encoding": "gzip"},
+            gzip.compress(form(FILE, NAMED), mtime=0),
+        ),
+    ],
+)
+async def test_a_body_without_a_length_reaches_the_engine_of_its_model(
+    path: str, headers: dict[str, str], body: bytes
+) -> None:
+    async with stage() as here:
+        json = {} if "Content-Type" in headers else {"Content-Type": "application/json"}
+        data = chunked(body[:20], body[20:])
+        async with here.gate.session.post(here.gate.url + path, data=data, headers=headers | json) as got:
+            assert await got.json() == {"by": "first"}
+        assert not here.other.asked and b"theirs" in here.first.asked[0].body
+        assert "Content-Encoding" not in here.first.asked[0].headers
+
+
+@pytest.mark.parametrize("with_length", [True, False])
+async def test_what_is_too_long_to_be_read_is_refused_wherever_it_would_go(with_length: bool) -> None:
+    async with stage(limit_mib=0.01) as here:
+        pieces = [form(FILE, NAMED), b"x" * 20_000]
+        data = b"".join(pieces) if with_length else chunked(*pieces)
+        async with here.gate.session.post(
+            f"{here.gate.url}/audio/transcriptions", data=data, headers=FORM
+        ) as got:
+            assert got.status == 413 and (await got.json())["error"]["code"] == "request_too_large"
+        assert not here.other.asked and not here.first.asked
+
+
+@pytest.mark.parametrize(
+    ("parts", "engine"),
+    [
+        ([('name="Model"', b"ours"), ('name="model"', b"elsewhere")], "other"),
+        ([('name="model2"', b"ours"), ('name="model"', b"elsewhere")], "other"),
+        ([('name="file"; filename="a name=model"', b"ours"), ('name="model"', b"elsewhere")], "other"),
+        ([('name="file"; filename="a"', b"elsewhere"), NAMED], "first"),
+        ([('name="Model"', b"ours")], "other"),
+    ],
+)
+async def test_the_field_model_alone_says_where_a_form_goes(
+    parts: list[tuple[str, bytes]], engine: str
+) -> None:
+    async with stage() as here:
+        url = f"{here.gate.url}/audio/transcriptions"
+        async with here.gate.session.post(url, data=form(*parts), headers=FORM) as got:
+            assert await got.json() == {"by": engine}
+        if engine == "other":
+            assert here.other.asked[0].body == form(*parts)
+
+
+async def test_a_form_with_two_models_is_refused_by_the_name_of_the_field() -> None:
+    async with stage() as here:
+        url = f"{here.gate.url}/audio/transcriptions"
+        two = form(NAMED, ('name="model"', b"elsewhere"))
+        async with here.gate.session.post(url, data=two, headers=FORM) as got:
+            error = (await got.json())["error"]
+        assert (got.status, error["param"]) == (400, "model") and not here.other.asked
+
+
+async def test_a_large_form_is_read_beside_the_event_loop() -> None:
+    async with stage() as here:
+        url = f"{here.gate.url}/audio/transcriptions"
+        large = form((FILE[0], b"\r\n--" * 200_000), NAMED)
+        async with here.gate.session.post(url, data=io.BytesIO(large), headers=FORM) as got:
+            assert await got.json() == {"by": "first"}
+        assert here.first.asked[0].body == large.replace(b"\r\n\r\nours", b"\r\n\r\ntheirs")
+
+
+@pytest.mark.parametrize(
+    ("asked", "openai", "vllm"),
+    [
+        ("/v1/rerank", "/v1/rerank", "/v1/rerank"),
+        ("/rerank", "/rerank", "/rerank"),
+        ("/v2/rerank?x=%20", "/v2/rerank?x=%20", "/v2/rerank?x=%20"),
+        ("/v1/score", "/v1/score", "/v1/score"),
+        ("/v2/score", "/v2/score", "/score"),
+        ("/v1/classify", "/v1/classify", "/classify"),
+        ("/pooling", "/pooling", "/pooling"),
+        ("/v1/tokenize", "/v1/tokenize", "/tokenize"),
+        ("/detokenize", "/detokenize", "/detokenize"),
+        ("/v2//Rerank/", "/v2//Rerank/", "/v2//Rerank/"),
+    ],
+)
+async def test_what_model_servers_have_at_their_root_goes_to_the_models_engines(
+    asked: str, openai: str, vllm: str
+) -> None:
+    async with stage(kind="vllm", alone=True) as here:
+        root = here.gate.url.removesuffix("/v1")
+        for model, engine, path in (("ours", here.first, openai), ("mine", here.second, vllm)):
+            engine.asked.clear()
+            async with here.gate.session.post(URL(root + asked, encoded=True), json={"model": model}) as got:
+                assert got.status == 200
+            assert [one.path for one in engine.asked if one.body] == [path]
+        assert not here.other.asked
+        async with here.gate.session.post(URL(root + asked, encoded=True), json={"model": "else"}) as got:
+            assert await got.json() == {"by": "other"}
+        assert [one.path for one in here.other.asked] == [openai]
+
+
+async def test_another_servers_path_at_the_root_is_still_unknown() -> None:
+    async with stage() as here:
+        root = here.gate.url.removesuffix("/v1")
+        for path in ("/rerank2", "/v3/rerank", "/v2/chat/completions", "/chat/completions"):
+            async with here.gate.session.post(root + path, json={"model": "ours"}) as got:
+                assert got.status == 404
+        assert not here.other.asked and not here.first.asked
+
+
+async def test_azures_path_names_the_model_of_a_form_whatever_it_says() -> None:
+    async with stage() as here:
+        root = here.gate.url.removesuffix("/v1")
+        url = f"{root}/openai/deployments/ours/audio/transcriptions?api-version=1"
+        for parts in ([FILE], [FILE, ('name="model"', b"elsewhere")], [NAMED]):
+            async with here.gate.session.post(url, data=form(*parts), headers=FORM) as got:
+                assert await got.json() == {"by": "first"}
+            assert b'name="model"\r\n\r\ntheirs\r\n' in here.first.asked[-1].body
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/openai/deployments/ours/deployments/elsewhere/chat/completions",
+        "/openai/deployments/ours/%64eployments/elsewhere/audio/transcriptions",
+        "/v1/deployments/ours//Deployments/elsewhere/chat/completions",
+    ],
+)
+async def test_a_deployment_within_a_deployment_is_refused(path: str) -> None:
+    async with stage() as here:
+        root = here.gate.url.removesuffix("/v1")
+        async with here.gate.session.post(URL(root + path, encoded=True), json={"messages": []}) as got:
+            assert got.status == 400
+        assert not here.other.asked and not here.first.asked

@@ -68,3 +68,21 @@ def test_a_real_gateways_log_says_why_nothing_was_offloaded(tmp_path: Path) -> N
 def test_a_folder_without_requests_is_said_to_have_none(tmp_path: Path) -> None:
     status, _, errors = ran("explain", "--data", str(tmp_path))
     assert status == 2 and "no gateway's data folder" in errors
+
+
+def test_the_cache_says_for_which_header_repeats_were_missed(tmp_path: Path) -> None:
+    with (
+        chat_server(lambda _: "parcel") as (url, _),
+        running("--upstream", url, "--data", str(tmp_path / "data")) as gateway,
+    ):
+        for project in ("a", "b", "a"):
+            gateway.post("/chat/completions", asked("Where?"), {"OpenAI-Project": project})
+        status, said, errors = ran("explain", "--cache", gateway.url)
+    assert status == 0, errors
+    assert said.strip() == "1 repeats were asked anew for the header openai-project alone"
+
+
+def test_without_a_folder_or_the_cache_there_is_nothing_to_explain() -> None:
+    assert ran("explain")[0] == 2
+    status, _, errors = ran("explain", "--cache", "http://127.0.0.1:1")
+    assert status == 2 and "does not tell its metrics" in errors

@@ -8,7 +8,7 @@ import pytest
 
 from understudy.settings.config import AnyEngine
 from understudy.settings.file import parse_config
-from understudy.setup.served_by import digest, ignored_fields
+from understudy.setup.served_by import digest, ignored_fields, unknown_servers
 
 ENGINE = {"base_url": "https://api.openai.com/v1", "model": "gpt", "api_key": "none"}
 
@@ -57,3 +57,26 @@ def test_metadata_changes_nothing_only_where_openai_or_anthropic_itself_answers(
     assert ignored_fields([engine(), engine(model="mini")]) == {"metadata"}
     assert ignored_fields([engine(), elsewhere]) == frozenset()
     assert ignored_fields([engine(base_url="https://api.openai.com.evil.example/v1")]) == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("changes", "unknown"),
+    [
+        ({}, False),
+        ({"base_url": "https://me.openai.azure.com", "kind": "azure"}, False),
+        ({"base_url": "https://openrouter.ai/api/v1"}, False),
+        ({"base_url": "http://127.0.0.1:8000/v1"}, False),
+        ({"base_url": "http://[::1]:8000/v1"}, False),
+        ({"base_url": "http://10.1.2.3/v1"}, False),
+        ({"base_url": "http://localhost:8000/v1"}, False),
+        ({"base_url": "https://models.example.com/v1", "kind": "vllm"}, False),
+        ({"base_url": "https://gateway.example.com/v1"}, True),
+        ({"base_url": "https://api.openai.com.example.com/v1"}, True),
+        ({"base_url": "https://x.elb.amazonaws.com/v1"}, True),
+        ({"base_url": "http://8.8.8.8/v1"}, True),
+        ({"base_url": "https://notapi.openai.com/v1"}, True),
+    ],
+)
+def test_who_may_heed_headers_that_nobody_here_knows(changes: dict[str, Any], unknown: bool) -> None:
+    assert unknown_servers([engine(**changes)]) is unknown
+    assert unknown_servers([engine(), engine(**changes)]) is unknown
