@@ -132,6 +132,11 @@ class Shop:
             assert response.status == 200, found
             return found
 
+    async def costs_over(self, before: float) -> None:
+        """Wait until more is booked than before, and all of it."""
+        await until(lambda: sum(self.costs()) > before, "the step is booked")
+        await self.gate.settled()
+
     def costs(self) -> list[float]:
         """All costs so far, the latest first."""
         memory = self.gate.gateway.memory
@@ -258,8 +263,7 @@ async def test_a_workflow_is_booked_as_what_its_steps_used(shop: Shop, told: Tol
     for stream in (False, True):
         before = sum(shop.costs())
         await shop.ask("chat", "flow", stream=stream)
-        await until(lambda b=before: sum(shop.costs()) > b, "the step is booked")
-        await shop.gate.settled()
+        await shop.costs_over(before)
         assert sum(shop.costs()) - before == exactly(usd(*told.due))
 
 
@@ -301,8 +305,7 @@ async def test_what_flowed_before_the_client_left_a_workflow_is_booked(shop: Sho
     for after in range(left.first, left.first + 3):
         before = sum(shop.costs())
         await shop.leave(left, after, "flow", mark=left.pieces[after - 1].said[-8:].encode())
-        await until(lambda b=before: sum(shop.costs()) > b, "the step is booked")
-        await shop.gate.settled()
+        await shop.costs_over(before)
         said = "".join(piece.said for piece in left.pieces[:after])
         assert sum(shop.costs()) - before >= usd(0, tokens_of(said))
 

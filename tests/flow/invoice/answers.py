@@ -83,7 +83,8 @@ def streamed(told: Told) -> list[bytes]:
         at_end = told.usage if told.place == "delta" else {"output_tokens": told.usage["output_tokens"]}
         return [*map(sse, _messaging(at_start, at_end))]
     first = choice_of(told.api, TEXT)
-    last = {"index": 0, "finish_reason": "stop"} | ({"delta": {}} if told.api == "chat" else {"text": ""})
+    last: dict[str, Any] = {"index": 0, "finish_reason": "stop"}
+    last["delta" if told.api == "chat" else "text"] = {} if told.api == "chat" else ""
     chunk = HEAD | {"object": "chat.completion.chunk" if told.api == "chat" else "text_completion"}
     begun, ended = chunk | {"choices": [first]}, chunk | {"choices": [last]}
     match told.place:
@@ -121,7 +122,7 @@ def _response(usage: Any, status: str = "completed") -> dict[str, Any]:
 def _responding(deltas: list[tuple[str, str]], usage: Any) -> list[dict[str, Any]]:
     begun = _response(None, "in_progress")
     at = {"item_id": "item_1", "output_index": 0}
-    events = [
+    events: list[dict[str, Any]] = [
         {"type": "response.created", "response": begun},
         {"type": "response.in_progress", "response": begun},
         *({"type": kind, "delta": text} | at for kind, text in deltas),
