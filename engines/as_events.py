@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import orjson
 
+from engines.answers.terminal import choices_of
 from engines.sse import DONE, encode
 
 EVENTS = "text/event-stream; charset=utf-8"
@@ -26,27 +27,34 @@ def as_events(stored: bytes, *, include_usage: bool) -> bytes:
 
 
 def _chunks(completion: dict[str, Any], include_usage: bool) -> Iterator[dict[str, Any]]:
-    head = {k: v for k, v in completion.items() if k not in ("choices", "usage")}
+    head, rest = head_and_rest(completion, include_usage=include_usage)
     head["object"] = "chat.completion.chunk"
-    if include_usage:
-        # With include_usage OpenAI puts a null usage on every chunk but the last.
-        head["usage"] = None
-    for choice in completion["choices"]:
+    choices = choices_of(completion)
+    for place, choice in enumerate(choices):
+        index = choice.get("index", place)
         for i, delta in enumerate(_deltas(choice.get("message") or {})):
             logprobs = choice.get("logprobs") if i == 1 else None
-            yield head | {"choices": [_choice(choice, delta, None, logprobs)]}
-        yield head | {"choices": [_choice(choice, {}, choice.get("finish_reason"), None)]}
+            said = {"index": index, "delta": delta, "logprobs": logprobs, "finish_reason": None}
+            yield head | {"choices": [said]}
+        own = {name: value for name, value in choice.items() if name not in ("message", "logprobs", "usage")}
+        last = rest if place == len(choices) - 1 else {}
+        yield head | last | {"choices": [{"index": index, "delta": {}, "logprobs": None} | own]}
     if include_usage:
         yield head | {"choices": [], "usage": completion["usage"]}
 
 
-def _choice(choice: dict[str, Any], delta: dict[str, Any], finish: Any, logprobs: Any) -> dict[str, Any]:
-    return {"index": choice.get("index", 0), "delta": delta, "logprobs": logprobs, "finish_reason": finish}
+def head_and_rest(answer: Mapping[str, Any], *, include_usage: bool) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Split the members of an answer beside its choices: those that each chunk repeats, and those that one says once."""
+    members = {name: value for name, value in answer.items() if name not in ("choices", "usage")}
+    head = {name: value for name, value in members.items() if not isinstance(value, list | dict)}
+    rest = {name: value for name, value in members.items() if name not in head}
+    # With include_usage OpenAI puts a null usage on every chunk but the last.
+    return (head | {"usage": None} if include_usage else head), rest
 
 
 def _deltas(message: dict[str, Any]) -> Iterator[dict[str, Any]]:
     content = message.get("content")
-    rest = {k: v for k, v in message.items() if k not in ("content", "tool_calls") and v is not None}
+    rest = {k: v for k, v in message.items() if k not in ("content", "tool_calls")}
     yield rest | {"content": "" if isinstance(content, str) else content}
     if isinstance(content, str):
         yield from ({"content": piece} for piece in pieces(content))

@@ -19,7 +19,7 @@ from multidict import CIMultiDict
 from engines.answers.answer import Body
 from engines.attempts import Attempts
 from engines.candidates import Try
-from engines.chat import ChatRequest, Usage, estimated_tokens
+from engines.chat import ChatRequest, Usage, tokens_in_bytes
 from engines.codecs.table import codec_of
 from engines.engine import Engine, EngineRequest, Price
 from engines.errors import ConnectFailed, EngineError, Unavailable
@@ -116,10 +116,7 @@ async def ask(
         assembled = codec.assembled(Body((bytes(body),), len(body), "application/json"))
         if assembled is None or not assembled.whole or (assembled.calls_tools() and not tools):
             raise NotAnswered("unreadable")
-        usage = assembled.usage()
-        if usage is None:
-            prompt = estimated_tokens(asked.body.decode())
-            usage = Usage(prompt, estimated_tokens(assembled.text()), estimated=True)
+        usage = assembled.used(tokens_in_bytes(len(asked.body)))
         cost_usd = info.price.cost_usd(usage) or 0.0
         tokens = usage.prompt_tokens + usage.completion_tokens
         latency_s = time.perf_counter() - began

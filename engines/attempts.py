@@ -14,17 +14,16 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 
-from engines.answers.beginning import Begun
+from engines.answers.beginning import Begun, begun, wrong_with
+from engines.answers.tail import Tail
 from engines.candidates import Candidate, Candidates, Try
 from engines.chat import ChatRequest
-from engines.codecs.codec import Codec
-from engines.codecs.table import codec_of
 from engines.continuing import continuable, continuation
 from engines.engine import CountsTokens, Engine, EngineReply, EngineRequest
 from engines.errors import EngineError, Kind, StreamBroken, Unavailable
 from engines.partial_answer import PartialAnswer, read_partial, spliced, split_at_failure
 from engines.seam import NoMatch
-from engines.sse import DONE, EventCutter, Tail, begins_with_error
+from engines.sse import DONE, EventCutter, begins_with_error
 from engines.too_long import STATUSES as TOO_LONG_STATUSES
 from engines.too_long import says_too_long
 from engines.trail import Tried
@@ -192,7 +191,7 @@ class Attempts:
         if reply.streams_events:
             if chat is not None and not chat.stream:
                 return None
-            amounts_to = await _hold_stream(reply, codec_of(chat))
+            amounts_to = await _hold_stream(reply)
             if amounts_to is Begun.DATA:
                 return None
             # What follows is not read: no length may promise it.
@@ -202,7 +201,7 @@ class Attempts:
         kind = reply.headers.get("Content-Type", "").lower()
         if kind.startswith("text/event-stream") or (chat is None and "json" not in kind):
             return None
-        return await _hold_plain(reply, codec_of(chat))
+        return await _hold_plain(reply)
 
     async def _error_of(self, candidate: Candidate, reply: EngineReply) -> Kind | None:
         kind, wish = reply.kind, reply.headers.get("x-should-retry", "").lower()
@@ -408,7 +407,7 @@ async def _hold_error(reply: EngineReply) -> None:
     reply.first, reply.rest = bytes(body), _nothing()
 
 
-async def _hold_stream(reply: EngineReply, codec: Codec) -> Begun:
+async def _hold_stream(reply: EngineReply) -> Begun:
     """Read a stream until it says something, and keep what was read. Raises the EngineError that it ends early with."""
     cutter, held, held_bytes, amounts_to = EventCutter(), [], 0, Begun.NOTHING
     chunk: bytes | None = reply.first
@@ -419,11 +418,11 @@ async def _hold_stream(reply: EngineReply, codec: Codec) -> Begun:
                 break
             chunk = await anext(reply.rest, None) if chunk is None else chunk
             if chunk is None:
-                amounts_to = codec.begun(cutter.rest(), cut=True)
+                amounts_to = begun(cutter.rest(), cut=True)
                 break
             held.append(chunk)
             held_bytes += len(chunk)
-            amounts_to, chunk = codec.begun(cutter.whole(chunk)), None
+            amounts_to, chunk = begun(cutter.whole(chunk)), None
     except EngineError as error:
         reply.broken = error.kind
         raise
@@ -431,7 +430,7 @@ async def _hold_stream(reply: EngineReply, codec: Codec) -> Begun:
     return amounts_to
 
 
-async def _hold_plain(reply: EngineReply, codec: Codec) -> Kind | None:
+async def _hold_plain(reply: EngineReply) -> Kind | None:
     """Read a whole answer, and keep it. Raises the EngineError that it ends early with."""
     body, source = bytearray(), reply.chunks
     async for chunk in source:
@@ -440,7 +439,7 @@ async def _hold_plain(reply: EngineReply, codec: Codec) -> Kind | None:
             reply.first, reply.rest = bytes(body), source
             return None
     reply.first, reply.rest = bytes(body), _nothing()
-    return None if codec.wrong_with(reply.first, reply.headers) is None else Kind.INVALID
+    return None if wrong_with(reply.first, reply.headers) is None else Kind.INVALID
 
 
 async def _nothing() -> AsyncIterator[bytes]:

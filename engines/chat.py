@@ -116,6 +116,11 @@ def estimated_tokens(text: str) -> int:
     return -(-len(text) // CHARACTERS_PER_TOKEN)
 
 
+def tokens_in_bytes(size_bytes: int) -> int:
+    """Estimate the tokens in a body of that size."""
+    return -(-size_bytes // CHARACTERS_PER_TOKEN)
+
+
 def message_text(content: Any) -> str:
     """The text of a message's `content`: a string, or the text parts of a list of parts. Other parts count as nothing."""
     if isinstance(content, str):
@@ -124,3 +129,8 @@ def message_text(content: Any) -> str:
         parts = (p.get("text") for p in content if isinstance(p, dict) and p.get("type") == "text")
         return "\n".join(p for p in parts if isinstance(p, str))
     return ""
+
+
+def prompt_tokens(messages: Sequence[Mapping[str, Any]]) -> int:
+    """Estimate the tokens of a prompt by the text of its messages."""
+    return sum(estimated_tokens(message_text(m.get("content"))) + 4 for m in messages)

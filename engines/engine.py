@@ -14,12 +14,12 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 from multidict import CIMultiDict
 
+from engines.answers.tail import Tail
 from engines.apis import Api
 from engines.chat import ChatRequest, Usage
 from engines.errors import EngineError, Kind, Unavailable
 from engines.placement import Placement
 from engines.prediction import Prediction
-from engines.sse import Tail
 
 Continues = Literal["prefill", "instruct", "off"]
 

@@ -12,7 +12,11 @@ from typing import Any
 
 import orjson
 
-from engines.answers.beginning import fails, is_silent
+from engines.answers.answer import assembled
+from engines.answers.beginning import is_silent
+from engines.answers.choices import Choices
+from engines.answers.heard import Heard
+from engines.answers.terminal import fails
 from engines.chat import estimated_tokens
 from engines.errors import StreamBroken
 from engines.seam import NoMatch, Seam, anchor_of, instruction
@@ -39,29 +43,16 @@ class PartialAnswer:
 
 
 def read_partial(sent: bytes) -> PartialAnswer | None:
-    """The partial answer in these events; None where it cannot be continued: finished, more than text, or not understood."""
-    head: dict[str, Any] = {}
-    said: list[str] = []
-    role_told = False
-    for data in events(sent):
-        try:
-            chunk = orjson.loads(data)
-        except orjson.JSONDecodeError:
-            return None
-        choices = chunk.get("choices") if isinstance(chunk, dict) else None
-        if not isinstance(choices, list) or len(choices) > 1:
-            return None
-        head = head or {name: chunk[name] for name in _HEAD if name in chunk}
-        for choice in choices:
-            if choice.get("index") != 0 or choice.get("finish_reason") or choice.get("logprobs"):
-                return None
-            delta = choice.get("delta") or {}
-            if any(value for name, value in delta.items() if name not in ("role", "content")):
-                return None
-            role_told = role_told or bool(delta.get("role"))
-            if isinstance(content := delta.get("content"), str) and content:
-                said.append(content)
-    return PartialAnswer(head, "".join(said), role_told, len(said))
+    """The partial answer in these events; None if it cannot be continued: finished, more than text, or not understood."""
+    merged, heard = Choices(), Heard()
+    assembled(sent, merged, streamed=True, heard=heard)
+    so_far = merged.text_so_far()
+    if so_far is None:
+        return None
+    members, text, role_told = so_far
+    return PartialAnswer(
+        {name: members[name] for name in _HEAD if name in members}, text, role_told, heard.pieces
+    )
 
 
 def split_at_failure(piece: bytes) -> tuple[bytes, bytes]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import orjson
 
-from engines.answers.usage import Passing
+from engines.answers.reader import Reader
 from engines.chat import Usage
 from engines.engine import UNPRICED, EngineInfo, EngineReply, Price
 from gateway.paths import canonical
@@ -85,44 +85,45 @@ class Meter:
         method: str,
         target: str,
         model: str,
-        asked_bytes: int,
+        prompt_tokens: Callable[[], int],
         only_cost: bool = False,
     ) -> None:
-        """`target`: below the base URL. `model`: as the request names it; empty where that is not known. `only_cost`: what
-        was used is read elsewhere, so an answer of an engine without any price need not be read here."""
+        """`target`: below the base URL. `model`: as the request names it; empty if that is not known. `prompt_tokens`: of
+        what was asked, roughly; called if the answer does not say. `only_cost`: what was used is read elsewhere, so an
+        answer of an engine without any price need not be read here."""
         self._info = info
         self._path = canonical(target.partition("?")[0]).lower()
         self._model = model
-        self._asked_bytes = asked_bytes
+        self._prompt_tokens = prompt_tokens
         self._due = method == "POST" and reply.status < 400 and not self._path.endswith(_COUNTING)
         headers = reply.headers
-        self._passing: Passing | None = None
+        self._reader: Reader | None = None
         if self._due and not (only_cost and not info.price.known and not info.prices):
-            self._passing = Passing(headers.get("Content-Type", ""), headers.get("Content-Encoding", ""))
+            self._reader = Reader(headers.get("Content-Type", ""), headers.get("Content-Encoding", ""))
         self.whole = reply.status < 400 and not reply.streams_events
         """Whether its cost may be told in its head: it is no stream, nor an error."""
 
     def feed(self, chunk: bytes) -> None:
-        """The next bytes of the answer."""
-        if self._passing is not None:
-            self._passing.feed(chunk)
+        """Take the next bytes of the answer."""
+        if self._reader is not None:
+            self._reader.feed(chunk)
 
     @property
     def model(self) -> str:
         """The model, as the request names it, else the answer."""
-        return self._model or (self._passing.told.model if self._passing is not None else "")
+        return self._model or (self._reader.model if self._reader is not None else "")
 
     def bill(self) -> tuple[Usage | None, Price, float | None]:
-        """(what was used, at which price, dollars): dollars None where nobody knows. For what passed so far."""
+        """(what was used, at which price, dollars): dollars None if nobody knows. For what passed so far."""
         if not self._due:
             return None, UNPRICED, 0.0
-        passing = self._passing
-        if passing is None:
+        reader = self._reader
+        if reader is None:
             return None, UNPRICED, None
-        usage = passing.usage()
-        price = self._price(passing.told.model)
+        price = self._price(reader.model)
+        usage = reader.told()
         if usage is None and self._path in _ESTIMATED:
-            usage = passing.estimated(self._asked_bytes, answers_text=self._path in _TEXTS)
+            usage = reader.usage(self._prompt_tokens(), text=self._path in _TEXTS)
         if usage is not None:
             return usage, price, price.cost_usd(usage)
         return None, price, price.usd_per_request if price.usd_per_request is not None else _nothing(price)

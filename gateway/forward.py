@@ -4,36 +4,39 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 
+from engines.answers.reader import Reader
+from engines.answers.tail import Tail
 from engines.attempts import no_terminal_event
 from engines.engine import EngineReply
 from engines.errors import EngineError
-from engines.sse import Tail
 from gateway.booking import COST, Meter, shown
 from gateway.journey import Journey
 from gateway.limits.usage_chunk import UsageStripper
 from gateway.send import SERVER, ClientGone, Send
 
-_TAIL_BYTES = 64 * 1024
 _WHOLE_BYTES = 64 * 1024
 """A body of known length up to this is read whole and leaves in one write together with its head."""
 
 
 class ChunkBuffer:
-    """The chunks of an answer, up to a limit; past it none are kept but the last ones, where its usage is told."""
+    """Keeps the chunks of an answer, up to a limit; one that is longer is read as it passes, for what it used."""
 
-    __slots__ = ("_limit_bytes", "_tail_bytes", "chunks", "size_bytes", "tail")
+    __slots__ = ("_headers", "_limit_bytes", "chunks", "passed", "size_bytes")
 
     def __init__(self, limit_bytes: int) -> None:
         self._limit_bytes = limit_bytes
+        self._headers: Mapping[str, str] = {}
         self.size_bytes = 0
         """How much was sent, kept or not."""
         self.chunks: list[bytes] = []
-        self.tail: deque[bytes] = deque()
-        """Of an answer over the limit, the last 64 KiB or more."""
-        self._tail_bytes = 0
+        self.passed: Reader | None = None
+        """Read an answer that is over the limit."""
+
+    def begin(self, headers: Mapping[str, str]) -> None:
+        """Take note of the headers of the answer whose chunks follow."""
+        self._headers = headers
 
     def feed(self, chunk: bytes) -> None:
         """Keep a chunk."""
@@ -41,12 +44,13 @@ class ChunkBuffer:
         if self.size_bytes <= self._limit_bytes:
             self.chunks.append(chunk)
             return
-        if self.chunks:
+        if self.passed is None:
+            encoding = self._headers.get("Content-Encoding", "")
+            self.passed = Reader(self._headers.get("Content-Type", ""), encoding)
+            for kept in self.chunks:
+                self.passed.feed(kept)
             self.chunks.clear()
-        self.tail.append(chunk)
-        self._tail_bytes += len(chunk)
-        while self._tail_bytes - len(self.tail[0]) >= _TAIL_BYTES:
-            self._tail_bytes -= len(self.tail.popleft())
+        self.passed.feed(chunk)
 
 
 async def forward(
@@ -71,6 +75,8 @@ async def forward(
     """
     tail_due = tail if must_end else None
     headers = reply.headers
+    if kept is not None:
+        kept.begin(headers)
     headers.setdefault("Server", SERVER)
     if must_end and reply.streams_events:
         # nginx and its kin would hold events back until a buffer is full.

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from aiohttp import web
 from aiohttp.web_protocol import RequestPayloadError
 
+from engines.chat import tokens_in_bytes
 from engines.codecs.chat import CHAT
 from engines.codecs.codec import Codec
 from engines.engine import Engine, EngineReply, EngineRequest
@@ -175,7 +176,7 @@ class Passthrough:
             method=outgoing.method,
             target=outgoing.target,
             model=journey.model or outgoing.model or named_model(body),
-            asked_bytes=len(body),
+            prompt_tokens=lambda: tokens_in_bytes(len(body)),
         )
 
     async def _body(self, request: web.BaseRequest) -> bytes | AsyncIterator[bytes]:

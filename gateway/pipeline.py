@@ -20,7 +20,7 @@ from engines.answers.answer import Body
 from engines.as_events import EVENTS
 from engines.attempts import Attempts, CarriedOn
 from engines.candidates import Try
-from engines.chat import IN_BODY, ChatRequest
+from engines.chat import IN_BODY, ChatRequest, prompt_tokens
 from engines.codecs.table import codec_of, request_id_header
 from engines.engine import Engine, EngineReply, EngineRequest, Price
 from engines.errors import EngineError, Kind, RequestError
@@ -487,7 +487,7 @@ class Pipeline:
                 send,
                 journey,
                 kept=so_far.kept,
-                meter=self._meter(way.engine, reply, asked),
+                meter=self._meter(way, reply, asked),
                 tail=tail,
                 must_end=True,
                 strip=UsageStripper() if chat is not asked.chat and reply.streams_events else None,
@@ -499,17 +499,18 @@ class Pipeline:
         else:
             so_far.outcome = Outcome.ANSWERED if reply.status < 400 else Outcome.UPSTREAM_ERROR
 
-    def _meter(self, engine: str, reply: EngineReply, asked: Asked) -> Meter | None:
+    def _meter(self, way: Attempt, reply: EngineReply, asked: Asked) -> Meter | None:
         """What reads the cost of an answer that has a head to say it in; the recorder reads what others used."""
+        sent = way.messages or asked.chat.messages
         if reply.streams_events:
             return None
         return Meter(
-            self._engines[engine].info,
+            self._engines[way.engine].info,
             reply,
             method="POST",
             target=asked.target,
             model=asked.chat.model,
-            asked_bytes=len(asked.chat.body),
+            prompt_tokens=lambda: prompt_tokens(sent),
             only_cost=True,
         )
 
@@ -668,7 +669,7 @@ class _SoFar:
         if failed_over is None and way is not None and self.plan is not None:
             instead_of = _down_then(self.plan, way.engine)
         as_decided = failed_over is None and instead_of is None
-        price, broken_off = _shares(self._price, carried_on)
+        price, broken_off = _shares(self._price, carried_on, asked.chat.model)
         return Finished(
             arrival=asked.arrival,
             outcome=self.outcome,
@@ -708,7 +709,7 @@ class _SoFar:
             broken_off=broken_off,
             # What another engine charged says nothing of what the decision saved.
             reference_price=self._reference_price if as_decided else None,
-            body=Body(kept.chunks, kept.size_bytes, self._content_type, self._encoded, tuple(kept.tail)),
+            body=Body(kept.chunks, kept.size_bytes, self._content_type, self._encoded, kept.passed),
             stored=self._stored,
             guardrail=self._guardrail,
             bill=self.bill,
@@ -732,14 +733,16 @@ def not_allowed(message: str, code: str) -> RequestError:
     return RequestError(message, status=403, code=code, param="model")
 
 
-def _shares(first: Price, carried_on: Sequence[CarriedOn]) -> tuple[Price, tuple[tuple[Price, int], ...]]:
+def _shares(
+    first: Price, carried_on: Sequence[CarriedOn], model: str
+) -> tuple[Price, tuple[tuple[Price, int], ...]]:
     """The price of the engine that gave the end of an answer; and of each that broke off before, with the tokens it gave."""
     price, broken_off, before = first, [], 0
     for carried in carried_on:
         tokens = max(0, carried.tokens_before - before)
         broken_off.append((price, tokens))
         before += tokens
-        price = carried.engine.info.price
+        price = carried.engine.info.price_of(model)
     return price, tuple(broken_off)
 
 

@@ -18,8 +18,7 @@ from typing import Any
 import structlog
 
 from engines.answers.answer import Body
-from engines.answers.usage import Passing
-from engines.chat import Usage, estimated_tokens, message_text
+from engines.chat import Usage, prompt_tokens
 from engines.codecs.table import codec_of
 from gateway.booking import billed_usd, without_examples
 from gateway.keepers.keeper import Keeper
@@ -235,15 +234,11 @@ def _read(finished: Finished) -> Finished:
         return _with(finished, assembled=assembled)
     if assembled is None:
         return _unread(finished)
-    chat, attempt = finished.asked.chat, finished.attempt
-    sent = attempt.messages if attempt is not None and attempt.messages else chat.messages
-    usage = assembled.usage()
-    if usage is None:
-        answered = (message_text((c.get("message") or {}).get("content")) for c in assembled.choices())
-        usage = Usage(_prompt_tokens(sent), sum(map(estimated_tokens, answered)), estimated=True)
+    chat, sent = finished.asked.chat, _sent(finished)
+    usage = assembled.used(prompt_tokens(sent))
     as_it_came = usage.prompt_tokens
     if sent is not chat.messages:
-        share = _prompt_tokens(chat.messages) / max(1, _prompt_tokens(sent))
+        share = prompt_tokens(chat.messages) / max(1, prompt_tokens(sent))
         as_it_came = round(usage.prompt_tokens * min(1.0, share))
     reference_usd = None
     if finished.reference_price is not None:
@@ -273,16 +268,9 @@ def _unread(finished: Finished) -> Finished:
     """What can be said of an answer that cannot be read: it was too large, or none had come when its reader left."""
     if finished.hit is not None or not finished.asked_at:
         return finished
-    body = finished.body
-    if body.tail and not body.encoded:
-        passing = Passing(body.content_type)
-        for chunk in body.tail:
-            passing.feed(chunk)
-        usage = passing.usage()
-        if usage is not None:
-            return _with(
-                finished, usage=usage, cost_usd=billed_usd(finished.price, usage, finished.broken_off)
-            )
+    if (reader := finished.body.reader()) is not None:
+        usage = reader.usage(prompt_tokens(_sent(finished)))
+        return _with(finished, usage=usage, cost_usd=billed_usd(finished.price, usage, finished.broken_off))
     asked_in_vain = finished.outcome is Outcome.FAILED and not finished.head_at
     return finished if asked_in_vain else _with(finished, cost_usd=None)
 
@@ -296,5 +284,7 @@ def _with(finished: Finished, **changes: Any) -> Finished:
     return Finished(**dict(zip(_FIELDS, _values(finished), strict=True)) | changes)
 
 
-def _prompt_tokens(messages: Sequence[Mapping[str, Any]]) -> int:
-    return sum(estimated_tokens(message_text(m.get("content"))) + 4 for m in messages)
+def _sent(finished: Finished) -> Sequence[Mapping[str, Any]]:
+    """The messages that the engine got, examples among them."""
+    attempt = finished.attempt
+    return attempt.messages if attempt is not None and attempt.messages else finished.asked.chat.messages

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from engines.chat import ChatRequest, estimated_tokens, message_text
+from engines import chat as chats
+from engines.chat import ChatRequest, estimated_tokens
 from router.plan import Candidate
 
 _STABLE = ("system", "developer")
@@ -40,7 +41,7 @@ _ANSWER_TOKENS = 512
 
 def prompt_tokens(chat: ChatRequest) -> int:
     """Estimated tokens of the request, without examples and without its answer: what its input costs."""
-    return sum(estimated_tokens(message_text(m.get("content"))) + 4 for m in chat.messages)
+    return chats.prompt_tokens(chat.messages)
 
 
 def most_answer_tokens(chat: ChatRequest) -> int | None:

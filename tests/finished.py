@@ -6,11 +6,12 @@ from typing import Any
 
 from multidict import CIMultiDict
 
-from engines.answers.answer import Body, from_events, from_json
+from engines.answers.answer import Body
 from engines.chat import ChatRequest
 from learning.bank.contributor import EndUsers
 from router.asked import Arrival, Asked, Controls
 from router.finished import Finished, Outcome
+from tests.answers import from_events, from_json
 
 END_USERS = EndUsers(b"s" * 32, apart=True)
 ARRIVAL_FIELDS = frozenset(Arrival.__dataclass_fields__)

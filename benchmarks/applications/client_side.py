@@ -11,8 +11,9 @@ from typing import Any
 import orjson
 from multidict import CIMultiDict
 
-from engines.answers.answer import from_json
+from engines.answers.answer import Body
 from engines.chat import ChatRequest
+from engines.codecs.chat import CHAT
 from engines.engine import EngineInfo, EngineRequest
 from loadtest.applications.shapes import Application, Call, filled
 from simulation.batching import Rules, Speed
@@ -57,7 +58,7 @@ class LeastQueue:
         engine = min(self._engines, key=lambda one: one.load().in_flight)
         async with engine.stream(request_of(fields)) as reply:
             body = b"".join([chunk async for chunk in reply.chunks])
-        completion = from_json(body)
+        completion = CHAT.assembled(Body((body,), len(body), "application/json"))
         if reply.status != 200 or completion is None:
             raise RuntimeError(body.decode())
         return completion.text()

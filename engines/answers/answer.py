@@ -1,16 +1,18 @@
-"""Puts a finished answer's bytes together to one object. Pure functions; they run off the request path."""
+"""An answer as one object, whichever way it came, and the body that it came in. Pure; off the request path."""
 
 from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 import orjson
 
-from engines.answers.usage import usage_of
+from engines.answers.heard import Heard
+from engines.answers.reader import Reader
+from engines.answers.terminal import fails, meaning_of
 from engines.chat import Usage, message_text
 from engines.sse import events
 
@@ -18,10 +20,6 @@ _GZIP_OR_ZLIB = 47
 _INFLATED_AT_ONCE_BYTES = 2**20
 _MAX_INFLATED_BYTES = 16 * 2**20
 """A megabyte of gzip can hold a gigabyte: more than this is not read."""
-_JOINED = ("content", "refusal", "reasoning_content", "reasoning")
-"""Delta fields whose pieces join as text."""
-_KNOWN_DELTA = frozenset({"role", *_JOINED, "tool_calls"})
-_KNOWN_CHOICE = frozenset({"index", "delta", "finish_reason", "logprobs", "stop_reason", "token_ids"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +31,11 @@ class Assembled:
     whole: bool
     """Each choice came to its end, and every part of it was understood: it may be replayed."""
     own: dict[str, Any] | None = None
-    """The answer as its own API says it in one piece, where that is no chat completion."""
+    """The answer as its own API says it in one piece, if that is no chat completion."""
+    unmerged: tuple[str, ...] = ()
+    """Members that its pieces say differently, so that nobody can tell what they are together; it is not whole then."""
+    heard: Heard = field(default_factory=Heard)
+    """What it told of its end and its usage."""
 
     def choices(self) -> list[dict[str, Any]]:
         """The choices, each an object."""
@@ -47,11 +49,13 @@ class Assembled:
             return message_text(message.get("content")) if isinstance(message, dict) else ""
         return ""
 
+    def finish_reasons(self) -> list[str]:
+        """Why each choice ended, as a chat completion calls it; empty if it did not."""
+        return [meaning_of(choice.get("finish_reason")) for choice in self.choices()]
+
     def finish_reason(self) -> str:
-        """The first choice's finish reason, or nothing."""
-        for choice in self.choices():
-            return str(choice.get("finish_reason") or "")
-        return ""
+        """Why the first choice ended; empty if it did not."""
+        return next(iter(self.finish_reasons()), "")
 
     def calls_tools(self) -> bool:
         """Whether any choice calls a tool."""
@@ -69,8 +73,50 @@ class Assembled:
         )
 
     def usage(self) -> Usage | None:
-        """Tokens as the engine counted them; None where it did not say."""
-        return usage_of(self.completion)
+        """Tokens as the engine counted them; None if it did not say, or not at the end."""
+        return self.heard.told.amounts() if self.heard.believed else None
+
+    def used(self, prompt_tokens: int) -> Usage:
+        """The same, else estimated upwards (engines.answers.heard), with this many tokens of a prompt."""
+        return self.heard.usage(prompt_tokens)
+
+
+class Merged(Protocol):
+    """An answer of one API that is being merged."""
+
+    understood: bool
+    """All that came could be read."""
+
+    def hear(self, event: dict[str, Any]) -> None:
+        """Merge the next event of a stream."""
+        ...
+
+    def hear_whole(self, answer: dict[str, Any]) -> None:
+        """Take an answer that came in one piece."""
+        ...
+
+    def assembled(self, heard: Heard) -> Assembled | None:
+        """The answer, as far as it came; None if nothing of one did."""
+        ...
+
+
+def assembled(body: bytes, merged: Merged, *, streamed: bool, heard: Heard | None = None) -> Assembled | None:
+    """Read all of an answer's bytes into one object; None if there is none in them."""
+    heard = heard or Heard()
+    for data in events(body) if streamed else (body,):
+        if streamed and data.strip() in (b"", b"[DONE]"):
+            heard.done() if data.strip() else None
+            continue
+        try:
+            said = orjson.loads(data)
+        except orjson.JSONDecodeError:
+            said = None
+        if not isinstance(said, dict) or (streamed and fails(said)):
+            merged.understood = False
+        if isinstance(said, dict):
+            heard.hear(said, whole=not streamed)
+            (merged.hear if streamed else merged.hear_whole)(said)
+    return merged.assembled(heard)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +129,8 @@ class Body:
     content_type: str = ""
     encoded: bool = False
     """Compressed: it has a content encoding."""
-    tail: Sequence[bytes] = ()
-    """The end of it, where it was too large to be kept."""
+    passed: Reader | None = None
+    """Read it as it passed by, if it was too large to be kept."""
 
     @property
     def streamed(self) -> bool:
@@ -103,12 +149,20 @@ class Body:
         except zlib.error:
             return None
 
-    def assembled(self) -> Assembled | None:
-        """The chat completion in it; None where it holds none that can be read."""
+    def reader(self) -> Reader | None:
+        """What it told as it passed, if it cannot be merged; None if nothing of it came."""
+        if self.passed is not None or not self.chunks:
+            return self.passed
+        # An encoding that is not known here makes it unreadable, and then its size tells.
+        reader = Reader(self.content_type, "gzip" if self.encoded else "")
+        for chunk in self.chunks:
+            reader.feed(chunk)
+        return reader
+
+    def read(self, merge: Callable[[], Merged]) -> Assembled | None:
+        """Merge it into one object, by the API that `merge` knows; None if it holds none that can be read."""
         body = self.readable()
-        if body is None:
-            return None
-        return from_events(body) if self.streamed else from_json(body)
+        return None if body is None else assembled(body, merge(), streamed=self.streamed)
 
 
 def inflated(body: bytes) -> bytes:
@@ -132,106 +186,3 @@ def _by_value(call: Any) -> Any:
         return {**call, "arguments": orjson.loads(call["arguments"])}
     except (TypeError, KeyError, ValueError):
         return call
-
-
-def from_json(body: bytes) -> Assembled | None:
-    """A completion that came as one JSON object; None if it is not one."""
-    try:
-        completion = orjson.loads(body)
-    except orjson.JSONDecodeError:
-        return None
-    if not isinstance(completion, dict) or not isinstance(completion.get("choices"), list):
-        return None
-    return Assembled(completion, whole="error" not in completion)
-
-
-def from_events(body: bytes) -> Assembled | None:
-    """A completion that came as a stream; None if it held no chunk of one.
-
-    A delta field that is not understood makes the result not `whole`: better not to remember than to replay less than was
-    said.
-    """
-    completion: dict[str, Any] | None = None
-    choices: dict[int, dict[str, Any]] = {}
-    understood = True
-    for data in events(body):
-        if data == b"[DONE]":
-            continue
-        try:
-            chunk = orjson.loads(data)
-        except orjson.JSONDecodeError:
-            understood = False
-            continue
-        if not isinstance(chunk, dict) or "error" in chunk or not isinstance(chunk.get("choices"), list):
-            understood = False
-            continue
-        if completion is None:
-            completion = {k: v for k, v in chunk.items() if k not in ("choices", "usage", "obfuscation")}
-            completion["object"] = "chat.completion"
-        if isinstance(chunk.get("usage"), dict):
-            said = {name: value for name, value in chunk["usage"].items() if value is not None}
-            completion["usage"] = completion.get("usage", {}) | said
-        if isinstance(chunk.get("service_tier"), str):
-            completion["service_tier"] = chunk["service_tier"]
-        for choice in chunk["choices"]:
-            understood = _merge(choices, choice) and understood
-    if completion is None:
-        return None
-    completion["choices"] = [choices[index] for index in sorted(choices)]
-    finished = bool(choices) and all(c["finish_reason"] for c in choices.values())
-    return Assembled(completion, whole=finished and understood)
-
-
-def _merge(choices: dict[int, dict[str, Any]], piece: Any) -> bool:
-    """Add one choice of a chunk. Returns whether all of it was understood."""
-    if not isinstance(piece, dict) or not isinstance(piece.get("index"), int):
-        return False
-    index = piece["index"]
-    empty = {"role": "assistant", "content": None}
-    choice = choices.setdefault(index, {"index": index, "message": empty, "finish_reason": None})
-    message = choice["message"]
-    delta = piece.get("delta")
-    understood = set(piece) <= _KNOWN_CHOICE and isinstance(delta, dict)
-    for name, value in (delta if isinstance(delta, dict) else {}).items():
-        if value is None:
-            continue
-        if name in _JOINED and isinstance(value, str):
-            message[name] = (message.get(name) or "") + value
-        elif name == "role":
-            message["role"] = value
-        elif name == "tool_calls" and isinstance(value, list):
-            understood = _merge_tool_calls(message.setdefault("tool_calls", []), value) and understood
-        elif name not in _KNOWN_DELTA:
-            understood = False
-    if piece.get("finish_reason"):
-        choice["finish_reason"] = piece["finish_reason"]
-    if isinstance(piece.get("logprobs"), dict):
-        _merge_logprobs(choice, piece["logprobs"])
-    return understood
-
-
-def _merge_tool_calls(calls: list[dict[str, Any]], pieces: list[Any]) -> bool:
-    for piece in pieces:
-        if (
-            not isinstance(piece, dict)
-            or not isinstance(piece.get("index"), int)
-            or piece["index"] > len(calls)
-        ):
-            return False
-        if piece["index"] == len(calls):
-            calls.append(
-                {k: v for k, v in piece.items() if k not in ("index", "function")} | {"function": {}}
-            )
-        function = calls[piece["index"]]["function"]
-        for name, value in (piece.get("function") or {}).items():
-            function[name] = function.get(name, "") + value if isinstance(value, str) else value
-    return True
-
-
-def _merge_logprobs(choice: dict[str, Any], piece: dict[str, Any]) -> None:
-    known = choice.setdefault("logprobs", {})
-    for name, value in piece.items():
-        if isinstance(value, list):
-            known[name] = (known.get(name) or []) + value
-        else:
-            known.setdefault(name, value)

@@ -12,12 +12,21 @@ from typing import Any
 
 import orjson
 
-from engines.sse import INFLATABLE, events, whole_events
+from engines.answers.tail import INFLATABLE
+from engines.answers.terminal import choices_of, fails, meaning_of
+from engines.sse import events, whole_events
 
 _MAX_UNPACKED_BYTES = 2**20
 _GZIP_OR_ZLIB = 47
-_SAYS = ("content", "refusal", "tool_calls", "function_call", "audio")
-"""Members of a message that answer something."""
+_OPENING = frozenset(
+    {"ping", "keepalive", "message_start", "content_block_start", "content_block_stop"}
+    | {"response.created", "response.queued", "response.in_progress"}
+    | {"response.output_item.added", "response.content_part.added", "response.reasoning_summary_part.added"}
+)
+"""Events that open an answer, or a part of it, and say nothing of it."""
+
+
+_CHUNKS = ("chat.completion.chunk", "text_completion")
 
 
 class Begun(Enum):
@@ -49,16 +58,17 @@ def wrong_with(body: bytes, headers: Mapping[str, str]) -> str | None:
         return "no object"
     choices = answer.get("choices")
     if not choices:
-        return "an error" if answer.get("error") else None
+        # Messages without content are answers: models end a turn so that has nothing to add.
+        return "an error" if answer.get("error") or answer.get("type") == "error" else None
     if isinstance(choices, list) and all(_stopped_in_silence(choice) for choice in choices):
         return "no content"
     return None
 
 
 def begun(piece: bytes, *, cut: bool = False) -> Begun:
-    """What these whole events amount to, until the first that says something. `cut`: the last may be half an event."""
+    """Say what these whole events amount to, up to the first that says something. `cut`: the last may be half an event."""
     for data in events(piece):
-        if data == b"[DONE]":
+        if data.strip() in (b"", b"[DONE]"):
             continue
         try:
             event = orjson.loads(data)
@@ -78,39 +88,45 @@ def holds_data(body: bytes) -> bool:
     return begun(whole_events(body)) is not Begun.NOTHING
 
 
-def fails(event: Any) -> bool:
-    """Whether an event of a stream says that it failed: an `error` at its top, or as a choice's finish reason."""
-    if not isinstance(event, dict):
-        return False
-    if event.get("error"):
-        return True
-    choices = event.get("choices")
-    return isinstance(choices, list) and any(
-        isinstance(choice, dict) and choice.get("finish_reason") == "error" for choice in choices
-    )
-
-
 def says_something(event: Any) -> bool:
-    """Whether an event is more than a bare role or a chunk without choices. What is no chunk of a chat says something."""
-    choices = event.get("choices") if isinstance(event, dict) else None
-    if not isinstance(choices, list):
+    """Whether an event is more than an opening one, a bare role, or a chunk without choices.
+
+    What is no event of an API that is known here says something: a client can use it.
+    """
+    if not isinstance(event, dict):
         return True
-    return bool(event.get("usage")) or any(not is_silent(choice) for choice in choices)
+    kind = event.get("type")
+    if isinstance(kind, str) and "choices" not in event:
+        return kind not in _OPENING
+    return bool(event.get("usage")) or not all(map(is_silent, choices_of(event))) or _unknown(event)
 
 
 def is_silent(choice: Any) -> bool:
     """Whether a choice of a chunk holds neither an end nor anything but a role."""
     if not isinstance(choice, dict) or choice.get("finish_reason"):
         return False
-    delta = choice.get("delta")
-    return isinstance(delta, dict) and not any(value for name, value in delta.items() if name != "role")
+    delta = choice.get("delta") or choice.get("message") or {}
+    return isinstance(delta, dict) and not choice.get("text") and not _says(delta)
+
+
+def says_nothing(message: Any) -> bool:
+    """Whether a message of an answer is empty: any member but the role is content (pictures, sounds, reasoning, sources)."""
+    return isinstance(message, dict) and not _says(message)
+
+
+def _says(message: dict[str, Any]) -> bool:
+    return any(value for name, value in message.items() if name != "role")
+
+
+def _unknown(event: dict[str, Any]) -> bool:
+    """Whether an event is of no API that is known here: it has members, but neither choices nor what stands beside them."""
+    return bool(event) and "choices" not in event and event.get("object") not in _CHUNKS
 
 
 def _stopped_in_silence(choice: Any) -> bool:
-    if not isinstance(choice, dict) or choice.get("finish_reason") not in ("stop", "error"):
+    if not isinstance(choice, dict) or meaning_of(choice.get("finish_reason")) not in ("stop", "error"):
         return False
-    message = choice.get("message")
-    return isinstance(message, dict) and not any(message.get(name) for name in _SAYS)
+    return says_nothing(choice.get("message")) and not choice.get("text")
 
 
 def unpacked(body: bytes, encoding: str) -> bytes | None:

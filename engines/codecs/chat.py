@@ -9,13 +9,13 @@ from typing import Any
 import orjson
 
 from engines.answers.answer import Assembled, Body
-from engines.answers.beginning import Begun, begun, wrong_with
+from engines.answers.choices import Choices
+from engines.answers.tail import Tail, tail_of
 from engines.apis import Api
 from engines.as_events import as_events
 from engines.chat import ChatRequest
 from engines.chat_json import read_chat_request
 from engines.error_body import error_body
-from engines.sse import Tail, tail_of
 
 
 class Chat:
@@ -60,17 +60,9 @@ class Chat:
         """See Codec."""
         return tail_of(headers, choices)
 
-    def begun(self, piece: bytes, *, cut: bool = False) -> Begun:
-        """See Codec."""
-        return begun(piece, cut=cut)
-
-    def wrong_with(self, body: bytes, headers: Mapping[str, str]) -> str | None:
-        """See Codec."""
-        return wrong_with(body, headers)
-
     def assembled(self, body: Body) -> Assembled | None:
         """See Codec."""
-        return body.assembled()
+        return body.read(Choices)
 
     def stored(self, assembled: Assembled) -> bytes:
         """See Codec."""

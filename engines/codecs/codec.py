@@ -11,10 +11,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from engines.answers.answer import Assembled, Body
-from engines.answers.beginning import Begun
+from engines.answers.tail import Tail
 from engines.apis import Api
 from engines.chat import ChatRequest
-from engines.sse import Tail
 
 
 class Codec(Protocol):
@@ -59,14 +58,6 @@ class Codec(Protocol):
 
     def tail(self, headers: Mapping[str, str], choices: int = 1) -> Tail | None:
         """Tells when a stream with these headers is complete, and how an error is said in it; None where it is no stream."""
-        ...
-
-    def begun(self, piece: bytes, *, cut: bool = False) -> Begun:
-        """What the first whole events of a stream amount to. `cut`: the last may be half an event."""
-        ...
-
-    def wrong_with(self, body: bytes, headers: Mapping[str, str]) -> str | None:
-        """Why a whole answer of status 200 is none, in a word; None where it is one."""
         ...
 
     def assembled(self, body: Body) -> Assembled | None:

@@ -6,24 +6,26 @@ A prompt is no conversation: it is said as a message of a role of its own, so th
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import orjson
 
 from engines.answers.answer import Assembled, Body
-from engines.answers.beginning import Begun, wrong_with
+from engines.answers.choices import Choices
+from engines.answers.tail import Tail, tail_of
+from engines.answers.terminal import choices_of
 from engines.apis import Api
-from engines.as_events import pieces
+from engines.as_events import head_and_rest, pieces
 from engines.chat import ChatRequest
 from engines.chat_json import wrong_type
 from engines.error_body import error_body
 from engines.large_json import dumped
-from engines.sse import DONE, Tail, encode, events, tail_of
+from engines.sse import DONE, encode
 
 _AS_IN_CHAT = ("model", "stream", "temperature", "top_p", "max_tokens", "seed", "stop", "user")
 """Fields that mean the same in both APIs."""
 _ROLE = "prompt"
-_KNOWN_CHOICE = frozenset({"index", "text", "logprobs", "finish_reason", "stop_reason"})
 
 
 class Completions:
@@ -86,33 +88,9 @@ class Completions:
         """See Codec."""
         return tail_of(headers, choices)
 
-    def begun(self, piece: bytes, *, cut: bool = False) -> Begun:
-        """See Codec."""
-        for data in events(piece):
-            if data == b"[DONE]":
-                continue
-            try:
-                event = orjson.loads(data)
-            except orjson.JSONDecodeError:
-                if cut:
-                    continue
-                return Begun.DATA
-            if isinstance(event, dict) and event.get("error"):
-                return Begun.FAILED
-            if not isinstance(event, dict) or _says_something(event):
-                return Begun.DATA
-        return Begun.NOTHING
-
-    def wrong_with(self, body: bytes, headers: Mapping[str, str]) -> str | None:
-        """See Codec."""
-        return wrong_with(body, headers)
-
     def assembled(self, body: Body) -> Assembled | None:
         """See Codec."""
-        plain = body.readable()
-        if plain is None:
-            return None
-        return _from_events(plain) if body.streamed else _from_object(plain)
+        return body.read(partial(Choices, "completions"))
 
     def stored(self, assembled: Assembled) -> bytes:
         """See Codec."""
@@ -159,100 +137,16 @@ def _as_chat(fields: Mapping[str, Any], messages: list[dict[str, str]]) -> dict[
     return said | {"messages": messages}
 
 
-def _says_something(event: dict[str, Any]) -> bool:
-    choices = event.get("choices")
-    if not isinstance(choices, list):
-        return True
-    return bool(event.get("usage")) or any(
-        not isinstance(choice, dict) or choice.get("text") or choice.get("finish_reason")
-        for choice in choices
-    )
-
-
-def _from_object(body: bytes) -> Assembled | None:
-    try:
-        answer = orjson.loads(body)
-    except orjson.JSONDecodeError:
-        return None
-    if not isinstance(answer, dict) or not isinstance(answer.get("choices"), list):
-        return None
-    return _assembled(answer, whole="error" not in answer)
-
-
-def _from_events(body: bytes) -> Assembled | None:
-    """An answer that came as a stream; None where no chunk of one is in it. What is not understood is not `whole`."""
-    answer: dict[str, Any] | None = None
-    choices: dict[int, dict[str, Any]] = {}
-    understood = True
-    for data in events(body):
-        if data == b"[DONE]":
-            continue
-        try:
-            chunk = orjson.loads(data)
-        except orjson.JSONDecodeError:
-            chunk = None
-        if not isinstance(chunk, dict) or "error" in chunk or not isinstance(chunk.get("choices"), list):
-            understood = False
-            continue
-        if answer is None:
-            answer = {k: v for k, v in chunk.items() if k not in ("choices", "usage")}
-        if isinstance(chunk.get("usage"), dict):
-            answer["usage"] = chunk["usage"]
-        for piece in chunk["choices"]:
-            understood = _merge(choices, piece) and understood
-    if answer is None:
-        return None
-    answer["choices"] = [choices[index] for index in sorted(choices)]
-    finished = bool(choices) and all(choice["finish_reason"] for choice in choices.values())
-    return _assembled(answer, whole=finished and understood)
-
-
-def _merge(choices: dict[int, dict[str, Any]], piece: Any) -> bool:
-    """Add one choice of a chunk. Returns whether all of it was understood."""
-    if not isinstance(piece, dict) or not isinstance(piece.get("index"), int):
-        return False
-    index = piece["index"]
-    empty = {"text": "", "index": index, "logprobs": None, "finish_reason": None}
-    choice = choices.setdefault(index, empty)
-    if isinstance(piece.get("text"), str):
-        choice["text"] += piece["text"]
-    for name in ("finish_reason", "stop_reason"):
-        if piece.get(name) is not None:
-            choice[name] = piece[name]
-    logprobs = piece.get("logprobs")
-    if isinstance(logprobs, dict):
-        known = choice["logprobs"] = choice["logprobs"] or {}
-        for name, value in logprobs.items():
-            known[name] = (known.get(name) or []) + value if isinstance(value, list) else value
-    return piece.keys() <= _KNOWN_CHOICE
-
-
-def _assembled(answer: dict[str, Any], *, whole: bool) -> Assembled:
-    choices = [
-        {
-            "index": choice.get("index", 0),
-            "message": {"role": "assistant", "content": choice.get("text")},
-            "finish_reason": choice.get("finish_reason"),
-        }
-        for choice in answer["choices"]
-        if isinstance(choice, dict)
-    ]
-    completion = {k: v for k, v in answer.items() if k != "choices"}
-    return Assembled(completion | {"object": "chat.completion", "choices": choices}, whole=whole, own=answer)
-
-
 def _chunks(answer: dict[str, Any], *, include_usage: bool) -> Iterator[dict[str, Any]]:
-    head = {k: v for k, v in answer.items() if k not in ("choices", "usage")}
-    if include_usage:
-        # With include_usage OpenAI puts a null usage on every chunk but the last.
-        head["usage"] = None
-    for choice in answer["choices"]:
+    head, rest = head_and_rest(answer, include_usage=include_usage)
+    choices = choices_of(answer)
+    for place, choice in enumerate(choices):
         index, logprobs = choice.get("index", 0), choice.get("logprobs")
         for i, piece in enumerate(pieces(choice.get("text") or "")):
             said = {"text": piece, "index": index, "logprobs": logprobs if i == 0 else None}
             yield head | {"choices": [said | {"finish_reason": None}]}
-        end = {"text": "", "index": index, "logprobs": None, "finish_reason": choice.get("finish_reason")}
-        yield head | {"choices": [end]}
+        last = rest if place == len(choices) - 1 else {}
+        yield head | last | {"choices": [choice | {"text": "", "logprobs": None}]}
     if include_usage:
         yield head | {"choices": [], "usage": answer["usage"]}
 

@@ -8,16 +8,15 @@ from typing import Any
 import orjson
 
 from engines.answers.answer import Assembled, Body
-from engines.answers.beginning import Begun
-from engines.answers.beginning import unpacked as readable
+from engines.answers.message import Message
+from engines.answers.tail import InflatedTail, Tail, tail_of
 from engines.apis import Api
 from engines.chat import ChatRequest
-from engines.codecs.message_answer import as_events, from_events, from_object
+from engines.codecs.message_answer import as_events
 from engines.codecs.message_request import read_request, with_messages
 from engines.large_json import dumped
-from engines.sse import InflatedTail, Tail, encode_typed, events, tail_of
+from engines.sse import encode_typed
 
-_SAYS_NOTHING = frozenset({"ping", "message_start", "content_block_start", "content_block_stop"})
 _REPLAYED = frozenset({"text", "thinking", "redacted_thinking", "tool_use"})
 """Blocks of answers that are said by the model alone."""
 _TYPES = {
@@ -82,45 +81,9 @@ class Messages:
             return None
         return InflatedMessageTail() if isinstance(tail, InflatedTail) else MessageTail()
 
-    def begun(self, piece: bytes, *, cut: bool = False) -> Begun:
-        """See Codec."""
-        for data in events(piece):
-            if data == b"[DONE]":
-                continue
-            try:
-                event = orjson.loads(data)
-            except orjson.JSONDecodeError:
-                if cut:
-                    continue
-                return Begun.DATA
-            kind = event.get("type") if isinstance(event, dict) else None
-            if kind == "error" or (isinstance(event, dict) and event.get("error")):
-                return Begun.FAILED
-            if kind not in _SAYS_NOTHING:
-                return Begun.DATA
-        return Begun.NOTHING
-
-    def wrong_with(self, body: bytes, headers: Mapping[str, str]) -> str | None:
-        """See Codec. An answer without content is one: models end a turn so that has nothing to add."""
-        if not body:
-            return "empty"
-        plain = readable(body, headers.get("Content-Encoding", "identity").strip().lower())
-        if plain is None:
-            return None
-        try:
-            answer = orjson.loads(plain)
-        except orjson.JSONDecodeError:
-            return "no JSON"
-        if not isinstance(answer, dict):
-            return "no object"
-        return "an error" if answer.get("type") == "error" or answer.get("error") else None
-
     def assembled(self, body: Body) -> Assembled | None:
         """See Codec."""
-        plain = body.readable()
-        if plain is None:
-            return None
-        return from_events(plain) if body.streamed else from_object(plain)
+        return body.read(Message)
 
     def stored(self, assembled: Assembled) -> bytes:
         """See Codec."""

@@ -11,26 +11,17 @@ from typing import Any
 import orjson
 
 from engines.answers.answer import Assembled, Body
-from engines.answers.beginning import Begun, wrong_with
+from engines.answers.response import Response
+from engines.answers.tail import InflatedTail, Tail, tail_of
 from engines.apis import Api
 from engines.chat import IN_BODY, ChatRequest
-from engines.codecs.response_answer import as_events, from_events, from_object, only_messages
+from engines.codecs.response_answer import as_events, only_messages
 from engines.codecs.response_request import read_request, with_items, with_messages
 from engines.error_body import error_body
 from engines.large_json import outlined
-from engines.sse import InflatedTail, Tail, encode_typed, events, tail_of
+from engines.sse import encode_typed
 
 _LARGE_BYTES = 2**20
-_SAYS_NOTHING = frozenset(
-    {
-        "response.created",
-        "response.queued",
-        "response.in_progress",
-        "response.output_item.added",
-        "response.content_part.added",
-        "keepalive",
-    }
-)
 _ECHOED = ("user", "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "metadata", "store")
 """What an answer repeats of its request though it changes nothing of what is answered."""
 _UNSAID: Mapping[str, Any] = {"metadata": {}, "store": True}
@@ -98,32 +89,9 @@ class Responses:
             return None
         return InflatedResponseTail() if isinstance(tail, InflatedTail) else ResponseTail()
 
-    def begun(self, piece: bytes, *, cut: bool = False) -> Begun:
-        """See Codec."""
-        for data in events(piece):
-            try:
-                event = orjson.loads(data)
-            except orjson.JSONDecodeError:
-                if cut or data == b"[DONE]":
-                    continue
-                return Begun.DATA
-            kind = event.get("type") if isinstance(event, dict) else None
-            if kind in ("error", "response.failed") or (isinstance(event, dict) and event.get("error")):
-                return Begun.FAILED
-            if kind not in _SAYS_NOTHING:
-                return Begun.DATA
-        return Begun.NOTHING
-
-    def wrong_with(self, body: bytes, headers: Mapping[str, str]) -> str | None:
-        """See Codec."""
-        return wrong_with(body, headers)
-
     def assembled(self, body: Body) -> Assembled | None:
         """See Codec."""
-        plain = body.readable()
-        if plain is None:
-            return None
-        return from_events(plain) if body.streamed else from_object(plain)
+        return body.read(Response)
 
     def stored(self, assembled: Assembled) -> bytes:
         """See Codec."""

@@ -21,6 +21,7 @@ from multidict import CIMultiDict
 from engines.apis import api_of
 from engines.attempts import Attempts
 from engines.candidates import Try
+from engines.chat import tokens_in_bytes
 from engines.engine import Engine, EngineReply, EngineRequest
 from engines.errors import RequestError
 from engines.replicas import Replicas
@@ -236,7 +237,7 @@ class ByModel:
                     method="POST",
                     target=target,
                     model=body.model,
-                    asked_bytes=len(body.raw),
+                    prompt_tokens=lambda: tokens_in_bytes(len(body.raw)),
                 )
                 await relay_to(send, reply, journey, kept=kept, meter=meter)
                 return reply

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from engines.chat import message_text
+from engines.answers.beginning import says_nothing
 from engines.codecs.table import codec_of
 from gateway.keepers.keeper import Kept
 from router.finished import Finished
@@ -60,6 +60,8 @@ class ExactKeeper:
             return "upstream_forbids"
         if finished.status != 200:
             return "error"
+        if assembled is not None and assembled.unmerged:
+            return "unmergeable:" + assembled.unmerged[0]
         if not finished.complete or assembled is None or not assembled.whole:
             return "incomplete"
         if finished.by_stand_in:
@@ -69,22 +71,16 @@ class ExactKeeper:
             return "student"
         if assembled.calls_tools() and not self._tool_calls:
             return "tool_calls"
-        choices = assembled.choices()
-        finished_well = ("stop", "tool_calls") if self._tool_calls else ("stop",)
-        if any(choice.get("finish_reason") not in finished_well for choice in choices):
+        finished_well = {"stop", "tool_calls"} if self._tool_calls else {"stop"}
+        if not finished_well.issuperset(assembled.finish_reasons()):
             return "cut_short"
-        if not (len(choices) == _asked_for(finished) and all(map(_says_something, choices))):
+        choices = assembled.choices()
+        if len(choices) != _asked_for(finished) or any(
+            says_nothing(choice.get("message")) for choice in choices
+        ):
             return "empty"
         return codec_of(finished.asked.chat).refusal(finished.asked.chat, assembled)
 
 
 def _asked_for(finished: Finished) -> Any:
     return finished.asked.chat.fields.get("n") or 1
-
-
-def _says_something(choice: dict[str, Any]) -> bool:
-    message = choice.get("message")
-    if not isinstance(message, dict):
-        return False
-    said = (message_text(message.get("content")), message.get("refusal"), message.get("tool_calls"))
-    return any(said) or bool(message.get("function_call"))

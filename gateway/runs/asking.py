@@ -10,12 +10,12 @@ from typing import Any
 import structlog
 from multidict import CIMultiDict
 
-from engines.chat import CHARACTERS_PER_TOKEN, Usage, estimated_tokens
+from engines.chat import CHARACTERS_PER_TOKEN, prompt_tokens
 from engines.errors import EngineError, RequestError
 from engines.placement import Placement, Rank
 from gateway.off_loop import off_loop
 from gateway.runs.caller import streamed
-from gateway.runs.expected import ExpectedTokens, prompt_tokens
+from gateway.runs.expected import ExpectedTokens
 from gateway.runs.flow_objective import FlowObjectives
 from gateway.runs.knobs import RunKnobs
 from gateway.runs.live import LiveRun
@@ -164,9 +164,7 @@ class StepAsker:
     # ---- after
 
     def _note(self, run: LiveRun, step: Step, asked: Asked, send: StepSend, finished: Finished) -> None:
-        usage = send.usage
-        if usage is None and send.status and send.status < 400:
-            usage = Usage(prompt_tokens(asked.chat.messages), estimated_tokens(send.text), estimated=True)
+        usage = send.used(prompt_tokens(asked.chat.messages))
         figures: dict[str, Any] = {"engine": finished.engine}
         if replica := _replica(finished):
             figures["replica"] = replica

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from engines.chat import CHARACTERS_PER_TOKEN, message_text
+from engines.chat import CHARACTERS_PER_TOKEN, prompt_tokens
 from gateway.runs.live import LiveRun
 from workflows.graph import Step
 from workflows.names import StepId
@@ -13,7 +13,6 @@ from workflows.transform import as_text
 
 _UNKNOWN_TOKENS = 256.0
 _WEIGHT = 0.1
-_PER_MESSAGE = 4
 
 
 class ExpectedTokens:
@@ -53,11 +52,6 @@ class ExpectedTokens:
             elif (producer := run.graph.producer(id)) is not None:
                 prompt += self.answer(producer.chat)
         return prompt + self.answer(step.chat)
-
-
-def prompt_tokens(messages: Any) -> int:
-    """Of messages, roughly."""
-    return sum(len(message_text(m.get("content"))) // CHARACTERS_PER_TOKEN + _PER_MESSAGE for m in messages)
 
 
 def _template_tokens(step: Step) -> float:

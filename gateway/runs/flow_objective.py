@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from gateway.runs.expected import ExpectedTokens, prompt_tokens
+from engines.chat import prompt_tokens
+from gateway.runs.expected import ExpectedTokens
 from gateway.runs.live import LiveRun
 from workflows.criteria import Criteria
 from workflows.definition import StepSpec

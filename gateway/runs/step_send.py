@@ -9,8 +9,9 @@ import orjson
 from multidict import CIMultiDict
 
 from engines.answers.answer import Body
-from engines.answers.usage import usage_of
+from engines.answers.heard import Heard
 from engines.chat import Usage
+from engines.codecs.chat import CHAT
 from engines.errors import EngineError
 from engines.sse import EventCutter, events
 from gateway.send import ClientGone, Write
@@ -27,6 +28,7 @@ class StepSend:
         "_body_bytes",
         "_cutter",
         "_encoded",
+        "_heard",
         "_kind",
         "_max_text_bytes",
         "_pieces",
@@ -42,7 +44,6 @@ class StepSend:
         "refusal",
         "status",
         "too_large",
-        "usage",
     )
 
     def __init__(self, said: Callable[[str], object], *, max_text_bytes: int) -> None:
@@ -53,14 +54,13 @@ class StepSend:
         self._cutter = EventCutter()
         self._body: list[bytes] = []
         self._streamed = self._encoded = False
+        self._heard: Heard | None = None
         self._kind = ""
         self.gone = False
         """Whether the run no longer wants the answer."""
         self.status = 0
         """Of the answer; 0 before there is one."""
         self.engine = ""
-        self.usage: Usage | None = None
-        """Tokens as the engine counted them; None where it did not say."""
         self.broken = ""
         """Why the answer broke off after it had begun."""
         self.refusal = ""
@@ -78,6 +78,10 @@ class StepSend:
         if len(self._pieces) > 1:
             self._pieces = ["".join(self._pieces)]
         return self._pieces[0] if self._pieces else ""
+
+    def used(self, prompt_tokens: int) -> Usage | None:
+        """Tokens of prompt and answer (engines.answers.heard); None if there was no answer."""
+        return None if self._heard is None else self._heard.usage(prompt_tokens)
 
     def whole(
         self, status: int, headers: CIMultiDict[str], body: bytes | None, reason: str | None = None
@@ -147,8 +151,8 @@ class StepSend:
     def _read_event(self, event: dict[str, Any]) -> None:
         if isinstance(error := event.get("error"), dict):
             self.broken = str(error.get("message") or "the stream ended with an error")
-        if event.get("usage"):
-            self.usage = usage_of(event)
+        self._heard = self._heard or Heard()
+        self._heard.hear(event)
         choices = event.get("choices")
         for choice in choices if isinstance(choices, list) else ():
             if not isinstance(choice, dict) or choice.get("index", 0) != 0:
@@ -167,11 +171,11 @@ class StepSend:
         if self.status >= 400:
             self.refusal = _error_text(body)
             return
-        assembled = body.assembled()
+        assembled = CHAT.assembled(body)
         if assembled is None:
             self.broken = "the answer holds no chat completion"
             return
-        self.usage = assembled.usage()
+        self._heard = assembled.heard
         self.calls_tools = assembled.calls_tools()
         self.finish_reason = assembled.finish_reason()
         if text := assembled.text():

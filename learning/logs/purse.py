@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
-from engines.answers.answer import from_json
+from engines.answers.answer import Body
 from engines.asking import most_usd
-from engines.chat import Usage, estimated_tokens
+from engines.chat import Usage, tokens_in_bytes
+from engines.codecs.table import codec_of
 from engines.engine import Engine, EngineInfo, EngineLoad, EngineReply, EngineRequest
 from engines.errors import ConnectFailed, Unavailable
 from learning.outcomes.judging_sample import most_tokens
@@ -83,7 +84,7 @@ class Paid:
                 if not answered:
                     cost_usd = 0.0
                 yield reply
-                usage = _usage(body, bytes(said)) if answered else None
+                usage = _usage(request, bytes(said)) if answered else None
                 if usage is not None:
                     cost_usd = price.cost_usd(usage) or 0.0
         except (ConnectFailed, Unavailable):
@@ -111,14 +112,9 @@ async def _copied(chunks: AsyncIterator[bytes], into: bytearray) -> AsyncIterato
         yield chunk
 
 
-def _usage(asked: bytes, said: bytes) -> Usage | None:
-    """Tokens of an answer in one piece; None where it is not whole."""
-    assembled = from_json(said)
+def _usage(request: EngineRequest, said: bytes) -> Usage | None:
+    """Tokens of an answer in one piece; None if it is not whole."""
+    assembled = codec_of(request.chat).assembled(Body((said,), len(said), "application/json"))
     if assembled is None or not assembled.whole:
         return None
-    told = assembled.usage()
-    if told is not None:
-        return told
-    return Usage(
-        estimated_tokens(asked.decode("utf-8", "replace")), estimated_tokens(assembled.text()), estimated=True
-    )
+    return assembled.used(tokens_in_bytes(len(request.body) if isinstance(request.body, bytes) else 0))

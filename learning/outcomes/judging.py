@@ -20,7 +20,7 @@ import structlog
 
 from engines.answers.answer import Assembled
 from engines.asking import Bill, NotAnswered
-from engines.chat import Usage, estimated_tokens
+from engines.chat import tokens_in_bytes
 from engines.engine import Engine
 from learning.outcomes.account import SMALL_TOKEN, Accounts, Purse, Unit, price_in
 from learning.outcomes.comparison import Comparison, TooDear, equality_key, example_qualities
@@ -315,10 +315,7 @@ class Judging:
 
     def _own_price(self, taken: Sample, served: Assembled) -> float:
         """What the request costs at the reference."""
-        usage = served.usage() or Usage(
-            estimated_tokens(taken.asked.chat.body.decode("utf-8", "replace")),
-            estimated_tokens(served.said()),
-        )
+        usage = served.used(tokens_in_bytes(len(taken.asked.chat.body)))
         price = price_in(taken.unit, self._engines[taken.reference].info.price)
         return price.cost_usd(usage) or 0.0
 

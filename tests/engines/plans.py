@@ -11,6 +11,7 @@ from typing import Any
 
 from multidict import CIMultiDict
 
+from engines.answers.tail import Tail
 from engines.attempts import Attempts
 from engines.candidates import Try
 from engines.chat import ChatRequest
@@ -18,7 +19,6 @@ from engines.engine import EngineReply, EngineRequest
 from engines.errors import EngineError
 from engines.guard import Guard
 from engines.openai_http import OpenAIHTTP
-from engines.sse import Tail
 from engines.timeouts import Timeouts
 from tests.engines.asking import PATIENT, engine
 from tests.flow.line import completion, events

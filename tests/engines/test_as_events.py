@@ -7,8 +7,8 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engines.answers.answer import from_events
 from engines.as_events import as_events
+from tests.answers import from_events
 from tests.flow.line import completion
 
 

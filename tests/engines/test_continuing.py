@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+from engines.answers.tail import Tail
 from engines.attempts import Attempts
 from engines.continuing import continuable
 from engines.errors import Kind, StreamBroken
-from engines.sse import Tail
 from engines.timeouts import Timeouts
 from tests.engines.plans import breaks_after, chat, chunks_of, end_of, plan, read, refuses, says, text_of
 from tests.flow.upstream import Call, Script, Upstream

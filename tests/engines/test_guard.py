@@ -8,13 +8,14 @@ from threading import Event
 
 import pytest
 
+from engines.answers.tail import tail_of
 from engines.breaker import Breaker, State
 from engines.engine import EngineInfo, EngineReply, EngineRequest
 from engines.errors import ConnectFailed, EngineError, Kind, RateLimited, Unavailable
 from engines.guard import Guard
 from engines.limits import Credentials
 from engines.openai_http import OpenAIHTTP
-from engines.sse import DONE, tail_of
+from engines.sse import DONE
 from tests.engines.asking import PATIENT, Clock, asked, chat, closed_port, engine, guarded, request
 from tests.flow.upstream import Call, Script, Upstream
 from tests.knobs import guard_of, limits

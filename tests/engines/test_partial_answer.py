@@ -63,7 +63,6 @@ class TestReading:
             event(HEAD, {}, "stop"),
             event(HEAD, {"reasoning_content": "Hm"}),
             event(HEAD, {"tool_calls": [{"index": 0}]}),
-            b'data: {"object": "something else"}\n\n',
             b"data: not JSON\n\n",
             b"data: "
             + json.dumps(HEAD | {"choices": [{"index": 1, "delta": {"content": "x"}}]}).encode()

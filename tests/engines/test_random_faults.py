@@ -12,13 +12,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import engines.candidates
+from engines.answers.tail import Tail
 from engines.attempts import Attempts
 from engines.breaker import Breaker
 from engines.candidates import MOST_TRIES, Try
 from engines.engine import Continues
 from engines.errors import EngineError
 from engines.guard import Guard
-from engines.sse import Tail
 from tests.engines.asking import engine
 from tests.engines.plans import asked, breaks_after, chunks_of, refuses, says, text_of
 from tests.engines.replicas import replicas

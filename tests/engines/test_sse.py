@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engines.sse import EventCutter, Tail, begins_with_error, encode, events, tail_of
+from engines.answers.tail import Tail, tail_of
+from engines.sse import EventCutter, begins_with_error, encode, events
 
 DONE = b"data: [DONE]\n\n"
 

@@ -10,13 +10,13 @@ import pytest
 from multidict import CIMultiDict
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
-from engines.answers.answer import from_events, from_json
 from engines.chat import ChatRequest
 from engines.engine import EngineRequest
 from engines.errors import Unavailable
 from engines.prediction import Prediction
 from engines.sse import events
 from engines.student import StudentEngine
+from tests.answers import from_events, from_json
 
 JSON = Prediction(
     version=3,

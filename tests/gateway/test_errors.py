@@ -5,8 +5,9 @@ from __future__ import annotations
 import orjson
 import pytest
 
+from engines.answers.tail import Tail
 from engines.errors import ConnectFailed, Kind, TimedOut, Unavailable
-from engines.sse import Tail, events
+from engines.sse import events
 from gateway.errors import error_body, error_event
 from gateway.own_response import engine_error_response, error_response
 

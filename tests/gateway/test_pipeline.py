@@ -13,6 +13,7 @@ import pytest
 from multidict import CIMultiDict
 
 from engines.chat_json import read_chat_request
+from engines.codecs.chat import CHAT
 from engines.engine import EngineInfo, EngineLoad, EngineReply, EngineRequest, Price
 from engines.errors import ConnectFailed, EngineError, RequestError, StreamBroken
 from gateway.pipeline import Pipeline, ServedModel
@@ -107,7 +108,7 @@ async def test_a_plain_answer_is_collected_whole() -> None:
     assert (send.status, send.body, send.ended) == (200, body, True)
     assert send.headers["x-understudy-engine"] == "large"
     assert ended == [finished] and finished.complete and finished.from_reference and engine.left == 1
-    assert finished.body.assembled() is not None and finished.body.size_bytes == len(body)
+    assert CHAT.assembled(finished.body) is not None and finished.body.size_bytes == len(body)
 
 
 async def test_a_stream_is_collected_chunk_by_chunk() -> None:

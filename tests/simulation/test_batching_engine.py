@@ -10,12 +10,12 @@ import orjson
 import pytest
 from multidict import CIMultiDict
 
-from engines.answers.answer import from_events, from_json
 from engines.chat import ChatRequest
 from engines.engine import EngineInfo, EngineRequest
 from simulation.batching import Rules, Speed
 from simulation.batching_engine import BatchingEngine, Served, answer_text
 from simulation.virtual_time import run
+from tests.answers import from_events, from_json
 
 SPEED = Speed(step_s=0.01, kv_token_s=0.0, prefill_token_s=1e-4, kv_tokens=4_000)
 

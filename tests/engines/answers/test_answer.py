@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engines.answers.answer import Assembled, from_events, from_json
+from engines.answers.answer import Assembled
 from engines.answers.usage import usage_of
 from engines.as_events import as_events
 from engines.chat import Usage
 from engines.sse import DONE, encode
+from tests.answers import from_events, from_json
 
 HEAD = {"id": "c1", "object": "chat.completion.chunk", "created": 1, "model": "m", "system_fingerprint": "fp"}
 
@@ -82,12 +83,12 @@ def test_log_probabilities_of_all_chunks_are_kept() -> None:
     [
         chunk({"content": "half"}),
         stream(chunk({"content": "no finish reason"})),
-        stream(chunk({"content": "a", "audio": {"data": "x"}}), chunk({}, "stop")),
+        stream(chunk({"content": "a", "mood": "glad"}), chunk({"mood": "sad"}, "stop")),
         stream(chunk({"content": "a"}), encode(b'{"error":{"message":"m"}}'), chunk({}, "stop")),
         stream(chunk({"content": "a"}), encode(b"{not json"), chunk({}, "stop")),
-        stream(chunk({"content": "a"}, "stop", brand_new=1)),
+        stream(chunk({"content": "a"}, brand_new=1), chunk({}, "stop", brand_new={"a": 1})),
     ],
-    ids=["cut", "no finish", "unknown delta", "error", "bad json", "unknown choice field"],
+    ids=["cut", "no finish", "two values of a delta", "error", "bad json", "two types in a choice"],
 )
 def test_what_is_not_whole_or_not_understood_is_never_taken_for_whole(body: bytes) -> None:
     answer = from_events(body)

@@ -25,7 +25,6 @@ def body(**fields: Any) -> bytes:
         json.dumps(completion("Forty-two."))[:-20].encode(),
         json.dumps(completion("")).encode(),
         json.dumps(completion("x", message={"content": None})).encode(),
-        json.dumps(completion("x", message={"content": None, "reasoning_content": "Hm."})).encode(),
         b'"Forty-two."',
     ],
 )
@@ -76,7 +75,7 @@ def chunk(delta: dict[str, Any], finish: str | None = None, **more: Any) -> dict
         (stream(chunk({"tool_calls": [{"index": 0}]})), Begun.DATA),
         (stream(chunk({}, "stop")), Begun.DATA),
         (b"data: not JSON\n\n", Begun.DATA),
-        (stream({"type": "response.created"}), Begun.DATA),
+        (stream({"type": "response.created"}), Begun.NOTHING),
         (stream({"error": {"message": "busy"}}), Begun.FAILED),
         (stream(chunk({"role": "assistant"}), {"error": {"code": 429}}), Begun.FAILED),
         (stream(chunk({}, "error", error={"code": 502})), Begun.FAILED),

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from engines.answers.answer import from_events
-from engines.answers.usage import Passing, usage_of
+from engines.answers.reader import Reader
+from engines.answers.usage import usage_of
 from engines.chat import Usage
 from engines.engine import Price
+from tests.answers import from_events
 
 EVENTS = "text/event-stream; charset=utf-8"
 DETAILS = {
@@ -124,11 +125,11 @@ def test_what_is_no_usage_is_none(usage: Any) -> None:
 
 
 def passed(body: bytes, content_type: str, encoding: str = "", piece: int = 7) -> Usage | None:
-    passing = Passing(content_type, encoding)
+    passing = Reader(content_type, encoding)
     for at in range(0, len(body), piece):
         passing.feed(body[at : at + piece])
-    assert passing.usage() == passing.usage()
-    return passing.usage()
+    assert passing.told() == passing.told()
+    return passing.told()
 
 
 def events(*said: dict[str, Any], end: bytes = b"\n\n") -> bytes:
@@ -234,20 +235,20 @@ def test_a_large_packed_answer_is_read_and_one_that_unpacks_without_end_is_not_u
     assert len(stream) > 100 * len(packed), "a stream's events are nearly alike"
     assert passed(packed, EVENTS, "gzip", piece=65_536) == Usage(7, 9)
     endless = gzip.compress(b" " * 2**27 + b"{}")
-    passing = Passing("application/json", "gzip")
+    passing = Reader("application/json", "gzip")
     for begin in range(0, len(endless), 65_536):
         passing.feed(endless[begin : begin + 65_536])
-    assert passing.usage() is None and passing.size_bytes < 2**24
+    assert passing.told() is None and passing.size_bytes < 2**24
 
 
 def test_where_nothing_is_told_it_is_estimated_and_says_so() -> None:
     """LiteLLM #37734: a stream cut halfway has been paid for all the same."""
-    passing = Passing(EVENTS)
+    passing = Reader(EVENTS)
     for text in ("a", "b", "c"):
         passing.feed(events({"choices": [{"index": 0, "delta": {"content": text}}]}))
     passing.feed(b'data: {"choices": [{"ind')
-    assert passing.usage() is None
-    assert passing.estimated(400, answers_text=True) == Usage(100, 4, estimated=True)
+    assert passing.told() is None
+    assert passing.usage(100) == Usage(100, 3, estimated=True)
 
 
 def test_garbage_never_raises() -> None:

@@ -7,7 +7,7 @@ import json
 import orjson
 
 from engines.answers.answer import Body
-from engines.answers.beginning import Begun
+from engines.answers.beginning import Begun, begun, wrong_with
 from engines.as_events import as_events
 from engines.chat import ChatRequest
 from engines.chat_json import read_chat_request
@@ -51,6 +51,6 @@ def test_its_streams_end_and_break_as_those_of_chat_completions() -> None:
     assert tail.error_event("It broke.", "broken").startswith(b'\n\ndata: {"error":')
     tail.feed(b"data: [DONE]\n\n")
     assert tail.finished()
-    assert CHAT.begun(b": comment\n\n") is Begun.NOTHING
-    assert CHAT.wrong_with(b"", {}) == "empty"
+    assert begun(b": comment\n\n") is Begun.NOTHING
+    assert wrong_with(b"", {}) == "empty"
     assert b'"param":"x"' in CHAT.error(400, "No.", param="x")

@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from engines.answers.answer import Body
-from engines.answers.beginning import Begun
+from engines.answers.beginning import Begun, begun, wrong_with
 from engines.chat import ChatRequest
 from engines.codecs.completions import COMPLETIONS
 from engines.codecs.table import CODECS, codec_of
@@ -96,14 +96,25 @@ def test_a_stream_is_put_together_and_said_again() -> None:
     assert COMPLETIONS.replayed(b"x", chat) == b"x" and COMPLETIONS.refusal(chat, told) is None
 
 
-def test_logprobs_join_and_what_is_unknown_is_not_whole() -> None:
+def test_logprobs_join_and_what_is_unknown_is_kept() -> None:
     pieces = [choice(0, "a", logprobs=LOGPROBS), choice(0, "b", "stop", logprobs=LOGPROBS)]
     told = COMPLETIONS.assembled(streamed(*(HEAD | {"choices": [piece]} for piece in pieces)))
     assert told is not None and told.whole and told.own is not None
     assert told.own["choices"][0]["logprobs"]["tokens"] == ["a", "a"]
-    for odd in (choice(0, "a", "stop", brand_new=1), {"text": "no index"}):
-        told = COMPLETIONS.assembled(streamed(HEAD | {"choices": [odd]}))
-        assert told is not None and not told.whole
+    odd = [
+        {"text": "no index", "token_ids": [1]},
+        {"text": "!", "token_ids": [2], "stop_reason": 5, "finish_reason": "stop"},
+    ]
+    told = COMPLETIONS.assembled(streamed(*(HEAD | {"choices": [one]} for one in odd)))
+    assert told is not None and told.whole and told.own is not None
+    assert told.own["choices"][0] == {
+        "index": 0,
+        "text": "no index!",
+        "token_ids": [1, 2],
+        "stop_reason": 5,
+        "finish_reason": "stop",
+        "logprobs": None,
+    }
     told = COMPLETIONS.assembled(streamed(HEAD | {"choices": [choice(0, "a")]}, {"error": {"message": "x"}}))
     assert told is not None and not told.whole
     assert COMPLETIONS.assembled(streamed()) is None and COMPLETIONS.assembled(Body()) is None
@@ -111,9 +122,9 @@ def test_logprobs_join_and_what_is_unknown_is_not_whole() -> None:
 
 def test_how_a_stream_begins() -> None:
     silent, said = HEAD | {"choices": [choice(0, "")]}, HEAD | {"choices": [choice(0, "a")]}
-    assert COMPLETIONS.begun(streamed(silent).chunks[0]) is Begun.NOTHING
-    assert COMPLETIONS.begun(streamed(silent, said).chunks[0]) is Begun.DATA
-    assert COMPLETIONS.begun(streamed({"error": {"message": "x"}}).chunks[0]) is Begun.FAILED
-    assert COMPLETIONS.begun(b'data: {"cho', cut=True) is Begun.NOTHING
-    assert COMPLETIONS.wrong_with(orjson.dumps(ANSWER), {}) is None
+    assert begun(streamed(silent).chunks[0]) is Begun.NOTHING
+    assert begun(streamed(silent, said).chunks[0]) is Begun.DATA
+    assert begun(streamed({"error": {"message": "x"}}).chunks[0]) is Begun.FAILED
+    assert begun(b'data: {"cho', cut=True) is Begun.NOTHING
+    assert wrong_with(orjson.dumps(ANSWER), {}) is None
     assert json.loads(COMPLETIONS.error(400, "No."))["error"]["type"] == "invalid_request_error"

@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import copy
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Any
 
 import orjson
 import pytest
 
-from engines.codecs.message_answer import as_events, from_events, from_object
+from engines.answers.message import Message
+from engines.codecs.message_answer import as_events
 from engines.sse import events
+from tests import answers
 
 USAGE = {
     "input_tokens": 5,
@@ -39,6 +42,12 @@ MESSAGE: dict[str, Any] = {
     "stop_sequence": None,
     "usage": USAGE,
 }
+
+
+from_events, from_object = (
+    partial(answers.from_events, merge=Message),
+    partial(answers.from_json, merge=Message),
+)
 
 
 def test_what_it_says_as_events_is_what_it_was() -> None:

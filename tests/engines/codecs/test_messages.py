@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from engines.answers.answer import Body
-from engines.answers.beginning import Begun
+from engines.answers.beginning import Begun, begun, wrong_with
 from engines.codecs.message_answer import as_events
 from engines.codecs.messages import MESSAGES
 from engines.codecs.table import CODECS, codec_of, request_id_header
@@ -34,7 +34,7 @@ def test_a_request_is_changed_in_its_own_format() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "begun"),
+    ("said", "amounts_to"),
     [
         ([START, {"type": "ping"}, {"type": "content_block_start"}], Begun.NOTHING),
         ([START, DELTA], Begun.DATA),
@@ -42,9 +42,9 @@ def test_a_request_is_changed_in_its_own_format() -> None:
         ([START, ERROR], Begun.FAILED),
     ],
 )
-def test_how_a_stream_begins(said: list[dict[str, Any]], begun: Begun) -> None:
-    assert MESSAGES.begun(stream(*said)) is begun
-    assert MESSAGES.begun(stream(START) + b'data: {"type": "cont', cut=True) is Begun.NOTHING
+def test_how_a_stream_begins(said: list[dict[str, Any]], amounts_to: Begun) -> None:
+    assert begun(stream(*said)) is amounts_to
+    assert begun(stream(START) + b'data: {"type": "cont', cut=True) is Begun.NOTHING
 
 
 @pytest.mark.parametrize("encoding", ["identity", "gzip"])
@@ -71,10 +71,10 @@ def test_an_error_ends_a_stream_and_is_said_as_it_is_said_here() -> None:
 
 
 def test_what_is_wrong_with_an_answer() -> None:
-    assert MESSAGES.wrong_with(orjson.dumps(MESSAGE | {"content": []}), {}) is None
-    assert MESSAGES.wrong_with(gzip.compress(orjson.dumps(MESSAGE)), {"Content-Encoding": "gzip"}) is None
-    assert MESSAGES.wrong_with(b"?", {"Content-Encoding": "br"}) is None
-    told = [MESSAGES.wrong_with(body, {}) for body in (b"", b"{", b"[]", orjson.dumps(ERROR))]
+    assert wrong_with(orjson.dumps(MESSAGE | {"content": []}), {}) is None
+    assert wrong_with(gzip.compress(orjson.dumps(MESSAGE)), {"Content-Encoding": "gzip"}) is None
+    assert wrong_with(b"?", {"Content-Encoding": "br"}) is None
+    told = [wrong_with(body, {}) for body in (b"", b"{", b"[]", orjson.dumps(ERROR))]
     assert told == ["empty", "no JSON", "no object", "an error"]
 
 

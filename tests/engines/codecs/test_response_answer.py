@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import orjson
 import pytest
 
-from engines.codecs.response_answer import as_events, from_events, from_object, only_messages
+from engines.answers.response import Response
+from engines.codecs.response_answer import as_events, only_messages
 from engines.sse import events
+from tests import answers
 
 USAGE = {
     "input_tokens": 7,
@@ -16,6 +19,12 @@ USAGE = {
     "total_tokens": 10,
     "input_tokens_details": {"cached_tokens": 2},
 }
+
+
+from_events, from_object = (
+    partial(answers.from_events, merge=Response),
+    partial(answers.from_json, merge=Response),
+)
 
 
 def response(text: str = "Forty-two.", **more: Any) -> dict[str, Any]:

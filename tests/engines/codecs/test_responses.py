@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from engines.answers.answer import Body
-from engines.answers.beginning import Begun
+from engines.answers.beginning import Begun, begun, wrong_with
 from engines.chat import IN_BODY, ChatRequest
 from engines.codecs.response_answer import as_events
 from engines.codecs.response_request import said_before
@@ -134,7 +134,7 @@ def test_a_break_is_told_under_the_next_number() -> None:
     ],
 )
 def test_what_its_first_events_amount_to(piece: bytes, amounts_to: Begun) -> None:
-    assert RESPONSES.begun(piece) is amounts_to
+    assert begun(piece) is amounts_to
 
 
 def test_a_replay_repeats_the_fields_of_who_asks_now() -> None:
@@ -157,6 +157,4 @@ def test_what_is_remembered() -> None:
     called = RESPONSES.assembled(Body((stream,), len(stream), "text/event-stream; charset=utf-8"))
     assert called is not None and RESPONSES.refusal(read(input="Hi"), called) == "not_only_messages"
     assert RESPONSES.assembled(Body()) is None
-    assert RESPONSES.wrong_with(b"", {}) == "empty" and b'"param":"x"' in RESPONSES.error(
-        400, "No.", param="x"
-    )
+    assert wrong_with(b"", {}) == "empty" and b'"param":"x"' in RESPONSES.error(400, "No.", param="x")

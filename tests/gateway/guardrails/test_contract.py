@@ -16,6 +16,7 @@ from gateway.guardrails.contract import (
     replaced_request,
 )
 from router.asked import Arrival
+from tests.answers import from_json
 
 ARRIVAL = Arrival("id", 0.0, 0.0, path="/v1/chat/completions", tenant="t", key_id="k", api="chat")
 CALLS = {"role": "assistant", "content": None, "tool_calls": [{"id": "c", "function": {"name": "f"}}]}
@@ -62,7 +63,9 @@ def test_only_what_a_request_says_can_be_replaced() -> None:
 
 
 def test_a_replaced_answer_says_the_text_alone() -> None:
-    changed = replaced_answer("chat", Assembled(CHAT, whole=True), {"content": "No."})
+    answer = from_json(orjson.dumps(CHAT))
+    assert answer is not None
+    changed = replaced_answer("chat", answer, {"content": "No."})
     assert [choice["message"] for choice in changed.choices()] == [
         {"role": "assistant", "content": "No."}
     ] * 2

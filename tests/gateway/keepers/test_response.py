@@ -9,14 +9,13 @@ from typing import Any
 import orjson
 import pytest
 
-from engines.codecs.response_answer import from_object
 from engines.codecs.responses import RESPONSES
 from gateway.keepers.response import ResponseKeeper
 from gateway.response_owners import ITEM, KEPT, RESPONSE
 from router.asked import Controls
 from router.finished import Finished
 from store import Store
-from tests.engines.codecs.test_response_answer import response
+from tests.engines.codecs.test_response_answer import from_object, response
 from tests.finished import finished
 
 
