@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engines.answers.answer import Assembled, Body
+from engines.answers.reader import Reader
 from engines.chat import ChatRequest
 from engines.codecs.table import CODECS
 
@@ -303,25 +304,46 @@ def holds(api: str, answer: Answer, streamed: Body) -> None:
         assert own(codec.assembled(Body((once,), len(once), "application/json"))) == plain(answer)
 
 
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(with_choices("chat"))
 def test_chat_completions(made: tuple[Answer, Body]) -> None:
     holds("chat", *made)
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(with_choices("completions"))
 def test_text_completions(made: tuple[Answer, Body]) -> None:
     holds("completions", *made)
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(messages())
 def test_messages(made: tuple[Answer, Body]) -> None:
     holds("messages", *made)
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(responses())
 def test_responses(made: tuple[Answer, Body]) -> None:
     holds("responses", *made)
+
+
+# ---- read as it passes
+
+
+@settings(max_examples=40)
+@given(st.data(), st.sampled_from(["chat", "completions", "messages", "responses"]))
+def test_wherever_its_bytes_are_split_it_tells_the_same_as_it_passes(data: st.DataObject, api: str) -> None:
+    made = {"messages": messages, "responses": responses}.get(api, lambda: with_choices(api))
+    _, body = data.draw(made())
+    whole = b"".join(body.chunks)
+    at_once, piecemeal, asked_often = (Reader(body.content_type) for _ in range(3))
+    at_once.feed(whole)
+    for chunk in body.chunks:
+        piecemeal.feed(chunk)
+        asked_often.feed(chunk)
+        asked_often.usage(7)
+    assert at_once.heard.ended and piecemeal.heard.ended and asked_often.heard.ended
+    assert at_once.told() == piecemeal.told() == asked_often.told()
+    assert at_once.usage(7) == piecemeal.usage(7) == asked_often.usage(7)
+    assert at_once.model == piecemeal.model == "m-1"
