@@ -6,7 +6,9 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-_TEXTS = frozenset({"content", "refusal", "reasoning", "reasoning_content", "arguments", "transcript", "data"})
+_TEXTS = frozenset(
+    {"content", "refusal", "reasoning", "reasoning_content", "arguments", "transcript", "data"}
+)
 _HEAD = frozenset({"id", "object", "created", "model"})
 _PADDING = frozenset({"obfuscation", "p"})
 
@@ -46,7 +48,9 @@ def _together(parts: list[Any]) -> list[Any]:
     found: list[Any] = []
     for part in parts:
         kind = part.get("type") if isinstance(part, dict) else None
-        before = found[-1] if found and isinstance(found[-1], dict) and found[-1].get("type") == kind else None
+        before = (
+            found[-1] if found and isinstance(found[-1], dict) and found[-1].get("type") == kind else None
+        )
         if before is not None and kind in ("text", "thinking") and set(part) == set(before) == {"type", kind}:
             found[-1] = {"type": kind, kind: _added(before[kind], part[kind])}
         elif isinstance(part, dict) and isinstance(part.get("thinking"), list):

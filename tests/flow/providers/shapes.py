@@ -48,7 +48,12 @@ class Says:
     """Makes one provider's chunks and its whole answer, all with one head."""
 
     def __init__(self, id: str, model: str, **head: Any) -> None:
-        self.head = {"id": id, "object": "chat.completion.chunk", "created": 1760000000, "model": model} | head
+        self.head = {
+            "id": id,
+            "object": "chat.completion.chunk",
+            "created": 1760000000,
+            "model": model,
+        } | head
 
     def __call__(
         self,
@@ -639,8 +644,7 @@ def sparse() -> Shape:
         "sparse",
         (
             b"event: ping\ndata: {}\n\n",
-            head
-            | {"choices": [{"delta": {"role": "assistant", "content": "Hel"}}], "created": 1760000000},
+            head | {"choices": [{"delta": {"role": "assistant", "content": "Hel"}}], "created": 1760000000},
             b"event: ping\ndata: {}\n\n",
             head | {"choices": [{"delta": {"content": "lo"}, "finish_reason": None}]},
             head | {"choices": [{"delta": None, "finish_reason": "stop"}]},

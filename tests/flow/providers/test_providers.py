@@ -1,4 +1,5 @@
-"""Answers of many providers over real sockets: each is remembered, loses nothing in a replay either way, and is booked as due."""
+"""Answers of many providers over real sockets: each is remembered, loses nothing in a replay either way, and is booked as
+due."""
 
 from __future__ import annotations
 
@@ -65,7 +66,9 @@ class Provided:
         async with self.gate.session.get(self.gate.url.removesuffix("/v1") + "/metrics") as response:
             text = await response.text()
         counted = [
-            row for row in text.splitlines() if row.startswith("understudy_remembered_total{") and result in row
+            row
+            for row in text.splitlines()
+            if row.startswith("understudy_remembered_total{") and result in row
         ]
         return sum(float(row.split()[-1]) for row in counted)
 
@@ -122,7 +125,9 @@ every_shape = pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.n
 
 
 @every_shape
-async def test_a_stream_is_remembered_and_repeats_as_the_same_stream(provided: Provided, shape: Shape) -> None:
+async def test_a_stream_is_remembered_and_repeats_as_the_same_stream(
+    provided: Provided, shape: Shape
+) -> None:
     question = new_question()
     first = await provided.ask(shape, question, stream=True)
     again = await provided.ask(shape, question, stream=True)
