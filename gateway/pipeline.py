@@ -48,6 +48,7 @@ from router.finished import Finished, Outcome
 from router.model_names import ByModelName, plain_names
 from router.plan import PROOF_TOO_DEAR, SHADOW, STUDENT_FAILED, Ask, Attempt, Plan, Policy
 from router.policies.fixed import Fixed
+from router.stand_ins import ANYBODY, StandIns
 from store.answers.exact_key import exact_key
 from store.records import ExactAnswer
 
@@ -73,6 +74,7 @@ class ServedModel:
     """Of what the configuration says of these engines: where they are, which model, which headers are added."""
     ignored_fields: frozenset[str] = frozenset()
     """Further fields of a body that change no answer of theirs."""
+    stand_ins: StandIns = ANYBODY
     key_dials: Mapping[str, float] = field(default_factory=dict)
     """Dials of single keys, by key id: what one key is answered need not suit another."""
 
@@ -449,12 +451,20 @@ class Pipeline:
 
     async def _stream(self, asked: Asked, model: ServedModel, plan: Plan, send: Send, so_far: _SoFar) -> None:
         journey = so_far.journey
-        ways, larger = list(plan.attempts), None
+        larger = None
         size = len(asked.chat.body)
+        proven = plan.proof.open_actions() if plan.proof is not None else ()
+        found = model.stand_ins.ways(plan.attempts, proven, plan.settings.get("offload_cap", 0.0))
+        in_outage = [only for _, only in found]
+        ways = [way for way, _ in found]
         if model.larger_context:
             ways.append(Attempt(model.larger_context))
+            in_outage.append(False)
         chat = self._counted(asked, ways, so_far)
-        tries = [await off_loop(size, self._try, way, asked, chat) for way in ways]
+        tries = [
+            await off_loop(size, self._try, way, asked, chat, only)
+            for way, only in zip(ways, in_outage, strict=True)
+        ]
         if self._limiter is not None and so_far.scopes:
             so_far.bill = await self._reserved(tries, asked, so_far.scopes)
         larger = tries.pop() if model.larger_context else None
@@ -542,7 +552,7 @@ class Pipeline:
         prices = [one.engine.info.price_of(chat.model) for one in tries if one.request.prediction is None]
         return await self._limiter.ask(scopes, chat.model, prices, size_bytes, chat.own_fields, chat.api)
 
-    def _try(self, way: Attempt, asked: Asked, wanted: ChatRequest) -> Try:
+    def _try(self, way: Attempt, asked: Asked, wanted: ChatRequest, in_outage: bool) -> Try:
         engine = self._engines[way.engine]
         chat = codec_of(wanted).changed(wanted, model=engine.info.model, messages=way.messages)
         headers = asked.headers
@@ -570,7 +580,7 @@ class Pipeline:
             session=session_of(asked.controls.session, asked.chat.own_fields),
             not_at=asked.not_at,
         )
-        return Try(engine, request)
+        return Try(engine, request, in_outage)
 
 
 class _SoFar:

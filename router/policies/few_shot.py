@@ -91,6 +91,7 @@ class FewShot:
         """
         self._gate = gate
         self._small, self._large = engines[0], engines[-1]
+        self._behind = tuple(Attempt(engine) for engine in reversed(engines))
         self._questions = QuestionEmbedder(
             embedder,
             templates,
@@ -134,7 +135,7 @@ class FewShot:
         stages["combine"] = time.perf_counter() - began
         to_large = reason not in ("familiar", "proven")
         small = with_examples_found if with_them else Attempt(self._small)
-        attempts = (Attempt(self._large), Attempt(self._small)) if to_large else (small, Attempt(self._large))
+        attempts = self._behind if to_large else (small, *self._behind[:-1])
         return Plan(
             attempts,
             self.name,
@@ -198,7 +199,7 @@ class FewShot:
         bypassed: tuple[str, ...] = (),
     ) -> Plan:
         return Plan(
-            (Attempt(self._large), Attempt(self._small)),
+            self._behind,
             self.name,
             self.version,
             reason,
