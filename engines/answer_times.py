@@ -1,8 +1,8 @@
 """How long engines lately took: to answer, for the choice among an engine's replicas; and to begin, for its time limits.
 
 Answers of replicas are kept as exponentially weighted means. A failed try counts as one that took twice as long as answers
-do, so that who fails fast does not look fast. A figure that nobody added to for a while fades to the mean of all, so that who
-was slow once is tried again.
+do, so that who fails fast does not look fast. A figure that nobody added to for a while fades to the mean of all, so that
+who was slow once is tried again.
 """
 
 from __future__ import annotations

@@ -451,20 +451,14 @@ class Pipeline:
 
     async def _stream(self, asked: Asked, model: ServedModel, plan: Plan, send: Send, so_far: _SoFar) -> None:
         journey = so_far.journey
-        larger = None
         size = len(asked.chat.body)
         proven = plan.proof.open_actions() if plan.proof is not None else ()
         found = model.stand_ins.ways(plan.attempts, proven, plan.settings.get("offload_cap", 0.0))
-        in_outage = [only for _, only in found]
-        ways = [way for way, _ in found]
         if model.larger_context:
-            ways.append(Attempt(model.larger_context))
-            in_outage.append(False)
+            found.append((Attempt(model.larger_context), False))
+        ways = [way for way, _ in found]
         chat = self._counted(asked, ways, so_far)
-        tries = [
-            await off_loop(size, self._try, way, asked, chat, only)
-            for way, only in zip(ways, in_outage, strict=True)
-        ]
+        tries = [await off_loop(size, self._try, way, asked, chat, in_outage) for way, in_outage in found]
         if self._limiter is not None and so_far.scopes:
             so_far.bill = await self._reserved(tries, asked, so_far.scopes)
         larger = tries.pop() if model.larger_context else None

@@ -22,6 +22,26 @@ Every setting with its default. `*` stands for a name of your choice. `config.ex
 those under `advanced` are for when something has been measured and needs another value. Values in bold are required where
 their block is used. Written by `python -m understudy.settings.reference`.
 """
+_WAITING = """\
+## How long is waited
+
+Seconds that an engine has (`engines.*.advanced`, `upstream.advanced`) where the setting is null. What is set holds always.
+
+| setting | alone | while another engine [stands in](../how-to/failover.md#who-stands-in) |
+|---|---|---|
+| `connect_s` | 5 | 5 |
+| `first_data_s` | 600 | 3 times what this engine lately needed; at least 60, or 300 for models that reason |
+| `gap_s` | 600 | 120, if that engine can carry the answer on; else 600 |
+| `answer_s` | 600 | 600 |
+
+`first_data_s` ends with the first event that says something: comments, pings, a bare role and other opening events do not.
+What an engine lately needed are its own times to first data: the 99th of its latest 100 streams of that model, in this
+worker. Models reason that are known to by their names, the client's or the engine's (`o3`, `gpt-5`, `deepseek-r1`, `qwq`,
+`magistral`, `grok-4`, `gemini-2.5`, `...-thinking`; all of them in `engines/timeouts.py`), and those that a request asks to.
+How long a client waits it tells by `x-stainless-read-timeout` or `x-stainless-timeout`, as OpenAI's SDKs do: before the first
+data half of that is left to the engine that stands in, and for a client that waits longer than 600 that is the limit, up to
+3600.
+"""
 
 
 def reference() -> str:
@@ -31,6 +51,7 @@ def reference() -> str:
         lines += [f"## {section}", "", Config.model_fields[section].description or "", ""]
         lines += ["| setting | default | values | what it does |", "|---|---|---|---|"]
         lines += [*map(_row, settings), ""]
+    lines.append(_WAITING)
     return "\n".join(lines).rstrip() + "\n"
 
 
