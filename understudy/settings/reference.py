@@ -38,8 +38,8 @@ Seconds that an engine has (`engines.*.advanced`, `upstream.advanced`) where the
 What an engine lately needed are its own times to first data: the 99th of its latest 100 streams of that model, in this
 worker. Models reason that are known to by their names, the client's or the engine's (`o3`, `gpt-5`, `deepseek-r1`, `qwq`,
 `magistral`, `grok-4`, `gemini-2.5`, `...-thinking`; all of them in `engines/timeouts.py`), and those that a request asks to.
-How long a client waits it tells by `x-stainless-read-timeout` or `x-stainless-timeout`, as OpenAI's SDKs do: before the first
-data half of that is left to the engine that stands in, and for a client that waits longer than 600 that is the limit, up to
+How long a client waits it tells by `x-stainless-read-timeout` or `x-stainless-timeout`, as OpenAI's SDKs do. Half of that is
+left to the engine that stands in, as long as nothing was said; if it is longer than 600 it takes the place of 600, up to
 3600.
 """
 
