@@ -1,12 +1,15 @@
-"""How long each replica of an engine lately took to answer, for the choice among them.
+"""How long engines lately took: to answer, for the choice among an engine's replicas; and to begin, for its time limits.
 
-Exponentially weighted means. A failed try counts as one that took twice as long as answers do, so that who fails fast does
-not look fast. A figure that nobody added to for a while fades to the mean of all, so that who was slow once is tried again.
+Answers of replicas are kept as exponentially weighted means. A failed try counts as one that took twice as long as answers
+do, so that who fails fast does not look fast. A figure that nobody added to for a while fades to the mean of all, so that
+who was slow once is tried again.
 """
 
 from __future__ import annotations
 
+import math
 import time
+from collections import OrderedDict, deque
 from collections.abc import Callable
 
 _WEIGHT = 0.1
@@ -15,6 +18,30 @@ _FADES_S = 30.0
 _MOST_S = 600.0
 _UNKNOWN_S = 1.0
 """Before anybody has answered: the same for all."""
+_BEGINNINGS = 100
+_QUANTILE = 0.99
+_MODELS = 64
+
+
+class FirstDataTimes:
+    """How long the latest streams of one engine took until their first data, by model: the latest 100 of 64 models."""
+
+    def __init__(self) -> None:
+        self._of: OrderedDict[str, deque[float]] = OrderedDict()
+
+    def took(self, model: str, seconds: float) -> None:
+        """A stream came to its first data after so long, or was given up by then."""
+        times_s = self._of.get(model)
+        if times_s is None:
+            times_s = self._of[model] = deque(maxlen=_BEGINNINGS)
+            if len(self._of) > _MODELS:
+                self._of.popitem(last=False)
+        times_s.append(seconds)
+
+    def needed_s(self, model: str) -> float:
+        """What 99 of 100 streams needed; 0 before there was any."""
+        times_s = sorted(self._of.get(model, ()))
+        return times_s[math.ceil(_QUANTILE * len(times_s)) - 1] if times_s else 0.0
 
 
 class AnswerTimes:

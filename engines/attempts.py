@@ -333,8 +333,7 @@ class Attempts:
         if partial is None:
             return None
         # First, so that its place is free: the successor may be the same engine.
-        if partial.text.strip():
-            self._candidates.only_those_that_continue()
+        self._candidates.carry_on(self._asked, beginning=bool(partial.text.strip()))
         while (candidate := self._candidates.next()) is not None:
             await self._leave()
             source = await self._carried_on(candidate, partial)

@@ -1,8 +1,8 @@
 """Who of a plan is asked next, and how often.
 
 In the order of the plan, each engine that may be asked now; one that failed is asked again after all others, but for its
-other replicas, which are asked before other engines. Only where none may be asked now, one is waited for. Refuses to know
-what answers look like, and which replica suits best.
+other replicas, which are asked before other engines. Some may be asked only once another is down, which slowness is not.
+Only where none may be asked now, one is waited for. Refuses to know what answers look like, and which replica suits best.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ _SHORT_LIMIT_S = 2.0
 _FIRST_PAUSE_S = 0.2
 _AGAIN = frozenset({Kind.SERVER, Kind.BROKEN, Kind.CONNECT, Kind.DNS, Kind.LIMITED})
 """What may be over at the next try. A timeout would take as long again, and a refusal is meant."""
+_NO_OUTAGE = frozenset({Kind.TIMEOUT_FIRST_DATA, Kind.TIMEOUT_GAP, Kind.TIMEOUT_ANSWER, Kind.TOO_LONG})
+"""The engine is up: it is slow, or the request is at fault."""
 _CLIENT_TIMEOUTS = ("x-stainless-read-timeout", "x-stainless-timeout")
 _NUMBER = re.compile(r"[0-9]{1,9}(?:\.[0-9]*)?")
 
@@ -37,6 +39,8 @@ class Try:
 
     engine: Engine
     request: EngineRequest
+    in_outage: bool = False
+    """It is asked only once another engine is down, and never to carry on another's answer."""
 
 
 @dataclass(slots=True, eq=False)
@@ -47,6 +51,8 @@ class Candidate:
     """Its place in the plan; that of the larger engine comes after the last."""
     engine: Engine
     request: EngineRequest
+    in_outage: bool = False
+    """See Try."""
     tried: int = 0
     over: bool = False
     """It is not asked (again)."""
@@ -94,13 +100,17 @@ class Candidates:
     """The engines of one plan. `larger` is asked only where a request is too long, and then first."""
 
     def __init__(self, tries: Sequence[Try], larger: Try | None = None) -> None:
-        self._order = [Candidate(index, one.engine, one.request) for index, one in enumerate(tries)]
+        self._order = [
+            Candidate(index, one.engine, one.request, one.in_outage) for index, one in enumerate(tries)
+        ]
         self._larger = Candidate(len(tries), larger.engine, larger.request) if larger is not None else None
         self._replicated = any(one.engine.info.replicas for one in self._order)
         self._tries: dict[str, int] = {}
         """By each engine's name."""
         self._asked = 0
         self._ended = False
+        self._outage = False
+        """An engine is down that was to answer."""
         self._first_of_all: Candidate | None = None
         """It is asked next, whoever stands by."""
         self._waits_until: float | None = None
@@ -136,6 +146,8 @@ class Candidates:
         spared: tuple[Candidate, frozenset[str]] | None = None
         waiting: list[tuple[float, Candidate, frozenset[str]]] = []
         for candidate, not_at in left:
+            if candidate.in_outage and not self._outage:
+                continue
             now = admission(candidate.engine, candidate.at(not_at))
             if now.refusal is None:
                 if not now.spared:
@@ -161,16 +173,18 @@ class Candidates:
     def asked(self, candidate: Candidate, *, continuable: bool) -> EngineRequest:
         """What it is asked, which is counted: by shorter limits where another could answer, else it may be waited for."""
         request = candidate.at(candidate.not_at)
-        beside = self.several and self._stands_by(candidate)
+        standing_by = self._standing_by(candidate) if self.several else []
+        # Who stands by for an outage alone is none for whom a slow engine is left.
+        beside = [one for one in standing_by if not one.in_outage]
         candidate.tried += 1
         self._asked += 1
         self._tries[candidate.name] = self._tries.get(candidate.name, 0) + 1
         return replace(
             request,
-            beside_stand_in=beside,
-            continuable=continuable,
-            client_timeout_s=_client_timeout_s(request) if beside else None,
-            wait_s=0.0 if beside and not candidate.probes else self._wait_s,
+            beside_stand_in=bool(beside),
+            continuable=continuable and any(one.engine.info.continues != "off" for one in beside),
+            client_timeout_s=_client_timeout_s(request),
+            wait_s=0.0 if standing_by and not candidate.probes else self._wait_s,
         )
 
     def pause_s(self, candidate: Candidate) -> float:
@@ -196,6 +210,7 @@ class Candidates:
         next try, so who is to answer is tried again before others.
         """
         self.left_off(candidate, replica)
+        self._outage |= kind not in _NO_OUTAGE
         if kind not in _AGAIN:
             candidate.left_alone |= {replica}
             candidate.over = alike or kind is Kind.TOO_LONG or not self._has_replica_left(candidate)
@@ -232,9 +247,14 @@ class Candidates:
         self._tries[candidate.name] -= 1
         self._first_of_all = candidate
 
-    def only_those_that_continue(self) -> None:
-        """From here on there is a partial answer, and not every engine can go on with one."""
-        self._order = [one for one in self._order if one.engine.info.continues != "off"]
+    def carry_on(self, began: Candidate, *, beginning: bool) -> None:
+        """From here on there is a partial answer of `began`, which not every engine may go on with; nor can where there is
+        a `beginning` to be given."""
+        self._order = [
+            one
+            for one in self._order
+            if (one is began or not one.in_outage) and not (beginning and one.engine.info.continues == "off")
+        ]
 
     def end(self) -> None:
         """Nobody is to be asked any more."""
@@ -247,6 +267,7 @@ class Candidates:
 
     def _refused(self, candidate: Candidate, refusal: Unavailable) -> None:
         self.refusal = self.refusal or refusal
+        self._outage = True
         self._passed_over(candidate, refusal.kind, refusal.message)
 
     def _passed_over(self, candidate: Candidate, kind: Kind, why: str) -> None:
@@ -274,19 +295,22 @@ class Candidates:
     def _may_be_asked(self, candidate: Candidate) -> bool:
         return not candidate.over and self._tries.get(candidate.name, 0) < candidate.engine.info.attempts
 
-    def _stands_by(self, beside: Candidate) -> bool:
-        """Whether another engine, or another replica of this one, not tried yet, could answer now."""
+    def _standing_by(self, beside: Candidate) -> list[Candidate]:
+        """Who, not tried yet, could answer now: other engines, and itself for its other replicas."""
+        found: list[Candidate] = []
         if beside.engine.info.replicas and self._tries.get(beside.name, 0) + 1 < beside.engine.info.attempts:
             not_yet = frozenset(beside.asked_at | beside.left_alone)
             if admission(beside.engine, beside.at(not_yet)).others:
-                return True
-        return any(
-            not other.tried
+                found.append(beside)
+        found.extend(
+            other
+            for other in self._order
+            if not other.tried
             and not other.over
             and other.name != beside.name
             and admission(other.engine, other.request).admitted
-            for other in self._order
         )
+        return found
 
     def _pass_over_small_windows(self) -> None:
         small = [one for one in self._order if _surely_too_long(one)]
@@ -296,7 +320,7 @@ class Candidates:
             one.over = True
         if small[0] is self._order[0]:
             self._by_window()
-        if all(one.over for one in self._order):
+        if all(one.over or one.in_outage for one in self._order):
             # It is for one of them to say so.
             for one in small:
                 one.over = False

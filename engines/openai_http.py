@@ -19,6 +19,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from multidict import CIMultiDict
 from yarl import URL
 
+from engines.answer_times import FirstDataTimes
 from engines.answers.beginning import holds_data
 from engines.engine import EngineInfo, EngineLoad, EngineReply, EngineRequest
 from engines.errors import ConnectFailed, EngineError, Kind, StreamBroken, TimedOut
@@ -29,7 +30,7 @@ from engines.headers import (
     without_credentials,
     without_key_parameters,
 )
-from engines.timeouts import Phases, Timeouts
+from engines.timeouts import Phases, Timeouts, model_of
 from engines.tracing import UpstreamCall, call_to
 
 _NOTHING_INVENTED = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
@@ -81,7 +82,7 @@ class Exchange:
         self._engine = engine
         self._request = request
         self._response: aiohttp.ClientResponse | None = None
-        self._phases = engine.timeouts.phases(request)
+        self._phases = engine.timeouts.phases(request, engine.first_data_times)
         self._began = 0.0
         self._call: UpstreamCall | None = None
 
@@ -132,7 +133,7 @@ class Exchange:
     async def _chunks(self, response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
         """The body as it arrives. Raises engines.errors.EngineError when it ends early or stalls."""
         protocol = response.connection.protocol if response.connection else None
-        content, phases, kind = response.content, self._phases, Kind.TIMEOUT_FIRST_DATA
+        engine, content, phases, kind = self._engine, response.content, self._phases, Kind.TIMEOUT_FIRST_DATA
         events = response.content_type == "text/event-stream"
         readable = events and "Content-Encoding" not in response.headers
         plain = not events and _is_plain(self._request)
@@ -158,6 +159,8 @@ class Exchange:
                     if not content.is_eof():
                         protocol.start_timeout()
                 kind = Kind.TIMEOUT_GAP
+                if events:
+                    engine.first_data_times.took(model_of(self._request), time.monotonic() - self._began)
                 if events and self._call is not None:
                     self._call.first_chunk_at = time.perf_counter()
                 yield chunk
@@ -165,7 +168,7 @@ class Exchange:
             while chunk := await content.readany():
                 yield chunk
         except _FOREIGN as error:
-            translated = self._engine.translated(error, phases, kind, began=True)
+            translated = engine.translated(error, phases, kind, began=True)
             _note(self._call, translated)
             raise translated from error
 
@@ -223,6 +226,7 @@ class OpenAIHTTP:
         self._extra_headers = dict(extra_headers or {})
         self._resends = resends
         self.timeouts = timeouts
+        self.first_data_times = FirstDataTimes()
         self._session: aiohttp.ClientSession | None = None
         self._url = functools.lru_cache(maxsize=1024)(self._build_url)
         self.own_keys: Mapping[str, str] = {}

@@ -48,6 +48,7 @@ from router.finished import Finished, Outcome
 from router.model_names import ByModelName, plain_names
 from router.plan import PROOF_TOO_DEAR, SHADOW, STUDENT_FAILED, Ask, Attempt, Plan, Policy
 from router.policies.fixed import Fixed
+from router.stand_ins import ANYBODY, StandIns
 from store.answers.exact_key import exact_key
 from store.records import ExactAnswer
 
@@ -75,6 +76,7 @@ class ServedModel:
     """Further fields of a body that change no answer of theirs."""
     unknown_servers: bool = False
     """Whether some of them may heed headers that nobody here knows."""
+    stand_ins: StandIns = ANYBODY
     key_dials: Mapping[str, float] = field(default_factory=dict)
     """Dials of single keys, by key id: what one key is answered need not suit another."""
 
@@ -467,12 +469,14 @@ class Pipeline:
 
     async def _stream(self, asked: Asked, model: ServedModel, plan: Plan, send: Send, so_far: _SoFar) -> None:
         journey = so_far.journey
-        ways, larger = list(plan.attempts), None
         size = len(asked.chat.body)
+        proven = plan.proof.open_actions() if plan.proof is not None else ()
+        found = model.stand_ins.ways(plan.attempts, proven, plan.settings.get("offload_cap", 0.0))
         if model.larger_context:
-            ways.append(Attempt(model.larger_context))
+            found.append((Attempt(model.larger_context), False))
+        ways = [way for way, _ in found]
         chat = self._counted(asked, ways, so_far)
-        tries = [await off_loop(size, self._try, way, asked, chat) for way in ways]
+        tries = [await off_loop(size, self._try, way, asked, chat, in_outage) for way, in_outage in found]
         if self._limiter is not None and so_far.scopes:
             so_far.bill = await self._reserved(tries, asked, so_far.scopes)
         larger = tries.pop() if model.larger_context else None
@@ -560,7 +564,7 @@ class Pipeline:
         prices = [one.engine.info.price_of(chat.model) for one in tries if one.request.prediction is None]
         return await self._limiter.ask(scopes, chat.model, prices, size_bytes, chat.own_fields, chat.api)
 
-    def _try(self, way: Attempt, asked: Asked, wanted: ChatRequest) -> Try:
+    def _try(self, way: Attempt, asked: Asked, wanted: ChatRequest, in_outage: bool) -> Try:
         engine = self._engines[way.engine]
         if not engine.info.tells_usage.asked:
             wanted = asked.chat
@@ -592,7 +596,7 @@ class Pipeline:
             without_usage=without_usage,
             not_at=asked.not_at,
         )
-        return Try(engine, request)
+        return Try(engine, request, in_outage)
 
 
 def _body(changed: Callable[[ChatRequest], ChatRequest], chat: ChatRequest) -> bytes:

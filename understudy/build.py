@@ -47,6 +47,7 @@ from gateway.websocket import with_upgrades
 from router.finished import Ended, Finished
 from router.plan import Policy
 from router.policies.fixed import Fixed
+from router.stand_ins import StandIns
 from store.people.secret import tenant_id
 from understudy.in_use import InUse
 from understudy.lasting import CannotStart, Lasting, scores
@@ -516,7 +517,7 @@ class Gateway:
             )
         by_model = None
         if self._config.models:
-            served = {name: model.engines for name, model in self._config.models.items()}
+            served = {name: _stand_ins(model) for name, model in self._config.models.items()}
             limit = self._max_json_bytes()
             by_model = ByModel(
                 self._engines, served, passthrough, self._keys, max_json_bytes=limit, limiter=self._limiter
@@ -746,6 +747,7 @@ class Gateway:
             digest=digest(servers),
             ignored_fields=ignored_fields(servers),
             unknown_servers=unknown_servers(servers),
+            stand_ins=_stand_ins(settings),
             key_dials=settings.advanced.key_preferences if settings.policy == "in_context" else {},
         )
 
@@ -829,6 +831,12 @@ class Gateway:
             metrics.decided(finished.model, plan.choice if plan is not None else None)
 
         self.parts.add(metrics, finished=count)
+
+
+def _stand_ins(settings: ModelSettings) -> StandIns:
+    return StandIns(
+        settings.engines, settings.stand_ins, "off" if settings.policy == "fixed" else settings.proof
+    )
 
 
 def _fixed(settings: ModelSettings) -> Fixed:

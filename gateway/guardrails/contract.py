@@ -132,7 +132,9 @@ def replaced_answer(api: str, assembled: Assembled, said: Mapping[str, Any]) -> 
     if not isinstance(text, str):
         raise NoVerdict
     own = _ANSWERS[api](_own(assembled), text)
-    return Assembled(own if api == "chat" else assembled.completion, whole=True, own=own, heard=assembled.heard)
+    return Assembled(
+        own if api == "chat" else assembled.completion, whole=True, own=own, heard=assembled.heard
+    )
 
 
 def _own(assembled: Assembled) -> dict[str, Any]:

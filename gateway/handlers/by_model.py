@@ -43,6 +43,8 @@ from gateway.send import Send
 from gateway.wire import is_form, is_json, read_body, read_form_once, read_json
 from router.asked import Arrival
 from router.model_names import ByModelName
+from router.plan import Attempt
+from router.stand_ins import StandIns
 
 if TYPE_CHECKING:
     from gateway.limits.limiter import Limiter
@@ -113,7 +115,7 @@ class _Body:
 
 
 class ByModel:
-    """One of these endpoints. `models`: the engines of each served model, small to large; the last is asked first.
+    """One of these endpoints. `models`: the engines of each served model; the largest is asked first.
 
     `passthrough`: for what names no such model; None refuses it.
     """
@@ -121,7 +123,7 @@ class ByModel:
     def __init__(
         self,
         engines: Mapping[str, Engine],
-        models: Mapping[str, tuple[str, ...]],
+        models: Mapping[str, StandIns],
         passthrough: Passthrough | None,
         keys: Authenticator,
         *,
@@ -157,7 +159,8 @@ class ByModel:
     def engines_of(self, fields: Mapping[str, Any]) -> tuple[str, ...]:
         """Who serves the model that a body asks for; nobody where it is none of these."""
         model = fields.get("model")
-        return self._models.get(model, ()) if isinstance(model, str) else ()
+        served = self._models.get(model) if isinstance(model, str) else None
+        return served.engines if served is not None else ()
 
     async def answer_read(
         self,
@@ -261,8 +264,8 @@ class ByModel:
     def _tries(
         self, request: web.BaseRequest, target: str, body: _Body, headers: CIMultiDict[str], journey: Journey
     ) -> list[Try]:
-        arrival = journey.arrival
-        names, tenant = self._models[body.model], arrival.tenant
+        served, tenant = self._models[body.model], journey.arrival.tenant
+        arrival, names = journey.arrival, served.engines
         forced = request.headers.get("x-understudy-engine")
         if forced is not None and forced not in names:
             raise RequestError(
@@ -297,7 +300,11 @@ class ByModel:
             session=session,
             not_at=not_at,
         )
-        return [Try(engine, made(engine.info.model)) for engine in engines]
+        ways = served.ways([Attempt(engine.info.name) for engine in engines])
+        return [
+            Try(engine, made(engine.info.model), in_outage)
+            for engine, in_outage in ((self._engines[way.engine], only) for way, only in ways)
+        ]
 
 
 def _path(target: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engines.answer_times import AnswerTimes
+from engines.answer_times import AnswerTimes, FirstDataTimes
 from tests.engines.asking import Clock
 
 
@@ -54,3 +54,23 @@ def test_a_failure_never_makes_it_look_faster_however_fast_it_came(clock: Clock)
         before = now
     bad.failed(10_000.0)
     assert bad.seconds(times.mean_s, busy=True) <= 600
+
+
+def test_what_streams_lately_needed_is_known_by_model_but_for_one_in_a_hundred() -> None:
+    times = FirstDataTimes()
+    assert times.needed_s("m") == 0
+    for seconds in (1.0, 7.0, 2.0):
+        times.took("m", seconds)
+    times.took("other", 50.0)
+    assert (times.needed_s("m"), times.needed_s("other")) == (7.0, 50.0)
+    for _ in range(99):
+        times.took("m", 1.0)
+    times.took("m", 300.0)
+    assert times.needed_s("m") == 1.0
+
+
+def test_as_many_models_are_kept_as_an_engine_can_have() -> None:
+    times = FirstDataTimes()
+    for number in range(70):
+        times.took(str(number), 1.0)
+    assert (times.needed_s("0"), times.needed_s("69")) == (0, 1)

@@ -136,6 +136,37 @@ async def test_a_client_timeout_that_makes_no_sense_is_ignored(told: str) -> Non
         assert candidates.asked(candidates.planned, continuable=False).client_timeout_s is None
 
 
+async def test_who_stands_by_for_an_outage_alone_shortens_no_limit() -> None:
+    async with plan(closed_port(), closed_port(), continues="prefill") as tries:
+        for in_outage in (False, True):
+            candidates = Candidates([tries[0], replace(tries[1], in_outage=in_outage)])
+            asked = candidates.asked(candidates.planned, continuable=True)
+            assert (asked.beside_stand_in, asked.continuable) == (not in_outage, not in_outage)
+            assert asked.wait_s == 0.0
+
+
+@pytest.mark.parametrize("kind", list(Kind))
+async def test_slowness_and_a_long_request_are_no_outage(kind: Kind) -> None:
+    async with plan(closed_port(), closed_port(), attempts=1) as tries:
+        candidates = Candidates([tries[0], replace(tries[1], in_outage=True)])
+        assert candidates.next() is candidates.planned
+        candidates.asked(candidates.planned, continuable=False)
+        candidates.failed(candidates.planned, kind)
+        found = candidates.next()
+    slow = {Kind.TIMEOUT_FIRST_DATA, Kind.TIMEOUT_GAP, Kind.TIMEOUT_ANSWER, Kind.TOO_LONG}
+    assert (found is None) is (kind in slow)
+
+
+async def test_an_engine_that_is_left_alone_is_an_outage(two: Two) -> None:
+    first, second = two
+    first.plays(refuses(503))
+    async with plan(first.port, second.port, attempts=1) as tries:
+        tries[1] = replace(tries[1], in_outage=True)
+        for _ in range(8):
+            assert await answered(Attempts(tries)) == "Engine 1."
+    assert len(first.calls) < 8
+
+
 async def test_another_request_of_the_same_engine_is_no_stand_in() -> None:
     async with plan(closed_port()) as (one,):
         plain: Any = replace(one, request=replace(one.request, body=b"{}"))

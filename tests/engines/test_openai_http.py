@@ -191,6 +191,30 @@ async def test_each_phase_has_its_limit(
         assert await asyncio.to_thread(upstream.call().was_left)
 
 
+async def test_what_a_stream_needed_until_its_first_data_is_noted_by_model(upstream: Upstream) -> None:
+    """A role is no data, an answer that is no stream has none, and what was given up told nothing."""
+    asked_at = 0.0
+
+    def script(call: Call) -> None:
+        nonlocal asked_at
+        asked_at = time.monotonic()
+        call.begin()
+        for chunk in (ROLE, WORD, b"data: [DONE]\n\n"):
+            call.chunk(chunk)
+            time.sleep(0.1)
+        call.end()
+
+    async with engine(upstream.port, timeouts=Timeouts(2, 60, 60, 60)) as one:
+        upstream.plays(script)
+        await asked(one, chat(stream=True, model="n"))
+        whole_s = time.monotonic() - asked_at
+        assert 0.1 <= one.first_data_times.needed_s("n") < whole_s
+        assert one.first_data_times.needed_s("m") == 0
+        upstream.says(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}")
+        await asked(one, chat(stream=False, model="m"))
+        assert one.first_data_times.needed_s("m") == 0
+
+
 async def test_a_body_whose_framing_breaks_is_broken_at_once(upstream: Upstream) -> None:
     """aiohttp 3.14 tells nobody: without our own connection class this waits for the total limit."""
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from engines.answer_times import FirstDataTimes
 from engines.timeouts import Phases, asks_for_reasoning
 from tests import knobs
 from tests.engines.asking import chat
@@ -15,13 +16,36 @@ DEFAULTS = knobs.timeouts()
 
 
 def test_alone_an_engine_has_as_long_as_a_client_waits() -> None:
-    assert DEFAULTS.phases(chat()) == Phases(5, 600, 120, 600)
+    assert DEFAULTS.phases(chat()) == Phases(5, 600, 600, 600)
+    assert DEFAULTS.phases(replace(chat(stream=True), continuable=True)) == Phases(5, 600, 600, 600)
 
 
-def test_beside_another_engine_it_has_less() -> None:
+def test_alone_it_has_longer_if_the_client_waits_longer() -> None:
+    for told_s, has_s in ((20.0, 600), (1800.0, 1800), (1e6, 3600)):
+        assert DEFAULTS.phases(replace(chat(), client_timeout_s=told_s)) == Phases(5, has_s, has_s, has_s)
+
+
+def test_beside_another_engine_a_stream_has_less_and_a_plain_answer_all_of_it() -> None:
     beside = replace(chat(stream=True), beside_stand_in=True)
-    assert DEFAULTS.phases(beside) == Phases(5, 30, 120, 300)
-    assert DEFAULTS.phases(replace(beside, continuable=True)).gap_s == 30
+    assert DEFAULTS.phases(beside) == Phases(5, 60, 600, 600)
+    assert DEFAULTS.phases(replace(beside, continuable=True)) == Phases(5, 60, 120, 600)
+
+
+@pytest.mark.parametrize(
+    ("needed_s", "reasons", "limit_s"),
+    [(1, False, 60), (30, False, 90), (250, False, 600), (1, True, 300), (90, True, 300), (120, True, 360)],
+)
+def test_beside_another_engine_the_first_data_has_three_times_what_this_engine_lately_needed(
+    needed_s: float, reasons: bool, limit_s: float
+) -> None:
+    lately = FirstDataTimes()
+    for _ in range(5):
+        lately.took("m", needed_s)
+        lately.took("another", 590)
+    fields = {"reasoning_effort": "high"} if reasons else {}
+    beside = replace(chat(stream=True, **fields), beside_stand_in=True, continuable=True)
+    assert DEFAULTS.phases(beside, lately) == Phases(5, limit_s, 120, 600)
+    assert DEFAULTS.phases(chat(stream=True), lately).first_data_s == 600
 
 
 def test_what_is_set_holds_for_both() -> None:
@@ -30,10 +54,36 @@ def test_what_is_set_holds_for_both() -> None:
     assert limits.phases(chat()) == limits.phases(beside) == Phases(5, 7, 8, 9)
 
 
-def test_beside_another_engine_half_the_clients_own_time_is_the_most() -> None:
-    asked = replace(chat(), client_timeout_s=20.0)
-    assert DEFAULTS.phases(asked) == Phases(5, 600, 120, 600)
-    assert DEFAULTS.phases(replace(asked, beside_stand_in=True)) == Phases(5, 10, 10, 10)
+def test_beside_another_engine_half_the_clients_own_time_is_left_to_it_until_something_was_said() -> None:
+    asked = replace(chat(stream=True), client_timeout_s=20.0, beside_stand_in=True, continuable=True)
+    assert DEFAULTS.phases(asked) == Phases(5, 10, 120, 600)
+    assert replace(DEFAULTS, first_data_s=15.0).phases(asked) == Phases(5, 15, 120, 600)
+
+
+_REASON = (
+    *("o1", "o3-mini", "openai/o4-mini", "gpt-5", "gpt-5.1-codex", "gpt-oss:20b", "deepseek-reasoner"),
+    *("deepseek-ai/DeepSeek-R1", "QwQ-32B", "Qwen/Qwen3-32B", "magistral-medium", "kimi-k2-thinking"),
+    *("phi-4-reasoning", "grok-4", "grok-3-mini", "gemini-2.5-pro", "gemini-3-flash", "my-o3"),
+)
+_DO_NOT = (
+    "gpt-4o",
+    "gpt-4.1",
+    "deepseek-chat",
+    "Qwen/Qwen2.5-7B-Instruct",
+    "grok-3",
+    "gemini-2.0-flash",
+    "m",
+)
+
+
+@pytest.mark.parametrize("name", [*_REASON, *_DO_NOT])
+def test_models_that_are_known_to_reason_are_known_by_either_name(name: str) -> None:
+    limit_s = 300 if name in _REASON else 60
+    plain = chat(stream=True)
+    named = chat(stream=True, model=name)
+    assert DEFAULTS.phases(replace(named, beside_stand_in=True)).first_data_s == limit_s
+    by_client = replace(plain, as_asked=named.chat, beside_stand_in=True)
+    assert DEFAULTS.phases(by_client).first_data_s == limit_s
 
 
 @pytest.mark.parametrize(
@@ -50,10 +100,13 @@ def test_beside_another_engine_half_the_clients_own_time_is_the_most() -> None:
         ({"thinking": {"type": "disabled"}}, False),
         ({"chat_template_kwargs": {"enable_thinking": True}}, True),
         ({"chat_template_kwargs": {"enable_thinking": False}}, False),
-        ({"reasoning": "?", "thinking": 1, "chat_template_kwargs": []}, False),
+        ({"enable_thinking": True}, True),
+        ({"enable_thinking": False}, False),
+        ({"output_config": {"effort": "high"}}, True),
+        ({"reasoning": "?", "output_config": 1, "thinking": 1, "chat_template_kwargs": []}, False),
     ],
 )
 def test_a_model_that_is_to_reason_may_be_silent_for_longer(fields: dict[str, Any], asks: bool) -> None:
     request = replace(chat(stream=True, **fields), beside_stand_in=True)
     assert request.chat is not None and asks_for_reasoning(request.chat) is asks
-    assert DEFAULTS.phases(request).first_data_s == (180 if asks else 30)
+    assert DEFAULTS.phases(request).first_data_s == (300 if asks else 60)

@@ -214,6 +214,11 @@ class Config(Settings):
                     raise ValueError(
                         f"models.{name} names the engine {engine!r}; known engines: {known}{meant(engine, self.engines)}"
                     )
+            if strangers := sorted(set(model.stand_ins or ()) - set(model.engines)):
+                raise ValueError(
+                    f"models.{name}.stand_ins names {', '.join(strangers)}; each must be one of models.{name}.engines: "
+                    f"{', '.join(model.engines)}"
+                )
             if model.policy != "fixed" and len(model.engines) < 2:
                 raise ValueError(f"models.{name}: policy {model.policy} needs two engines, small then large")
             if model.policy == "in_context" and not any(map(self._price_of, model.engines)):

@@ -71,19 +71,19 @@ class HTTPAdvanced(Settings):
     first_data_s: float | None = Field(
         None,
         gt=0,
-        description="Longest wait for the first event of a stream that has data; null: 600, or 30 where another engine "
-        "stands by (180 if reasoning is asked for).",
+        description="Longest wait for the first event of a stream that has data; null: by "
+        "[how long is waited](#how-long-is-waited).",
     )
     gap_s: float | None = Field(
         None,
         gt=0,
-        description="Longest wait between two chunks of one answer; null: 120, or 30 where another engine can continue it.",
+        description="Longest wait between two chunks of one answer; null: by [how long is waited](#how-long-is-waited).",
     )
     answer_s: float | None = Field(
         None,
         gt=0,
-        description="Longest wait for the whole of an answer that is no stream; null: 600, or 300 where another engine "
-        "stands by.",
+        description="Longest wait for the whole of an answer that is no stream; null: by "
+        "[how long is waited](#how-long-is-waited).",
     )
 
 

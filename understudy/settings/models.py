@@ -140,6 +140,11 @@ class ModelSettings(Settings):
     larger_context: str | None = Field(
         None, description="Engine that gets a request too long for the chosen one."
     )
+    stand_ins: tuple[str, ...] | None = Field(
+        None,
+        description="Those of its engines that may answer while another is down, in this order, proven or not; null: all of "
+        "them, but with proof on none that needs proof. Larger and proven engines always may.",
+    )
     tasks: dict[str, TaskSettings] = Field(
         {},
         description="Tasks by name, such as `intent: {labels: [refund, order], system: classify}`: a student learns to "

@@ -23,6 +23,26 @@ those under `advanced` are for when something has been measured and needs anothe
 their block is used. The file is YAML 1.2: dates, `1:30`, `yes` and `010` are texts. A group that begins with `x-` holds
 anchors. Written by `python -m understudy.settings.reference`.
 """
+_WAITING = """\
+## How long is waited
+
+Seconds that an engine has (`engines.*.advanced`, `upstream.advanced`) where the setting is null. What is set holds always.
+
+| setting | alone | while another engine [stands in](../how-to/failover.md#who-stands-in) |
+|---|---|---|
+| `connect_s` | 5 | 5 |
+| `first_data_s` | 600 | 3 times what this engine lately needed; at least 60, or 300 for models that reason |
+| `gap_s` | 600 | 120, if that engine can carry the answer on; else 600 |
+| `answer_s` | 600 | 600 |
+
+`first_data_s` ends with the first event that says something: comments, pings, a bare role and other opening events do not.
+What an engine lately needed are its own times to first data: the 99th of its latest 100 streams of that model, in this
+worker. Models reason that are known to by their names, the client's or the engine's (`o3`, `gpt-5`, `deepseek-r1`, `qwq`,
+`magistral`, `grok-4`, `gemini-2.5`, `...-thinking`; all of them in `engines/timeouts.py`), and those that a request asks to.
+How long a client waits it tells by `x-stainless-read-timeout` or `x-stainless-timeout`, as OpenAI's SDKs do. Half of that is
+left to the engine that stands in, as long as nothing was said; if it is longer than 600 it takes the place of 600, up to
+3600.
+"""
 
 
 def reference() -> str:
@@ -32,6 +52,7 @@ def reference() -> str:
         lines += [f"## {section}", "", Config.model_fields[section].description or "", ""]
         lines += ["| setting | default | values | what it does |", "|---|---|---|---|"]
         lines += [*map(_row, settings), ""]
+    lines.append(_WAITING)
     return "\n".join(lines).rstrip() + "\n"
 
 

@@ -92,6 +92,10 @@ REFUSED = {
         TWO + "models: {m: {engines: [smal, large]}}\n",
         ["'smal'", "did you mean small?"],
     ),
+    "a stand-in that is none of its engines": (
+        TWO + "models: {m: {engines: [large], stand_ins: [small]}}\n",
+        ["models.m.stand_ins names small", "one of models.m.engines: large"],
+    ),
     "an engine twice": (TWO + "models: {m: {engines: [large, large]}}\n", ["names an engine twice"]),
     "a name for a list": (TWO + "models: {m: {engines: large}}\n", ["models.m.engines is 'large'"]),
     "a list of engines": ("engines: [{base_url: 'http://h/v1'}]\n", ["engines is a list", "mapping"]),
