@@ -52,6 +52,8 @@ RUN /opt/understudy/bin/pip install --no-cache-dir --no-deps /wheels/*.whl
 FROM python:${PYTHON}-slim AS cpu
 RUN useradd --create-home --uid 10001 understudy && mkdir /data && chown understudy /data
 COPY --from=build /opt/understudy /opt/understudy
+# For `docker exec` and `kubectl exec`: `understudy keys create`, `understudy reload`.
+ENV PATH=/opt/understudy/bin:$PATH
 # With nothing mounted it starts as that file says; a file mounted in its place takes its place.
 COPY deploy/image-config.yaml /etc/understudy/config.yaml
 USER understudy

@@ -19,10 +19,12 @@ from typing import Any
 from engines.asgi import Application
 
 INSTALL = "pip install 'understudy-gateway[vllm]'"
-_QUIET = {
+_ENVIRONMENT = {
     "VLLM_NO_USAGE_STATS": "1",
     # The gateway's log is one JSON object per line: vLLM's own lines are left to its own processes' errors.
     "VLLM_CONFIGURE_LOGGING": "0",
+    # This process has threads and, soon, CUDA: neither survives a fork, which is vLLM's default.
+    "VLLM_WORKER_MULTIPROC_METHOD": "spawn",
 }
 """Set in the environment before vLLM is imported, unless the operator set them."""
 
@@ -86,7 +88,7 @@ def start_blocking(model: str, arguments: Sequence[str], name: str) -> Started:
     """
     if not installed():
         raise CannotStartEngine(f"vLLM is not installed; {INSTALL}")
-    for variable, value in _QUIET.items():
+    for variable, value in _ENVIRONMENT.items():
         os.environ.setdefault(variable, value)
     from vllm.engine.arg_utils import AsyncEngineArgs
     from vllm.v1.engine.async_llm import AsyncLLM

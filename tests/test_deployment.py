@@ -68,6 +68,15 @@ def test_the_image_copies_only_what_is_there_and_every_room() -> None:
     assert all("USER understudy" in stage for stage in (gpu, cpu))
 
 
+def test_commands_of_the_documentation_are_found_inside_the_image() -> None:
+    """`docker compose exec gateway understudy keys create` looks along PATH, not where ENTRYPOINT points."""
+    cpu = (ROOT / "Dockerfile").read_text(encoding="utf-8").rpartition("FROM ")[2]
+    (copied,) = re.findall(r"^COPY --from=build (\S+) \S+$", cpu, re.MULTILINE)
+    (entry,) = re.findall(r'^ENTRYPOINT \["(\S+)/understudy"\]$', cpu, re.MULTILINE)
+    (path,) = re.findall(r"^ENV PATH=(\S+):\$PATH$", cpu, re.MULTILINE)
+    assert path == entry == f"{copied}/bin"
+
+
 def test_the_images_start_the_projects_own_command() -> None:
     (command,) = PROJECT["project"]["scripts"]
     entries = re.findall(

@@ -6,10 +6,14 @@ The engine proper is stood in for by an application that answers and can be told
 from __future__ import annotations
 
 import asyncio
+import importlib.machinery
+import os
+import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -203,3 +207,34 @@ def test_without_vllm_it_says_how_to_install_it() -> None:
     with pytest.raises(CannotStartEngine) as error:
         start_blocking("org/model", (), "model")
     assert INSTALL in str(error.value)
+
+
+class FindsVLLM:
+    """Finds a vLLM that cannot be loaded, and notes the environment that it was first imported in."""
+
+    def __init__(self) -> None:
+        self.environment: dict[str, str] = {}
+
+    def find_spec(self, name: str, *_: Any) -> importlib.machinery.ModuleSpec | None:
+        return importlib.machinery.ModuleSpec(name, self) if name == "vllm" else None  # type: ignore[arg-type]
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> None:
+        """A module as any."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        self.environment = dict(os.environ)
+        raise ImportError("that is enough")
+
+
+@pytest.mark.parametrize(("operator", "then"), [(None, "spawn"), ("fork", "fork")])
+def test_vllm_is_imported_where_its_processes_are_spawned_unless_the_operator_says_otherwise(
+    monkeypatch: pytest.MonkeyPatch, operator: str | None, then: str
+) -> None:
+    variable, finder = "VLLM_WORKER_MULTIPROC_METHOD", FindsVLLM()
+    monkeypatch.setattr(os, "environ", {**os.environ} | ({} if operator is None else {variable: operator}))
+    if operator is None:
+        os.environ.pop(variable, None)
+    monkeypatch.setattr(sys, "meta_path", [finder, *sys.meta_path])
+    with pytest.raises(ImportError, match="enough"):
+        start_blocking("m", [], "e")
+    assert finder.environment[variable] == then
