@@ -6,12 +6,14 @@ Refuses to know retries, limits and breakers (engines.guard), and what the bytes
 from __future__ import annotations
 
 import asyncio
+import errno
 import functools
 import os
 import socket
 import ssl
 import time
 from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
+from typing import Any
 
 import aiohttp
 from aiohttp.client_proto import ResponseHandler
@@ -50,17 +52,39 @@ _NOT_IMPLEMENTED = 501
 _HEALTH_S = 5.0
 _SOON_S = 0.001
 
+_CLOSED = frozenset({errno.ECONNRESET, errno.EPIPE})
+
 _FOREIGN = (aiohttp.ClientError, TimeoutError, OSError)
 """What aiohttp raises of a request that fails."""
 
 
+class _Unanswered(aiohttp.ServerDisconnectedError):
+    """A connection that had been kept alive was closed without a byte of an answer."""
+
+
 class _Connection(ResponseHandler):
-    """aiohttp's connection, except that the reader of a body whose framing breaks is told: it would wait for ever."""
+    """aiohttp's connection, except that the reader of a body whose framing breaks is told: it would wait for ever; and that
+    it tells whether it was kept alive."""
+
+    _requests = 0
+
+    def set_response_params(self, **params: Any) -> None:
+        self._requests += 1
+        super().set_response_params(**params)
 
     def set_exception(self, exc: BaseException, exc_cause: BaseException | None = None) -> None:
+        if self._requests > 1 and _says_nothing(exc):
+            exc = _Unanswered()
         super().set_exception(exc, *(() if exc_cause is None else (exc_cause,)))
         if isinstance(exc, HttpProcessingError) and self._payload is not None and not self._payload.is_eof():
             self._payload.set_exception(aiohttp.ClientPayloadError())
+
+
+def _says_nothing(error: BaseException) -> bool:
+    """Whether a connection was closed before an answer began; else aiohttp's error holds what came of its head."""
+    if isinstance(error, aiohttp.ServerDisconnectedError):
+        return isinstance(error.message, str)
+    return isinstance(error, aiohttp.ClientOSError) and error.errno in _CLOSED
 
 
 class Exchange:
@@ -93,7 +117,7 @@ class Exchange:
         self._request, call = engine.traced(self._request)
         self._call = call
         try:
-            response = self._response = await engine.sent(self._request, self._phases)
+            response = self._response = await engine.answered(self._request, self._phases)
             headers = engine.checked_headers(self._request, response)
         except BaseException as error:
             engine.in_flight -= 1
@@ -197,8 +221,8 @@ class OpenAIHTTP:
     `authorization`, the value of `key_header`, is sent instead of the client's headers that hold a credential. Without it
     they are passed on, or left out where `forwards_credentials` is off; then a key in the query is left out, too.
     `credential_headers`: further names of headers that hold one. `extra_headers` are set on every request. The URL comes
-    from the operator's configuration, never from a request. `resends`: aiohttp sends a GET once more whose connection is
-    closed without an answer.
+    from the operator's configuration, never from a request. `resends`: a request is sent once more if its connection had
+    been kept alive and is closed without an answer.
     """
 
     key_header = "Authorization"
@@ -245,6 +269,18 @@ class OpenAIHTTP:
             host=self._base.host or "",
             port=self._base.port or 0,
         )
+
+    async def answered(self, request: EngineRequest, phases: Phases) -> aiohttp.ClientResponse:
+        """The head of the answer. A request that meets a connection which its server closes just then is sent once more.
+
+        Raises what aiohttp raises.
+        """
+        try:
+            return await self.sent(request, phases)
+        except _Unanswered:
+            if not self._resends or not isinstance(request.body, bytes):
+                raise
+            return await self.sent(request, phases)
 
     def sent(self, request: EngineRequest, phases: Phases) -> Awaitable[aiohttp.ClientResponse]:
         """The head of the answer, to be awaited. Raises what aiohttp raises: see `translated`."""

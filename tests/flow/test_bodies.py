@@ -51,14 +51,12 @@ def test_compressed_bodies_pass_both_ways(
     assert answer.body == body and answer.header("Content-Encoding") == coding
 
 
-@pytest.mark.parametrize("coding", ["br", "zstd"])
+@pytest.mark.parametrize("coding", ["compress", "gzip, br"])
 def test_a_chat_body_in_a_coding_not_known_here_passes_unread(
     gateway: Gateway, upstream: Upstream, coding: str
 ) -> None:
-    answer = once(
-        gateway.port, "POST", "/v1/chat/completions", CODINGS[coding], [("Content-Encoding", coding)]
-    )
-    assert answer.body == CODINGS[coding]
+    answer = once(gateway.port, "POST", "/v1/chat/completions", b"packed", [("Content-Encoding", coding)])
+    assert answer.body == b"packed"
 
 
 def test_a_compressed_stream_passes_as_it_comes(gateway: Gateway, upstream: Upstream) -> None:

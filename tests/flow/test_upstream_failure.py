@@ -93,6 +93,38 @@ def test_a_reset_before_the_head_is_502(gateway: Gateway, upstream: Upstream) ->
     assert answer.status == 502 and "reset" in answer.error()["message"].lower()
 
 
+@pytest.mark.parametrize("reset", [False, True])
+def test_a_kept_connection_that_closes_without_a_byte_is_replaced_once(
+    gateway: Gateway, upstream: Upstream, reset: bool
+) -> None:
+    def script(call: Call) -> None:
+        if upstream.calls.index(call) == 1:
+            if reset:
+                call.reset()
+        else:
+            call.answer(call.body, keep=True)
+
+    upstream.plays(script)
+    for _ in range(2):
+        answer = once(gateway.port, "POST", "/v1/embeddings", CHAT)
+        assert answer.status == 200 and answer.body == CHAT
+    assert (len(upstream.calls), upstream.connections) == (3, 2)
+
+
+def test_nothing_is_asked_again_whose_answer_had_begun_or_that_was_asked_on_a_new_connection(
+    gateway: Gateway, upstream: Upstream
+) -> None:
+    def script(call: Call) -> None:
+        if upstream.calls.index(call) == 1:
+            call.send(b"HTTP/1.1 200 OK\r\nContent-Ty")
+        elif upstream.calls.index(call) == 0:
+            call.answer(b"{}", keep=True)
+
+    upstream.plays(script)
+    assert [once(gateway.port, "POST", "/v1/embeddings", CHAT).status for _ in range(3)] == [200, 502, 502]
+    assert len(upstream.calls) == 3
+
+
 def test_a_reset_after_the_head_of_a_small_answer_is_502(gateway: Gateway, upstream: Upstream) -> None:
     def script(call: Call) -> None:
         call.send(OK + b"Content-Length: 20\r\n\r\nabc")
