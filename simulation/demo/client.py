@@ -85,11 +85,20 @@ class Client:
         from openai import OpenAIError
 
         try:
-            answers.graded.append(await self._graded_answer(ask, headers))
+            answers.graded.append(await self._graded_answer(ask, headers, answers))
         except OpenAIError as error:
             answers.failures.append(f"{type(error).__name__}: {error}")
 
-    async def _graded_answer(self, ask: Ask, headers: Mapping[str, str]) -> GradedAnswer:
+    async def _score(self, ask: Ask, feedback: Mapping[str, Any], answers: Answers) -> None:
+        """Give feedback on an answer. That it is not taken does not undo the answer."""
+        from openai import OpenAIError
+
+        try:
+            await self._sdk(ask, {}).post("/feedback", cast_to=object, body=feedback)
+        except OpenAIError:
+            answers.feedback_refused += 1
+
+    async def _graded_answer(self, ask: Ask, headers: Mapping[str, str], answers: Answers) -> GradedAnswer:
         streamed = ask.number % 2 == 0
         began = time.perf_counter()
         reply = await (self._streamed if streamed else self._plain)(ask, headers)
@@ -98,7 +107,7 @@ class Client:
         route = route_of(reply.headers)
         if not headers and route != "hit" and self._is_scored(ask):
             feedback = {"decision_id": reply.headers["x-understudy-decision-id"], "score": grade}
-            await self._sdk(ask, headers).post("/feedback", cast_to=object, body=feedback)
+            await self._score(ask, feedback, answers)
         return GradedAnswer(
             number=ask.number,
             route=route,

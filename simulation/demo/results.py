@@ -78,6 +78,7 @@ class Answers:
 
     graded: list[GradedAnswer] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
+    feedback_refused: int = 0
 
     def of(self, *routes: Route) -> list[GradedAnswer]:
         """The answers that took one of the routes."""
@@ -125,6 +126,8 @@ class Results:
     large: Summary
     """Requests that went to the large engine."""
     failed: int
+    feedback_refused: int
+    """Scores that the gateway could not take just then."""
     bypassed: int
     """Stages that were late on a busy machine. Most of these requests continued to the large engine."""
     always_large: Summary

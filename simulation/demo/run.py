@@ -248,6 +248,7 @@ async def _compared(
         offloaded=summary(answers.of("offloaded")),
         large=summary(answers.of("large")),
         failed=len(failures),
+        feedback_refused=answers.feedback_refused,
         bypassed=bypassed,
         always_large=summary(large.graded),
         small_alone=summary(small.graded),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -98,6 +100,8 @@ class Screen:
             )
         if r.failed:
             self.say(f"{r.failed} requests failed.")
+        if r.feedback_refused:
+            self.say(f"{r.feedback_refused} scores of answers were not taken: the store was busy.")
 
     def _proof(self, results: Results) -> None:
         """Say how shadow, proof and offload went on."""
@@ -129,22 +133,32 @@ class Screen:
 
     def next_steps(self, url: str, question: str, admin: AdminAccess | None = None) -> None:
         """Print what to try while the gateway runs."""
-        body = f'{{"model": "{MODEL}", "messages": [{{"role": "user", "content": "{question}"}}]}}'
+        message = {"role": "user", "content": question}
+        curl = f"curl -i {url}/v1/chat/completions -H 'authorization: Bearer {KEY}' -H 'content-type: application/json'"
+        body = shlex.quote(json.dumps({"model": MODEL, "messages": [message]}))
         admin_pages = "" if admin is None else _ADMIN_PAGES.format(admin=admin)
-        self.say(
+        # Never broken into lines: what a line break was put into cannot be pasted.
+        self._console.print(
             f"""
 The gateway is still running at {url} (Ctrl-C stops it). Try:
 
-  curl -i {url}/v1/chat/completions -H 'authorization: Bearer {KEY}' -H 'content-type: application/json' -d '{body}'
+{curl} -d {body}
       once, and again for a cache hit: watch `cache-status`, `x-understudy-engine` and `x-understudy-examples`
-  curl -i ... -H 'x-understudy-engine: {SMALL}' -H 'x-understudy-examples: 0'     the small engine by itself
-  curl {url}/metrics                                                       what Prometheus sees
+{curl} -H 'x-understudy-engine: {SMALL}' -H 'x-understudy-examples: 0' -d {body}
+      the small engine by itself
+curl {url}/metrics
+      what Prometheus sees
 {admin_pages}
-  from openai import OpenAI
-  client = OpenAI(base_url="{url}/v1", api_key="{KEY}")
-  print(client.chat.completions.create(model="{MODEL}", messages=[{{"role": "user", "content": "{question}"}}]))
+In Python:
 
-Next: README.md for your own engines, docs/explanation/simulated-world.md for what was simulated here.""".rstrip()
+from openai import OpenAI
+client = OpenAI(base_url="{url}/v1", api_key="{KEY}")
+print(client.chat.completions.create(model="{MODEL}", messages=[{message!r}]))
+
+Next: README.md for your own engines, docs/explanation/simulated-world.md for what was simulated here.""".rstrip(),
+            highlight=False,
+            markup=False,
+            soft_wrap=True,
         )
 
 
