@@ -195,7 +195,7 @@ class OpenAIHTTP:
     they are passed on, or left out where `forwards_credentials` is off; then a key in the query is left out, too.
     `credential_headers`: further names of headers that hold one. `extra_headers` are set on every request. The URL comes
     from the operator's configuration, never from a request. `resends`: aiohttp sends a GET once more whose connection is
-    closed without an answer.
+    closed without an answer. `proxy`: what it is asked through (engines.proxies).
     """
 
     key_header = "Authorization"
@@ -212,6 +212,7 @@ class OpenAIHTTP:
         credential_headers: Sequence[str] = (),
         extra_headers: Mapping[str, str] | None = None,
         resends: bool = True,
+        proxy: URL | None = None,
     ) -> None:
         self.info = info
         self.base_url = base_url.rstrip("/")
@@ -222,6 +223,7 @@ class OpenAIHTTP:
         self._credential_headers = tuple(credential_headers)
         self._extra_headers = dict(extra_headers or {})
         self._resends = resends
+        self._proxy = proxy
         self.timeouts = timeouts
         self._session: aiohttp.ClientSession | None = None
         self._url = functools.lru_cache(maxsize=1024)(self._build_url)
@@ -315,6 +317,7 @@ class OpenAIHTTP:
                 skip_auto_headers=_NOTHING_INVENTED,
                 auto_decompress=False,
                 trust_env=False,
+                proxy=self._proxy,
                 max_line_size=64 * 1024,
                 max_field_size=64 * 1024,
             )
@@ -365,6 +368,11 @@ class OpenAIHTTP:
             return StreamBroken(
                 "The upstream closed the connection before its answer was complete.", engine=name
             )
+        if isinstance(error, aiohttp.ClientHttpProxyError):
+            return ConnectFailed(f"The proxy opened no connection to {where}: {error.status}.", engine=name)
+        if isinstance(error, aiohttp.ClientProxyConnectionError):
+            text = f"No connection to the proxy before {where}: {_reason(error.os_error)}."
+            return ConnectFailed(text, engine=name)
         if isinstance(error, aiohttp.ClientResponseError):
             return ConnectFailed("The upstream's answer was not valid HTTP.", engine=name, kind=Kind.INVALID)
         if isinstance(error, aiohttp.ServerDisconnectedError | ConnectionResetError):

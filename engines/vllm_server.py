@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from yarl import URL
+
 from engines.engine import EngineInfo, EngineLoad, EngineRequest
 from engines.errors import ConnectFailed, EngineError
 from engines.openai_http import Exchange, OpenAIHTTP
@@ -51,6 +53,7 @@ class VLLMServer:
         credential_headers: Sequence[str] = (),
         extra_headers: Mapping[str, str] | None = None,
         dialect: Dialect | None = None,
+        proxy: URL | None = None,
     ) -> None:
         self.info = info
         self._http = OpenAIHTTP(
@@ -61,6 +64,7 @@ class VLLMServer:
             credential_headers=credential_headers,
             extra_headers=extra_headers,
             timeouts=timeouts,
+            proxy=proxy,
         )
         # Of its own, so that a question aside never waits as long as an answer may.
         self._aside = OpenAIHTTP(
@@ -69,6 +73,7 @@ class VLLMServer:
             authorization=authorization,
             extra_headers=extra_headers,
             timeouts=Timeouts(LIMIT_S, LIMIT_S, LIMIT_S, LIMIT_S),
+            proxy=proxy,
         )
         self._dialect = dialect or Dialect()
         self._tokens = TokenCounter(self._aside.stream, info.model)

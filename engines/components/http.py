@@ -25,6 +25,7 @@ from engines.engine import EngineInfo, EngineReply, EngineRequest
 from engines.errors import EngineError, Kind, StreamBroken
 from engines.guard import Guard, Limits
 from engines.openai_http import OpenAIHTTP
+from engines.proxies import proxy_for
 from engines.retry_after import retry_after_s
 from engines.timeouts import Timeouts
 
@@ -79,6 +80,7 @@ class URLAsked:
             extra_headers=http.headers,
             # What has effects is sent once; what has none is asked again by `_asked`, which counts its attempts.
             resends=False,
+            proxy=proxy_for(base),
         )
         # Its own queue stands before it: here nothing waits but for a place that is about to be free.
         guarded = Limits(limits.max_in_flight, limits.max_queued, None, None)

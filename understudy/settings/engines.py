@@ -238,6 +238,15 @@ _MOST_REPLICAS = 64
 _PORTS = {"http": 80, "https": 443}
 
 
+def checked_proxy(proxy: SecretStr | None) -> SecretStr | None:
+    """`proxy` as it came. Raises ValueError for what names none (engines.proxies), and never quotes it."""
+    if proxy is not None and (said := proxy.get_secret_value()) not in ("env", "none"):
+        parts = urlsplit(said)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError("must be env, none or a URL such as http://proxy.example:3128")
+    return proxy
+
+
 class HTTPEngine(EngineSettings):
     """What every kind has that is asked over HTTP."""
 
@@ -255,9 +264,11 @@ class HTTPEngine(EngineSettings):
         description="Sent instead of the client's key, e.g. ${OPENAI_API_KEY}; `none` where the engine needs none. "
         "Required unless it is on this machine or at the origin of `upstream`.",
     )
+    proxy: SecretStr | None = Field(None, description="HTTP proxy it is asked through; as upstream.proxy.")
     advanced: OpenAIAdvanced = Field(OpenAIAdvanced(), description="Less common settings.")
 
     _valid_url = field_validator("base_url")(lambda url: url and checked_url(url))
+    _valid_proxy = field_validator("proxy")(checked_proxy)
 
     @model_validator(mode="after")
     def _one_way_to_say_where(self) -> Self:

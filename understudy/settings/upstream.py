@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, SecretStr, field_validator, model_validator
 
 from understudy.settings.engines import (
     API_VERSION,
@@ -12,6 +12,7 @@ from understudy.settings.engines import (
     PriceSettings,
     anthropic_url,
     azure_url,
+    checked_proxy,
     checked_url,
 )
 from understudy.settings.group import Settings
@@ -37,9 +38,15 @@ class Upstream(Settings):
         description="What it charges, by model (`gpt-4*`), or by path where the model does not say it (`/audio/speech`). "
         "What is not named is unpriced.",
     )
+    proxy: SecretStr | None = Field(
+        None,
+        description="HTTP proxy it is asked through: a URL, `env` (HTTP_PROXY, HTTPS_PROXY, NO_PROXY) or `none`. null: "
+        "`none` for hosts of this machine or a private network, else `env`.",
+    )
     advanced: HTTPAdvanced = Field(HTTPAdvanced(), description="Less common settings.")
 
     _valid_url = field_validator("base_url")(lambda url: checked_url(url))
+    _valid_proxy = field_validator("proxy")(checked_proxy)
 
     @model_validator(mode="after")
     def _as_its_kind_has_it(self) -> Self:

@@ -9,6 +9,7 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING, TypedDict
 
 import structlog
+from yarl import URL
 
 from engines.anthropic_http import AnthropicHTTP
 from engines.azure_http import AzureHTTP
@@ -19,6 +20,7 @@ from engines.limits import Credentials
 from engines.line import Line
 from engines.openai_http import OpenAIHTTP
 from engines.pool import Borrowed, EnginePool
+from engines.proxies import proxy_for
 from engines.replicas import Replica, Replicas
 from engines.student import STUDENT, StudentEngine
 from engines.timeouts import Timeouts
@@ -59,6 +61,7 @@ class OverHTTP(TypedDict):
     credential_headers: tuple[str, ...]
     extra_headers: dict[str, str]
     timeouts: Timeouts
+    proxy: URL | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,4 +334,5 @@ def _over_http(
             name: value.get_secret_value() for name, value in settings.advanced.headers.items()
         },
         "timeouts": knobs_of(Timeouts, settings.advanced),
+        "proxy": proxy_for(settings.url, settings.proxy.get_secret_value() if settings.proxy else None),
     }

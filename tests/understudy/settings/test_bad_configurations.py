@@ -80,6 +80,10 @@ REFUSED = {
         "upstream: {base_url: 'https://h/v1', api_key: '$canary'}\n",
         ["write ${NAME}, with braces"],
     ),
+    "a proxy that is none": (
+        "upstream: {base_url: 'https://h/v1', proxy: 'ftp://u:canary@h'}\n",
+        ["upstream.proxy", "http://proxy.example:3128"],
+    ),
     "Bearer in the key": (
         "upstream: {base_url: 'https://h/v1', api_key: 'Bearer canary'}\n",
         ["write the key alone"],
