@@ -32,8 +32,9 @@ def _chunks(completion: dict[str, Any], include_usage: bool) -> Iterator[dict[st
     choices = choices_of(completion)
     for place, choice in enumerate(choices):
         index = choice.get("index", place)
-        for i, delta in enumerate(_deltas(choice.get("message") or {})):
-            logprobs = choice.get("logprobs") if i == 1 else None
+        deltas = list(_deltas(choice.get("message") or {}))
+        for i, delta in enumerate(deltas):
+            logprobs = choice.get("logprobs") if i == min(1, len(deltas) - 1) else None
             said = {"index": index, "delta": delta, "logprobs": logprobs, "finish_reason": None}
             yield head | {"choices": [said]}
         own = {name: value for name, value in choice.items() if name not in ("message", "logprobs", "usage")}

@@ -12,6 +12,7 @@ from dataclasses import replace
 from urllib.parse import quote
 
 import orjson
+from yarl import URL
 
 from engines.engine import EngineInfo, EngineRequest
 from engines.openai_http import Exchange, OpenAIHTTP
@@ -47,6 +48,7 @@ class AzureHTTP(OpenAIHTTP):
         credential_headers: Sequence[str] = (),
         extra_headers: Mapping[str, str] | None = None,
         resends: bool = True,
+        proxy: URL | None = None,
     ) -> None:
         super().__init__(
             info,
@@ -57,6 +59,7 @@ class AzureHTTP(OpenAIHTTP):
             credential_headers=credential_headers,
             extra_headers=extra_headers,
             resends=resends,
+            proxy=proxy,
         )
         self._api_version = api_version
 

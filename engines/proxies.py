@@ -1,4 +1,4 @@
-"""Which HTTP proxy an upstream is asked through: what the configuration says, else the environment, as other clients read it.
+"""Which HTTP proxy an upstream is asked through: that of the configuration, else of the environment, as other clients do.
 
 Knows no connection. A proxy's URL may hold a credential: it is never shown.
 """
@@ -6,7 +6,7 @@ Knows no connection. A proxy's URL may hold a credential: it is never shown.
 from __future__ import annotations
 
 from ipaddress import ip_address
-from urllib.request import getproxies_environment, proxy_bypass_environment
+from urllib.request import getproxies_environment, proxy_bypass_environment  # type: ignore[attr-defined]
 
 from yarl import URL
 

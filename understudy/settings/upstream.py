@@ -40,8 +40,8 @@ class Upstream(Settings):
     )
     proxy: SecretStr | None = Field(
         None,
-        description="HTTP proxy it is asked through: a URL, `env` (HTTP_PROXY, HTTPS_PROXY, NO_PROXY) or `none`. null: `none` "
-        "for hosts of this machine or a private network, else `env`.",
+        description="HTTP proxy it is asked through: a URL, `env` (HTTP_PROXY, HTTPS_PROXY, NO_PROXY) or `none`. null: "
+        "`none` for hosts of this machine or a private network, else `env`.",
     )
     advanced: HTTPAdvanced = Field(HTTPAdvanced(), description="Less common settings.")
 

@@ -336,5 +336,5 @@ def _over_http(
             name: value.get_secret_value() for name, value in settings.advanced.headers.items()
         },
         "timeouts": knobs_of(Timeouts, settings.advanced),
-        "proxy": proxy_for(settings.url, settings.proxy and settings.proxy.get_secret_value()),
+        "proxy": proxy_for(settings.url, settings.proxy.get_secret_value() if settings.proxy else None),
     }
