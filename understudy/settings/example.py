@@ -138,9 +138,10 @@ _INSTEAD = {
 """Settings in the place of another one, and what they may look like."""
 _WITH_ANOTHER = {
     "advanced",
+    *("cors", "proxy", "tells_usage"),
     *("listen_url", "deadline_ms", "stale_s", "connections", "index", "index_memory_mib", "blobs_url"),
 }
-"""Less common settings, and those that mean something with memory.database_url only."""
+"""Less common settings that stand in no `advanced` block, and those that mean something with memory.database_url only."""
 _KIND = "Which kind of engine this is: openai, anthropic, azure, vllm, vllm-local, or simulated."
 
 
