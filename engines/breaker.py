@@ -9,8 +9,6 @@ from enum import Enum
 from engines.errors import Kind
 from engines.gate import Gate, Pass
 
-_REFUSALS = 3
-"""In a row: one may be about the request after all."""
 _REFUSED_S = 60.0
 _REFUSED_MOST_S = 600.0
 
@@ -34,7 +32,7 @@ _STATES = {Kind.LIMITED: State.LIMITED, Kind.REFUSED: State.REFUSED}
 
 
 class Breaker:
-    """Opens after `failures` consecutive failures, for `open_s` seconds; after three refusals for a minute, doubling to ten.
+    """Opens after `failures` consecutive failures, for `open_s` seconds; after as many refusals for a minute, doubling to ten.
 
     `alarm` is called once when it begins to refuse, and not again before the engine has answered.
     """
@@ -91,7 +89,7 @@ class Breaker:
         self._failed = 0
         self._refused += 1
         again = self._decides(entered) and self.gate.kind is Kind.REFUSED
-        if again or (self.gate.kind is None and self._refused >= _REFUSALS):
+        if again or (self.gate.kind is None and self._refused >= self._limit):
             self.gate.shut(Kind.REFUSED, min(_REFUSED_MOST_S, _REFUSED_S * 2**self._refused_spells))
             self._refused_spells += 1
             if self._refused_spells == 1:

@@ -178,13 +178,13 @@ async def test_an_engine_that_refuses_the_gateways_key_is_left_alone(
 ) -> None:
     upstream.plays(says(status, body=body))
     async with guarded(upstream.port) as guard:
-        for _ in range(3):
+        for _ in range(5):
             await asked(guard)
         with pytest.raises(Unavailable, match="refuses the gateway's key or model") as refused:
             await asked(guard, replace(request(), wait_s=5.0))
         assert refused.value.kind is Kind.REFUSED and guard.breaker.state is State.REFUSED
-        assert guard.failures[Kind.REFUSED] + guard.failures[Kind.QUOTA] >= 3
-    assert len(upstream.calls) == 3
+        assert guard.failures[Kind.REFUSED] + guard.failures[Kind.QUOTA] >= 5
+    assert len(upstream.calls) == 5
 
 
 # ---- the breaker

@@ -60,14 +60,14 @@ def _refuses(upstream: Upstream, status: int, said: Any, *, pieces: int = 1, pac
 )
 async def test_the_stand_in_answers(status: int, said: Any, kind: str, stream: bool) -> None:
     async with _two() as (gate, first, _):
-        for options in ({}, {"pieces": 5}, {"packed": True}):
+        for options in ({}, {"pieces": 5}, {"packed": True}, {}, {}):
             _refuses(first, status, said, **options)
             got = await gate.chat("Who?", stream=stream)
             assert (got.status, got.text) == (200, "Stand-in.")
             assert got.headers["x-understudy-failed-over"] == f"first; {kind}"
         asked = len(first.asked)
         assert (await gate.chat("Who?", stream=stream)).text == "Stand-in."
-        assert len(first.asked) == asked, "after three in a row it is left alone"
+        assert len(first.asked) == asked, "after five in a row it is left alone"
 
 
 @pytest.mark.parametrize("said", [TEMPERATURE, QUOTING])
