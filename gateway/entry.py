@@ -19,9 +19,11 @@ from engines.errors import EngineError, RequestError
 from engines.tracing import Trace, enter
 from gateway.access.access import Access
 from gateway.cache_control import cache_control
+from gateway.cors import is_preflight, preflight
 from gateway.errors import ending
 from gateway.guardrails.contract import Withheld
 from gateway.guardrails.stage import Guardrails
+from gateway.handlers.handler import Handler
 from gateway.journey import Journey, arrival
 from gateway.keys import Authenticator, Sender
 from gateway.limits.errors import LimitReached
@@ -59,8 +61,11 @@ class EntryHandler:
         guardrails: Guardrails | None = None,
         trace_of: Callable[[MultiMapping[str]], Trace] | None = None,
         bills: Bills | None = None,
+        answers_preflights: bool = False,
     ) -> None:
-        """`bills`: is told of every request once it is known whose it is."""
+        """`bills`: is told of every request once it is known whose it is. `answers_preflights`: browsers' are answered here
+        also while there are no keys."""
+        self._answers_preflights = answers_preflights
         self._bills = bills
         self._routes = routes
         self._keys = keys
@@ -78,12 +83,16 @@ class EntryHandler:
             trace = self._trace_of(request.headers)
             journey.arrival = replace(journey.arrival, trace=trace)
             enter(trace)
+        handler: Handler
         ticket: Ticket | None = None
         self._began()
         try:
             _refuse_ambiguous(request)
             journey.stored = not cache_control(request.headers).no_store
-            handler, rest, needs_key = self._routes.find(request.method, target)
+            if is_preflight(request) and (self._answers_preflights or self._keys.strips_credentials):
+                handler, rest, needs_key = preflight, target, False
+            else:
+                handler, rest, needs_key = self._routes.find(request.method, target)
             sender = self._identified(request, rest, journey) if needs_key else None
             if needs_key:
                 journey.arrival = self._access.arrived(journey.arrival, sender, rest)

@@ -20,6 +20,7 @@ from aiohttp.http_exceptions import LineTooLong
 from aiohttp.web_protocol import RequestHandler, RequestPayloadError, _ErrInfo
 
 from gateway.body_watch import BodyWatch
+from gateway.cors import requests_of
 from gateway.errors import error_body
 from gateway.own_response import error_response
 
@@ -95,6 +96,8 @@ class ServerLimits:
     """How long a client may pause in the middle of its request body."""
     max_connections: int
     grace_s: float
+    cors: tuple[str, ...]
+    """Origins whose pages may read answers: gateway.cors."""
 
 
 class _Server(web.Server):
@@ -190,6 +193,8 @@ def _has_come(connection: RequestHandler) -> bool:
 def _request_factory(
     loop: asyncio.AbstractEventLoop, limits: ServerLimits, leaving: Callable[[], bool]
 ) -> Callable[..., web.BaseRequest]:
+    request_class = requests_of(limits.cors)
+
     def make(
         message: aiohttp.http_parser.RawRequestMessage,
         payload: aiohttp.StreamReader,
@@ -201,7 +206,7 @@ def _request_factory(
             BodyWatch(loop, payload, limits.body_gap_s)
         if leaving():
             message = message._replace(should_close=True)
-        return web.BaseRequest(
+        return request_class(
             message, payload, protocol, writer, task, loop, client_max_size=limits.max_json_bytes
         )
 

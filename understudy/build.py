@@ -188,6 +188,7 @@ class Gateway:
             began=self._began,
             ended=self._ended,
             bills=self._bills,
+            answers_preflights=bool(config.models or config.listen.cors),
             guardrails=self._guardrails,
             trace_of=continued(config.otel.advanced.sampled_share) if self._telemetry is not None else None,
         )

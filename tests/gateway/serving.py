@@ -39,7 +39,7 @@ async def served(
 ) -> AsyncIterator[int]:
     """The port on which `handler` answers, until `stop` is set, or the block is left. `linger_s`: see gateway.server."""
     usual = {"max_json_bytes": 2**25, "max_header_bytes": 2**15, "body_gap_s": 30.0, "max_connections": 1000}
-    limits = ServerLimits(**{**usual, "grace_s": 0.5, **listen})
+    limits = ServerLimits(**{**usual, "grace_s": 0.5, "cors": (), **listen})
     with bind("127.0.0.1", 0) as sock:
         stop, listening = stop or asyncio.Event(), asyncio.Event()
         async with asyncio.TaskGroup() as group:

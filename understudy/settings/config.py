@@ -7,6 +7,7 @@ docs/reference/settings.md.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
@@ -49,6 +50,8 @@ from understudy.settings.webhooks import WebhookSettings
 from understudy.settings.workflows import WorkflowsSettings
 from workflows.declared import DefinitionError, World, read_definition
 from workflows.definition import Definition
+
+_ORIGIN = re.compile(r"\*|[A-Za-z][A-Za-z0-9+.-]*://[^/\s@?#]+")
 
 
 class ListenAdvanced(Settings):
@@ -97,8 +100,20 @@ class Listen(Settings):
         (),
         description="Further request headers that tell clients apart while the gateway has no keys, beside credentials.",
     )
+    cors: tuple[str, ...] = Field(
+        (),
+        description="Origins whose pages may ask from a browser, such as https://app.example, or * for all.",
+    )
     grace_s: float = Field(30, ge=0, description="At SIGTERM, how long open requests may take to finish.")
     advanced: ListenAdvanced = Field(ListenAdvanced(), description="Less common settings.")
+
+    @field_validator("cors")
+    @classmethod
+    def _are_origins(cls, origins: tuple[str, ...]) -> tuple[str, ...]:
+        for origin in origins:
+            if not _ORIGIN.fullmatch(origin):
+                raise ValueError(f"has {origin[:60]!r}: an origin such as https://app.example is right, or *")
+        return tuple(origin.lower() for origin in origins)
 
 
 class Grant(Settings):

@@ -134,6 +134,7 @@ def _group(
 _INSTEAD = {
     "database_url": '"postgresql://understudy:${PGPASSWORD}@db.example/understudy?sslmode=verify-full"',
     "base_urls": '["http://10.0.0.1:8000/v1", {"url": "http://10.0.0.2:8000/v1", "weight": 2}]',
+    "proxy": '"http://proxy.example:3128"',
 }
 """Settings in the place of another one, and what they may look like."""
 _WITH_ANOTHER = {
