@@ -134,11 +134,12 @@ def _group(
 _INSTEAD = {
     "database_url": '"postgresql://understudy:${PGPASSWORD}@db.example/understudy?sslmode=verify-full"',
     "base_urls": '["http://10.0.0.1:8000/v1", {"url": "http://10.0.0.2:8000/v1", "weight": 2}]',
+    "proxy": '"http://proxy.example:3128"',
 }
 """Settings in the place of another one, and what they may look like."""
 _WITH_ANOTHER = {
     "advanced",
-    *("cors", "proxy", "tells_usage"),
+    *("cors", "tells_usage"),
     *("listen_url", "deadline_ms", "stale_s", "connections", "index", "index_memory_mib", "blobs_url"),
 }
 """Less common settings that stand in no `advanced` block, and those that mean something with memory.database_url only."""
