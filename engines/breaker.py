@@ -32,7 +32,8 @@ _STATES = {Kind.LIMITED: State.LIMITED, Kind.REFUSED: State.REFUSED}
 
 
 class Breaker:
-    """Opens after `failures` consecutive failures, for `open_s` seconds; after as many refusals for a minute, doubling to ten.
+    """Opens after `failures` consecutive failures, for `open_s` seconds; after as many refusals for a minute,
+    doubling to ten.
 
     `alarm` is called once when it begins to refuse, and not again before the engine has answered.
     """

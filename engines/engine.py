@@ -20,7 +20,7 @@ from engines.chat import ChatRequest, Usage
 from engines.errors import EngineError, Kind, Unavailable
 from engines.placement import Placement
 from engines.prediction import Prediction
-from engines.telling_usage import TellsUsage
+from engines.tells_usage import TellsUsage
 
 Continues = Literal["prefill", "instruct", "off"]
 

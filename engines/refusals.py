@@ -26,7 +26,7 @@ class Refusal(NamedTuple):
 
     kind: Kind
     lasts: bool = False
-    """Whether nothing about a request would change it: after as many of these in a row as of failures the engine is left alone."""
+    """Whether nothing about a request would change it: then as many in a row as failures open the breaker."""
 
 
 _QUOTA, _REFUSED, _THIS_ONE = (

@@ -6,36 +6,13 @@ Refuses to know why the gateway wants to know (gateway.limits.bounding says when
 from __future__ import annotations
 
 import asyncio
-import time
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from engines.engine import Engine, EngineReply, EngineRequest
 from engines.error_texts import hold_error
 
-if TYPE_CHECKING:
-    from engines.engine import Engine, EngineReply, EngineRequest
-
 _NAMES = (b"stream_options", b"include_usage")
-_REFUSED_S = 3600.0
-"""So long an engine that refused is not asked for its usage."""
-
-
-class TellsUsage:
-    """Whether an engine's streams are asked for their usage (`stream_options.include_usage`)."""
-
-    def __init__(self, tells: bool = True) -> None:
-        self._tells = tells
-        self._refused_at = -_REFUSED_S
-
-    @property
-    def asked(self) -> bool:
-        """Whether to ask."""
-        return self._tells and time.monotonic() - self._refused_at >= _REFUSED_S
-
-    def refused(self) -> None:
-        """It answered only once it was not asked."""
-        self._refused_at = time.monotonic()
 
 
 def asking(engine: Engine, request: EngineRequest) -> AbstractAsyncContextManager[EngineReply]:

@@ -23,7 +23,7 @@ from engines.pool import Borrowed, EnginePool
 from engines.proxies import proxy_for
 from engines.replicas import Replica, Replicas
 from engines.student import STUDENT, StudentEngine
-from engines.telling_usage import TellsUsage
+from engines.tells_usage import TellsUsage
 from engines.timeouts import Timeouts
 from engines.vllm_dialect import Dialect, Priorities
 from engines.vllm_server import VLLMServer

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engines.telling_usage import TellsUsage
+from engines.tells_usage import TellsUsage
 
 
 def test_it_is_asked_until_it_refuses_or_where_the_operator_says_that_it_does_not_tell() -> None:
