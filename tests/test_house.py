@@ -28,6 +28,7 @@ TESTED_BY = {
     "understudy/__main__.py": "flow/process.py",
     "understudy/build.py": "flow/line.py",
     "understudy/processes/run.py": "flow/line.py",
+    "engines/telling_usage.py": "flow/providers/test_telling_usage.py",
     "gateway/guardrails/guardrail.py": "flow/test_guardrails.py",
     "gateway/guardrails/passed_on.py": "flow/test_guardrails.py",
     "gateway/guardrails/stage.py": "flow/test_guardrails.py",
