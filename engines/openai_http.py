@@ -117,7 +117,13 @@ class Exchange:
         self._request, call = engine.traced(self._request)
         self._call = call
         try:
-            response = self._response = await engine.answered(self._request, self._phases)
+            try:
+                response = self._response = await engine.sent(self._request, self._phases)
+            except _Unanswered:
+                # Its server closed a kept-alive connection just then, without a byte: it is sent once more.
+                if not engine.resends or not isinstance(self._request.body, bytes):
+                    raise
+                response = self._response = await engine.sent(self._request, self._phases)
             headers = engine.checked_headers(self._request, response)
         except BaseException as error:
             engine.in_flight -= 1
@@ -249,7 +255,7 @@ class OpenAIHTTP:
         self._forwards_credentials = forwards_credentials
         self._credential_headers = tuple(credential_headers)
         self._extra_headers = dict(extra_headers or {})
-        self._resends = resends
+        self.resends = resends
         self._proxy = proxy
         self.timeouts = timeouts
         self.first_data_times = FirstDataTimes()
@@ -271,18 +277,6 @@ class OpenAIHTTP:
             host=self._base.host or "",
             port=self._base.port or 0,
         )
-
-    async def answered(self, request: EngineRequest, phases: Phases) -> aiohttp.ClientResponse:
-        """The head of the answer. A request that meets a connection which its server closes just then is sent once more.
-
-        Raises what aiohttp raises.
-        """
-        try:
-            return await self.sent(request, phases)
-        except _Unanswered:
-            if not self._resends or not isinstance(request.body, bytes):
-                raise
-            return await self.sent(request, phases)
 
     def sent(self, request: EngineRequest, phases: Phases) -> Awaitable[aiohttp.ClientResponse]:
         """The head of the answer, to be awaited. Raises what aiohttp raises: see `translated`."""
@@ -363,7 +357,7 @@ class OpenAIHTTP:
                 max_field_size=64 * 1024,
             )
             # Nor to keep it from sending a GET twice.
-            self._session._retry_connection = self._resends
+            self._session._retry_connection = self.resends
         return self._session
 
     def _build_url(self, target: str, below: str | None = None) -> URL:

@@ -11,7 +11,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from engines import sse
+from engines.answers.tail import Tail
 from tests.flow.line import line, upstream
 
 MOST_FRAMES = 10
@@ -60,15 +60,15 @@ async def test_a_request_reaches_the_socket_through_few_functions(
 
 async def test_every_chunk_of_a_stream_feeds_one_tail_once(monkeypatch: pytest.MonkeyPatch) -> None:
     fed: Counter[int] = Counter()
-    kept: list[sse.Tail] = []
-    feed = sse.Tail.feed
+    kept: list[Tail] = []
+    feed = Tail.feed
 
-    def counting(self: sse.Tail, chunk: bytes) -> None:
+    def counting(self: Tail, chunk: bytes) -> None:
         kept.append(self)
         fed[id(self)] += chunk.count(b"\n\n")
         feed(self, chunk)
 
-    monkeypatch.setattr(sse.Tail, "feed", counting)
+    monkeypatch.setattr(Tail, "feed", counting)
     async with upstream() as behind:
         engines = {"large": {"base_url": behind.url, "model": "gpt-4o"}}
         async with line(CONFIG | {"engines": engines}) as made:
