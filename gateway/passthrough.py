@@ -39,6 +39,14 @@ if TYPE_CHECKING:
 _SMALL_BYTES = 256 * 1024
 
 
+def reads_bodies(passthrough: Passthrough | None, arrival: Arrival, *, serves_models: bool) -> bool:
+    """Whether somebody here needs what a body says: a served model, a key's limits or a guardrail.
+
+    Else the default upstream, which gets it as it came, is the one to judge it.
+    """
+    return passthrough is None or serves_models or arrival.key_id is not None or arrival.guarded is not None
+
+
 class Passthrough:
     """Sends a request to the default upstream and its answer back."""
 

@@ -8,6 +8,7 @@ from typing import Any
 from aiohttp import web
 
 from engines.chat_json import parse_object
+from engines.errors import RequestError
 from gateway.encodings import DECODERS, decoded, too_large
 from gateway.forms import Form, read_form
 from gateway.off_loop import off_loop
@@ -51,10 +52,13 @@ def is_json(request: web.BaseRequest) -> bool:
     )
 
 
-async def read_json(request: web.BaseRequest, body: bytes, limit_bytes: int) -> dict[str, Any] | None:
+async def read_json(
+    request: web.BaseRequest, body: bytes, limit_bytes: int, *, needed: bool = True
+) -> dict[str, Any] | None:
     """The parsed body; None when its content encoding is unknown here, so that it can only be passed on.
 
-    Raises RequestError 400 for anything but one strict JSON object.
+    Raises RequestError: 400 for anything but one strict JSON object, which is None, too, if it is not `needed`: the upstream
+    judges it then. 413 for one that is too large unpacked.
     """
     fields: dict[str, Any] | None = request.get(_FIELDS_READ)
     if fields is not None:
@@ -62,9 +66,14 @@ async def read_json(request: web.BaseRequest, body: bytes, limit_bytes: int) -> 
     encoding = request.headers.get("Content-Encoding", "").strip().lower()
     if encoding not in ("", "identity", *DECODERS):
         return None
-    if encoding in DECODERS:
-        return await asyncio.to_thread(_decode_and_parse, body, encoding, limit_bytes)
-    return await off_loop(len(body), parse_object, body)
+    try:
+        if encoding in DECODERS:
+            return await asyncio.to_thread(_decode_and_parse, body, encoding, limit_bytes)
+        return await off_loop(len(body), parse_object, body)
+    except RequestError as error:
+        if needed or error.status != 400:
+            raise
+        return None
 
 
 async def read_form_once(request: web.BaseRequest, body: bytes, limit_bytes: int) -> Form | None:

@@ -13,6 +13,7 @@ from multidict import CIMultiDict
 
 from engines.codecs.codec import Codec
 from engines.engine import EngineRequest
+from engines.errors import RequestError
 from gateway.azure import for_deployment
 from gateway.controls import read_controls, refuse_unsuited
 from gateway.encodings import accept_only_readable
@@ -21,7 +22,7 @@ from gateway.handlers.chat import Limits, unsupported
 from gateway.journey import Journey
 from gateway.keys import Authenticator, outgoing_headers
 from gateway.off_loop import off_loop
-from gateway.passthrough import Passthrough
+from gateway.passthrough import Passthrough, reads_bodies
 from gateway.pipeline import Pipeline
 from gateway.relay import Relay
 from gateway.wire import is_json, read_body, read_json
@@ -58,14 +59,25 @@ class ByCodec:
         """See gateway.handlers.handler.Handler. Raises RequestError for a body that is not one of this API."""
         headers = outgoing_headers(request.headers, self._keys)
         body = await read_body(request, self._limits.max_json_bytes)
-        fields = await read_json(request, body, self._limits.max_json_bytes) if is_json(request) else None
         pipeline = self._pipeline
+        serves = pipeline is not None and pipeline.serves_models
+        needed = reads_bodies(self._passthrough, journey.arrival, serves_models=serves)
+        fields = (
+            await read_json(request, body, self._limits.max_json_bytes, needed=needed)
+            if is_json(request)
+            else None
+        )
         if fields is None:
-            if self._passthrough is None or (pipeline is not None and pipeline.serves_models):
+            if self._passthrough is None or serves:
                 raise unsupported(request)
             return await self._forward(request, target, headers, body, journey)
         body, fields = for_deployment(journey.deployment, body, fields, headers)
-        chat = await off_loop(len(body), self._codec.read, body, fields)
+        try:
+            chat = await off_loop(len(body), self._codec.read, body, fields)
+        except RequestError:
+            if needed:
+                raise
+            return await self._forward(request, target, headers, body, journey)
         journey.model = chat.model
         if pipeline is None or pipeline.model(chat.model) is None:
             return await self._forward(request, target, headers, body, journey, choices=chat.choices)

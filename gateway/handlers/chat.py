@@ -19,7 +19,7 @@ from gateway.handlers.by_model import unknown_model
 from gateway.journey import Journey
 from gateway.keys import Authenticator, outgoing_headers
 from gateway.off_loop import off_loop
-from gateway.passthrough import Passthrough
+from gateway.passthrough import Passthrough, reads_bodies
 from gateway.pipeline import Pipeline
 from gateway.relay import Relay
 from gateway.wire import is_json, read_body, read_json
@@ -68,10 +68,16 @@ class ChatCompletions:
         """See gateway.handlers.handler.Handler. Raises RequestError for a body that is not a chat request."""
         headers = outgoing_headers(request.headers, self._keys)
         body = await read_body(request, self._limits.max_json_bytes)
-        fields = await read_json(request, body, self._limits.max_json_bytes) if is_json(request) else None
         pipeline = self._pipeline
+        serves = pipeline is not None and pipeline.serves_models
+        needed = reads_bodies(self._passthrough, journey.arrival, serves_models=serves)
+        fields = (
+            await read_json(request, body, self._limits.max_json_bytes, needed=needed)
+            if is_json(request)
+            else None
+        )
         if fields is None:
-            if pipeline is not None and pipeline.serves_models:
+            if serves:
                 raise unsupported(request)
             return await self._forward(request, target, headers, body, journey)
         body, fields = for_deployment(journey.deployment, body, fields, headers)
@@ -88,7 +94,12 @@ class ChatCompletions:
             if self._steps is None:
                 raise _no_memory()
             return await self._steps.answer(request, target, body, fields, journey)
-        chat = await off_loop(len(body), read_chat_request, body, fields)
+        try:
+            chat = await off_loop(len(body), read_chat_request, body, fields)
+        except RequestError:
+            if needed:
+                raise
+            return await self._forward(request, target, headers, body, journey)
         journey.model = chat.model
         if pipeline is None or pipeline.model(chat.model) is None:
             if self._passthrough is None:

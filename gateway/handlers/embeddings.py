@@ -27,7 +27,7 @@ from gateway.keepers.embedding import Embedded, EmbeddingKeeper
 from gateway.keys import Authenticator, outgoing_headers
 from gateway.off_loop import off_loop
 from gateway.own_response import own_response
-from gateway.passthrough import Passthrough
+from gateway.passthrough import Passthrough, reads_bodies
 from gateway.relay import Relay
 from gateway.same_request import SameRequest
 from gateway.send import Send
@@ -99,7 +99,11 @@ class Embeddings:
         """See gateway.handlers.handler.Handler."""
         headers = outgoing_headers(request.headers, self._keys)
         body = await read_body(request, self._max_json_bytes)
-        fields = await read_json(request, body, self._max_json_bytes) if is_json(request) else None
+        serves = self._by_model is not None
+        needed = reads_bodies(self._passthrough, journey.arrival, serves_models=serves)
+        fields = (
+            await read_json(request, body, self._max_json_bytes, needed=needed) if is_json(request) else None
+        )
         send = Relay(request)
         if fields is None:
             if self._passthrough is None:

@@ -29,7 +29,7 @@ from gateway.journey import Journey
 from gateway.keepers.response import MOST_ITEMS, kept_here
 from gateway.keys import Authenticator, outgoing_headers
 from gateway.off_loop import off_loop
-from gateway.passthrough import Passthrough
+from gateway.passthrough import Passthrough, reads_bodies
 from gateway.pipeline import Pipeline
 from gateway.relay import Relay
 from gateway.response_owners import ITEM, KEPT, KEPT_ITEM, RESPONSE, Asker, ResponseOwners, id_in
@@ -87,13 +87,24 @@ class Responses:
         """See gateway.handlers.handler.Handler. Raises RequestError for a body that is not such a request."""
         headers = outgoing_headers(request.headers, self._keys)
         body = await read_body(request, self._limits.max_json_bytes)
-        fields = await read_json(request, body, self._limits.max_json_bytes) if is_json(request) else None
         pipeline = self._pipeline
-        if fields is None and pipeline is not None and pipeline.serves_models:
+        serves = pipeline is not None and pipeline.serves_models
+        needed = reads_bodies(self._passthrough, journey.arrival, serves_models=serves)
+        fields = (
+            await read_json(request, body, self._limits.max_json_bytes, needed=needed)
+            if is_json(request)
+            else None
+        )
+        if fields is None and serves:
             raise unsupported(request, "A response")
         if fields is None or pipeline is None:
             return await self._forward(request, target, headers, body, journey)
-        chat = await off_loop(len(body), RESPONSES.read, body, fields)
+        try:
+            chat = await off_loop(len(body), RESPONSES.read, body, fields)
+        except RequestError:
+            if needed:
+                raise
+            return await self._forward(request, target, headers, body, journey)
         journey.model = chat.model
         if pipeline.model(chat.model) is None:
             if self._passthrough is None:

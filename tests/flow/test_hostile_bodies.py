@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import gzip
 import zlib
+from collections.abc import Iterator
 
 import pytest
 
 from tests.flow.client import Client, once
-from tests.flow.process import Gateway
+from tests.flow.process import Gateway, running
 from tests.flow.upstream import Upstream
 
 CHAT = "/v1/chat/completions"
@@ -48,9 +49,29 @@ BROKEN = {
 }
 
 
+@pytest.fixture(scope="module")
+def serving(_upstream: Upstream, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    """A gateway that serves the model `m`, and reads bodies for it."""
+    path = tmp_path_factory.mktemp("serving") / "config.yaml"
+    path.write_text(
+        f"listen: {{grace_s: 1}}\nupstream: {{base_url: {_upstream.url}}}\n"
+        f"engines: {{e: {{base_url: {_upstream.url}, api_key: none}}}}\nmodels: {{m: {{engines: [e]}}}}\n"
+    )
+    with running("--config", str(path)) as process:
+        yield process
+
+
 @pytest.mark.parametrize("body", BROKEN.values(), ids=BROKEN)
-def test_what_is_not_one_strict_json_object_is_400(gateway: Gateway, upstream: Upstream, body: bytes) -> None:
+def test_what_nobody_here_reads_goes_on_as_it_came(gateway: Gateway, upstream: Upstream, body: bytes) -> None:
     with Client(gateway.port) as client:
+        client.ask("POST", CHAT, body, JSON)
+        assert client.read().body == body
+    assert upstream.call().received().body == body
+
+
+@pytest.mark.parametrize("body", BROKEN.values(), ids=BROKEN)
+def test_what_is_not_one_strict_json_object_is_400(serving: Gateway, upstream: Upstream, body: bytes) -> None:
+    with Client(serving.port) as client:
         client.ask("POST", CHAT, body, JSON)
         answer = client.read()
         assert answer.status == 400
@@ -75,12 +96,13 @@ WRONG_TYPES = {
 
 
 @pytest.mark.parametrize("param", WRONG_TYPES)
-def test_a_wrong_type_is_400_and_names_the_parameter(
-    gateway: Gateway, upstream: Upstream, param: str
+def test_a_wrong_type_is_400_and_names_the_parameter_if_it_is_read_here(
+    gateway: Gateway, serving: Gateway, upstream: Upstream, param: str
 ) -> None:
-    answer = once(gateway.port, "POST", CHAT, WRONG_TYPES[param], JSON)
+    answer = once(serving.port, "POST", CHAT, WRONG_TYPES[param], JSON)
     assert answer.status == 400 and answer.error()["param"] == param.strip()
     assert not upstream.calls
+    assert once(gateway.port, "POST", CHAT, WRONG_TYPES[param], JSON).body == WRONG_TYPES[param]
 
 
 def test_what_nobody_here_knows_is_none_of_our_business(gateway: Gateway, upstream: Upstream) -> None:
@@ -178,12 +200,14 @@ def test_a_gzip_bomb_is_413_and_costs_little_memory(gateway: Gateway, upstream: 
         ("gzip", gzip.compress(b"[" * 10_000, mtime=0)),
     ],
 )
-def test_a_compressed_body_that_is_broken_is_400(
-    gateway: Gateway, upstream: Upstream, encoding: str, body: bytes
+def test_a_compressed_body_that_is_broken_is_400_if_it_is_read_here(
+    gateway: Gateway, serving: Gateway, upstream: Upstream, encoding: str, body: bytes
 ) -> None:
-    answer = once(gateway.port, "POST", CHAT, body, [*JSON, ("Content-Encoding", encoding)])
+    answer = once(serving.port, "POST", CHAT, body, [*JSON, ("Content-Encoding", encoding)])
     assert answer.status == 400 and answer.error()["type"] == "invalid_request_error"
     assert not upstream.calls
+    once(gateway.port, "POST", CHAT, body, [*JSON, ("Content-Encoding", encoding)])
+    assert upstream.call().received().body == body
 
 
 @pytest.mark.parametrize("compress", [gzip.compress, zlib.compress], ids=["gzip", "deflate"])
