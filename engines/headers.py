@@ -51,16 +51,17 @@ def named_by_connection(values: Iterable[str]) -> frozenset[str]:
 
 
 def request_headers(headers: MultiMapping[str]) -> CIMultiDict[str]:
-    """A client's headers as an upstream should get them: repeated ones kept, in order.
-
-    Raises UnicodeEncodeError for a value that is not UTF-8: it could not be sent on as it came.
-    """
-    return _end_to_end(headers, _stops_in_request, _must_be_utf8)
+    """A client's headers as an upstream should get them: repeated ones kept, in order, in any encoding."""
+    return CIMultiDict(_end_to_end(headers, _stops_in_request))
 
 
 def response_headers(headers: MultiMapping[str]) -> CIMultiDict[str]:
     """An upstream's headers as the client should get them. Raises ForbiddenCharacter."""
-    return _end_to_end(headers, _stops_in_response, _without_controls)
+    kept = _end_to_end(headers, _stops_in_response)
+    values = "".join([value for _, value in kept])
+    if not (values.isascii() and values.isprintable()):
+        kept = [(name, _without_controls(value)) for name, value in kept]
+    return CIMultiDict(kept)
 
 
 def without_credentials(headers: CIMultiDict[str], further: Iterable[str] = ()) -> CIMultiDict[str]:
@@ -95,20 +96,13 @@ def _holds_key(parameter: str) -> bool:
     return unquote(parameter.partition("=")[0]).lower() in _KEY_PARAMETERS
 
 
-def _end_to_end(
-    headers: MultiMapping[str],
-    stops: Callable[[str], bool],
-    checked: Callable[[str], str],
-) -> CIMultiDict[str]:
+def _end_to_end(headers: MultiMapping[str], stops: Callable[[str], bool]) -> list[tuple[str, str]]:
     kept = [(name, value) for name, value in headers.items() if not stops(name)]
     named = headers.getall("Connection", ())
     if named and (len(named) > 1 or named[0].lower() not in ("keep-alive", "close")):
         further = named_by_connection(named)
         kept = [(name, value) for name, value in kept if name.lower() not in further]
-    values = "".join([value for _, value in kept])
-    if not (values.isascii() and values.isprintable()):
-        kept = [(name, checked(value)) for name, value in kept]
-    return CIMultiDict(kept)
+    return kept
 
 
 @lru_cache(maxsize=1024)
@@ -121,11 +115,6 @@ def _stops_in_request(name: str) -> bool:
 def _stops_in_response(name: str) -> bool:
     lower = name.lower()
     return lower in HOP_BY_HOP or lower.startswith(OURS)
-
-
-def _must_be_utf8(value: str) -> str:
-    value.encode("utf-8")
-    return value
 
 
 class ForbiddenCharacter(ValueError):
@@ -142,6 +131,7 @@ def _utf8_or_latin1(value: str) -> str:
     # aiohttp hands over bytes that are not UTF-8 as lone surrogates, and would drop those silently when writing. Read as
     # Latin-1 (obs-text, RFC 9110 §5.5) no character is lost.
     try:
-        return _must_be_utf8(value)
+        value.encode("utf-8")
+        return value
     except UnicodeEncodeError:
         return value.encode("utf-8", "surrogateescape").decode("latin-1")

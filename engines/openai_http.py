@@ -32,6 +32,7 @@ from engines.headers import (
     without_credentials,
     without_key_parameters,
 )
+from engines.raw_headers import install
 from engines.timeouts import Phases, Timeouts, model_of
 from engines.tracing import UpstreamCall, call_to
 
@@ -56,6 +57,9 @@ _CLOSED = frozenset({errno.ECONNRESET, errno.EPIPE})
 
 _FOREIGN = (aiohttp.ClientError, TimeoutError, OSError)
 """What aiohttp raises of a request that fails."""
+
+# Once for all sessions of this process.
+install()
 
 
 class _Unanswered(aiohttp.ServerDisconnectedError):
