@@ -12,7 +12,7 @@ from admin.sources import Sources
 from admin.summaries.engine_load import engine_load
 from admin.words import ERROR_KINDS
 from store.decisions.rollups import DAY_S, HOUR_S, MINUTE_S, LatencyCount, percentile
-from store.jobs.engine_states import EngineTest
+from store.jobs.engine_states import UNMERGEABLE, EngineTest
 from store.jobs.operator_asks import OperatorAsk
 
 _SPANS = {"hour": (3600, MINUTE_S), "day": (86_400, HOUR_S), "week": (7 * 86_400, DAY_S)}
@@ -54,7 +54,12 @@ def engines(sources: Sources, asked: Asked) -> Summary:
                 "requests": requests,
                 "failed_over_requests": stood_in,
                 "failed_requests": failed,
-                "errors": errors.get(name, {}),
+                "errors": {k: n for k, n in errors.get(name, {}).items() if not k.startswith(UNMERGEABLE)},
+                "unmerged": {
+                    kind.removeprefix(UNMERGEABLE): number
+                    for kind, number in errors.get(name, {}).items()
+                    if kind.startswith(UNMERGEABLE)
+                },
                 "failed_share": failed / requests if requests else None,
                 "background": background.get(name, []),
                 "cost_usd": sum(row.cost_usd for row in mine),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import structlog
@@ -13,6 +13,7 @@ from engines.codecs.table import codec_of
 from gateway.keepers.keeper import Kept
 from router.finished import Finished
 from store.answers.exact_cache import ExactCache
+from store.jobs.engine_states import UNMERGEABLE
 from store.records import ExactAnswer
 
 log = structlog.get_logger(__name__)
@@ -24,8 +25,16 @@ _NAME_CHARACTERS = 60
 class ExactKeeper:
     """Keeps whole answers for exact repeats."""
 
-    def __init__(self, cache: ExactCache, *, tool_calls: bool = False) -> None:
+    def __init__(
+        self,
+        cache: ExactCache,
+        *,
+        tool_calls: bool = False,
+        unmerged: Callable[[str, str], object] = lambda engine, reason: None,
+    ) -> None:
+        """`unmerged` is told of each answer of an engine that could not be merged, and why; it must not block."""
         self._cache = cache
+        self._unmerged = unmerged
         self._tool_calls = tool_calls
         self._unmergeable: set[tuple[str, str]] = set()
         """(engine, member) that were logged."""
@@ -70,7 +79,9 @@ class ExactKeeper:
         if finished.status != 200:
             return "error"
         if assembled is not None and assembled.unmerged:
-            return self._named(finished.engine, assembled.unmerged[0][:_NAME_CHARACTERS])
+            reason = self._named(finished.engine, assembled.unmerged[0][:_NAME_CHARACTERS])
+            self._unmerged(finished.engine, reason)
+            return reason
         if not finished.complete or assembled is None or not assembled.whole:
             return "incomplete"
         if finished.by_stand_in:
@@ -95,10 +106,10 @@ class ExactKeeper:
         only so many of them become labels of a metric."""
         if (engine, member) not in self._unmergeable:
             if len(self._unmergeable) >= _NAMES:
-                return "unmergeable:other"
+                return UNMERGEABLE + "other"
             self._unmergeable.add((engine, member))
             log.warning("unmergeable_member", engine=engine, member=member)
-        return f"unmergeable:{member}"
+        return UNMERGEABLE + member
 
 
 def _asked_for(finished: Finished) -> Any:

@@ -13,6 +13,8 @@ from store.generation import Generation
 
 _BELIEVED_S = 15.0
 _GENERATION = "drained_engines"
+UNMERGEABLE = "unmergeable:"
+"""How the kind of an error begins that is an answer which could not be merged; the member's name follows."""
 _ERRORS_OF_S = 600
 _ERRORS_KEPT_S = 8 * DAY_S
 

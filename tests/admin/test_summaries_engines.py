@@ -168,13 +168,17 @@ async def test_an_engine_that_nobody_asked_is_untested_and_a_probe_is_timed(page
 async def test_errors_by_kind_are_those_of_the_period_whether_their_workers_live_or_not(pages: Site) -> None:
     states, now_s = pages.sources.store.jobs.engine_states, time.time()
     states.add_errors({("large", "server"): 2}, now_s - 3 * 3600).result(60)
-    states.add_errors({("large", "server"): 1, ("large", "dns"): 5}, now_s).result(60)
+    states.add_errors(
+        {("large", "server"): 1, ("large", "dns"): 5, ("large", "unmergeable:mood"): 4}, now_s
+    ).result(60)
     viewer = await pages.person("viewer")
     large = (await viewer.get("/engines.json?span=day")).json["engines"][1]
     assert large["workers"] == 0 and list(large["errors"].items()) == [("dns", 5), ("server", 3)]
     assert "name not found (DNS) 5, server error (5xx) 3" in (await viewer.get("/engines")).text
     hour = await viewer.get("/engines.json?span=hour")
     assert hour.json["engines"][1]["errors"] == {"dns": 5, "server": 1}
+    assert hour.json["engines"][1]["unmerged"] == {"mood": 4}
+    assert "4 answers whose chunks say <code>mood</code>" in (await viewer.get("/engines?span=hour")).text
 
 
 async def test_what_the_gateway_asks_of_its_own_accord_is_charged_to_the_engine(pages: Site) -> None:

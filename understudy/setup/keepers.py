@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 from understudy.settings.config import Config
@@ -26,7 +27,14 @@ def keepers_at_once(memory: Memory | None, config: Config) -> list[Keeper]:
         return []
     from gateway.keepers.exact import ExactKeeper
 
-    return [ExactKeeper(memory.exact, tool_calls=config.memory.advanced.exact_tool_calls)]
+    states = memory.store.jobs.engine_states
+    return [
+        ExactKeeper(
+            memory.exact,
+            tool_calls=config.memory.advanced.exact_tool_calls,
+            unmerged=lambda engine, reason: states.add_errors({(engine, reason): 1}, time.time()),
+        )
+    ]
 
 
 def books(memory: Memory | None, config: Config) -> RequestKeeper | None:
