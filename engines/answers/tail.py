@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -26,15 +26,28 @@ _GZIP_OR_ZLIB = 47
 INFLATABLE = frozenset({"gzip", "x-gzip", "deflate"})
 
 
+class Ends(NamedTuple):
+    """How streams of an API end."""
+
+    by_done: bool
+    """`[DONE]` follows the terminal event."""
+    error_event: Callable[[bytes, str, str], bytes]
+    """Makes the event that says that the stream broke off, of its last bytes, a message and a code."""
+
+
+CHAT_ENDS = Ends(by_done=True, error_event=lambda last, message, code: error_event(message, code))
+
+
 class Tail:
     """Tells whether a stream ended with a terminal event, from its last bytes only.
 
     `choices`: how many the stream has. Each must have ended where no `[DONE]` says that all is over.
     """
 
-    __slots__ = ("_choices", "_ended", "_holds_fields", "_kept", "_opening", "_size")
+    __slots__ = ("_choices", "_ended", "_ends", "_holds_fields", "_kept", "_opening", "_size")
 
-    def __init__(self, choices: int = 1) -> None:
+    def __init__(self, choices: int = 1, ends: Ends = CHAT_ENDS) -> None:
+        self._ends = ends
         self._choices = choices
         self._ended: set[int] = set()
         """Choices that ended, where there are several: in what was let go."""
@@ -55,7 +68,9 @@ class Tail:
             self._size = len(tail)
 
     def done(self) -> bool:
-        """Whether the last that came is `[DONE]`."""
+        """Whether the last that came is the last that can come."""
+        if not self._ends.by_done:
+            return self.finished()
         return _ends_with_done(self._trimmed()) and not self._opening
 
     def finished(self) -> bool:
@@ -93,7 +108,7 @@ class Tail:
 
     def error_event(self, message: str, code: str) -> bytes:
         """What tells a client that the stream broke off here."""
-        return error_event(message, code)
+        return self._ends.error_event(self._trimmed(), message, code)
 
     def cut(self, *, delimited: bool) -> bool:
         """Whether the stream ended too early.
@@ -127,8 +142,8 @@ class InflatedTail(Tail):
 
     __slots__ = ("_decoder", "_readable")
 
-    def __init__(self, choices: int = 1) -> None:
-        super().__init__(choices)
+    def __init__(self, choices: int = 1, ends: Ends = CHAT_ENDS) -> None:
+        super().__init__(choices, ends)
         self._decoder = zlib.decompressobj(_GZIP_OR_ZLIB)
         self._readable = True
 
@@ -150,14 +165,14 @@ class InflatedTail(Tail):
         return self._readable and super().cut(delimited=delimited)
 
 
-def tail_of(headers: Mapping[str, str], choices: int = 1) -> Tail | None:
+def tail_of(headers: Mapping[str, str], choices: int = 1, ends: Ends = CHAT_ENDS) -> Tail | None:
     """The tail of an answer with these headers; None where it is no event stream, or one in an unknown encoding."""
     if headers.get("Content-Type", "").partition(";")[0].strip().lower() != "text/event-stream":
         return None
     encoding = headers.get("Content-Encoding", "identity").strip().lower()
     if encoding == "identity":
-        return Tail(choices)
-    return InflatedTail(choices) if encoding in INFLATABLE else None
+        return Tail(choices, ends)
+    return InflatedTail(choices, ends) if encoding in INFLATABLE else None
 
 
 def _ends_with_done(tail: bytes) -> bool:

@@ -6,24 +6,20 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import orjson
-
-from engines.answers.answer import Assembled, Body
 from engines.answers.choices import Choices
-from engines.answers.tail import Tail, tail_of
-from engines.apis import Api
 from engines.as_events import as_events
 from engines.chat import ChatRequest
 from engines.chat_json import read_chat_request
-from engines.error_body import error_body
+from engines.codecs.codec import Codec
 
 
-class Chat:
-    """See engines.codecs.codec.Codec."""
+class Chat(Codec):
+    """See Codec."""
 
     __slots__ = ()
-    api: Api = "chat"
+    api = "chat"
     path = "/chat/completions"
+    merged = Choices
 
     def read(self, body: bytes, fields: dict[str, Any]) -> ChatRequest:
         """See Codec."""
@@ -56,33 +52,9 @@ class Chat:
             body, made, str(made.get("model", "")), made["messages"], stream=False, include_usage=False
         )
 
-    def tail(self, headers: Mapping[str, str], choices: int = 1) -> Tail | None:
-        """See Codec."""
-        return tail_of(headers, choices)
-
-    def assembled(self, body: Body) -> Assembled | None:
-        """See Codec."""
-        return body.read(Choices)
-
-    def stored(self, assembled: Assembled) -> bytes:
-        """See Codec."""
-        return orjson.dumps(assembled.completion)
-
-    def refusal(self, chat: ChatRequest, assembled: Assembled) -> str | None:
-        """See Codec."""
-        return None
-
-    def replayed(self, stored: bytes, chat: ChatRequest) -> bytes:
-        """See Codec."""
-        return stored
-
     def events(self, stored: bytes, chat: ChatRequest) -> bytes:
         """See Codec."""
         return as_events(stored, include_usage=chat.include_usage)
-
-    def error(self, status: int, message: str, *, code: str | None = None, param: str | None = None) -> bytes:
-        """See Codec."""
-        return error_body(status, message, code=code, param=param)
 
 
 CHAT = Chat()

@@ -7,32 +7,37 @@ says it as a chat completion would, and whose `own` is the API's own object.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
 
-from engines.answers.answer import Assembled, Body
-from engines.answers.tail import Tail
+import orjson
+
+from engines.answers.answer import Assembled, Body, Merged
+from engines.answers.tail import CHAT_ENDS, Ends, Tail, tail_of
 from engines.apis import Api
 from engines.chat import ChatRequest
+from engines.error_body import error_body
 
 
-class Codec(Protocol):
-    """One API's wire format."""
+class Codec(ABC):
+    """One API's wire format. What most APIs do alike stands here."""
 
-    @property
-    def api(self) -> Api:
-        """The API's name: `ChatRequest.api`, and what engines list that they speak."""
-        ...
+    __slots__ = ()
+    api: ClassVar[Api]
+    """The API's name: `ChatRequest.api`, and what engines list that they speak."""
+    path: ClassVar[str]
+    """Where it is asked, below the gateway's prefix and an engine's base URL."""
+    merged: ClassVar[Callable[[], Merged]]
+    """Begins an answer that is to be merged."""
+    ends: ClassVar[Ends] = CHAT_ENDS
 
-    @property
-    def path(self) -> str:
-        """Where it is asked, below the gateway's prefix and an engine's base URL."""
-        ...
-
+    @abstractmethod
     def read(self, body: bytes, fields: dict[str, Any]) -> ChatRequest:
         """The typed view of a parsed body. Raises RequestError 400 naming the parameter that is wrong."""
         ...
 
+    @abstractmethod
     def changed(
         self,
         chat: ChatRequest,
@@ -44,6 +49,7 @@ class Codec(Protocol):
         itself when nothing would change."""
         ...
 
+    @abstractmethod
     def again(
         self,
         chat: ChatRequest,
@@ -58,28 +64,29 @@ class Codec(Protocol):
 
     def tail(self, headers: Mapping[str, str], choices: int = 1) -> Tail | None:
         """Tells when a stream with these headers is complete, and how an error is said in it; None where it is no stream."""
-        ...
+        return tail_of(headers, choices, self.ends)
 
     def assembled(self, body: Body) -> Assembled | None:
         """The answer as one object; None where it cannot be read as one. Off the event loop: it may take milliseconds."""
-        ...
+        return body.read(type(self).merged)
 
     def stored(self, assembled: Assembled) -> bytes:
         """An answer that came as a stream, as it would have come in one piece: what is remembered of it."""
-        ...
+        return orjson.dumps(assembled.completion if assembled.own is None else assembled.own)
 
     def refusal(self, chat: ChatRequest, assembled: Assembled) -> str | None:
         """Why this API's answer must not be remembered, in a word, beside what holds for all; None where it may."""
-        ...
+        return None
 
     def replayed(self, stored: bytes, chat: ChatRequest) -> bytes:
         """A remembered answer for a client that asked `chat` and does not stream."""
-        ...
+        return stored
 
+    @abstractmethod
     def events(self, stored: bytes, chat: ChatRequest) -> bytes:
         """A remembered answer as this API's server-sent events, complete with its end."""
         ...
 
     def error(self, status: int, message: str, *, code: str | None = None, param: str | None = None) -> bytes:
         """The body of an error of our own."""
-        ...
+        return error_body(status, message, code=code, param=param)

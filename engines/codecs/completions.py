@@ -11,15 +11,12 @@ from typing import Any
 
 import orjson
 
-from engines.answers.answer import Assembled, Body
 from engines.answers.choices import Choices
-from engines.answers.tail import Tail, tail_of
 from engines.answers.terminal import choices_of
-from engines.apis import Api
 from engines.as_events import head_and_rest, pieces
 from engines.chat import ChatRequest
 from engines.chat_json import wrong_type
-from engines.error_body import error_body
+from engines.codecs.codec import Codec
 from engines.large_json import dumped
 from engines.sse import DONE, encode
 
@@ -28,12 +25,13 @@ _AS_IN_CHAT = ("model", "stream", "temperature", "top_p", "max_tokens", "seed", 
 _ROLE = "prompt"
 
 
-class Completions:
-    """See engines.codecs.codec.Codec."""
+class Completions(Codec):
+    """See Codec."""
 
     __slots__ = ()
-    api: Api = "completions"
+    api = "completions"
     path = "/completions"
+    merged = partial(Choices, "completions")
 
     def read(self, body: bytes, fields: dict[str, Any]) -> ChatRequest:
         """See Codec."""
@@ -84,34 +82,10 @@ class Completions:
         kept |= {"stream": False, "max_tokens": max_tokens}
         return self.read(dumped(kept, like=chat.body), kept)
 
-    def tail(self, headers: Mapping[str, str], choices: int = 1) -> Tail | None:
-        """See Codec."""
-        return tail_of(headers, choices)
-
-    def assembled(self, body: Body) -> Assembled | None:
-        """See Codec."""
-        return body.read(partial(Choices, "completions"))
-
-    def stored(self, assembled: Assembled) -> bytes:
-        """See Codec."""
-        return orjson.dumps(assembled.own)
-
-    def refusal(self, chat: ChatRequest, assembled: Assembled) -> str | None:
-        """See Codec."""
-        return None
-
-    def replayed(self, stored: bytes, chat: ChatRequest) -> bytes:
-        """See Codec."""
-        return stored
-
     def events(self, stored: bytes, chat: ChatRequest) -> bytes:
         """See Codec."""
         chunks = _chunks(orjson.loads(stored), include_usage=chat.include_usage)
         return b"".join([*(encode(orjson.dumps(chunk)) for chunk in chunks), DONE])
-
-    def error(self, status: int, message: str, *, code: str | None = None, param: str | None = None) -> bytes:
-        """See Codec."""
-        return error_body(status, message, code=code, param=param)
 
 
 def _prompts(prompt: Any) -> list[str]:

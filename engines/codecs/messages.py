@@ -7,11 +7,11 @@ from typing import Any
 
 import orjson
 
-from engines.answers.answer import Assembled, Body
+from engines.answers.answer import Assembled
 from engines.answers.message import Message
-from engines.answers.tail import InflatedTail, Tail, tail_of
-from engines.apis import Api
+from engines.answers.tail import Ends
 from engines.chat import ChatRequest
+from engines.codecs.codec import Codec
 from engines.codecs.message_answer import as_events
 from engines.codecs.message_request import read_request, with_messages
 from engines.large_json import dumped
@@ -33,12 +33,24 @@ _TYPES = {
 }
 
 
-class Messages:
-    """See engines.codecs.codec.Codec."""
+def _error(status: int, message: str, code: str | None) -> dict[str, Any]:
+    kind = _TYPES.get(status, "invalid_request_error" if status < 500 else "api_error")
+    return {"type": kind, "message": message} | ({"code": code} if code is not None else {})
+
+
+def _broken_off(last: bytes, message: str, code: str) -> bytes:
+    """What tells a client that its stream broke off here."""
+    return b"\n\n" + encode_typed({"type": "error", "error": _error(502, message, code)})
+
+
+class Messages(Codec):
+    """See Codec."""
 
     __slots__ = ()
-    api: Api = "messages"
+    api = "messages"
     path = "/messages"
+    merged = Message
+    ends = Ends(by_done=False, error_event=_broken_off)
 
     def read(self, body: bytes, fields: dict[str, Any]) -> ChatRequest:
         """See Codec."""
@@ -74,21 +86,6 @@ class Messages:
         kept |= {"stream": False, "max_tokens": max_tokens}
         return read_request(dumped(kept, like=chat.body), kept)
 
-    def tail(self, headers: Mapping[str, str], choices: int = 1) -> Tail | None:
-        """See Codec."""
-        tail = tail_of(headers)
-        if tail is None:
-            return None
-        return InflatedMessageTail() if isinstance(tail, InflatedTail) else MessageTail()
-
-    def assembled(self, body: Body) -> Assembled | None:
-        """See Codec."""
-        return body.read(Message)
-
-    def stored(self, assembled: Assembled) -> bytes:
-        """See Codec."""
-        return orjson.dumps(assembled.own)
-
     def refusal(self, chat: ChatRequest, assembled: Assembled) -> str | None:
         """See Codec."""
         if chat.state:
@@ -100,10 +97,6 @@ class Messages:
             return "not_only_messages"
         return None
 
-    def replayed(self, stored: bytes, chat: ChatRequest) -> bytes:
-        """See Codec."""
-        return stored
-
     def events(self, stored: bytes, chat: ChatRequest) -> bytes:
         """See Codec."""
         return as_events(orjson.loads(stored))
@@ -111,38 +104,6 @@ class Messages:
     def error(self, status: int, message: str, *, code: str | None = None, param: str | None = None) -> bytes:
         """See Codec. Beside Anthropic's members it has OpenAI's `code`, which tells one reason from another."""
         return orjson.dumps({"type": "error", "error": _error(status, message, code)})
-
-
-def _error(status: int, message: str, code: str | None) -> dict[str, Any]:
-    kind = _TYPES.get(status, "invalid_request_error" if status < 500 else "api_error")
-    return {"type": kind, "message": message} | ({"code": code} if code is not None else {})
-
-
-class _Ends:
-    """How a stream of this API ends."""
-
-    __slots__ = ()
-
-    def done(self) -> bool:
-        """Whether the last that came is the last that can come: nothing follows `message_stop`, or an error."""
-        return self.finished()  # type: ignore[attr-defined,no-any-return]
-
-    def error_event(self, message: str, code: str) -> bytes:
-        """What tells a client that the stream broke off here."""
-        event = {"type": "error", "error": _error(502, message, code)}
-        return b"\n\n" + encode_typed(event)
-
-
-class MessageTail(_Ends, Tail):
-    """See engines.sse.Tail."""
-
-    __slots__ = ()
-
-
-class InflatedMessageTail(_Ends, InflatedTail):
-    """See engines.sse.InflatedTail."""
-
-    __slots__ = ()
 
 
 MESSAGES = Messages()

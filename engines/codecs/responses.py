@@ -10,14 +10,13 @@ from typing import Any
 
 import orjson
 
-from engines.answers.answer import Assembled, Body
+from engines.answers.answer import Assembled
 from engines.answers.response import Response
-from engines.answers.tail import InflatedTail, Tail, tail_of
-from engines.apis import Api
+from engines.answers.tail import Ends
 from engines.chat import IN_BODY, ChatRequest
+from engines.codecs.codec import Codec
 from engines.codecs.response_answer import as_events, only_messages
 from engines.codecs.response_request import read_request, with_items, with_messages
-from engines.error_body import error_body
 from engines.large_json import outlined
 from engines.sse import encode_typed
 
@@ -28,12 +27,22 @@ _UNSAID: Mapping[str, Any] = {"metadata": {}, "store": True}
 _NUMBER = re.compile(rb'(?<!\\)"sequence_number": ?([0-9]{1,15})')
 
 
-class Responses:
-    """See engines.codecs.codec.Codec."""
+def _broken_off(last: bytes, message: str, code: str) -> bytes:
+    """What tells a client that its stream broke off here, numbered as the next of its events."""
+    numbers = _NUMBER.findall(last)
+    number = int(numbers[-1]) + 1 if numbers else 0
+    event = {"type": "error", "sequence_number": number, "code": code, "message": message, "param": None}
+    return b"\n\n" + encode_typed(event)
+
+
+class Responses(Codec):
+    """See Codec."""
 
     __slots__ = ()
-    api: Api = "responses"
+    api = "responses"
     path = "/responses"
+    merged = Response
+    ends = Ends(by_done=False, error_event=_broken_off)
 
     def read(self, body: bytes, fields: dict[str, Any]) -> ChatRequest:
         """See Codec."""
@@ -82,21 +91,6 @@ class Responses:
         read = read_request(_dumped(fields, large=True), fields)
         return replace(read, state=read.state or IN_BODY)
 
-    def tail(self, headers: Mapping[str, str], choices: int = 1) -> Tail | None:
-        """See Codec."""
-        tail = tail_of(headers)
-        if tail is None:
-            return None
-        return InflatedResponseTail() if isinstance(tail, InflatedTail) else ResponseTail()
-
-    def assembled(self, body: Body) -> Assembled | None:
-        """See Codec."""
-        return body.read(Response)
-
-    def stored(self, assembled: Assembled) -> bytes:
-        """See Codec."""
-        return orjson.dumps(assembled.own)
-
     def refusal(self, chat: ChatRequest, assembled: Assembled) -> str | None:
         """See Codec."""
         if chat.state:
@@ -113,39 +107,6 @@ class Responses:
         response = orjson.loads(stored)
         _echo(response, chat)
         return as_events(response)
-
-    def error(self, status: int, message: str, *, code: str | None = None, param: str | None = None) -> bytes:
-        """See Codec."""
-        return error_body(status, message, code=code, param=param)
-
-
-class _Ends:
-    """How a stream of this API ends."""
-
-    __slots__ = ()
-
-    def done(self) -> bool:
-        """Whether the last that came is the last that can come: no `[DONE]` follows a terminal event."""
-        return self.finished()  # type: ignore[attr-defined,no-any-return]
-
-    def error_event(self, message: str, code: str) -> bytes:
-        """What tells a client that the stream broke off here, numbered as the next of its events."""
-        numbers = _NUMBER.findall(self._trimmed())  # type: ignore[attr-defined]
-        number = int(numbers[-1]) + 1 if numbers else 0
-        event = {"type": "error", "sequence_number": number, "code": code, "message": message, "param": None}
-        return b"\n\n" + encode_typed(event)
-
-
-class ResponseTail(_Ends, Tail):
-    """See engines.sse.Tail."""
-
-    __slots__ = ()
-
-
-class InflatedResponseTail(_Ends, InflatedTail):
-    """See engines.sse.InflatedTail."""
-
-    __slots__ = ()
 
 
 def _echo(response: dict[str, Any], chat: ChatRequest) -> bool:

@@ -10,10 +10,11 @@ import pytest
 
 from engines.answers.answer import Body
 from engines.answers.beginning import Begun, begun, wrong_with
+from engines.answers.tail import InflatedTail, Tail
 from engines.chat import IN_BODY, ChatRequest
 from engines.codecs.response_answer import as_events
 from engines.codecs.response_request import said_before
-from engines.codecs.responses import RESPONSES, InflatedResponseTail, ResponseTail
+from engines.codecs.responses import RESPONSES
 from engines.codecs.table import codec_of
 from tests.engines.codecs.test_response_answer import response, told
 
@@ -83,13 +84,13 @@ def test_a_stream_is_over_with_its_terminal_event_however_large() -> None:
     for text in ("short", "long " * 10_000):
         body = as_events(response(text))
         tail = RESPONSES.tail(EVENTS)
-        assert isinstance(tail, ResponseTail)
+        assert tail is not None
         for at in range(0, len(body), 1000):
             assert not tail.finished()
             tail.feed(body[at : at + 1000])
         assert tail.finished() and tail.done() and not tail.cut(delimited=True)
     # As vLLM orders its members: only the line before them tells.
-    tail = ResponseTail()
+    tail = Tail(ends=RESPONSES.ends)
     tail.feed(
         b'event: response.completed\ndata: {"response":"'
         + b"x" * 20_000
@@ -101,7 +102,10 @@ def test_a_stream_is_over_with_its_terminal_event_however_large() -> None:
 def test_a_break_is_told_under_the_next_number() -> None:
     body = as_events(response())
     cut = body[: body.index(b"event: response.output_text.done")]
-    for tail, sent in ((RESPONSES.tail(EVENTS), cut), (InflatedResponseTail(), gzip.compress(cut))):
+    for tail, sent in (
+        (RESPONSES.tail(EVENTS), cut),
+        (InflatedTail(ends=RESPONSES.ends), gzip.compress(cut)),
+    ):
         assert tail is not None
         tail.feed(sent)
         assert not tail.finished()
@@ -113,9 +117,9 @@ def test_a_break_is_told_under_the_next_number() -> None:
             "message": "It broke.",
             "param": None,
         }
-    assert told(ResponseTail().error_event("It broke.", "broken"))[0]["sequence_number"] == 0
+    assert told(Tail(ends=RESPONSES.ends).error_event("It broke.", "broken"))[0]["sequence_number"] == 0
     assert RESPONSES.tail({"Content-Type": "application/json"}) is None
-    assert isinstance(RESPONSES.tail(EVENTS | {"Content-Encoding": "gzip"}), InflatedResponseTail)
+    assert isinstance(RESPONSES.tail(EVENTS | {"Content-Encoding": "gzip"}), InflatedTail)
 
 
 @pytest.mark.parametrize(
