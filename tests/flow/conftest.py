@@ -60,6 +60,18 @@ def small(_upstream: Upstream, tmp_path_factory: pytest.TempPathFactory) -> Iter
         yield process
 
 
+@pytest.fixture(scope="session")
+def serving(_upstream: Upstream, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    """A gateway that serves the model `m`, and reads bodies for it."""
+    path = tmp_path_factory.mktemp("serving") / "config.yaml"
+    path.write_text(
+        f"listen: {{grace_s: 1}}\nupstream: {{base_url: {_upstream.url}}}\n"
+        f"engines: {{e: {{base_url: {_upstream.url}, api_key: none}}}}\nmodels: {{m: {{engines: [e]}}}}\n"
+    )
+    with running("--config", str(path)) as process:
+        yield process
+
+
 @pytest.fixture
 def noticed(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
     """Set once the gateway has seen that a leader's client left."""

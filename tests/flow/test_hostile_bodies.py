@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import gzip
 import zlib
-from collections.abc import Iterator
 
 import pytest
 
 from tests.flow.client import Client, once
-from tests.flow.process import Gateway, running
+from tests.flow.process import Gateway
 from tests.flow.upstream import Upstream
 
 CHAT = "/v1/chat/completions"
@@ -47,18 +46,6 @@ BROKEN = {
     "10000 levels never closed": b"[" * 10_000,
     "a number of 10000 digits": chat(b'"seed":' + b"9" * 10_000),
 }
-
-
-@pytest.fixture(scope="module")
-def serving(_upstream: Upstream, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    """A gateway that serves the model `m`, and reads bodies for it."""
-    path = tmp_path_factory.mktemp("serving") / "config.yaml"
-    path.write_text(
-        f"listen: {{grace_s: 1}}\nupstream: {{base_url: {_upstream.url}}}\n"
-        f"engines: {{e: {{base_url: {_upstream.url}, api_key: none}}}}\nmodels: {{m: {{engines: [e]}}}}\n"
-    )
-    with running("--config", str(path)) as process:
-        yield process
 
 
 @pytest.mark.parametrize("body", BROKEN.values(), ids=BROKEN)

@@ -130,11 +130,14 @@ def test_a_cut_stream_is_an_error_and_never_a_short_answer(client: openai.OpenAI
     assert "upstream" in str(raised.value)
 
 
-def test_errors_of_the_gateway_become_the_right_exception(gateway: Gateway, upstream: Upstream) -> None:
-    with openai.OpenAI(base_url=gateway.url, api_key="sk-test", max_retries=0) as client:
+def test_errors_of_the_gateway_become_the_right_exception(
+    gateway: Gateway, serving: Gateway, upstream: Upstream
+) -> None:
+    with openai.OpenAI(base_url=serving.url, api_key="sk-test", max_retries=0) as client:
         with pytest.raises(openai.BadRequestError) as wrong:
             client.chat.completions.create(model="m", messages="hi")
         assert wrong.value.param == "messages" and wrong.value.type == "invalid_request_error"
+    with openai.OpenAI(base_url=gateway.url, api_key="sk-test", max_retries=0) as client:
         upstream.plays(lambda call: call.reset())
         with pytest.raises(openai.InternalServerError) as dead:
             client.chat.completions.create(model="m", messages=ASKED)
