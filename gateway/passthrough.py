@@ -39,12 +39,14 @@ if TYPE_CHECKING:
 _SMALL_BYTES = 256 * 1024
 
 
-def reads_bodies(passthrough: Passthrough | None, arrival: Arrival, *, serves_models: bool) -> bool:
-    """Whether somebody here needs what a body says: a served model, a key's limits or a guardrail.
+def reads_bodies(passthrough: Passthrough | None, journey: Journey, *, serves_models: bool) -> bool:
+    """Whether somebody here needs what a body says: a served model, a key, a guardrail, or a path that names the model.
 
     Else the default upstream, which gets it as it came, is the one to judge it.
     """
-    return passthrough is None or serves_models or arrival.key_id is not None or arrival.guarded is not None
+    arrival = journey.arrival
+    judged = arrival.key_id is not None or arrival.guarded is not None
+    return passthrough is None or serves_models or judged or bool(journey.deployment)
 
 
 class Passthrough:

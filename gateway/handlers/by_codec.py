@@ -61,7 +61,7 @@ class ByCodec:
         body = await read_body(request, self._limits.max_json_bytes)
         pipeline = self._pipeline
         serves = pipeline is not None and pipeline.serves_models
-        needed = reads_bodies(self._passthrough, journey.arrival, serves_models=serves)
+        needed = reads_bodies(self._passthrough, journey, serves_models=serves)
         fields = (
             await read_json(request, body, self._limits.max_json_bytes, needed=needed)
             if is_json(request)

@@ -100,7 +100,7 @@ class Embeddings:
         headers = outgoing_headers(request.headers, self._keys)
         body = await read_body(request, self._max_json_bytes)
         serves = self._by_model is not None
-        needed = reads_bodies(self._passthrough, journey.arrival, serves_models=serves)
+        needed = reads_bodies(self._passthrough, journey, serves_models=serves)
         fields = (
             await read_json(request, body, self._max_json_bytes, needed=needed) if is_json(request) else None
         )

@@ -67,11 +67,12 @@ class Operator:
     async def review(self, grade: Callable[[list[dict[str, str]], str], float | None], most: int) -> int:
         """Gives verdicts on sampled answers, as `grade` of a conversation and its answer says; gives how many.
 
-        What has no grade is skipped.
+        What has no grade is skipped, and the last one is left for whoever opens the page.
         """
         for number in range(most):
-            item = (await self.json("/review"))["item"]
-            if not isinstance(item, dict):
+            queue = await self.json("/review")
+            item = queue["item"]
+            if not isinstance(item, dict) or queue["waiting"] <= 1:
                 return number
             asked = [{"role": one["role"], "content": one["text"]} for one in item["messages"]]
             graded = grade(asked, item["answer"])

@@ -16,7 +16,7 @@ from rich.table import Table
 from simulation.demo.admin_access import AdminAccess
 from simulation.demo.document_question import DOCUMENTS, QUESTION, WORKFLOW, DocumentAnswer
 from simulation.demo.results import Answers, Results, Summary, summary
-from simulation.demo.settings import KEY, MAX_EXAMPLES, MODEL, SMALL, THETA, DemoSettings, M
+from simulation.demo.settings import KEY, MAX_EXAMPLES, MAX_LOSS, MODEL, SMALL, THETA, DemoSettings, M
 
 _PLAIN_EVERY_S = 5.0
 _ADMIN_PAGES = """
@@ -107,7 +107,8 @@ class Screen:
         """Say how shadow, proof and offload went on."""
         if self._settings.proof == "floor":
             self.say(
-                "The small engine answered as much as the quality guarantee allowed: at most a loss of 25 points."
+                "The small engine answered as much as the quality guarantee allowed: at most a loss of"
+                f" {100 * MAX_LOSS:.0f} points."
             )
         if self._settings.proof != "on":
             return

@@ -72,6 +72,16 @@ def serving(_upstream: Upstream, tmp_path_factory: pytest.TempPathFactory) -> It
         yield process
 
 
+@pytest.fixture(scope="session")
+def with_data(_upstream: Upstream, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    """A pass-through gateway with a data folder: exact repeats come from memory."""
+    data = tmp_path_factory.mktemp("with-data") / "data"
+    with running(
+        "--upstream", _upstream.url, "--data", str(data), "--grace", "1", "--admin", "off"
+    ) as process:
+        yield process
+
+
 @pytest.fixture
 def noticed(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
     """Set once the gateway has seen that a leader's client left."""

@@ -56,6 +56,24 @@ def test_what_nobody_here_reads_goes_on_as_it_came(gateway: Gateway, upstream: U
     assert upstream.call().received().body == body
 
 
+@pytest.mark.parametrize("path", [CHAT, "/v1/embeddings", "/v1/responses", "/v1/messages", "/v1/completions"])
+@pytest.mark.parametrize("body", [BROKEN["a lone surrogate"], BROKEN["a list"], b'{"stream":"false"}', b"{"])
+def test_with_a_data_folder_it_goes_on_and_streams_too(
+    with_data: Gateway, upstream: Upstream, path: str, body: bytes
+) -> None:
+    upstream.says(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: {}\n\ndata: [DONE]\n\n")
+    answer = once(with_data.port, "POST", path, body, JSON)
+    assert answer.status == 200 and answer.body.endswith(b"data: [DONE]\n\n")
+    assert upstream.call().received().body == body
+    assert not with_data.events("unexpected_error") and not with_data.events("recorder_failed")
+
+
+def test_a_path_that_names_the_model_needs_its_body(gateway: Gateway, upstream: Upstream) -> None:
+    path = "/openai/deployments/dep/chat/completions?api-version=2024-10-21"
+    answer = once(gateway.port, "POST", path, BROKEN["a lone surrogate"], JSON)
+    assert answer.status == 400 and not upstream.calls
+
+
 @pytest.mark.parametrize("body", BROKEN.values(), ids=BROKEN)
 def test_what_is_not_one_strict_json_object_is_400(serving: Gateway, upstream: Upstream, body: bytes) -> None:
     with Client(serving.port) as client:
