@@ -37,7 +37,7 @@ from gateway.guardrails.held import HeldAnswer
 from gateway.guardrails.stage import Guardrails
 from gateway.in_flight import FOLLOWED_AT_MOST, Flight, InFlight
 from gateway.journey import Journey
-from gateway.limits.bounding import asking_for_usage, bounded
+from gateway.limits.bounding import asking_for_usage, bounded, not_asking_for_usage
 from gateway.limits.usage_chunk import UsageStripper
 from gateway.off_loop import LARGE_BYTES, off_loop
 from gateway.same_request import SameRequest, tells_enough, wants_variety
@@ -566,12 +566,15 @@ class Pipeline:
 
     def _try(self, way: Attempt, asked: Asked, wanted: ChatRequest, in_outage: bool) -> Try:
         engine = self._engines[way.engine]
+        # A step of a run asks for its usage by our own word, not its client's.
+        of_a_run = asked.placement is not None and bool(asked.placement.run)
+        plain = not_asking_for_usage(asked.chat) if of_a_run else asked.chat
         if not engine.info.tells_usage.asked:
-            wanted = asked.chat
+            wanted = plain
         changed = partial(codec_of(wanted).changed, model=engine.info.model, messages=way.messages)
         chat, headers, without_usage = changed(wanted), asked.headers, None
-        if wanted is not asked.chat:
-            without_usage = partial(_body, changed, asked.chat)
+        if wanted is not plain:
+            without_usage = partial(_body, changed, plain)
             # Its usage is to be read on its way.
             headers = headers.copy()
             headers["Accept-Encoding"] = "identity"

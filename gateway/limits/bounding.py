@@ -8,7 +8,9 @@ from typing import Any
 
 import orjson
 
+from engines.chat import ChatRequest
 from engines.codecs.table import codec_of
+from engines.large_json import dumped
 from router.asked import Asked
 
 _TELLS_USAGE_IF_ASKED = frozenset({"chat", "completions"})
@@ -22,6 +24,18 @@ def asking_for_usage(api: str, fields: Mapping[str, Any]) -> dict[str, Any]:
     if api not in _TELLS_USAGE_IF_ASKED or fields.get("stream") is not True or options.get("include_usage"):
         return {}
     return {"stream_options": {**options, "include_usage": True}}
+
+
+def not_asking_for_usage(chat: ChatRequest) -> ChatRequest:
+    """The same chat completion without a wish for its usage; itself if it has none."""
+    if not chat.include_usage:
+        return chat
+    options = {
+        name: value for name, value in chat.fields["stream_options"].items() if name != "include_usage"
+    }
+    fields = {name: value for name, value in chat.fields.items() if name != "stream_options"}
+    fields |= {"stream_options": options} if options else {}
+    return replace(chat, body=dumped(fields, like=chat.body), fields=fields, include_usage=False)
 
 
 def bounded(asked: Asked, changes: Mapping[str, Any]) -> Asked:

@@ -100,3 +100,14 @@ async def test_the_operator_says_that_it_is_never_asked(tmp_path: Path) -> None:
     async with _priced(tmp_path, tells_usage=False) as (gate, behind):
         got = await gate.chat("Hello", model="m", stream=True)
         assert (got.status, _asked(behind)) == (200, [False])
+
+
+async def test_a_step_of_a_run_is_asked_once_more_without_too(tmp_path: Path) -> None:
+    async with _priced(tmp_path) as (gate, behind):
+        _refuses(behind, *STRICT)
+        for number in range(2):
+            messages = [{"role": "user", "content": f"Hello {number}"}]
+            step = {"model": "m", "messages": messages, "understudy": {"output": {"name": "said"}}}
+            got = await gate.post("/runs", {"steps": [step]})
+            assert got.status == 200 and got.json["steps"][0]["status"] == "done", got.body
+        assert _asked(behind) == [True, False, False]
