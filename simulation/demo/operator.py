@@ -71,8 +71,8 @@ class Operator:
         """
         for number in range(most):
             queue = await self.json("/review")
-            item = queue["item"]
-            if not isinstance(item, dict) or queue["waiting"] <= 1:
+            item, waiting = queue["item"], queue["waiting"]
+            if not isinstance(item, dict) or not isinstance(waiting, int) or waiting <= 1:
                 return number
             asked = [{"role": one["role"], "content": one["text"]} for one in item["messages"]]
             graded = grade(asked, item["answer"])
