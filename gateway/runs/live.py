@@ -74,6 +74,10 @@ class LiveRun:
     """Of a workflow: by what it grows. None where its steps came from the client."""
     over: asyncio.TimerHandle | None = None
     """Ends it when its time is over."""
+    waits: asyncio.TimerHandle | None = None
+    """Looks whether it waits in vain."""
+    moved_at_s: float = 0.0
+    """When something of it happened last; 0: nothing yet."""
     template_tokens: dict[StepId, float] = field(default_factory=dict)
     """Of a step's messages without its variables, roughly; filled as it is asked for."""
     objectives: Objectives | None = None

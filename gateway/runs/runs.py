@@ -14,6 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -82,6 +83,7 @@ log = structlog.get_logger(__name__)
 Answer = Callable[[Asked, Send], Awaitable[Finished]]
 LOST = "run_lost"
 """The code of a failure in this process's memory only: another process carries the run on."""
+_UNDER_WAY = frozenset({StepState.QUEUED, StepState.RUNNING, StepState.UNKNOWN})
 _OWNERS = 4096
 _NOTED_S = 5.0
 _MOVED_EVERY_S = 0.02
@@ -292,6 +294,7 @@ class Runs:
         if run.app and flow is None:
             self._open[run.tenant, run.app] = run
         self._take_up(run, new.steps, caller, outside, new.attached)
+        self._limit_wait(run)
         if self._flows is not None and flow is not None:
             self._flows.began(run)
         if run.budget.seconds is not None:
@@ -546,6 +549,22 @@ class Runs:
             "The run took longer than its budget allows.",
         )
 
+    def _limit_wait(self, run: LiveRun) -> None:
+        """Cancel it once nothing of it went on for `max_wait_s`. What waits for an operator's word goes on waiting."""
+        under_way = any(state in _UNDER_WAY for state in run.progress.steps.values())
+        waits_s = 0.0 if under_way or not run.moved_at_s else self.now() - run.moved_at_s
+        left_s = self.knobs.max_wait_s - waits_s
+        if left_s <= 0:
+            message = f"Nothing of it went on for {self.knobs.max_wait_s:g} s (workflows.max_wait_s)."
+            self.cancel(run, "wait_too_long", message)
+        else:
+            run.waits = asyncio.get_running_loop().call_later(left_s, self._limit_wait, run)
+
+    def _limits_end(self, run: LiveRun) -> None:
+        for timer in (run.over, run.waits):
+            if timer is not None:
+                timer.cancel()
+
     async def request_cancel(self, tenant: str, id: str) -> bool:
         """Cancel a run, whoever carries it out; False where the tenant has none such that goes on."""
         run = self._live.get(id)
@@ -582,8 +601,7 @@ class Runs:
         if run.lost:
             return
         run.lost = True
-        if run.over is not None:
-            run.over.cancel()
+        self._limits_end(run)
         if self._flows is not None and run.flow is not None:
             self._flows.ended(run)
         for task in list(run.tasks.values()):
@@ -646,7 +664,7 @@ class Runs:
         """Carry out what an event brought about."""
         if run.flow is not None and self._flows is not None:
             changes = self._flows.grown(run, changes)
-        now = self.now()
+        now = run.moved_at_s = self.now()
         ended = _variables_end(run, changes)
         for step, step_state in changes.steps.items():
             self._step_is(run, step, step_state, now)
@@ -793,8 +811,7 @@ class Runs:
         if run.flow is not None and (why_failed := run.progress.why()) is not None:
             run.failure = run.failure or stored_failure(why_failed)
         self._metrics.live(-1)
-        if run.over is not None:
-            run.over.cancel()
+        self._limits_end(run)
         if self._flows is not None and run.flow is not None:
             self._flows.ended(run)
         steps, graph = run.steps, run.graph
@@ -929,6 +946,7 @@ class Runs:
         for id, cell in run.outside.items():
             if not cell.ended:
                 self._readers.setdefault(id, {})[run.id] = run
+        self._limit_wait(run)
         if run.budget.seconds is not None:
             self.limit_time(run, run.created_at_s + run.budget.seconds - self.now())
         if self._flows is not None and run.flow is not None:
@@ -990,10 +1008,14 @@ def _not_here(cell: Cell) -> WhyFailed:
 
 def _rows(new: NewGraph, caller: Caller, no_store: bool) -> list[NewStep]:
     if new.flow is not None:
-        return [row_of(step) for step in new.steps]
-    return [
-        kept_step(step, caller, attached=step.id == new.attached, no_store=no_store) for step in new.steps
-    ]
+        rows = [row_of(step) for step in new.steps]
+    else:
+        rows = [
+            kept_step(step, caller, attached=step.id == new.attached, no_store=no_store) for step in new.steps
+        ]
+    if no_store and rows:
+        rows[0] = replace(rows[0], held_bytes=new.size_bytes)
+    return rows
 
 
 def _criteria(text: str) -> Criteria:

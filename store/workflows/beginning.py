@@ -76,7 +76,7 @@ def begin(
     )
     context = context_of(run)
     if context:
-        _insert_texts(connection, run.id, run.tenant, [("", context)])
+        _insert_texts(connection, run.id, run.tenant, [("", context, len(context))])
     owned = _Owned(run.tenant, run.contributor, run.id, run.no_store, run.created_at_s)
     _add(connection, owned, steps, variables, limits)
     note(connection, run.created_at_s, "run", [(run.id, "")])
@@ -178,9 +178,9 @@ def _add(
 ) -> None:
     run_id = owned.run_id
     assert run_id is not None
-    if not owned.no_store:
-        hold_room(total_bytes(connection, owned.tenant), added_bytes(steps, variables), limits)
-        _insert_texts(connection, run_id, owned.tenant, [(step.id, step.body) for step in steps if step.body])
+    hold_room(total_bytes(connection, owned.tenant), added_bytes(steps, variables), limits)
+    bodies = [(step.id, b"" if owned.no_store else step.body, step.size_bytes) for step in steps]
+    _insert_texts(connection, run_id, owned.tenant, [body for body in bodies if body[2]])
     (first,) = connection.execute(
         "SELECT coalesce(max(position) + 1, 0) FROM workflow_steps WHERE run_id = ?", (run_id,)
     ).fetchone()
@@ -257,7 +257,7 @@ EXPIRE_VARIABLES = (
 
 
 def _variable_row(owned: _Owned, variable: NewVariable) -> dict[str, Any]:
-    data = None if variable.value is None or owned.no_store else as_bytes(variable.value)
+    data = None if variable.value is None else as_bytes(variable.value)
     return {
         "id": variable.id,
         "tenant": owned.tenant,
@@ -272,16 +272,17 @@ def _variable_row(owned: _Owned, variable: NewVariable) -> dict[str, Any]:
         "now": owned.now_s,
         "ended": None if variable.value is None else owned.now_s,
         "expires": owned.expires_at_s,
-        "value": data,
+        "value": None if owned.no_store else data,
     }
 
 
 def _insert_texts(
-    connection: Connection, run_id: str, tenant: str, texts: Sequence[tuple[str, bytes]]
+    connection: Connection, run_id: str, tenant: str, texts: Sequence[tuple[str, bytes, int]]
 ) -> None:
+    """`texts`: of each the step, the text, and what it counts with; of what is in memory only nothing but that."""
     connection.executemany(
         "INSERT INTO workflow_texts (run_id, step, tenant, size_bytes, text) VALUES (?, ?, ?, ?, ?)",
-        [(run_id, step, tenant, len(text), text) for step, text in texts],
+        [(run_id, step, tenant, size, text) for step, text, size in texts],
     )
 
 

@@ -147,6 +147,13 @@ class NewStep:
     """It is asked once, and its row is there before."""
     waits: tuple[str, ...] = ()
     """Variables that it waits for without reading them."""
+    held_bytes: int = 0
+    """Of what a process holds of it in memory only: counts as a body does, while its run goes on."""
+
+    @property
+    def size_bytes(self) -> int:
+        """What it counts with, stored or not."""
+        return len(self.body) + self.held_bytes
 
 
 @dataclass(frozen=True, slots=True)
