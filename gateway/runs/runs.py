@@ -247,7 +247,7 @@ class Runs:
     async def _begin(self, new: NewGraph) -> LiveRun | Begun:
         caller, now, flow = new.caller, self.now(), new.flow
         graph = Graph(new.steps) if new.progress is None else new.progress.graph
-        outside = {} if flow is not None else await self._outside(caller.tenant, graph, new.steps)
+        outside = {} if flow is not None else await self._outside(caller, graph, new.steps)
         if any(cell.private for cell in outside.values()):
             caller = caller.stored_nowhere()
         run = LiveRun(
@@ -261,6 +261,7 @@ class Runs:
             caller.controls.no_store,
             new.background,
             new.budget,
+            end_user=caller.end_user,
             flow=flow,
         )
         row = NewRun(
@@ -282,9 +283,10 @@ class Runs:
             idempotency_hash=new.idempotency_hash,
             workflow="" if flow is None else flow.definition.name,
             version="" if flow is None else flow.definition.version,
+            end_user=run.end_user,
         )
         rows = await off_loop(new.size_bytes, _rows, new, caller, run.no_store)
-        variables = variables_of(new.steps, "" if flow is not None else run.app)
+        variables = variables_of(new.steps, "" if flow is not None else run.app, run.end_user)
         begun = await done(self.store.begin(row, rows, variables, self._limits))
         if begun.repeated:
             return begun
@@ -360,13 +362,13 @@ class Runs:
             # Since it was found: nothing of this may be written, for nobody would carry it out.
             return False
         caller = new.caller
-        outside = await self._outside(caller.tenant, run.graph, new.steps)
+        outside = await self._outside(caller, run.graph, new.steps)
         if any(cell.private for cell in outside.values()) and not run.no_store:
             return False
         run.growing += 1
         try:
             rows = await off_loop(new.size_bytes, _rows, new, caller, run.no_store)
-            variables = variables_of(new.steps, run.app)
+            variables = variables_of(new.steps, run.app, run.end_user)
             try:
                 await done(
                     self.store.extend(
@@ -426,29 +428,30 @@ class Runs:
             if not cell.ended:
                 self._readers.setdefault(id, {})[run.id] = run
 
-    async def _outside(self, tenant: str, graph: Graph, steps: tuple[Step, ...]) -> dict[VariableId, Cell]:
+    async def _outside(self, caller: Caller, graph: Graph, steps: tuple[Step, ...]) -> dict[VariableId, Cell]:
         """The variables that the steps read and no step of the graph writes. Raises KeyError for one that is not there."""
         made = {id for step in steps for id in step.writes.values()}
         wanted = {id for step in steps for id in step.reads.values()} - made
         found = {}
         for id in wanted:
             if graph.producer(id) is None:
-                cell = await self.find(tenant, id)
+                cell = await self.find(caller.tenant, id, caller.end_user)
                 if cell is None:
                     raise KeyError(id)
-                if id not in self._cells and (owner := await self.kept_by(tenant, cell.run)) is not None:
+                if (
+                    id not in self._cells
+                    and (owner := await self.kept_by(caller.tenant, cell.run)) is not None
+                ):
                     raise KeptElsewhere(owner)
                 found[id] = cell
         return found
 
     # ---- variables
 
-    async def find(self, tenant: str, id: VariableId) -> Cell | None:
-        """A variable by its id; None where the tenant has none such. Hold on to it while you wait."""
-        cell = self._cells.get(id)
-        if cell is not None:
-            return cell if cell.tenant == tenant else None
-        return await self._elsewhere.watch(tenant, id)
+    async def find(self, tenant: str, id: VariableId, end_user: str = "") -> Cell | None:
+        """A variable by its id; None where the tenant, or its end user, has none such. Hold on to it while you wait."""
+        cell = self._cells.get(id) or await self._elsewhere.watch(tenant, id)
+        return cell if cell is not None and (cell.tenant, cell.end_user) == (tenant, end_user) else None
 
     async def until_ended(self, cell: Cell) -> Cell:
         """Return when it has ended and that is committed, also where another process carries its run on meanwhile."""
@@ -456,7 +459,7 @@ class Runs:
             await cell.until_ended(kept=True)
             if cell.failure is None or cell.failure.code != LOST:
                 return cell
-            found = await self.find(cell.tenant, cell.id)
+            found = await self.find(cell.tenant, cell.id, cell.end_user)
             if found is None or found is cell:
                 return cell
             cell = found
@@ -497,10 +500,11 @@ class Runs:
             self.got(cell, criteria)
 
     async def put(
-        self, tenant: str, app: str, name: str, value: Value | None, contributor: str
+        self, tenant: str, app: str, name: str, value: Value | None, contributor: str, end_user: str = ""
     ) -> VariableId:
         """Declare or set a variable that no step produces. Raises VariableExists and TooManyBytes."""
-        new = NewVariable(new_id("var"), name, app, value=None if value is None else stored_value(value))
+        given = None if value is None else stored_value(value)
+        new = NewVariable(new_id("var"), name, app, value=given, end_user=end_user)
         id = await done(
             self.store.put(
                 tenant,
@@ -625,7 +629,7 @@ class Runs:
         """Runs of this process that read a lost run's variable have it from the process that carries that run on."""
         found: Cell | None = None
         with suppress(StoreError):
-            found = await self.find(cell.tenant, cell.id)
+            found = await self.find(cell.tenant, cell.id, cell.end_user)
         for run in self._readers.get(cell.id, {}).values():
             run.outside[cell.id] = found or cell
         if found is None or found.ended:

@@ -29,13 +29,14 @@ _INSERT_STEP = f"INSERT INTO workflow_steps ({_STEP_COLUMNS}) VALUES ({', '.join
 _INSERT_RUN = (
     "INSERT INTO workflow_runs (id, tenant, key_id, contributor, app, state, owner, lease_until_s, no_store, background,"
     " gets, budget_usd, budget_tokens, budget_s, keep_values_s, idempotency_key, idempotency_hash, created_at_s,"
-    " workflow, version)"
-    " VALUES (?, ?, ?, ?, ?, 'running', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    " workflow, version, end_user)"
+    " VALUES (?, ?, ?, ?, ?, 'running', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 _INSERT_VARIABLE = (
-    "INSERT INTO variables (id, tenant, contributor, app, name, run_id, step, state, is_list, size_bytes, created_at_s,"
-    " ended_at_s, expires_at_s, value) VALUES (:id, :tenant, :contributor, :app, :name, :run, :step, :state, :is_list,"
-    " :size, :now, :ended, :expires, :value)"
+    "INSERT INTO variables (id, tenant, contributor, end_user, app, name, run_id, step, state, is_list, size_bytes,"
+    " created_at_s, ended_at_s, expires_at_s, value)"
+    " VALUES (:id, :tenant, :contributor, :end_user, :app, :name, :run, :step, :state, :is_list, :size,"
+    " :now, :ended, :expires, :value)"
 )
 _TAKE_PRODUCER = (
     " ON CONFLICT (id) DO UPDATE SET run_id = excluded.run_id, step = excluded.step, expires_at_s = NULL"
@@ -71,7 +72,7 @@ def begin(
             *(run.id, run.tenant, run.key_id, run.contributor, run.app, run.owner, run.lease_until_s),
             *(run.no_store, run.background, mapping_json(run.gets), budget.usd, budget.tokens),
             *(budget.seconds, run.keep_values_s, run.idempotency_key, run.idempotency_hash, run.created_at_s),
-            *(run.workflow, run.version),
+            *(run.workflow, run.version, run.end_user),
         ),
     )
     context = context_of(run)
@@ -262,6 +263,7 @@ def _variable_row(owned: _Owned, variable: NewVariable) -> dict[str, Any]:
         "id": variable.id,
         "tenant": owned.tenant,
         "contributor": owned.contributor,
+        "end_user": variable.end_user,
         "app": variable.app,
         "name": variable.name,
         "run": owned.run_id,

@@ -685,6 +685,7 @@ def _as_run(asked: NewRun) -> Run:
         round_trips_saved=0,
         workflow=asked.workflow,
         version=asked.version,
+        end_user=asked.end_user,
     )
 
 
@@ -707,6 +708,7 @@ def _as_variable(
         created_at_s=now_s,
         ended_at_s=now_s if is_set else None,
         expires_at_s=expires_at_s,
+        end_user=new.end_user,
     )
 
 

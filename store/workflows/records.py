@@ -121,6 +121,8 @@ class NewRun:
     """The name of the workflow it is a run of; empty for steps that came one by one, or as a graph."""
     version: str = ""
     """Of that workflow."""
+    end_user: str = ""
+    """Whose it is, as a digest, where each end user has a memory of their own; empty: the tenant's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,6 +231,8 @@ class NewVariable:
     step: str = ""
     """The step that produces it, in the run that it is begun with; empty: nobody does, it is set."""
     value: Value | None = None
+    end_user: str = ""
+    """As of NewRun."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,6 +257,8 @@ class Variable:
     ended_at_s: float | None
     expires_at_s: float | None
     """None while its run goes on."""
+    end_user: str = ""
+    """As of NewRun."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,6 +329,7 @@ class Run:
     round_trips_saved: int
     workflow: str = ""
     version: str = ""
+    end_user: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -115,7 +115,7 @@ def run_parts(
         "variables": variables,
         "apps": variables,
         "runs": RunsHandler(intake, callers, pipeline, calls, max_json_bytes=max_json_bytes),
-        "collections": Collections(store.runs.assets),
+        "collections": Collections(store.runs.assets, callers),
         "workflows": Workflows(runs, workflows.catalogue, callers),
     }
     return RunParts(runs, Steps(intake, callers, pipeline), calls, handlers, begin)
