@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 _MOST_QUOTED = 100
 _MOST_TERMS = 10_000
+_FREE = frozenset({"GET", "HEAD", "DELETE", "OPTIONS"})
+"""What asks no upstream to work."""
 _SAID_BY_STEPS = frozenset({"/files", "/vector_stores", "/data_sources", "/kv_transfer", "/audio/voices"})
 """What a chat completion may name: other names of a run, a workflow or an example are the client's own."""
 
@@ -212,6 +214,8 @@ class Access:
         upgrades = wants_upgrade(request)
         if asked.state is not State.KEPT and not upgrades:
             return
+        if arrival.reach.priced_only and (upgrades or request.method not in _FREE) and asked.api != "files":
+            raise _unpriced("what is asked for", asked)
         opened = _opens(asked.path, scopes) and (not upgrades or asked.api == "realtime")
         if not opened and not arrival.reach.own_account:
             raise _closed(asked.path if not upgrades else f"WebSockets at {asked.path}", scopes)
@@ -233,13 +237,7 @@ class Access:
 
     def _check_price(self, model: str, asked: Endpoint) -> None:
         if not self._priced(model, asked.path):
-            raise RequestError(
-                f"What this key may spend is limited, and nothing says what '{model[:_MOST_QUOTED]}' costs at"
-                f" {asked.path}: give it a price, or the key allow_unpriced.",
-                status=403,
-                code="unpriced",
-                param="model",
-            )
+            raise _unpriced(f"'{model[:_MOST_QUOTED]}'", asked, "model")
 
     async def _check_all_stored(
         self, found: Iterable[StoredId], scopes: list[tuple[str, Limits]], arrival: Arrival
@@ -349,6 +347,16 @@ def _closed(what: str, scopes: list[tuple[str, Limits]], param: str | None = Non
         " operator can list it among the key's endpoints, or give the tenant an upstream key of its own.",
         status=403,
         code="endpoint_not_allowed",
+        param=param,
+    )
+
+
+def _unpriced(what: str, asked: Endpoint, param: str | None = None) -> RequestError:
+    return RequestError(
+        f"What this key may spend is limited, and nothing says what {what} costs at {asked.path[:_MOST_QUOTED]}: give it a"
+        " price, or the key allow_unpriced.",
+        status=403,
+        code="unpriced",
         param=param,
     )
 
