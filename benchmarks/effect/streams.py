@@ -67,12 +67,16 @@ def unwrapped(answer: str) -> str:
 
 def same_label(answer: str, right: str) -> float:
     """1 for the same label, whatever its case and marks; else 0."""
-    return float(re.sub(r"[^a-z0-9]+", "_", unwrapped(answer).lower()).strip("_") == right.lower().strip("_"))
+    return float(_label(unwrapped(answer)) == _label(right))
+
+
+def _label(text: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")
 
 
 def shared_words(answer: str, right: str) -> float:
     """F1 of the words of two commands."""
-    one, other = Counter(unwrapped(answer).split()), Counter(right.split())
+    one, other = Counter(unwrapped(answer).split()), Counter(unwrapped(right).split())
     return 2.0 * (one & other).total() / max(1, one.total() + other.total())
 
 
