@@ -160,17 +160,9 @@ class Pipeline:
         speaking = [e for e in model.engines if self._engines[e].info.speaks(chat.api)] if model else []
         return speaking[-1] if speaking else ""
 
-    def nothing_between(self, arrival: Arrival, model: str) -> bool:
-        """Whether the model's engines may be asked in this asker's name without `answer`, which guards, limits and refuses:
-        no guardrail is concerned, the model is open to the key, and nothing limits what is spent."""
-        if self._guardrails is not None and self._guardrails.concern(arrival, model):
-            return False
-        if arrival.reach.priced_only or not arrival.reach.allows_model(model):
-            return False
-        try:
-            return not (self._limiter and any(one.spends for one in self._limiter.scopes_of(arrival)))
-        except RequestError:
-            return False
+    def guarded(self, arrival: Arrival, model: str) -> bool:
+        """Whether a guardrail is asked about requests for the model, or about their answers, in this asker's name."""
+        return self._guardrails is not None and self._guardrails.concern(arrival, model)
 
     async def answer(self, asked: Asked, send: Send) -> Finished:
         """Answer `asked` through `send`. Raises RequestError, EngineError where no answer began, and ClientGone."""
@@ -593,6 +585,7 @@ class Pipeline:
             chat,
             asked.arrival.tenant,
             prediction=way.prediction,
+            background=placement is not None and placement.warms,
             placement=placement,
             as_asked=asked.chat,
             session=session_of(asked.controls.session, asked.chat.own_fields),

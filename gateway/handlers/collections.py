@@ -27,8 +27,8 @@ class Collections:
 
     async def __call__(self, request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
         """See gateway.handlers.handler.Handler. Raises RequestError."""
-        needs_credential(journey.arrival.anonymous)
-        tenant, path = journey.arrival.tenant, target.partition("?")[0]
+        needs_credential(journey.admitted.anonymous)
+        tenant, path = journey.admitted.tenant, target.partition("?")[0]
         with refusals():
             match request.method, [unquote(part) for part in path.split("/")[1:]]:
                 case "GET", ["collections"]:

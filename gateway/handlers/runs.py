@@ -55,7 +55,7 @@ class RunsHandler:
 
     async def __call__(self, request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
         """See gateway.handlers.handler.Handler. Raises RequestError."""
-        needs_credential(journey.arrival.anonymous)
+        needs_credential(journey.admitted.anonymous)
         with store_refusals():
             return await self._answer(request, target, journey)
 
@@ -147,7 +147,7 @@ class RunsHandler:
         if any(step.chat.get("store") is False for step in asked.steps):
             # One run's rows are written, or none of them.
             fields["store"] = False
-        return self._callers.caller(request, target, fields, chat_of(first.chat), journey.arrival)
+        return self._callers.caller(request, target, fields, chat_of(first.chat), journey.admitted)
 
     async def _ended(self, run: LiveRun) -> None:
         """Return when everything that was asked for has ended: then nobody waits for the rest."""
@@ -205,14 +205,14 @@ class RunsHandler:
         self, request: web.BaseRequest, journey: Journey, id: str
     ) -> web.StreamResponse | None:
         """The answer of the worker that has the run's values in memory only; None where none has."""
-        owner = await self._runs.kept_by(journey.arrival.tenant, id) if is_id("run", id) else None
+        owner = await self._runs.kept_by(journey.admitted.tenant, id) if is_id("run", id) else None
         return None if owner is None else await self._callers.pass_on(request, owner, None, journey)
 
     async def _shown(self, journey: Journey, id: str, live: LiveRun | None = None) -> dict[str, Any]:
         live = live or self._runs.live.get(id)
         with refusals():
             store = self._runs.store
-            whole = await store.reads(store.run, id, journey.arrival.tenant) if is_id("run", id) else None
+            whole = await store.reads(store.run, id, journey.admitted.tenant) if is_id("run", id) else None
         if whole is None:
             raise absent("run")
         return shown.run(whole, live.cells if live is not None and not live.lost else {})
@@ -220,7 +220,7 @@ class RunsHandler:
     async def _cancel(self, journey: Journey, id: str) -> web.StreamResponse:
         await self._shown(journey, id)
         with refusals():
-            await self._runs.request_cancel(journey.arrival.tenant, id)
+            await self._runs.request_cancel(journey.admitted.tenant, id)
         content = await self._shown(journey, id)
         journey.answered(200)
         return json_response(content)
@@ -238,7 +238,7 @@ class RunsHandler:
             raise absent("step")
         with refusals():
             resolution = Resolution(how, None if value is None else stored_value(value))
-            resolved = await self._runs.resolve(journey.arrival.tenant, id, step, resolution)
+            resolved = await self._runs.resolve(journey.admitted.tenant, id, step, resolution)
         if not resolved:
             raise RequestError(
                 f"Step {step[:100]!r} does not wait to be told what became of it: only one that is `unknown` does.",
@@ -253,7 +253,7 @@ class RunsHandler:
     async def _forget(self, journey: Journey, id: str) -> web.StreamResponse:
         await self._shown(journey, id)
         with refusals():
-            await self._runs.forget_run(journey.arrival.tenant, id)
+            await self._runs.forget_run(journey.admitted.tenant, id)
         journey.answered(200)
         return json_response({"id": id, "object": "run.deleted", "deleted": True})
 

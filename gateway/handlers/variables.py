@@ -17,6 +17,7 @@ from gateway.handlers.handler import Handler
 from gateway.handlers.steps import RunCallers
 from gateway.journey import Journey
 from gateway.keys import needs_credential
+from gateway.limits.headers import lend_place
 from gateway.own_response import json_response
 from gateway.paths import canonical
 from gateway.query import only, query_of
@@ -43,7 +44,7 @@ class Variables:
 
     async def __call__(self, request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
         """See gateway.handlers.handler.Handler. Raises RequestError."""
-        needs_credential(journey.arrival.anonymous)
+        needs_credential(journey.admitted.anonymous)
         with store_refusals():
             return await self._answer(request, target, journey)
 
@@ -70,15 +71,15 @@ class Variables:
     # ---- get
 
     async def _by_id(self, journey: Journey, id: str) -> Cell:
-        cell = await self._runs.find(journey.arrival.tenant, id) if is_id("var", id) else None
+        cell = await self._runs.find(journey.admitted.tenant, id) if is_id("var", id) else None
         if cell is None:
             raise absent()
         return cell
 
     async def _named(self, request: web.BaseRequest, journey: Journey, app: str, name: str) -> Cell:
-        tenant = journey.arrival.tenant
+        tenant = journey.admitted.tenant
         if valid_app(app) and valid_name(name):
-            scoped = self._callers.app(journey.arrival, request.headers, app)
+            scoped = self._callers.app(journey.admitted, request.headers, app)
             id = (await self._runs.named(tenant, scoped, [name])).get(name)
             if id is not None:
                 return await self._by_id(journey, id)
@@ -88,6 +89,7 @@ class Variables:
         self, request: web.BaseRequest, journey: Journey, cell: Cell, query: dict[str, str]
     ) -> web.StreamResponse:
         only(query, "criteria", "wait_s", "stream", "starting_after")
+        lend_place(request)
         if (passed := await self._callers.passed_on(self._runs, request, cell, journey)) is not None:
             return passed
         stream = _flag(query.get("stream"))
@@ -145,9 +147,9 @@ class Variables:
         body = await read_body(request, self._max_json_bytes)
         fields = await read_json(request, body, self._max_json_bytes) if body.strip() else {}
         value = self._value(fields or {})
-        contributor, scoped = self._callers.contributor_and_app(journey.arrival, request.headers, app)
+        contributor, scoped = self._callers.contributor_and_app(journey.admitted, request.headers, app)
         with refusals():
-            id = await self._runs.put(journey.arrival.tenant, scoped, name, value, contributor)
+            id = await self._runs.put(journey.admitted.tenant, scoped, name, value, contributor)
         cell = await self._by_id(journey, id)
         journey.answered(200)
         return json_response(variable(cell))
@@ -179,9 +181,9 @@ class Variables:
     async def _forget(self, request: web.BaseRequest, journey: Journey, app: str) -> web.StreamResponse:
         if not valid_app(app):
             raise absent("app")
-        scoped = self._callers.app(journey.arrival, request.headers, app)
+        scoped = self._callers.app(journey.admitted, request.headers, app)
         with refusals():
-            gone = await self._runs.forget_app(journey.arrival.tenant, scoped)
+            gone = await self._runs.forget_app(journey.admitted.tenant, scoped)
         journey.answered(200)
         return json_response({"id": app, "object": "app.deleted", "deleted": gone > 0})
 

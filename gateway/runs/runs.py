@@ -22,8 +22,9 @@ from cachetools import LRUCache, TTLCache
 
 from engines.errors import EngineError, RequestError
 from engines.placement import Placement
+from gateway.admission import Admission
 from gateway.off_loop import off_loop
-from gateway.runs.asking import StepAsker, refused
+from gateway.runs.asking import LetIn, StepAsker, refused
 from gateway.runs.caller import Caller
 from gateway.runs.cell import ENDED, SKIPPED, Cell
 from gateway.runs.elsewhere import Elsewhere
@@ -50,7 +51,7 @@ from gateway.runs.saving import Saving, done
 from gateway.runs.splitting import splits_of
 from gateway.runs.workflow import NewWorkflow
 from gateway.send import Send
-from router.asked import Arrival, Asked
+from router.asked import Asked
 from router.finished import Finished
 from store.errors import StoreError
 from store.workflows.records import (
@@ -97,7 +98,8 @@ class KeptElsewhere(Exception):
 
 
 class Runs:
-    """See the module. `answer` is Pipeline.answer. `shared`: other processes use the same store.
+    """See the module. `answer` is Pipeline.answer; `admission` lets each step in. `shared`: other processes use the same
+    store.
 
     `now` gives Unix seconds. `start`, then use it inside the same loop, then `aclose`.
     """
@@ -105,6 +107,7 @@ class Runs:
     def __init__(
         self,
         answer: Answer,
+        admission: Admission,
         store: RunStore,
         knobs: RunKnobs,
         *,
@@ -141,7 +144,7 @@ class Runs:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._closing = False
         self._metrics = metrics
-        self._asker = StepAsker(answer, knobs, now, began)
+        self._asker = StepAsker(answer, admission, knobs, now, began)
         self._flows: Flows | None = None
         if means is not None:
             self._flows = Flows(means, knobs, self._asker, self._cells, self.apply, self._stop)
@@ -170,16 +173,22 @@ class Runs:
     def go_by(
         self,
         answer: Answer,
+        admission: Admission,
         *,
         may_ask: Callable[[str], bool],
         move: Callable[[Callable[[Placement], Placement]], None],
         means: Means,
     ) -> None:
         """Ask steps by another configuration from now on; those under way end as they began. See `__init__`."""
-        self._asker.go_by(answer)
+        self._asker.go_by(answer, admission)
         self._may_ask, self._move = may_ask, move
         if self._flows is not None:
             self._flows.go_by(means)
+
+    @property
+    def admission(self) -> Admission:
+        """What lets steps in."""
+        return self._asker.admission
 
     def start(self) -> None:
         """Begin to follow other processes, and to hold on to runs. Inside the running loop."""
@@ -740,12 +749,10 @@ class Runs:
             if (refusal := self._over_budget(run)) is not None and run.ended is None:
                 self.cancel(run, "budget_exceeded", refusal)
 
-    async def call(
-        self, run: LiveRun, step: StepId, send: Send, began: Callable[[], Arrival]
-    ) -> Finished | None:
+    async def call(self, run: LiveRun, step: StepId, send: Send, let_in: LetIn) -> Finished | None:
         """Carry out the attached step of a client's own request; None, and nothing is sent, where it may not be asked.
 
-        `began` is called when it goes to the pipeline.
+        `let_in` admits it.
         """
         try:
             await run.attached[step]
@@ -753,7 +760,9 @@ class Runs:
                 return None
             run.step(step, state="running", attempts=1, queued_at_s=self.now())
             self._saving.note(run)
-            changes, finished = await self._asker.call(run, step, send, partial(self._said, run, step), began)
+            changes, finished = await self._asker.call(
+                run, step, send, partial(self._said, run, step), let_in
+            )
             if run.ended is None and not run.lost:
                 self.apply(run, changes)
             return finished

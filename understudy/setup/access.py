@@ -6,29 +6,33 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from engines.engine import Engine
-from gateway.access.access import Access, Owners
+from gateway.admission import Admission, Owners
 from learning.bank.contributor import EndUsers, UserSources
 from router.model_names import ByModelName
 from understudy.settings.config import Config
 from understudy.setup.engines import UPSTREAM, Tenants, own_keys
 
 if TYPE_CHECKING:
+    from gateway.limits.limiter import Limiter
     from understudy.memory import Memory
 
 
-def access(
+def admission(
     config: Config,
     memory: Memory | None,
     engines: Mapping[str, Engine],
     tenants: Tenants,
+    limiter: Limiter | None,
     *,
     owners: Owners | None,
     max_json_bytes: int,
-) -> Access:
-    """What stands before every handler."""
-    return Access(
+) -> Admission:
+    """What stands before every handler, and before every step of a run."""
+    return Admission(
         end_users(config, memory),
         owners,
+        limiter,
+        in_force=memory.store.keys.in_force if memory is not None else lambda key_id: None,
         users_required=config.users.required,
         own_accounts=own_keys(config, tenants),
         priced=_priced(config, engines),

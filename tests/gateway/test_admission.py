@@ -7,19 +7,19 @@ from gateway.keys import Sender
 from router.asked import EVERYTHING
 from store.people.limits import Budget, Limits
 from store.records import Key, Tenant
-from tests.gateway.serving import open_access
+from tests.gateway.serving import open_admission
 
 KEY = Key("key_1", "t", "web", "us-", 0.0, tenant_name="acme")
 TENANT = Tenant("t", "acme", 0.0, region="eu", partition="tenant", limits=Limits(models=("a*",)))
 
 
 def test_without_a_key_an_arrival_says_its_api_only() -> None:
-    found = open_access().arrived(arrival("POST", "/v1/files"), None, "/files?x=1")
+    found = open_admission().arrived(arrival("POST", "/v1/files"), None, "/files?x=1")
     assert (found.api, found.tenant, found.key_name, found.reach) == ("files", "default", "", EVERYTHING)
 
 
 def test_a_key_without_limits_may_reach_everything() -> None:
-    found = open_access().arrived(arrival("POST", "/"), Sender("t", "key_1", key=KEY), "/chat/completions")
+    found = open_admission().arrived(arrival("POST", "/"), Sender("t", "key_1", key=KEY), "/chat/completions")
     assert (found.key_id, found.key_name, found.tenant_name, found.partition) == ("key_1", "web", "acme", "")
     assert found.reach is EVERYTHING
 
@@ -27,7 +27,7 @@ def test_a_key_without_limits_may_reach_everything() -> None:
 def test_what_key_and_tenant_say_holds_together() -> None:
     key = Key("key_1", "t", "web", "us-", 0.0, limits=Limits(models=("*b",), budgets=(Budget(1.0, "day"),)))
     sender = Sender("t", "key_1", key=key, tenant_record=TENANT)
-    found = open_access().arrived(arrival("POST", "/"), sender, "/chat/completions")
+    found = open_admission().arrived(arrival("POST", "/"), sender, "/chat/completions")
     reach = found.reach
     assert [reach.allows_model(name) for name in ("ab", "a", "b", "axb")] == [True, False, False, True]
     assert (reach.region, reach.priced_only, found.partition) == ("eu", True, "tenant")
