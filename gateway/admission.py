@@ -43,6 +43,8 @@ T = TypeVar("T")
 
 _MOST_QUOTED = 100
 _MOST_TERMS = 10_000
+_FREE = frozenset({"GET", "HEAD", "DELETE", "OPTIONS"})
+"""What asks no upstream to work."""
 
 
 class Owners(Protocol):
@@ -108,7 +110,7 @@ class Admission:
         """A request with a key, admitted. `arrival` is what `arrived` gave. Raises as `admit` does, and RequestError 400 and
         413 for a body that cannot be read."""
         asked = requests.head(request, target)
-        self._check_endpoint(asked, sender, wants_upgrade(request))
+        self._check_endpoint(asked, sender, request.method, wants_upgrade(request))
         wanted = await requests.read(request, asked, target, self._max_json_bytes)
         user, end_users = "", self._end_users
         if end_users is not None and (named := end_users.sources.user(request.headers, wanted.fields)):
@@ -296,7 +298,7 @@ class Admission:
 
     # ---- what they ask for
 
-    def _check_endpoint(self, asked: Endpoint, sender: Sender, upgrades: bool) -> None:
+    def _check_endpoint(self, asked: Endpoint, sender: Sender, method: str, upgrades: bool) -> None:
         terms = self._terms_of(sender)
         scopes = terms.scopes
         if asked.state is State.ADMIN:
@@ -314,19 +316,15 @@ class Admission:
                 )
         if asked.state is not State.KEPT and not upgrades:
             return
+        if terms.reach.priced_only and (upgrades or method not in _FREE) and asked.api != "files":
+            raise _unpriced("what is asked for", asked)
         opened = _opens(asked.path, scopes) and (not upgrades or asked.api == "realtime")
         if not opened and not terms.reach.own_account:
             raise _closed(asked.path if not upgrades else f"WebSockets at {asked.path}", scopes)
 
     def _check_price(self, model: str, asked: Endpoint) -> None:
         if not self._priced(model, asked.path):
-            raise RequestError(
-                f"What this key may spend is limited, and nothing says what '{model[:_MOST_QUOTED]}' costs at"
-                f" {asked.path}: give it a price, or the key allow_unpriced.",
-                status=403,
-                code="unpriced",
-                param="model",
-            )
+            raise _unpriced(f"'{model[:_MOST_QUOTED]}'", asked, "model")
 
     async def _check_stored(self, one: StoredId, scopes: list[tuple[str, Limits]], arrival: Arrival) -> None:
         if one.noted_as and not _opens(f"{one.family}/{one.id}", scopes):
@@ -390,6 +388,16 @@ def _closed(what: str, scopes: list[tuple[str, Limits]], param: str | None = Non
         " operator can list it among the key's endpoints, or give the tenant an upstream key of its own.",
         status=403,
         code="endpoint_not_allowed",
+        param=param,
+    )
+
+
+def _unpriced(what: str, asked: Endpoint, param: str | None = None) -> RequestError:
+    return RequestError(
+        f"What this key may spend is limited, and nothing says what {what} costs at {asked.path[:_MOST_QUOTED]}: give it a"
+        " price, or the key allow_unpriced.",
+        status=403,
+        code="unpriced",
         param=param,
     )
 

@@ -57,6 +57,7 @@ _KNOBS = RunKnobs(
     max_list_bytes=2**24,
     max_runs=None,
     max_total_bytes=None,
+    max_wait_s=3600.0,
     lease_s=1e6,
     poll_s=1e5,
     max_prompt_characters=2**24,

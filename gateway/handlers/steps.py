@@ -23,7 +23,7 @@ from gateway.off_loop import off_loop
 from gateway.own_response import json_response
 from gateway.pipeline import Pipeline
 from gateway.relay import Relay
-from gateway.runs.caller import Caller, chat_of
+from gateway.runs.caller import Caller, chat_of, scoped
 from gateway.runs.cell import Cell
 from gateway.runs.intake import Intake, Taken, idempotency, no_value, refusals, value_elsewhere
 from gateway.runs.live import LiveRun
@@ -35,7 +35,7 @@ from workflows.names import StepId
 from workflows.progress import Failure
 
 if TYPE_CHECKING:
-    from learning.bank.contributor import EndUsers
+    from learning.bank.contributor import Behind, EndUsers
 
 KEY = "understudy"
 
@@ -98,19 +98,9 @@ class RunCallers:
         journey.answered(response.status)
         return response
 
-    def app(self, arrival: Arrival, headers: MultiMapping[str], app: str) -> str:
-        """The app as it is stored: one of an end user, where memory is kept apart by them."""
-        return scoped(self._end_users.behind(arrival, headers, {}).end_user, app)
-
-    def contributor_and_app(self, arrival: Arrival, headers: MultiMapping[str], app: str) -> tuple[str, str]:
-        """The contributor behind a request, and the app as it is stored."""
-        behind = self._end_users.behind(arrival, headers, {})
-        return behind.contributor, scoped(behind.end_user, app)
-
-
-def scoped(end_user: str, app: str) -> str:
-    """An app's name among all of its tenant: of one end user, where there is one."""
-    return f"{end_user}/{app}" if end_user else app
+    def behind(self, arrival: Arrival, headers: MultiMapping[str]) -> Behind:
+        """Who is behind a request that names its end user in its headers, or not at all."""
+        return self._end_users.behind(arrival, headers, {})
 
 
 class Steps:
@@ -145,7 +135,7 @@ class Steps:
         if asked.submitted.app is not None and caller.end_user:
             app = scoped(caller.end_user, asked.submitted.app)
             asked = replace(asked, submitted=replace(asked.submitted, app=app))
-        repeat = idempotency(request.headers.get("Idempotency-Key"), body)
+        repeat = idempotency(request.headers.get("Idempotency-Key"), body, caller.end_user)
         try:
             taken = await self._intake.call(caller, asked, repeat, len(body))
         except KeptElsewhere as kept:

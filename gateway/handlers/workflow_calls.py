@@ -47,6 +47,7 @@ _NO_STEPS_FAULT = frozenset(
         "run_lost",
         "too_many_steps",
         "total_too_large",
+        "wait_too_long",
     }
 )
 _IDLE_S = 15.0

@@ -88,7 +88,7 @@ class Workflows:
         value = {field: each for field, each in fields.items() if field != "name"}
         definition = await off_loop(len(body), self._catalogue.read, name, value)
         tenant, now_s = journey.admitted.tenant, self._runs.now()
-        contributor, _ = self._callers.contributor_and_app(journey.admitted, request.headers, "")
+        contributor = self._callers.behind(journey.admitted, request.headers).contributor
         await self._catalogue.put(tenant, definition, now_s=now_s, contributor=contributor)
         kept = await self._catalogue.kept(tenant, name)
         if kept is None:

@@ -158,6 +158,11 @@ def chat_of(fields: Mapping[str, Any]) -> ChatRequest:
     return read_chat_request(body, dict(fields))
 
 
+def scoped(end_user: str, name: str) -> str:
+    """The name of an app, a collection or an idempotency key among all of its tenant: an end user's own, if there is one."""
+    return f"{end_user}/{name}" if end_user else name
+
+
 def streamed(chat: Mapping[str, Any]) -> dict[str, Any]:
     """A step's body as it is asked: as a stream that ends with its usage, unless it says that it wants none."""
     if chat.get("stream") is False:

@@ -22,7 +22,7 @@ from gateway.runs.live import LiveRun, cells_of, value_of, why
 from gateway.runs.restoring import restored_workflow
 from gateway.runs.saving import done
 from store.errors import StoreError
-from store.workflows.records import Failure, RunChange, RunEnd, Step, Variable, VariableEnd, WholeRun
+from store.workflows.records import Failure, Run, RunChange, RunEnd, Step, Variable, VariableEnd, WholeRun
 from store.workflows.run_store import RunStore
 from workflows.criteria import Criteria
 from workflows.graph import Graph
@@ -46,7 +46,7 @@ class Runs(Protocol):
     @property
     def live(self) -> Mapping[str, LiveRun]: ...
 
-    async def find(self, tenant: str, id: str) -> Cell | None: ...
+    async def find(self, tenant: str, id: str, end_user: str) -> Cell | None: ...
 
     async def adopt(self, run: LiveRun) -> None: ...
 
@@ -128,7 +128,7 @@ async def restored(runs: Runs, whole: WholeRun) -> LiveRun:
         if waits:
             attached.add(plan.id)
     known = {variable.id: variable for variable in whole.variables}
-    outside = await _outside(runs, row.tenant, graph)
+    outside = await _outside(runs, row, graph)
     values = {id: value_of(v.value) for id, v in known.items() if v.state == "ready" and v.value is not None}
     values |= {id: c.value for id, c in outside.items() if c.state == "ready" and c.value is not None}
     failures = {id: why(v.failure) for id, v in known.items() if v.state in ("failed", "cancelled")}
@@ -148,6 +148,7 @@ async def restored(runs: Runs, whole: WholeRun) -> LiveRun:
         False,
         row.background,
         row.budget,
+        end_user=row.end_user,
     )
     run.callers = callers
     run.steps = {step.plan.id: step.progress for step in whole.steps if step.plan.id in graph.steps}
@@ -169,14 +170,14 @@ def _restore(cell: Cell, variable: Variable) -> None:
     cell.kept = cell.ended
 
 
-async def _outside(runs: Runs, tenant: str, graph: Graph) -> dict[str, Cell]:
+async def _outside(runs: Runs, row: Run, graph: Graph) -> dict[str, Cell]:
     found = {}
     for step in graph.steps.values():
         for name, id in step.reads.items():
             if graph.producer(id) is None and id not in found:
-                cell = await runs.find(tenant, id)
+                cell = await runs.find(row.tenant, id, row.end_user)
                 if cell is None:
-                    cell = Cell(id, tenant, name=name)
+                    cell = Cell(id, row.tenant, name=name)
                     cell.fail(why(Failure("expired", "Its value is no longer stored.")))
                 found[id] = cell
     return found

@@ -70,10 +70,16 @@ class LiveRun:
     """Steps whose client's request ended with the process that it came to."""
     tasks: dict[StepId, asyncio.Task[None]] = field(default_factory=dict)
     spent: Spent = field(default_factory=Spent)
+    end_user: str = ""
+    """Whose it is, as a digest, where each end user has a memory of their own."""
     flow: Flow | None = None
     """Of a workflow: by what it grows. None where its steps came from the client."""
     over: asyncio.TimerHandle | None = None
     """Ends it when its time is over."""
+    waits: asyncio.TimerHandle | None = None
+    """Looks whether it waits in vain."""
+    moved_at_s: float = 0.0
+    """When something of it happened last; 0: nothing yet."""
     template_tokens: dict[StepId, float] = field(default_factory=dict)
     """Of a step's messages without its variables, roughly; filled as it is asked for."""
     objectives: Objectives | None = None
@@ -246,7 +252,7 @@ def used_by(steps: Iterable[StepProgress]) -> Used:
 def cells_of(run: LiveRun, steps: Iterable[Step]) -> dict[VariableId, Cell]:
     """Cells of all variables that the steps write."""
     return {
-        id: Cell(id, run.tenant, name=name, app=run.app, run=run.id)
+        id: Cell(id, run.tenant, name=name, app=run.app, run=run.id, end_user=run.end_user)
         for step in steps
         for name, id in step.writes.items()
     }

@@ -26,6 +26,7 @@ from engines.components.component import ComponentError, Work
 from engines.errors import RequestError
 from gateway.off_loop import off_loop
 from gateway.runs.asking import StepAsker, refused
+from gateway.runs.caller import scoped
 from gateway.runs.indexes import RunIndex
 from gateway.runs.knobs import RunKnobs
 from gateway.runs.live import MAX_ATTEMPTS, MAX_COMPUTED, LiveRun
@@ -190,7 +191,7 @@ class Primitives:
             )
         return self._means.indexes.collection(
             run.tenant,
-            name,
+            scoped(run.end_user, name),
             embedder=_component(step),
             contributor=run.flow.caller.contributor,
             source=f"{run.id}:{step.of}",

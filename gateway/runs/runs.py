@@ -14,6 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -83,6 +84,7 @@ log = structlog.get_logger(__name__)
 Answer = Callable[[Asked, Send], Awaitable[Finished]]
 LOST = "run_lost"
 """The code of a failure in this process's memory only: another process carries the run on."""
+_UNDER_WAY = frozenset({StepState.QUEUED, StepState.RUNNING, StepState.UNKNOWN})
 _OWNERS = 4096
 _NOTED_S = 5.0
 _MOVED_EVERY_S = 0.02
@@ -254,7 +256,7 @@ class Runs:
     async def _begin(self, new: NewGraph) -> LiveRun | Begun:
         caller, now, flow = new.caller, self.now(), new.flow
         graph = Graph(new.steps) if new.progress is None else new.progress.graph
-        outside = {} if flow is not None else await self._outside(caller.tenant, graph, new.steps)
+        outside = {} if flow is not None else await self._outside(caller, graph, new.steps)
         if any(cell.private for cell in outside.values()):
             caller = caller.stored_nowhere()
         run = LiveRun(
@@ -268,6 +270,7 @@ class Runs:
             caller.controls.no_store,
             new.background,
             new.budget,
+            end_user=caller.end_user,
             flow=flow,
         )
         row = NewRun(
@@ -289,9 +292,10 @@ class Runs:
             idempotency_hash=new.idempotency_hash,
             workflow="" if flow is None else flow.definition.name,
             version="" if flow is None else flow.definition.version,
+            end_user=run.end_user,
         )
         rows = await off_loop(new.size_bytes, _rows, new, caller, run.no_store)
-        variables = variables_of(new.steps, "" if flow is not None else run.app)
+        variables = variables_of(new.steps, "" if flow is not None else run.app, run.end_user)
         begun = await done(self.store.begin(row, rows, variables, self._limits))
         if begun.repeated:
             return begun
@@ -301,6 +305,7 @@ class Runs:
         if run.app and flow is None:
             self._open[run.tenant, run.app] = run
         self._take_up(run, new.steps, caller, outside, new.attached)
+        self._limit_wait(run)
         if self._flows is not None and flow is not None:
             self._flows.began(run)
         if run.budget.seconds is not None:
@@ -366,13 +371,13 @@ class Runs:
             # Since it was found: nothing of this may be written, for nobody would carry it out.
             return False
         caller = new.caller
-        outside = await self._outside(caller.tenant, run.graph, new.steps)
+        outside = await self._outside(caller, run.graph, new.steps)
         if any(cell.private for cell in outside.values()) and not run.no_store:
             return False
         run.growing += 1
         try:
             rows = await off_loop(new.size_bytes, _rows, new, caller, run.no_store)
-            variables = variables_of(new.steps, run.app)
+            variables = variables_of(new.steps, run.app, run.end_user)
             try:
                 await done(
                     self.store.extend(
@@ -432,29 +437,30 @@ class Runs:
             if not cell.ended:
                 self._readers.setdefault(id, {})[run.id] = run
 
-    async def _outside(self, tenant: str, graph: Graph, steps: tuple[Step, ...]) -> dict[VariableId, Cell]:
+    async def _outside(self, caller: Caller, graph: Graph, steps: tuple[Step, ...]) -> dict[VariableId, Cell]:
         """The variables that the steps read and no step of the graph writes. Raises KeyError for one that is not there."""
         made = {id for step in steps for id in step.writes.values()}
         wanted = {id for step in steps for id in step.reads.values()} - made
         found = {}
         for id in wanted:
             if graph.producer(id) is None:
-                cell = await self.find(tenant, id)
+                cell = await self.find(caller.tenant, id, caller.end_user)
                 if cell is None:
                     raise KeyError(id)
-                if id not in self._cells and (owner := await self.kept_by(tenant, cell.run)) is not None:
+                if (
+                    id not in self._cells
+                    and (owner := await self.kept_by(caller.tenant, cell.run)) is not None
+                ):
                     raise KeptElsewhere(owner)
                 found[id] = cell
         return found
 
     # ---- variables
 
-    async def find(self, tenant: str, id: VariableId) -> Cell | None:
-        """A variable by its id; None where the tenant has none such. Hold on to it while you wait."""
-        cell = self._cells.get(id)
-        if cell is not None:
-            return cell if cell.tenant == tenant else None
-        return await self._elsewhere.watch(tenant, id)
+    async def find(self, tenant: str, id: VariableId, end_user: str = "") -> Cell | None:
+        """A variable by its id; None where the tenant, or its end user, has none such. Hold on to it while you wait."""
+        cell = self._cells.get(id) or await self._elsewhere.watch(tenant, id)
+        return cell if cell is not None and (cell.tenant, cell.end_user) == (tenant, end_user) else None
 
     async def until_ended(self, cell: Cell) -> Cell:
         """Return when it has ended and that is committed, also where another process carries its run on meanwhile."""
@@ -462,7 +468,7 @@ class Runs:
             await cell.until_ended(kept=True)
             if cell.failure is None or cell.failure.code != LOST:
                 return cell
-            found = await self.find(cell.tenant, cell.id)
+            found = await self.find(cell.tenant, cell.id, cell.end_user)
             if found is None or found is cell:
                 return cell
             cell = found
@@ -503,10 +509,11 @@ class Runs:
             self.got(cell, criteria)
 
     async def put(
-        self, tenant: str, app: str, name: str, value: Value | None, contributor: str
+        self, tenant: str, app: str, name: str, value: Value | None, contributor: str, end_user: str = ""
     ) -> VariableId:
         """Declare or set a variable that no step produces. Raises VariableExists and TooManyBytes."""
-        new = NewVariable(new_id("var"), name, app, value=None if value is None else stored_value(value))
+        given = None if value is None else stored_value(value)
+        new = NewVariable(new_id("var"), name, app, value=given, end_user=end_user)
         id = await done(
             self.store.put(
                 tenant,
@@ -555,6 +562,22 @@ class Runs:
             "The run took longer than its budget allows.",
         )
 
+    def _limit_wait(self, run: LiveRun) -> None:
+        """Cancel it once nothing of it went on for `max_wait_s`. What waits for an operator's word goes on waiting."""
+        under_way = any(state in _UNDER_WAY for state in run.progress.steps.values())
+        waits_s = 0.0 if under_way or not run.moved_at_s else self.now() - run.moved_at_s
+        left_s = self.knobs.max_wait_s - waits_s
+        if left_s <= 0:
+            message = f"Nothing of it went on for {self.knobs.max_wait_s:g} s (workflows.max_wait_s)."
+            self.cancel(run, "wait_too_long", message)
+        else:
+            run.waits = asyncio.get_running_loop().call_later(left_s, self._limit_wait, run)
+
+    def _limits_end(self, run: LiveRun) -> None:
+        for timer in (run.over, run.waits):
+            if timer is not None:
+                timer.cancel()
+
     async def request_cancel(self, tenant: str, id: str) -> bool:
         """Cancel a run, whoever carries it out; False where the tenant has none such that goes on."""
         run = self._live.get(id)
@@ -591,8 +614,7 @@ class Runs:
         if run.lost:
             return
         run.lost = True
-        if run.over is not None:
-            run.over.cancel()
+        self._limits_end(run)
         if self._flows is not None and run.flow is not None:
             self._flows.ended(run)
         for task in list(run.tasks.values()):
@@ -616,7 +638,7 @@ class Runs:
         """Runs of this process that read a lost run's variable have it from the process that carries that run on."""
         found: Cell | None = None
         with suppress(StoreError):
-            found = await self.find(cell.tenant, cell.id)
+            found = await self.find(cell.tenant, cell.id, cell.end_user)
         for run in self._readers.get(cell.id, {}).values():
             run.outside[cell.id] = found or cell
         if found is None or found.ended:
@@ -655,7 +677,7 @@ class Runs:
         """Carry out what an event brought about."""
         if run.flow is not None and self._flows is not None:
             changes = self._flows.grown(run, changes)
-        now = self.now()
+        now = run.moved_at_s = self.now()
         ended = _variables_end(run, changes)
         for step, step_state in changes.steps.items():
             self._step_is(run, step, step_state, now)
@@ -802,8 +824,7 @@ class Runs:
         if run.flow is not None and (why_failed := run.progress.why()) is not None:
             run.failure = run.failure or stored_failure(why_failed)
         self._metrics.live(-1)
-        if run.over is not None:
-            run.over.cancel()
+        self._limits_end(run)
         if self._flows is not None and run.flow is not None:
             self._flows.ended(run)
         steps, graph = run.steps, run.graph
@@ -938,6 +959,7 @@ class Runs:
         for id, cell in run.outside.items():
             if not cell.ended:
                 self._readers.setdefault(id, {})[run.id] = run
+        self._limit_wait(run)
         if run.budget.seconds is not None:
             self.limit_time(run, run.created_at_s + run.budget.seconds - self.now())
         if self._flows is not None and run.flow is not None:
@@ -999,10 +1021,14 @@ def _not_here(cell: Cell) -> WhyFailed:
 
 def _rows(new: NewGraph, caller: Caller, no_store: bool) -> list[NewStep]:
     if new.flow is not None:
-        return [row_of(step) for step in new.steps]
-    return [
-        kept_step(step, caller, attached=step.id == new.attached, no_store=no_store) for step in new.steps
-    ]
+        rows = [row_of(step) for step in new.steps]
+    else:
+        rows = [
+            kept_step(step, caller, attached=step.id == new.attached, no_store=no_store) for step in new.steps
+        ]
+    if no_store and rows:
+        rows[0] = replace(rows[0], held_bytes=new.size_bytes)
+    return rows
 
 
 def _criteria(text: str) -> Criteria:

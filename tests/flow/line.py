@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -26,8 +24,9 @@ from understudy.build import Gateway
 from understudy.processes.listening import bind
 from understudy.settings.file import parse_config
 from understudy.settings.knobs import knobs_of
+from understudy.setup.examples import users_models
 
-MODELS = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "understudy" / "models"
+MODELS = users_models()
 """Shared by all tests: building the embedding model takes seconds."""
 
 

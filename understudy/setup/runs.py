@@ -118,7 +118,7 @@ def run_parts(
         "variables": variables,
         "apps": variables,
         "runs": RunsHandler(intake, callers, pipeline, calls, max_json_bytes=max_json_bytes),
-        "collections": Collections(store.runs.assets),
+        "collections": Collections(store.runs.assets, callers),
         "workflows": Workflows(runs, workflows.catalogue, callers),
     }
     return RunParts(runs, Steps(intake, callers, pipeline), calls, handlers, begin)
@@ -136,6 +136,7 @@ def knobs(config: Config) -> RunKnobs:
         max_list_bytes=int(2 * settings.max_documents_mib * 2**20),
         max_runs=settings.max_runs,
         max_total_bytes=int(settings.max_total_mib * 2**20),
+        max_wait_s=settings.max_wait_s,
         lease_s=settings.advanced.lease_s,
         poll_s=settings.advanced.poll_s,
         max_prompt_characters=settings.advanced.max_prompt_characters,

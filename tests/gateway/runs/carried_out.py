@@ -34,6 +34,7 @@ KNOBS = RunKnobs(
     max_list_bytes=20_000,
     max_runs=None,
     max_total_bytes=None,
+    max_wait_s=3600.0,
     lease_s=0.4,
     poll_s=0.01,
     max_prompt_characters=40_000,

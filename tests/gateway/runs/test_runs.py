@@ -7,6 +7,7 @@ from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any, cast
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from multidict import CIMultiDict
@@ -20,10 +21,12 @@ from gateway.runs.runs import Runs
 from gateway.send import Send
 from router.asked import Arrival, Controls
 from store.workflows.memory import MemoryRuns
+from store.workflows.records import Begun, TooManyBytes
 from tests.gateway.runs.carried_out import KNOBS, TENANT, Engine, begun, body, runs_over, values
 from tests.gateway.serving import open_admission
 from workflows.criteria import Criteria
 from workflows.graph import build
+from workflows.progress import RunState
 from workflows.submitted import Limits, read_run
 
 
@@ -232,6 +235,45 @@ async def test_values_that_are_in_memory_only_have_their_bound() -> None:
         for id in made:
             await runs.forget_run(TENANT, id)
         assert not runs.live and not runs._held and not runs._held_bytes
+
+
+@pytest.mark.parametrize("no_store", [False, True])
+async def test_what_waits_takes_room_be_it_stored_or_not(no_store: bool) -> None:
+    async with runs_over(Engine()) as runs:
+        awaited = await runs.put(TENANT, "app", "late", None, "")
+        runs._limits = replace(runs._limits, max_total_bytes=4500)
+        caller = Caller(TENANT, controls=Controls(no_store=no_store))
+
+        async def one() -> LiveRun | Begun:
+            built = build(
+                read_run(body(("{{late}}" + "x" * 1000, "a"), app="app"), Limits(1000, 5000)),
+                {"late": awaited},
+            )
+            return await runs.begin(NewGraph(caller, tuple(built.graph.steps.values()), size_bytes=1000))
+
+        begun = [await one(), await one()]
+        with pytest.raises(TooManyBytes):
+            for _ in range(5):
+                await one()
+        for run in begun:
+            assert isinstance(run, LiveRun)
+            runs.cancel(run)
+
+
+async def test_a_run_that_waits_in_vain_ends_and_one_whose_step_takes_its_time_does_not() -> None:
+    engine = Engine(pause_s=0.3)
+    async with runs_over(engine) as runs:
+        runs.knobs = replace(KNOBS, max_wait_s=0.05)
+        late = await runs.put(TENANT, "app", "late", None, "")
+        waiting = build(read_run(body(("{{late}}", "a"), app="app"), Limits(1000, 1000)), {"late": late})
+        waits = await runs.begin(NewGraph(Caller(TENANT), tuple(waiting.graph.steps.values())))
+        works = build(read_run(body(("slow", "b")), Limits(1000, 1000)), {})
+        slow = await runs.begin(NewGraph(Caller(TENANT), tuple(works.graph.steps.values())))
+        assert isinstance(waits, LiveRun) and isinstance(slow, LiveRun)
+        await values(slow)
+        await values(waits)
+        assert (slow.ended, waits.ended) == (RunState.DONE, RunState.FAILED)
+        assert waits.failure is not None and waits.failure.code == "wait_too_long"
 
 
 async def test_many_gets_place_what_waits_anew_once() -> None:
