@@ -160,6 +160,18 @@ class Pipeline:
         speaking = [e for e in model.engines if self._engines[e].info.speaks(chat.api)] if model else []
         return speaking[-1] if speaking else ""
 
+    def prices(self, name: str) -> dict[str, Price]:
+        """What each engine charges that may be asked for a model, by its name."""
+        model = self.model(name)
+        asked = (*model.engines, *filter(None, [model.larger_context])) if model is not None else ()
+        return {engine: self._engines[engine].info.price_of(name) for engine in asked}
+
+    def most(self, chat: ChatRequest) -> tuple[float, int]:
+        """(dollars, tokens) that a request may take; 0 where nothing is remembered, or its engines have no price."""
+        if self._limiter is None:
+            return 0.0, 0
+        return self._limiter.most(chat, list(self.prices(chat.model).values()))
+
     def guarded(self, arrival: Arrival, model: str) -> bool:
         """Whether a guardrail is asked about requests for the model, or about their answers, in this asker's name."""
         return self._guardrails is not None and self._guardrails.concern(arrival, model)

@@ -11,9 +11,11 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import unquote
 
+import orjson
 from aiohttp import web
 
 from engines.errors import RequestError
+from gateway.errors import error_body
 from gateway.handlers.steps import RunCallers
 from gateway.handlers.workflow_calls import WorkflowCalls
 from gateway.journey import Journey
@@ -30,6 +32,7 @@ from gateway.runs.intake import Intake, Taken, absent, idempotency, refusals, st
 from gateway.runs.live import LiveRun, stored_value
 from gateway.runs.runs import LOST, KeptElsewhere
 from gateway.wire import read_body, read_json
+from router.finished import Outcome
 from store.workflows.records import Resolution
 from workflows.names import is_id
 from workflows.submitted import RunAsked, WorkflowAsked, read_resolution
@@ -132,8 +135,7 @@ class RunsHandler:
             if not asked.background:
                 self._runs.left(taken.live)
             raise
-        journey.answered(200)
-        return _answer(await self._shown(asker, taken.run, taken.live), taken.run, 200)
+        return _told(await self._shown(asker, taken.run, taken.live), taken.run, journey)
 
     def _caller(self, request: web.BaseRequest, target: str, asked: RunAsked, journey: Journey) -> Caller:
         for index, step in enumerate(asked.steps):
@@ -164,9 +166,10 @@ class RunsHandler:
 
     async def _repeated(self, journey: Journey, asker: Asker, taken: Taken) -> web.StreamResponse:
         content = await self._shown(asker, taken.run)
-        status = 202 if content["status"] == "running" else 200
-        journey.answered(status)
-        return _answer(content, taken.run, status)
+        if content["status"] == "running":
+            journey.answered(202)
+            return _answer(content, taken.run, 202)
+        return _told(content, taken.run, journey)
 
     async def _stream(
         self, request: web.BaseRequest, journey: Journey, asker: Asker, run: LiveRun
@@ -273,6 +276,22 @@ class RunsHandler:
             await self._runs.forget_run(journey.admitted.tenant, id)
         journey.answered(200)
         return json_response({"id": id, "object": "run.deleted", "deleted": True})
+
+
+def _told(content: dict[str, Any], run: str, journey: Journey) -> web.Response:
+    """The answer to who waited for a run: one that failed is the error of the step where that began, beside its values."""
+    if content["status"] != "failed":
+        journey.answered(200)
+        return _answer(content, run, 200)
+    errors = [one["error"] for one in content["variables"].values() if one["error"] is not None]
+    why = content["error"] or min(errors, key=lambda one: len(one["chain"]))
+    status = why["status"] or 424
+    journey.answered(status, Outcome.FAILED)
+    journey.error = why["code"]
+    told = orjson.loads(
+        error_body(status, why["message"], code=why["code"], param=next(iter(why["chain"]), None))
+    )
+    return _answer(content | {"error": {**why, **told["error"]}}, run, status)
 
 
 def _answer(content: dict[str, Any], run: str, status: int) -> web.Response:

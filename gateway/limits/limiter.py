@@ -21,7 +21,7 @@ from limits import RateLimitItemPerMinute
 from limits.storage import MemoryStorage
 from limits.strategies import SlidingWindowCounterRateLimiter
 
-from engines.chat import Usage
+from engines.chat import ChatRequest, Usage
 from engines.engine import Price
 from engines.errors import RequestError
 from gateway.keys import Sender
@@ -349,6 +349,12 @@ class Limiter:
         later = fields.get("background") is True
         need = Need(model, expected, usd, prices, answers_asked(fields, api), later)
         return await self.reserve(scopes, need)
+
+    def most(self, chat: ChatRequest, prices: Sequence[Price]) -> tuple[float, int]:
+        """(dollars, tokens) that a request may take at the dearest of these prices; 0 dollars where one says none."""
+        one = self.expectations.expected(chat.model, len(chat.body), chat.own_fields, chat.api)
+        usd = dearest(prices, one.input_tokens, one.output_tokens)
+        return usd or 0.0, one.input_tokens + one.output_tokens
 
     async def reserve(self, scopes: Sequence[Scope], need: Need) -> Reservation | None:
         """Set aside what a question may take; None where nothing of it is limited. Raises LimitReached and RequestError."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import structlog
@@ -34,6 +35,7 @@ from workflows.template import Filled, fill
 log = structlog.get_logger(__name__)
 
 Said = Callable[[str], object]
+Most = Callable[[ChatRequest], tuple[float, int]]
 LetIn = Callable[[Mapping[str, Any]], Awaitable[Admitted]]
 """Of a step's chat completion: see Admission.carried_out."""
 _LENGTHS = frozenset({"max_tokens", "max_completion_tokens"})
@@ -51,7 +53,10 @@ class StepAsker:
         knobs: RunKnobs,
         now: Callable[[], float],
         began: Callable[[], object] = lambda: None,
+        most: Most = lambda chat: (0.0, 0),
     ) -> None:
+        """`most` is Pipeline.most."""
+        self._most = most
         self._began = began
         self._answer = answer
         self.admission = admission
@@ -60,9 +65,11 @@ class StepAsker:
         self._expected = ExpectedTokens()
         self.flowing = FlowObjectives(self._expected)
 
-    def go_by(self, answer: Callable[[Asked, Send], Awaitable[Finished]], admission: Admission) -> None:
+    def go_by(
+        self, answer: Callable[[Asked, Send], Awaitable[Finished]], admission: Admission, most: Most
+    ) -> None:
         """Have steps let in and answered by these from now on."""
-        self._answer, self.admission = answer, admission
+        self._answer, self.admission, self._most = answer, admission, most
 
     async def ask(self, run: LiveRun, id: StepId, kept: Callable[[], Awaitable[None]], said: Said) -> Changes:
         """Ask a step whose start was noted, once that is committed; gives what follows from its answer. Raises nothing but
@@ -83,10 +90,15 @@ class StepAsker:
                 self._note(run, step, asked, send, finished)
                 return await self._answered(run, step, send)
 
-            return await self.admission.step(caller.arrival, chat.own_fields, ask)
+            async with run.spent.held(run.budget, partial(self._most, chat)):
+                return await self.admission.step(caller.arrival, chat.own_fields, ask)
         except (RequestError, EngineError, WorkflowError) as error:
             return run.progress.refused(id, *refused(error))
         except ClientGone:
+            # It was broken off here, and is charged for all the same.
+            usd, tokens = self._most(chat)
+            run.spent.usd += usd
+            run.spent.tokens += tokens
             return run.progress.refused(id, *self._too_large())
         except LookupError:
             return run.progress.refused(

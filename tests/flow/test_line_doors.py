@@ -15,7 +15,7 @@ from store.people.limits import Limits
 from store.records import Terms
 from tests.flow.line import Asked, Line, Upstream, line
 from tests.flow.line import upstream as scripted
-from tests.flow.test_line_runs import EXACT_ONLY, prompt, say
+from tests.flow.test_line_runs import EXACT_ONLY, KEY, prompt, say
 from tests.patience import until
 
 WORKFLOW = {
@@ -222,3 +222,69 @@ async def test_what_a_key_may_reach_is_looked_up_for_each_step(doors: Doors) -> 
 
     await until(ended, "the run ends")
     assert len(doors.behind.asked) == 1
+
+
+# ---- a run's own budget, and its failures
+
+PRICE = {"input_usd_per_mtok": 0.0, "output_usd_per_mtok": 1000.0}
+
+
+@pytest.fixture
+async def priced(tmp_path: Path) -> AsyncIterator[Doors]:
+    """A step whose answer has three tokens is charged three thousandths of a dollar."""
+    async with scripted() as behind:
+        engine = {"kind": "openai", "base_url": behind.url, "api_key": "sk-up"}
+        config = {
+            "engines": {"big": engine | {"price": PRICE}, "free": engine},
+            "models": {
+                "m": {"engines": ["big"], "policy": "fixed"},
+                "n": {"engines": ["free"], "policy": "fixed"},
+            },
+            "memory": {"data_dir": str(tmp_path), **EXACT_ONLY},
+            "workflows": {"flow": WORKFLOW | {"steps": {"answer": {"chat": "{{question}}", "model": "n"}}}},
+        }
+        async with line(config) as gate:
+            made = Doors(gate, behind, asyncio.Event())
+            behind.script = made.script
+            made.let.set()
+            yield made
+
+
+@pytest.mark.parametrize("said", [{"max_tokens": 3}, {}])
+async def test_a_wide_run_passes_its_budget_by_one_step_at_most(priced: Doors, said: dict[str, Any]) -> None:
+    steps = [step | said for step in wide(12)["steps"]]
+    got = await priced.gate.post("/runs", {"steps": steps, "budget": {"usd": 0.010}}, KEY)
+    assert got.json["status"] == "failed" and got.json["error"]["code"] == "budget_exceeded"
+    assert 3 <= len(priced.behind.asked) <= 4
+    assert got.json["cost_usd"] == pytest.approx(0.003 * len(priced.behind.asked))
+
+
+async def test_a_budget_of_dollars_needs_prices(priced: Doors) -> None:
+    steps = [{**step, "model": "n"} for step in wide(2)["steps"]]
+    for body in ({"steps": steps}, {"workflow": "flow", "inputs": {"question": "Q"}}):
+        got = await priced.gate.post("/runs", {**body, "budget": {"usd": 1}}, KEY)
+        assert (got.status, got.json["error"]["code"]) == (400, "unpriced")
+        assert got.json["error"]["param"] == "budget.usd" and "'free'" in got.json["error"]["message"]
+    assert not priced.behind.asked
+
+
+async def test_a_run_that_somebody_waits_for_answers_with_the_error_of_its_step(doors: Doors) -> None:
+    async def refuses(request: web.Request, asked: Asked) -> web.StreamResponse:
+        error = {"message": "no such words", "type": "invalid_request_error", "code": "policy"}
+        return web.json_response({"error": error}, status=422)
+
+    doors.behind.script = refuses
+    body = wide(1)
+    body["steps"].append(
+        {
+            "model": "m",
+            "messages": [{"role": "user", "content": "of {{w0}}"}],
+            "understudy": {"output": {"name": "end"}},
+        }
+    )
+    _, key = await doors.key("waits")
+    for headers in (key | {"Idempotency-Key": "a"},) * 2:
+        got = await doors.gate.post("/runs", body, headers)
+        assert (got.status, got.json["status"]) == (422, "failed")
+        assert got.json["error"]["code"] == "step_failed" and "no such words" in got.json["error"]["message"]
+        assert got.json["error"]["chain"] == ["w0"] and got.headers["x-understudy-run"] == got.json["id"]

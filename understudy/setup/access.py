@@ -49,9 +49,12 @@ def end_users(config: Config, memory: Memory | None) -> EndUsers | None:
 
 
 def _priced(config: Config, engines: Mapping[str, Engine]) -> Callable[[str, str], bool]:
-    served = ByModelName(config.models)
+    served, workflows = ByModelName(config.models), frozenset(config.workflows.definitions)
 
     def priced(model: str, path: str) -> bool:
+        if model in workflows:
+            # Each of its steps is looked at when it is asked.
+            return True
         settings = served.get(model)
         if settings is None:
             upstream = engines.get(UPSTREAM)

@@ -84,6 +84,8 @@ def run_parts(
         store.runs,
         knobs(config),
         may_ask=may_ask,
+        prices=pipeline.prices,
+        most=pipeline.most,
         began=began,
         metrics=metrics,
         move=engines.move,
@@ -98,7 +100,15 @@ def run_parts(
 
     def begin() -> None:
         if not first:
-            runs.go_by(answer, admission, may_ask=may_ask, move=engines.move, means=workflows.means)
+            runs.go_by(
+                answer,
+                admission,
+                may_ask=may_ask,
+                prices=pipeline.prices,
+                most=pipeline.most,
+                move=engines.move,
+                means=workflows.means,
+            )
             return
         runs.start()
         if peers is not None:
