@@ -102,7 +102,8 @@ class Admission:
             return arrival.of(Admitted, api, arrival.tenant)
         if sender.key is None:
             return arrival.of(Admitted, api, sender.tenant, anonymous=sender.anonymous)
-        return self._of_key(Arrival, arrival, api, sender, "")
+        # What it may reach is looked up when it is let in.
+        return _of_sender(Arrival, arrival, api, sender, EVERYTHING, "")
 
     async def request(
         self, request: web.BaseRequest, target: str, sender: Sender, arrival: Arrival
@@ -127,10 +128,11 @@ class Admission:
         end user.
         """
         asked = wanted.asked
-        admitted = self._of_key(Admitted, who, asked.api, sender, user)
         if sender.key is None:
-            return admitted
-        scopes, reach = self._terms_of(sender).scopes, admitted.reach
+            return _of_sender(Admitted, who, asked.api, sender, EVERYTHING, user)
+        terms = self._terms_of(sender)
+        scopes, reach = terms.scopes, terms.reach
+        admitted = _of_sender(Admitted, who, asked.api, sender, reach, user)
         asks = asked.state is State.NONE and who.method == "POST"
         if (
             not user
@@ -198,7 +200,9 @@ class Admission:
 
     def component(self, who: Arrival) -> Admitted:
         """A step that asks a component, or what is kept here. Raises RequestError (401) for a key that is gone."""
-        return self._of_key(Admitted, who, who.api, self._sender(who), who.user)
+        sender = self._sender(who)
+        reach = EVERYTHING if sender.key is None else self._terms_of(sender).reach
+        return _of_sender(Admitted, who, who.api, sender, reach, who.user)
 
     async def _in_turn(
         self, arrival: Arrival, wanted: Wanted, *, waits: bool
@@ -240,23 +244,6 @@ class Admission:
         return Sender(who.tenant, who.key_id, key=found[0], tenant_record=found[1])
 
     # ---- who asks
-
-    def _of_key(self, kind: type[A], arrival: Arrival, api: str, sender: Sender, user: str) -> A:
-        key, tenant = sender.key, sender.tenant_record
-        if key is None:
-            return arrival.of(kind, api, sender.tenant, anonymous=sender.anonymous, user=user)
-        own = tenant.partition if tenant is not None else None
-        return arrival.of(
-            kind,
-            api,
-            sender.tenant,
-            sender.key_id,
-            key_name=key.name,
-            tenant_name=key.tenant_name,
-            reach=self._terms_of(sender).reach,
-            partition=key.partition or own or "",
-            user=user,
-        )
 
     def _terms_of(self, sender: Sender) -> _Terms:
         key = sender.key
@@ -351,6 +338,24 @@ class Admission:
                 code="not_found",
                 param=one.field,
             )
+
+
+def _of_sender(kind: type[A], arrival: Arrival, api: str, sender: Sender, reach: Reach, user: str) -> A:
+    key, tenant = sender.key, sender.tenant_record
+    if key is None:
+        return arrival.of(kind, api, sender.tenant, anonymous=sender.anonymous, user=user)
+    own = tenant.partition if tenant is not None else None
+    return arrival.of(
+        kind,
+        api,
+        sender.tenant,
+        sender.key_id,
+        key_name=key.name,
+        tenant_name=key.tenant_name,
+        reach=reach,
+        partition=key.partition or own or "",
+        user=user,
+    )
 
 
 def as_operator(arrival: Arrival, tenant: str) -> Admitted:

@@ -49,7 +49,9 @@ class Wanted(NamedTuple):
     def models(self) -> list[str]:
         """Every model that may be asked for it. Raises RequestError (400) for what is no name, and for two models."""
         fields = self.fields
-        named = [one for one in (self.asked.model, fields.get("model")) if one]
+        named = [self.asked.model] if self.asked.model else []
+        if one := fields.get("model"):
+            named.append(one)
         if others := fields.get("models"):
             # Some upstreams turn to them where the first fails.
             named += others if isinstance(others, list) else []
@@ -87,7 +89,8 @@ class Wanted(NamedTuple):
 
 def step(fields: Mapping[str, Any]) -> Wanted:
     """What a step of a run asks for, which is a chat completion. Raises RequestError (400)."""
-    _refuse_alike(fields)
+    if alike := _COUNT.intersection(map(str.lower, fields.keys() - _COUNT)):
+        raise _ambiguous(min(alike))
     return Wanted(_CHAT, fields)
 
 
@@ -128,8 +131,8 @@ async def read(request: web.BaseRequest, asked: Endpoint, target: str, limit_byt
         raise
     if fields is None:
         raise _unreadable(request, "Content-Encoding")
-    if asked.state is State.NONE:
-        _refuse_alike(fields)
+    if asked.state is State.NONE and (alike := _COUNT.intersection(map(str.lower, fields.keys() - _COUNT))):
+        raise _ambiguous(min(alike))
     return Wanted(asked, fields, None, query)
 
 
@@ -143,15 +146,12 @@ def _of_run(fields: Mapping[str, Any]) -> Iterator[Any]:
         yield fields["workflow"]
 
 
-def _refuse_alike(fields: Mapping[str, Any]) -> None:
-    alike = _COUNT.intersection(map(str.lower, fields.keys() - _COUNT))
-    if alike:
-        name = min(alike)
-        raise RequestError(
-            f"Some servers read a field of the body as {name!r}, which it is but for its capitals.",
-            code="ambiguous_field",
-            param=name,
-        )
+def _ambiguous(name: str) -> RequestError:
+    return RequestError(
+        f"Some servers read a field of the body as {name!r}, which it is but for its capitals.",
+        code="ambiguous_field",
+        param=name,
+    )
 
 
 def _unreadable(request: web.BaseRequest, header: str) -> RequestError:
