@@ -76,10 +76,11 @@ class Admission:
         own_accounts: Iterable[str] = (),
         priced: Callable[[str, str], bool],
         max_json_bytes: int,
+        max_wait_s: float,
     ) -> None:
         """`end_users`, `owners`, `limiter`: None where nothing is remembered, and so there are no keys. `in_force` gives a
         key that is not revoked, by its id, as it is now. `priced` says of a model's name and a path whether whoever may
-        answer has a price."""
+        answer has a price. `max_wait_s`: how long a step waits for its turn at most."""
         self._end_users = end_users
         self._owners = owners
         self._limiter = limiter
@@ -88,6 +89,7 @@ class Admission:
         self._own_accounts = frozenset(own_accounts)
         self._priced = priced
         self._max_json_bytes = max_json_bytes
+        self._max_wait_s = max_wait_s
         self._terms: dict[str, _Terms] = {}
         """By key, what follows from its record and its tenant's."""
         self._lines: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -177,22 +179,23 @@ class Admission:
         not wait is refused instead. Raises RequestError, and what `ask` does.
         """
         wanted = requests.step(fields)
+        until_s = time.monotonic() + self._max_wait_s if waits else 0.0
         while True:
             arrival = who()
             line = self._lines.setdefault(f"{arrival.key_id}/{arrival.user}", asyncio.Lock())
             async with line:
-                admitted, ticket = await self._in_turn(arrival, wanted, waits=waits)
+                admitted, ticket = await self._in_turn(arrival, wanted, until_s)
             try:
                 return await ask(admitted)
             except LimitReached as full:
-                if not (waits and full.passes):
+                if not full.passes or time.monotonic() >= until_s:
                     raise
-                until_s = time.monotonic() + (full.retry_after_s or 1.0)
+                again_s = time.monotonic() + (full.retry_after_s or 1.0)
             finally:
                 if ticket is not None:
                     ticket.leave()
             async with line:
-                await asyncio.sleep(max(0.0, until_s - time.monotonic()))
+                await asyncio.sleep(max(0.0, min(again_s, until_s) - time.monotonic()))
 
     async def carried_out(self, who: Arrival, fields: Mapping[str, Any]) -> Admitted:
         """A step that its client's own request carries out, which was counted when it came. Raises as `admit` does."""
@@ -205,7 +208,7 @@ class Admission:
         return _of_sender(Admitted, who, who.api, sender, reach, who.user)
 
     async def _in_turn(
-        self, arrival: Arrival, wanted: Wanted, *, waits: bool
+        self, arrival: Arrival, wanted: Wanted, until_s: float
     ) -> tuple[Admitted, Ticket | None]:
         while True:
             sender = self._sender(arrival)
@@ -218,9 +221,9 @@ class Admission:
                 await ticket.enter()
             except LimitReached as full:
                 ticket.leave()
-                if not (waits and full.passes):
+                if not full.passes or time.monotonic() >= until_s:
                     raise
-                await limiter.room(full)
+                await limiter.room(full, until_s - time.monotonic())
             except BaseException:
                 ticket.leave()
                 raise

@@ -90,7 +90,9 @@ class GatewaySide:
             self._member(name, component, way.batch) for name, component in world.components.items()
         )
         self.warmed: dict[str, int] = {}
-        admission = Admission(None, None, priced=lambda model, path: True, max_json_bytes=2**20)
+        admission = Admission(
+            None, None, priced=lambda model, path: True, max_json_bytes=2**20, max_wait_s=60.0
+        )
         self._warmer = Warmer(
             lambda model, caller: Certain(engines[model], hosted=False),
             engines,

@@ -251,12 +251,13 @@ class Limiter:
         ticket = self._tickets[request_id] = Ticket(self, request_id, known, user)
         return ticket
 
-    async def room(self, full: LimitReached) -> None:
-        """Return when there may be room again: after as long as the refusal says, or when a request ends here."""
+    async def room(self, full: LimitReached, most_s: float = math.inf) -> None:
+        """Return when there may be room again, or after `most_s`: after as long as the refusal says, or when a request ends
+        here."""
         if self._ended is None:
             self._ended = asyncio.Event()
         with suppress(TimeoutError):
-            async with asyncio.timeout(full.retry_after_s):
+            async with asyncio.timeout(min(full.retry_after_s or 1.0, most_s)):
                 await (self._ended if full.at_once else asyncio.Event()).wait()
 
     def left(self, request_id: str, places: Sequence[_Share]) -> None:

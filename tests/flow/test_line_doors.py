@@ -229,6 +229,24 @@ async def test_what_a_key_may_reach_is_looked_up_for_each_step(doors: Doors) -> 
 PRICE = {"input_usd_per_mtok": 0.0, "output_usd_per_mtok": 1000.0}
 
 
+async def test_a_step_waits_for_its_turn_no_longer_than_a_run_may_wait(tmp_path: Path) -> None:
+    async with scripted() as behind:
+        config = {
+            "engines": {"big": {"kind": "openai", "base_url": behind.url, "api_key": "sk-up"}},
+            "models": {"m": {"engines": ["big"], "policy": "fixed"}},
+            "memory": {"data_dir": str(tmp_path), **EXACT_ONLY},
+            "workflows": {"max_wait_s": 1},
+        }
+        async with line(config) as gate:
+            made = Doors(gate, behind, asyncio.Event())
+            behind.script = made.script
+            made.let.set()
+            _, key = await made.key("full", limits=Limits(requests_per_minute=3))
+            got = await gate.post("/runs", wide(4), key)
+    assert (got.status, got.json["error"]["code"]) == (429, "rate_limit_exceeded")
+    assert len(behind.asked) == 2
+
+
 @pytest.fixture
 async def priced(tmp_path: Path) -> AsyncIterator[Doors]:
     """A step whose answer has three tokens is charged three thousandths of a dollar."""

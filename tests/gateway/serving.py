@@ -62,7 +62,7 @@ async def served(
 
 def open_admission() -> Admission:
     """What stands before handlers where no key has limits."""
-    return Admission(None, None, priced=lambda model, path: True, max_json_bytes=2**20)
+    return Admission(None, None, priced=lambda model, path: True, max_json_bytes=2**20, max_wait_s=60.0)
 
 
 @asynccontextmanager

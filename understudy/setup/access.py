@@ -37,6 +37,7 @@ def admission(
         own_accounts=own_keys(config, tenants),
         priced=_priced(config, engines),
         max_json_bytes=max_json_bytes,
+        max_wait_s=config.workflows.max_wait_s,
     )
 
 
