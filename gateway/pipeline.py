@@ -735,6 +735,7 @@ class _SoFar:
             failed_over=failed_over,
             instead_of=instead_of,
             trail=tuple(attempts.trail) if attempts is not None else (),
+            engine_head_at=attempts.head_at if attempts is not None else 0.0,
             came=self._came,
             engine_got=attempts.asked_for if attempts is not None else None,
             carried_on_by=tuple(carried.engine.info.name for carried in carried_on),
