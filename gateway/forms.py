@@ -68,7 +68,9 @@ def read_form(raw: bytes, content_type: str) -> Form:
                 model_at = part.data
             value = raw[part.data][:_LONGEST_VALUE].decode("utf-8", "replace")
         elif re.sub("[^a-z]", "", _plain(name)) in _SPELLED:
-            raise _refused(f"Some servers read the form's field {name[:60]!r} as another that counts here.", name[:60])
+            raise _refused(
+                f"Some servers read the form's field {name[:60]!r} as another that counts here.", name[:60]
+            )
         found[name] = value
         found |= dict.fromkeys(set(_plain(name).replace("]", "[").split("[")) - _READ - {""}, value)
     return Form(raw, boundary, found, model_at)

@@ -31,9 +31,9 @@ class Collections:
 
     async def __call__(self, request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
         """See gateway.handlers.handler.Handler. Raises RequestError."""
-        needs_credential(journey.arrival.anonymous)
-        tenant, path = journey.arrival.tenant, target.partition("?")[0]
-        end_user = self._callers.behind(journey.arrival, request.headers).end_user
+        needs_credential(journey.admitted.anonymous)
+        tenant, path = journey.admitted.tenant, target.partition("?")[0]
+        end_user = self._callers.behind(journey.admitted, request.headers).end_user
         with refusals():
             match request.method, [unquote(part) for part in path.split("/")[1:]]:
                 case "GET", ["collections"]:

@@ -11,9 +11,11 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import unquote
 
+import orjson
 from aiohttp import web
 
 from engines.errors import RequestError
+from gateway.errors import error_body
 from gateway.handlers.steps import RunCallers
 from gateway.handlers.workflow_calls import WorkflowCalls
 from gateway.journey import Journey
@@ -30,6 +32,7 @@ from gateway.runs.intake import Intake, Taken, absent, idempotency, refusals, st
 from gateway.runs.live import LiveRun, stored_value
 from gateway.runs.runs import LOST, KeptElsewhere
 from gateway.wire import read_body, read_json
+from router.finished import Outcome
 from store.workflows.records import Resolution
 from workflows.names import is_id
 from workflows.submitted import RunAsked, WorkflowAsked, read_resolution
@@ -56,7 +59,7 @@ class RunsHandler:
 
     async def __call__(self, request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
         """See gateway.handlers.handler.Handler. Raises RequestError."""
-        needs_credential(journey.arrival.anonymous)
+        needs_credential(journey.admitted.anonymous)
         with store_refusals():
             return await self._answer(request, target, journey)
 
@@ -132,8 +135,7 @@ class RunsHandler:
             if not asked.background:
                 self._runs.left(taken.live)
             raise
-        journey.answered(200)
-        return _answer(await self._shown(asker, taken.run, taken.live), taken.run, 200)
+        return _told(await self._shown(asker, taken.run, taken.live), taken.run, journey)
 
     def _caller(self, request: web.BaseRequest, target: str, asked: RunAsked, journey: Journey) -> Caller:
         for index, step in enumerate(asked.steps):
@@ -154,7 +156,7 @@ class RunsHandler:
         if any(step.chat.get("store") is False for step in asked.steps):
             # One run's rows are written, or none of them.
             fields["store"] = False
-        return self._callers.caller(request, target, fields, chat_of(first.chat), journey.arrival)
+        return self._callers.caller(request, target, fields, chat_of(first.chat), journey.admitted)
 
     async def _ended(self, run: LiveRun) -> None:
         """Return when everything that was asked for has ended: then nobody waits for the rest."""
@@ -164,9 +166,10 @@ class RunsHandler:
 
     async def _repeated(self, journey: Journey, asker: Asker, taken: Taken) -> web.StreamResponse:
         content = await self._shown(asker, taken.run)
-        status = 202 if content["status"] == "running" else 200
-        journey.answered(status)
-        return _answer(content, taken.run, status)
+        if content["status"] == "running":
+            journey.answered(202)
+            return _answer(content, taken.run, 202)
+        return _told(content, taken.run, journey)
 
     async def _stream(
         self, request: web.BaseRequest, journey: Journey, asker: Asker, run: LiveRun
@@ -214,12 +217,14 @@ class RunsHandler:
         self, request: web.BaseRequest, journey: Journey, id: str
     ) -> web.StreamResponse | None:
         """The answer of the worker that has the run's values in memory only; None where none has."""
-        owner = await self._runs.kept_by(journey.arrival.tenant, id) if is_id("run", id) else None
+        owner = await self._runs.kept_by(journey.admitted.tenant, id) if is_id("run", id) else None
         return None if owner is None else await self._callers.pass_on(request, owner, None, journey)
 
     def _asker(self, request: web.BaseRequest, journey: Journey) -> Asker:
         """Of a request that names its end user in its headers, or not at all."""
-        return Asker(journey.arrival.tenant, self._callers.behind(journey.arrival, request.headers).end_user)
+        return Asker(
+            journey.admitted.tenant, self._callers.behind(journey.admitted, request.headers).end_user
+        )
 
     async def _shown(self, asker: Asker, id: str, live: LiveRun | None = None) -> dict[str, Any]:
         live = live or self._runs.live.get(id)
@@ -234,7 +239,7 @@ class RunsHandler:
         asker = self._asker(request, journey)
         await self._shown(asker, id)
         with refusals():
-            await self._runs.request_cancel(journey.arrival.tenant, id)
+            await self._runs.request_cancel(journey.admitted.tenant, id)
         content = await self._shown(asker, id)
         journey.answered(200)
         return json_response(content)
@@ -253,7 +258,7 @@ class RunsHandler:
             raise absent("step")
         with refusals():
             resolution = Resolution(how, None if value is None else stored_value(value))
-            resolved = await self._runs.resolve(journey.arrival.tenant, id, step, resolution)
+            resolved = await self._runs.resolve(journey.admitted.tenant, id, step, resolution)
         if not resolved:
             raise RequestError(
                 f"Step {step[:100]!r} does not wait to be told what became of it: only one that is `unknown` does.",
@@ -268,9 +273,25 @@ class RunsHandler:
     async def _forget(self, request: web.BaseRequest, journey: Journey, id: str) -> web.StreamResponse:
         await self._shown(self._asker(request, journey), id)
         with refusals():
-            await self._runs.forget_run(journey.arrival.tenant, id)
+            await self._runs.forget_run(journey.admitted.tenant, id)
         journey.answered(200)
         return json_response({"id": id, "object": "run.deleted", "deleted": True})
+
+
+def _told(content: dict[str, Any], run: str, journey: Journey) -> web.Response:
+    """The answer to who waited for a run: one that failed is the error of the step where that began, beside its values."""
+    if content["status"] != "failed":
+        journey.answered(200)
+        return _answer(content, run, 200)
+    errors = [one["error"] for one in content["variables"].values() if one["error"] is not None]
+    why = content["error"] or min(errors, key=lambda one: len(one["chain"]))
+    status = why["status"] or 424
+    journey.answered(status, Outcome.FAILED)
+    journey.error = why["code"]
+    told = orjson.loads(
+        error_body(status, why["message"], code=why["code"], param=next(iter(why["chain"]), None))
+    )
+    return _answer(content | {"error": {**why, **told["error"]}}, run, status)
 
 
 def _answer(content: dict[str, Any], run: str, status: int) -> web.Response:

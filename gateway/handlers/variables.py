@@ -17,6 +17,7 @@ from gateway.handlers.handler import Handler
 from gateway.handlers.steps import RunCallers
 from gateway.journey import Journey
 from gateway.keys import needs_credential
+from gateway.limits.headers import lend_place
 from gateway.own_response import json_response
 from gateway.paths import canonical
 from gateway.query import only, query_of
@@ -47,7 +48,7 @@ class Variables:
 
     async def __call__(self, request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
         """See gateway.handlers.handler.Handler. Raises RequestError."""
-        needs_credential(journey.arrival.anonymous)
+        needs_credential(journey.admitted.anonymous)
         with store_refusals():
             return await self._answer(request, target, journey)
 
@@ -77,14 +78,14 @@ class Variables:
 
     async def _by_id(self, request: web.BaseRequest, journey: Journey, id: str) -> Cell:
         end_user = self._behind(request, journey).end_user
-        found = self._runs.find(journey.arrival.tenant, id, end_user) if is_id("var", id) else None
+        found = self._runs.find(journey.admitted.tenant, id, end_user) if is_id("var", id) else None
         cell = None if found is None else await found
         if cell is None:
             raise absent()
         return cell
 
     async def _named(self, request: web.BaseRequest, journey: Journey, app: str, name: str) -> Cell:
-        tenant = journey.arrival.tenant
+        tenant = journey.admitted.tenant
         if valid_app(app) and valid_name(name):
             own = scoped(self._behind(request, journey).end_user, app)
             id = (await self._runs.named(tenant, own, [name])).get(name)
@@ -93,12 +94,13 @@ class Variables:
         raise absent()
 
     def _behind(self, request: web.BaseRequest, journey: Journey) -> Behind:
-        return self._callers.behind(journey.arrival, request.headers)
+        return self._callers.behind(journey.admitted, request.headers)
 
     async def _get(
         self, request: web.BaseRequest, journey: Journey, cell: Cell, query: dict[str, str]
     ) -> web.StreamResponse:
         only(query, "criteria", "wait_s", "stream", "starting_after")
+        lend_place(request)
         if (passed := await self._callers.passed_on(self._runs, request, cell, journey)) is not None:
             return passed
         stream = _flag(query.get("stream"))
@@ -159,7 +161,7 @@ class Variables:
         contributor, end_user = self._behind(request, journey)
         with refusals():
             own = scoped(end_user, app)
-            id = await self._runs.put(journey.arrival.tenant, own, name, value, contributor, end_user)
+            id = await self._runs.put(journey.admitted.tenant, own, name, value, contributor, end_user)
         cell = await self._by_id(request, journey, id)
         journey.answered(200)
         return json_response(variable(cell))
@@ -193,7 +195,7 @@ class Variables:
             raise absent("app")
         own = scoped(self._behind(request, journey).end_user, app)
         with refusals():
-            gone = await self._runs.forget_app(journey.arrival.tenant, own)
+            gone = await self._runs.forget_app(journey.admitted.tenant, own)
         journey.answered(200)
         return json_response({"id": app, "object": "app.deleted", "deleted": gone > 0})
 

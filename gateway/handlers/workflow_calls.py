@@ -87,12 +87,12 @@ class WorkflowCalls:
         journey: Journey,
     ) -> web.StreamResponse:
         """The answer to such a request. Raises RequestError."""
-        needs_credential(journey.arrival.anonymous)
+        needs_credential(journey.admitted.anonymous)
         journey.model = str(fields["model"])
         chat = await off_loop(len(body), read_chat_request, body, fields)
         with refusals():
             asked = read_workflow_call(fields)
-        caller = self._callers.caller(request, target, fields, chat, journey.arrival)
+        caller = self._callers.caller(request, target, fields, chat, journey.admitted)
         new = await self._new(definition, asked, fields, caller, len(body))
         with refusals():
             run = await self._runs.begin_workflow(new)
@@ -121,11 +121,11 @@ class WorkflowCalls:
             asked = read_workflow_run(fields)
         journey.model = asked.name[:100]
         with refusals():
-            definition = await self._catalogue.find(journey.arrival.tenant, asked.name)
+            definition = await self._catalogue.find(journey.admitted.tenant, asked.name)
         if definition is None:
             raise no_workflow(asked.name)
         chat = chat_of({"model": asked.name, "messages": [{"role": "user", "content": ""}]})
-        caller = self._callers.caller(request, target, {}, chat, journey.arrival)
+        caller = self._callers.caller(request, target, {}, chat, journey.admitted)
         refuse_unstored(caller, background=asked.background)
         new = await self._new(definition, asked, None, caller, len(body))
         with refusals():
@@ -207,7 +207,7 @@ class Answer:
                 "Content-Type": "text/event-stream; charset=utf-8",
                 "Cache-Control": "no-store",
                 "Server": SERVER,
-                "x-request-id": journey.arrival.id,
+                "x-request-id": journey.admitted.id,
                 "x-understudy-run": self._run.id,
             }
         )
@@ -234,7 +234,7 @@ class Answer:
         journey.answered(error.status, Outcome.FAILED)
         journey.error = error.code
         response = error_response(error.status, error.message, code=error.code, param=error.param)
-        response.headers["x-request-id"] = journey.arrival.id
+        response.headers["x-request-id"] = journey.admitted.id
         response.headers["x-understudy-run"] = self._run.id
         return response
 

@@ -23,7 +23,9 @@ import numpy as np
 import structlog
 
 from engines.components.component import ComponentError, Work
+from engines.errors import RequestError
 from gateway.off_loop import off_loop
+from gateway.runs.asking import StepAsker, refused
 from gateway.runs.caller import scoped
 from gateway.runs.indexes import RunIndex
 from gateway.runs.knobs import RunKnobs
@@ -55,7 +57,8 @@ class NotCommitted(Exception):
 class Primitives:
     """See the module."""
 
-    def __init__(self, means: Means, knobs: RunKnobs) -> None:
+    def __init__(self, means: Means, knobs: RunKnobs, asker: StepAsker) -> None:
+        self._asker = asker
         self._means = means
         self._knobs = knobs
 
@@ -72,13 +75,15 @@ class Primitives:
         step = run.graph.steps[id]
         work = Work(run.id, run.tenant, id, step.depth, asyncio.get_running_loop().time())
         try:
+            if step.primitive not in compute.COMPUTED:
+                self._asker.admission.component(run.callers[id].arrival())
             if step.effects:
                 await self._committed(run, step, kept)
             return run.progress.answered(id, await self._outcome(run, step, work))
         except ComponentError as error:
             return run.progress.refused(id, "step_failed", error.message, _STATUS)
-        except WorkflowError as error:
-            return run.progress.refused(id, error.code, error.message, error.status)
+        except (RequestError, WorkflowError) as error:
+            return run.progress.refused(id, *refused(error))
         except NotCommitted:
             message = "The store could not note that it was about to be asked, so it was not."
             return run.progress.refused(id, "store_unavailable", message, 503)

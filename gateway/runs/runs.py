@@ -21,10 +21,12 @@ from typing import Any
 import structlog
 from cachetools import LRUCache, TTLCache
 
+from engines.engine import Price
 from engines.errors import EngineError, RequestError
 from engines.placement import Placement
+from gateway.admission import Admission
 from gateway.off_loop import off_loop
-from gateway.runs.asking import StepAsker, refused
+from gateway.runs.asking import LetIn, Most, StepAsker, refused
 from gateway.runs.caller import Caller
 from gateway.runs.cell import ENDED, SKIPPED, Cell
 from gateway.runs.elsewhere import Elsewhere
@@ -51,7 +53,7 @@ from gateway.runs.saving import Saving, done
 from gateway.runs.splitting import splits_of
 from gateway.runs.workflow import NewWorkflow
 from gateway.send import Send
-from router.asked import Arrival, Asked
+from router.asked import Asked
 from router.finished import Finished
 from store.errors import StoreError
 from store.workflows.records import (
@@ -99,7 +101,8 @@ class KeptElsewhere(Exception):
 
 
 class Runs:
-    """See the module. `answer` is Pipeline.answer. `shared`: other processes use the same store.
+    """See the module. `answer` is Pipeline.answer; `admission` lets each step in. `shared`: other processes use the same
+    store.
 
     `now` gives Unix seconds. `start`, then use it inside the same loop, then `aclose`.
     """
@@ -107,6 +110,7 @@ class Runs:
     def __init__(
         self,
         answer: Answer,
+        admission: Admission,
         store: RunStore,
         knobs: RunKnobs,
         *,
@@ -114,20 +118,23 @@ class Runs:
         now: Callable[[], float] = time.time,
         shared: bool = True,
         may_ask: Callable[[str], bool] = lambda model: True,
+        prices: Callable[[str], Mapping[str, Price]] = lambda model: {},
+        most: Most = lambda chat: (0.0, 0),
         began: Callable[[], object] = lambda: None,
         metrics: Uncounted = UNCOUNTED,
         move: Callable[[Callable[[Placement], Placement]], None] = lambda placed_anew: None,
         means: Means | None = None,
     ) -> None:
-        """`may_ask`: whether a model can be asked without the client's own credential. `began` is called for each step that
-        goes to the pipeline by itself. `move` is engines.registry.Registry.move. `means`: None where there are no workflows.
+        """`may_ask`: whether a model can be asked without the client's own credential. `prices`, `most`: the pipeline's.
+        `began` is called for each step that goes to the pipeline by itself. `move` is engines.registry.Registry.move.
+        `means`: None where there are no workflows.
         """
         self.store = store
         self.knobs = knobs
         self.owner = owner or f"{os.getpid()}-{secrets.token_hex(8)}"
         self.now = now
         self._shared = shared
-        self._may_ask = may_ask
+        self._may_ask, self._prices = may_ask, prices
         self._limits = Limits(knobs.max_runs, knobs.max_total_bytes)
         self._live: dict[str, LiveRun] = {}
         self._open: dict[tuple[str, str], LiveRun] = {}
@@ -145,7 +152,7 @@ class Runs:
         self._ahead_s: float | None = None
         """How far this process's clock is ahead of the store's; None: not measured yet."""
         self._metrics = metrics
-        self._asker = StepAsker(answer, knobs, now, began)
+        self._asker = StepAsker(answer, admission, knobs, now, began, most)
         self._flows: Flows | None = None
         if means is not None:
             self._flows = Flows(means, knobs, self._asker, self._cells, self.apply, self._stop)
@@ -174,16 +181,24 @@ class Runs:
     def go_by(
         self,
         answer: Answer,
+        admission: Admission,
         *,
         may_ask: Callable[[str], bool],
+        prices: Callable[[str], Mapping[str, Price]],
+        most: Most,
         move: Callable[[Callable[[Placement], Placement]], None],
         means: Means,
     ) -> None:
         """Ask steps by another configuration from now on; those under way end as they began. See `__init__`."""
-        self._asker.go_by(answer)
-        self._may_ask, self._move = may_ask, move
+        self._asker.go_by(answer, admission, most)
+        self._may_ask, self._prices, self._move = may_ask, prices, move
         if self._flows is not None:
             self._flows.go_by(means)
+
+    @property
+    def admission(self) -> Admission:
+        """What lets steps in."""
+        return self._asker.admission
 
     def start(self) -> None:
         """Begin to follow other processes, and to hold on to runs. Inside the running loop."""
@@ -242,9 +257,12 @@ class Runs:
     async def begin(self, new: NewGraph) -> LiveRun | Begun:
         """Keep a run and carry it out; what was begun before, where its idempotency key was used before.
 
-        Raises what RunStore.begin and Graph.add do, and KeyError for a variable that is not there. A background run goes on
+        Raises what RunStore.begin and Graph.add do, WorkflowError for a budget of dollars beside an engine without a price,
+        and KeyError for a variable that is not there. A background run goes on
         where the caller is cancelled.
         """
+        if new.budget.usd is not None:
+            self._check_priced(new)
         task = self.spawn(self._begin(new), "begin a run", awaited=True)
         try:
             return await asyncio.shield(task)
@@ -252,6 +270,18 @@ class Runs:
             if not new.background or new.attached is not None:
                 task.add_done_callback(self._cancel_begun)
             raise
+
+    def _check_priced(self, new: NewGraph) -> None:
+        declared = new.flow.definition.steps.values() if new.flow is not None else ()
+        models = {each.model for each in declared} | {str(step.chat.get("model") or "") for step in new.steps}
+        for model in sorted(filter(None, models)):
+            for engine, price in self._prices(model).items():
+                if not price.known:
+                    raise WorkflowError(
+                        f"The run's dollars are limited, and the engine '{engine}' of '{model[:100]}' has no price.",
+                        param="budget.usd",
+                        code="unpriced",
+                    )
 
     def _cancel_begun(self, task: asyncio.Task[LiveRun | Begun]) -> None:
         if not task.cancelled() and task.exception() is None and isinstance(run := task.result(), LiveRun):
@@ -775,12 +805,10 @@ class Runs:
             if (refusal := self._over_budget(run)) is not None and run.ended is None:
                 self.cancel(run, "budget_exceeded", refusal)
 
-    async def call(
-        self, run: LiveRun, step: StepId, send: Send, began: Callable[[], Arrival]
-    ) -> Finished | None:
+    async def call(self, run: LiveRun, step: StepId, send: Send, let_in: LetIn) -> Finished | None:
         """Carry out the attached step of a client's own request; None, and nothing is sent, where it may not be asked.
 
-        `began` is called when it goes to the pipeline.
+        `let_in` admits it.
         """
         try:
             await run.attached[step]
@@ -788,7 +816,9 @@ class Runs:
                 return None
             run.step(step, state="running", attempts=1, queued_at_s=self.now())
             self._saving.note(run)
-            changes, finished = await self._asker.call(run, step, send, partial(self._said, run, step), began)
+            changes, finished = await self._asker.call(
+                run, step, send, partial(self._said, run, step), let_in
+            )
             if run.ended is None and not run.lost:
                 self.apply(run, changes)
             return finished

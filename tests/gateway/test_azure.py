@@ -40,7 +40,9 @@ def test_a_name_that_is_none_is_refused(name: str) -> None:
     assert (refused.value.status, refused.value.code) == (400, "invalid_path")
 
 
-@pytest.mark.parametrize("within", ["deployments", "Deployments", "%64eployments", "/deployments", ";x/deployments"])
+@pytest.mark.parametrize(
+    "within", ["deployments", "Deployments", "%64eployments", "/deployments", ";x/deployments"]
+)
 def test_a_deployment_within_a_deployment_is_refused(within: str) -> None:
     with pytest.raises(RequestError) as refused:
         from_azure(f"/openai/deployments/cheap/{within}/dear/chat/completions")

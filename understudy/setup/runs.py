@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from engines.registry import Registry
+from gateway.admission import Admission
 from gateway.handlers.collections import Collections
 from gateway.handlers.handler import Handler
 from gateway.handlers.runs import RunsHandler
@@ -53,6 +54,7 @@ def run_parts(
     lasting: Lasting,
     store: Store,
     pipeline: Pipeline,
+    admission: Admission,
     engines: Registry,
     workflows: WorkflowParts,
     keys: Authenticator,
@@ -78,9 +80,12 @@ def run_parts(
     first = lasting.runs is None
     runs = lasting.runs = lasting.runs or Runs(
         answer,
+        admission,
         store.runs,
         knobs(config),
         may_ask=may_ask,
+        prices=pipeline.prices,
+        most=pipeline.most,
         began=began,
         metrics=metrics,
         move=engines.move,
@@ -95,7 +100,15 @@ def run_parts(
 
     def begin() -> None:
         if not first:
-            runs.go_by(answer, may_ask=may_ask, move=engines.move, means=workflows.means)
+            runs.go_by(
+                answer,
+                admission,
+                may_ask=may_ask,
+                prices=pipeline.prices,
+                most=pipeline.most,
+                move=engines.move,
+                means=workflows.means,
+            )
             return
         runs.start()
         if peers is not None:

@@ -22,6 +22,7 @@ from router.asked import Asked
 from router.finished import Finished, Outcome
 from store.workflows.memory import MemoryRuns
 from store.workflows.run_store import RunStore
+from tests.gateway.serving import open_admission
 from workflows.graph import Built, build
 from workflows.submitted import Limits, read_run
 
@@ -97,7 +98,7 @@ async def runs_over(
     engine: Engine, store: RunStore | None = None, *, shared: bool = False, owner: str | None = None
 ) -> AsyncIterator[Runs]:
     """An executor that is closed afterwards."""
-    made = Runs(engine.answer, store or MemoryRuns(), KNOBS, shared=shared, owner=owner)
+    made = Runs(engine.answer, open_admission(), store or MemoryRuns(), KNOBS, shared=shared, owner=owner)
     made.start()
     try:
         yield made

@@ -26,6 +26,7 @@ from store import Store
 from store.workflows.memory import MemoryRuns
 from store.workflows.records import Begun, TooManyBytes
 from tests.gateway.runs.carried_out import KNOBS, TENANT, Engine, begun, body, runs_over, values
+from tests.gateway.serving import open_admission
 from workflows.criteria import Criteria
 from workflows.graph import build
 from workflows.progress import RunState
@@ -100,7 +101,7 @@ async def test_a_thousand_steps() -> None:
 
 async def test_a_run_of_a_process_that_ended_is_carried_on() -> None:
     store, first, second = MemoryRuns(), Engine(), Engine()
-    dead = Runs(first.answer, store, KNOBS, shared=False, owner="dead")
+    dead = Runs(first.answer, open_admission(), store, KNOBS, shared=False, owner="dead")
     # Of the first process: one step has ended, one is being asked, and nothing more ever happens.
     run, built = await begun(dead, body(("A", "a"), ("B {{a}}", "b"), ("C {{b}}", "c")))
     await run.cells[built.variables["a"]].until_ended(kept=True)
@@ -127,7 +128,14 @@ async def test_a_process_whose_clock_is_ahead_takes_nothing_from_one_that_lives(
     store, engine = Store.open(tmp_path), Engine(pause_s=3600)
     try:
         async with runs_over(engine, store.runs, owner="right") as right:
-            ahead = Runs(Engine().answer, store.runs, KNOBS, owner="ahead", now=lambda: time.time() + 60)
+            ahead = Runs(
+                Engine().answer,
+                open_admission(),
+                store.runs,
+                KNOBS,
+                owner="ahead",
+                now=lambda: time.time() + 60,
+            )
             behind = Runs(engine.answer, store.runs, KNOBS, owner="behind", now=lambda: time.time() - 60)
             runs = [(await begun(one, body(("A", "a"), background=True)))[0] for one in (right, behind)]
             await Leases(ahead)._adopt()
@@ -299,7 +307,7 @@ async def test_a_run_that_waits_in_vain_ends_and_one_whose_step_takes_its_time_d
 
 async def test_many_gets_place_what_waits_anew_once() -> None:
     engine, moves = Engine(pause_s=3600), []
-    runs = Runs(engine.answer, MemoryRuns(), KNOBS, shared=False, move=moves.append)
+    runs = Runs(engine.answer, open_admission(), MemoryRuns(), KNOBS, shared=False, move=moves.append)
     asked = body(*((f"{n}", f"v{n}") for n in range(100)), background=True)
     run, _ = await begun(runs, asked)
     for cell in run.cells.values():
@@ -362,7 +370,7 @@ class Late(MemoryRuns):
 def adopter(engine: Engine, store: MemoryRuns, run: LiveRun) -> Runs:
     """Another process, for which the run's lease is over."""
     now = run.created_at_s + 10 * KNOBS.lease_s
-    return Runs(engine.answer, store, KNOBS, shared=False, owner="other", now=lambda: now)
+    return Runs(engine.answer, open_admission(), store, KNOBS, shared=False, owner="other", now=lambda: now)
 
 
 async def late_submit(runs: Runs, store: Late, new: NewGraph) -> asyncio.Task[LiveRun]:
