@@ -76,7 +76,8 @@ class Primitives:
         work = Work(run.id, run.tenant, id, step.depth, asyncio.get_running_loop().time())
         try:
             if step.primitive not in compute.COMPUTED:
-                self._asker.admission.component(run.callers[id].arrival())
+                named = str(step.what.get("component") or "")
+                self._asker.admission.component(run.callers[id].arrival(), named)
             if step.effects:
                 await self._committed(run, step, kept)
             return run.progress.answered(id, await self._outcome(run, step, work))
