@@ -136,7 +136,14 @@ async def test_a_process_whose_clock_is_ahead_takes_nothing_from_one_that_lives(
                 owner="ahead",
                 now=lambda: time.time() + 60,
             )
-            behind = Runs(engine.answer, store.runs, KNOBS, owner="behind", now=lambda: time.time() - 60)
+            behind = Runs(
+                engine.answer,
+                open_admission(),
+                store.runs,
+                KNOBS,
+                owner="behind",
+                now=lambda: time.time() - 60,
+            )
             runs = [(await begun(one, body(("A", "a"), background=True)))[0] for one in (right, behind)]
             await Leases(ahead)._adopt()
             await Leases(right)._adopt()
