@@ -5,7 +5,7 @@ import onnxruntime  # noqa: F401
 from hypothesis import HealthCheck, settings
 
 from gateway.log import configure
-from understudy.setup.examples import users_models
+from router.embedding.model import users_models
 
 configure()
 

@@ -610,7 +610,6 @@ class Gateway:
         prober = Prober(workflows.components.probed, knobs_of(Pace, self._config.health), counted.stands)
         parts.add(prober, start=prober.start, aclose=prober.aclose, retires=True)
         parts.add(workflows.warmer, start=workflows.warmer.start, aclose=workflows.warmer.aclose)
-        parts.add(workflows.catalogue, start=workflows.catalogue.start, aclose=workflows.catalogue.aclose)
         made = run_parts(
             self._config,
             self.lasting,

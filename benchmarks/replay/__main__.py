@@ -40,12 +40,12 @@ from benchmarks.replay.stage import TENANT, THETA, Served, Stage, copied, follow
 from benchmarks.tables import markdown
 from engines.engine import Engine
 from learning.replay.run import Replay
+from router.embedding.model import users_models
 from store.jobs.replay_records import NewStep, ReplayBudget
 from store.records import Example
 from understudy.memory import Memory
 from understudy.settings.config import Config
 from understudy.setup.engines import Tenants, engines
-from understudy.setup.examples import users_models
 from understudy.setup.replay import replay
 
 ARMS = ("none", "random", "newest", "most used", "gain", "expand")

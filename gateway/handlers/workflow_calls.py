@@ -64,18 +64,11 @@ class WorkflowCalls:
         self._limits = limits
 
     async def find(self, tenant: str, model: object) -> Definition | None:
-        """The tenant's workflow of this name; None where there is none. A look into a dict, where it is not a workflow's."""
+        """The tenant's workflow that is this model; None if there is none. A look into a dict for other models."""
         if not isinstance(model, str) or model not in self._catalogue:
             return None
         with refusals():
             return await self._catalogue.find(tenant, model)
-
-    async def find_anew(self, tenant: str, model: object) -> Definition | None:
-        """The same for a name that nobody serves: also one that another process has kept."""
-        if not isinstance(model, str):
-            return None
-        with refusals():
-            return await self._catalogue.find_anew(tenant, model)
 
     async def names(self, tenant: str) -> list[str]:
         """The workflows that a tenant may call; none of its own where the store cannot be read."""
@@ -95,7 +88,7 @@ class WorkflowCalls:
     ) -> web.StreamResponse:
         """The answer to such a request. Raises RequestError."""
         needs_credential(journey.admitted.anonymous)
-        journey.model = definition.name
+        journey.model = str(fields["model"])
         chat = await off_loop(len(body), read_chat_request, body, fields)
         with refusals():
             asked = read_workflow_call(fields)
@@ -104,7 +97,7 @@ class WorkflowCalls:
         with refusals():
             run = await self._runs.begin_workflow(new)
         assert isinstance(run, LiveRun)
-        answer = Answer(self._runs, run, definition.name)
+        answer = Answer(self._runs, run, journey.model)
         try:
             if asked.stream:
                 return await answer.stream(request, journey, usage=chat.include_usage)
@@ -127,7 +120,8 @@ class WorkflowCalls:
         with refusals():
             asked = read_workflow_run(fields)
         journey.model = asked.name[:100]
-        definition = await self.find_anew(journey.admitted.tenant, asked.name)
+        with refusals():
+            definition = await self._catalogue.find(journey.admitted.tenant, asked.name)
         if definition is None:
             raise no_workflow(asked.name)
         chat = chat_of({"model": asked.name, "messages": [{"role": "user", "content": ""}]})

@@ -1,6 +1,7 @@
 """Holds on to the runs of this process, and carries on those of processes that ended.
 
-A step that had ended is not asked again. One that was being asked is asked once more, which shows in its `attempts`. A call
+Leases go by the store's clock: a process whose own is wrong takes nothing from one that lives. A step that had ended is not
+asked again. One that was being asked is asked once more, which shows in its `attempts`. A call
 whose client waited for it ended with its connection.
 """
 
@@ -48,6 +49,8 @@ class Runs(Protocol):
 
     async def find(self, tenant: str, id: str, end_user: str) -> Cell | None: ...
 
+    async def clock_s(self) -> float: ...
+
     async def adopt(self, run: LiveRun) -> None: ...
 
     def cancel(self, run: LiveRun) -> None: ...
@@ -79,7 +82,7 @@ class Leases:
         mine = [run for run in runs.live.values() if run.ended is None]
         if not mine:
             return
-        until_s = runs.now() + runs.knobs.lease_s
+        until_s = await runs.clock_s() + runs.knobs.lease_s
         held = await done(runs.store.renew(runs.owner, [run.id for run in mine], until_s))
         for run in mine:
             if run.id not in held and run.ended is None:
@@ -87,7 +90,7 @@ class Leases:
 
     async def _adopt(self) -> None:
         runs = self._runs
-        now = runs.now()
+        now = await runs.clock_s()
         until_s = now + runs.knobs.lease_s
         ids = await done(await runs.store.reads(runs.store.adopt, runs.owner, now_s=now, until_s=until_s))
         for id in ids:
@@ -96,7 +99,7 @@ class Leases:
                 continue
             log.info("run_adopted", run=id, steps=len(whole.steps))
             try:
-                await self._take_over(whole, now)
+                await self._take_over(whole, runs.now())
             except StoreError:
                 raise
             except Exception as error:

@@ -149,6 +149,8 @@ class Runs:
         """Gets that the processes that carry their runs out were told of lately."""
         self._tasks: set[asyncio.Task[Any]] = set()
         self._closing = False
+        self._ahead_s: float | None = None
+        """How far this process's clock is ahead of the store's; None: not measured yet."""
         self._metrics = metrics
         self._asker = StepAsker(answer, admission, knobs, now, began, most)
         self._flows: Flows | None = None
@@ -220,7 +222,7 @@ class Runs:
             await asyncio.wait(tasks)
         await self._saving.all_kept()
         if self._live and self._shared:
-            await done(self.store.renew(self.owner, list(self._live), self.now()))
+            await done(self.store.renew(self.owner, list(self._live), await self.clock_s()))
 
     def spawn(self, work: Coroutine[Any, Any, Any], name: str, *, awaited: bool = False) -> asyncio.Task[Any]:
         """A task that ends with this executor, at the latest. `awaited`: somebody is told what it raises."""
@@ -233,6 +235,17 @@ class Runs:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("run_task_failed", task=task.get_name(), error=type(error).__name__)
+
+    async def clock_s(self) -> float:
+        """Unix seconds by the store's clock, as it is now."""
+        self._ahead_s = await self.store.reads(self.store.ahead_s, self.now())
+        return self.now() - self._ahead_s
+
+    async def _measured_s(self) -> float:
+        """How far this process's clock is ahead of the store's, as it was last measured."""
+        if self._ahead_s is None:
+            await self.clock_s()
+        return self._ahead_s or 0.0
 
     @property
     def live(self) -> Mapping[str, LiveRun]:
@@ -299,7 +312,7 @@ class Runs:
             run.tenant,
             now,
             self.owner,
-            now + self.knobs.lease_s,
+            now - await self._measured_s() + self.knobs.lease_s,
             key_id=caller.key_id or "",
             contributor=caller.contributor,
             app=run.app,

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from router.embedding.model import users_models
 from simulation.demo.document_question import READER, WORKFLOW, workflow
 from simulation.sorting import OTHER
 from simulation.world import World
-from understudy.setup.examples import users_models
 
 MODEL = "demo"
 """The model name that clients of the demo ask for."""

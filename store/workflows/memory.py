@@ -232,6 +232,10 @@ class MemoryRuns:
 
         return done(append)
 
+    def ahead_s(self, now_s: float) -> float:
+        """0: the process's clock is the store's."""
+        return 0.0
+
     def renew(self, owner: str, run_ids: Sequence[str], until_s: float) -> Future[frozenset[str]]:
         """Hold on to runs until then; gives those that are still this owner's."""
 

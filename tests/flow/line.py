@@ -18,13 +18,13 @@ from aiohttp import web
 from multidict import CIMultiDict
 
 from gateway.server import ServerLimits, serve
+from router.embedding.model import users_models
 from tests.aiohttp_server import aiohttp_server
 from tests.patience import PATIENCE_S, until
 from understudy.build import Gateway
 from understudy.processes.listening import bind
 from understudy.settings.file import parse_config
 from understudy.settings.knobs import knobs_of
-from understudy.setup.examples import users_models
 
 MODELS = users_models()
 """Shared by all tests: building the embedding model takes seconds."""

@@ -5,9 +5,9 @@ import pytest
 
 from router.digest import question
 from router.embedding.embedder import Embedder
+from router.embedding.model import users_models
 from simulation.stream import Stream, Traffic
 from simulation.world import World
-from understudy.setup.examples import users_models
 
 PLAIN = Traffic(exact_repeat=0, one_off=0, small_talk=0, follow_up=0, compound=0, look_alike=0.3)
 

@@ -239,7 +239,7 @@ def _replayed(
 
 def _models_folder(config: Config, folder: Path | None) -> Path:
     """Where an embedding model is built already, or may be kept for the next time."""
-    from understudy.setup.examples import users_models
+    from router.embedding.model import users_models
 
     memory = config.memory
     if memory is not None and memory.advanced.embedding_cache_dir is not None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from router.embedding.embedder import Embedder
+from router.embedding.model import users_models
 from store.admission import Admission, AdmissionSettings, ContributorLimits
 from understudy.settings.knobs import knobs_of
 from understudy.settings.memory import MemorySettings
@@ -31,11 +31,6 @@ def admission(settings: MemorySettings) -> Admission:
             contributors=limits,
         )
     )
-
-
-def users_models() -> Path:
-    """The user's own folder of built embedding models, in the cache folder that XDG names. The demo fills it."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "understudy" / "models"
 
 
 def embedding_models(settings: MemorySettings, data_dir: Path) -> Path:

@@ -14,7 +14,7 @@ from gateway.admission import Admission
 from gateway.components.indexes import WorkflowIndexes
 from gateway.pipeline import Pipeline
 from gateway.runs.caller import Caller
-from gateway.runs.catalogue import Catalogue
+from gateway.runs.catalogue import OWN, Catalogue
 from gateway.runs.means import Means
 from gateway.runs.metrics import RunMetrics
 from gateway.runs.warming import Certain, CertainEngine, Warmer
@@ -101,10 +101,8 @@ def catalogue(config: Config, store: Store) -> Catalogue:
     return Catalogue(
         configured,
         store.runs,
-        replace(world, taken=lambda name: name in configured or taken(name)),
+        replace(world, taken=lambda name: name in configured or taken(name) or taken(OWN + name)),
         Limits(None, int(config.workflows.max_total_mib * 2**20)),
-        # Without a default upstream a name that nobody serves is refused, and looked up before that.
-        every_s=config.workflows.advanced.poll_s if config.upstream and config.listen.workers > 1 else None,
     )
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from concurrent.futures import Future
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -20,6 +22,7 @@ from gateway.runs.new_graph import NewGraph
 from gateway.runs.runs import Runs
 from gateway.send import Send
 from router.asked import Arrival, Controls
+from store import Store
 from store.workflows.memory import MemoryRuns
 from store.workflows.records import Begun, TooManyBytes
 from tests.gateway.runs.carried_out import KNOBS, TENANT, Engine, begun, body, runs_over, values
@@ -119,6 +122,25 @@ async def test_a_run_of_a_process_that_ended_is_carried_on() -> None:
         assert {step.plan.name: step.progress.attempts for step in whole.steps} == {"a": 1, "b": 2, "c": 1}
     assert second.prompts == ["B <A>", "C <B <A>>"]
     await dead.aclose(grace_s=0)
+
+
+async def test_a_process_whose_clock_is_ahead_takes_nothing_from_one_that_lives(tmp_path: Path) -> None:
+    store, engine = Store.open(tmp_path), Engine(pause_s=3600)
+    try:
+        async with runs_over(engine, store.runs, owner="right") as right:
+            ahead = Runs(Engine().answer, store.runs, KNOBS, owner="ahead", now=lambda: time.time() + 60)
+            behind = Runs(engine.answer, store.runs, KNOBS, owner="behind", now=lambda: time.time() - 60)
+            runs = [(await begun(one, body(("A", "a"), background=True)))[0] for one in (right, behind)]
+            await Leases(ahead)._adopt()
+            await Leases(right)._adopt()
+            assert not ahead.live and list(right.live) == [runs[0].id]
+            own, _ = await begun(ahead, body(("A", "a"), background=True))
+            whole = store.runs.run(own.id)
+            assert whole is not None and whole.run.lease_until_s < time.time() + 30
+            for one in (ahead, behind):
+                await one.aclose(grace_s=0)
+    finally:
+        store.close()
 
 
 async def test_a_run_that_another_process_took_is_let_go() -> None:
