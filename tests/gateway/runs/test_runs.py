@@ -128,7 +128,14 @@ async def test_a_process_whose_clock_is_ahead_takes_nothing_from_one_that_lives(
     store, engine = Store.open(tmp_path), Engine(pause_s=3600)
     try:
         async with runs_over(engine, store.runs, owner="right") as right:
-            ahead = Runs(Engine().answer, store.runs, KNOBS, owner="ahead", now=lambda: time.time() + 60)
+            ahead = Runs(
+                Engine().answer,
+                open_admission(),
+                store.runs,
+                KNOBS,
+                owner="ahead",
+                now=lambda: time.time() + 60,
+            )
             behind = Runs(engine.answer, store.runs, KNOBS, owner="behind", now=lambda: time.time() - 60)
             runs = [(await begun(one, body(("A", "a"), background=True)))[0] for one in (right, behind)]
             await Leases(ahead)._adopt()
