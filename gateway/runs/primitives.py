@@ -73,16 +73,18 @@ class Primitives:
 
     async def _carried_out(self, run: LiveRun, id: StepId, kept: Callable[[], Awaitable[None]]) -> Changes:
         step = run.graph.steps[id]
-        work = Work(run.id, run.tenant, id, step.depth, asyncio.get_running_loop().time())
         try:
-            if step.primitive not in compute.COMPUTED:
-                self._asker.admission.component(run.callers[id].arrival())
+            admitted = self._asker.admission.component(run.callers[id].arrival())
+        except RequestError as error:
+            return run.progress.refused(id, *refused(error))
+        work = Work(run.id, admitted.tenant, id, step.depth, asyncio.get_running_loop().time())
+        try:
             if step.effects:
                 await self._committed(run, step, kept)
             return run.progress.answered(id, await self._outcome(run, step, work))
         except ComponentError as error:
             return run.progress.refused(id, "step_failed", error.message, _STATUS)
-        except (RequestError, WorkflowError) as error:
+        except WorkflowError as error:
             return run.progress.refused(id, *refused(error))
         except NotCommitted:
             message = "The store could not note that it was about to be asked, so it was not."
