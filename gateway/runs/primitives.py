@@ -23,7 +23,10 @@ import numpy as np
 import structlog
 
 from engines.components.component import ComponentError, Work
+from engines.errors import RequestError
 from gateway.off_loop import off_loop
+from gateway.runs.asking import StepAsker, refused
+from gateway.runs.caller import scoped
 from gateway.runs.indexes import RunIndex
 from gateway.runs.knobs import RunKnobs
 from gateway.runs.live import MAX_ATTEMPTS, MAX_COMPUTED, LiveRun
@@ -54,7 +57,8 @@ class NotCommitted(Exception):
 class Primitives:
     """See the module."""
 
-    def __init__(self, means: Means, knobs: RunKnobs) -> None:
+    def __init__(self, means: Means, knobs: RunKnobs, asker: StepAsker) -> None:
+        self._asker = asker
         self._means = means
         self._knobs = knobs
 
@@ -69,7 +73,11 @@ class Primitives:
 
     async def _carried_out(self, run: LiveRun, id: StepId, kept: Callable[[], Awaitable[None]]) -> Changes:
         step = run.graph.steps[id]
-        work = Work(run.id, run.tenant, id, step.depth, asyncio.get_running_loop().time())
+        try:
+            admitted = self._asker.admission.component(run.callers[id].arrival())
+        except RequestError as error:
+            return run.progress.refused(id, *refused(error))
+        work = Work(run.id, admitted.tenant, id, step.depth, asyncio.get_running_loop().time())
         try:
             if step.effects:
                 await self._committed(run, step, kept)
@@ -77,7 +85,7 @@ class Primitives:
         except ComponentError as error:
             return run.progress.refused(id, "step_failed", error.message, _STATUS)
         except WorkflowError as error:
-            return run.progress.refused(id, error.code, error.message, error.status)
+            return run.progress.refused(id, *refused(error))
         except NotCommitted:
             message = "The store could not note that it was about to be asked, so it was not."
             return run.progress.refused(id, "store_unavailable", message, 503)
@@ -185,7 +193,7 @@ class Primitives:
             )
         return self._means.indexes.collection(
             run.tenant,
-            name,
+            scoped(run.end_user, name),
             embedder=_component(step),
             contributor=run.flow.caller.contributor,
             source=f"{run.id}:{step.of}",
