@@ -74,17 +74,13 @@ class Primitives:
     async def _carried_out(self, run: LiveRun, id: StepId, kept: Callable[[], Awaitable[None]]) -> Changes:
         step = run.graph.steps[id]
         try:
-<<<<<<< HEAD
-            admitted = self._asker.admission.component(run.callers[id].arrival())
+            admitted = self._asker.admission.component(
+                run.callers[id].arrival(), str(step.what.get("component") or "")
+            )
         except RequestError as error:
             return run.progress.refused(id, *refused(error))
         work = Work(run.id, admitted.tenant, id, step.depth, asyncio.get_running_loop().time())
         try:
-=======
-            if step.primitive not in compute.COMPUTED:
-                named = str(step.what.get("component") or "")
-                self._asker.admission.component(run.callers[id].arrival(), named)
->>>>>>> w-rights
             if step.effects:
                 await self._committed(run, step, kept)
             return run.progress.answered(id, await self._outcome(run, step, work))
