@@ -73,15 +73,16 @@ class Primitives:
 
     async def _carried_out(self, run: LiveRun, id: StepId, kept: Callable[[], Awaitable[None]]) -> Changes:
         step = run.graph.steps[id]
-        work = Work(run.id, run.tenant, id, step.depth, asyncio.get_running_loop().time())
+        named = str(step.what.get("component") or "")
         try:
-            named = str(step.what.get("component") or "")
-            if step.primitive in compute.COMPUTED:
-                return run.progress.answered(id, await self._outcome(run, step, work))
             admitted = self._asker.admission.component(run.callers[id].arrival(), named)
+        except RequestError as error:
+            return run.progress.refused(id, *refused(error))
+        work = Work(run.id, admitted.tenant, id, step.depth, asyncio.get_running_loop().time())
+        try:
             if step.effects:
                 await self._committed(run, step, kept)
-            usd_each = self._means.usd_per_item.get(named, 0.0)
+            usd_each = 0.0 if step.primitive in compute.COMPUTED else self._means.usd_per_item.get(named, 0.0)
             most_usd = usd_each * _items(step, run.progress.held(id)) if usd_each else 0.0
             bill = await self._asker.admission.reserve(admitted, named, most_usd)
             try:
