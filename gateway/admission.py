@@ -201,10 +201,18 @@ class Admission:
         """A step that its client's own request carries out, which was counted when it came. Raises as `admit` does."""
         return await self.admit(who, self._sender(who), requests.step(fields), who.user)
 
-    def component(self, who: Arrival) -> Admitted:
-        """A step that asks a component, or what is kept here. Raises RequestError (401) for a key that is gone."""
+    def component(self, who: Arrival, name: str = "") -> Admitted:
+        """A step that asks a component, or what is kept here (an empty `name`). Raises RequestError: 401 for a key that is
+        gone, 403 for a component that is not among its own."""
         sender = self._sender(who)
         reach = EVERYTHING if sender.key is None else self._terms_of(sender).reach
+        if name and not reach.allows_component(name):
+            raise RequestError(
+                f"The component '{name[:_MOST_QUOTED]}' is not among those that this key may use"
+                f" ({'; '.join(_listed(globs) for globs in reach.components)}).",
+                status=403,
+                code="component_not_allowed",
+            )
         return _of_sender(Admitted, who, who.api, sender, reach, who.user)
 
     async def _in_turn(
@@ -267,9 +275,10 @@ class Admission:
         own_account = sender.tenant in self._own_accounts
         region = tenant.region if tenant is not None else ""
         priced_only = any(limits.budgets and not limits.allow_unpriced for limits in scopes)
-        if not (models or own_account or region or priced_only):
+        components = tuple(limits.components for limits in scopes if limits.components)
+        if not (models or own_account or region or priced_only or components):
             return EVERYTHING
-        return Reach(models, region, priced_only, own_account)
+        return Reach(models, region, priced_only, own_account, components)
 
     def _nobody_named(self) -> RequestError:
         names = self._end_users.sources.names if self._end_users is not None else ()

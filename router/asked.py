@@ -28,6 +28,13 @@ class Reach:
     own_account: bool = False
     """Its tenant has an upstream key of its own: what is stored upstream under it is the tenant's."""
 
+    components: tuple[tuple[str, ...], ...] = ()
+    """As `models`, of components of workflows."""
+
+    def allows_component(self, name: str) -> bool:
+        """Whether its steps may ask this component."""
+        return all(any(fnmatchcase(name, glob) for glob in globs) for globs in self.components)
+
     def allows_model(self, name: str) -> bool:
         """Whether it may ask for the model of this name."""
         return all(any(fnmatchcase(name, glob) for glob in globs) for globs in self.models)

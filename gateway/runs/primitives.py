@@ -74,7 +74,9 @@ class Primitives:
     async def _carried_out(self, run: LiveRun, id: StepId, kept: Callable[[], Awaitable[None]]) -> Changes:
         step = run.graph.steps[id]
         try:
-            admitted = self._asker.admission.component(run.callers[id].arrival())
+            admitted = self._asker.admission.component(
+                run.callers[id].arrival(), str(step.what.get("component") or "")
+            )
         except RequestError as error:
             return run.progress.refused(id, *refused(error))
         work = Work(run.id, admitted.tenant, id, step.depth, asyncio.get_running_loop().time())

@@ -86,7 +86,7 @@ class OwnedIds:
         return self._delete(_FORGET_USER, tenant, end_user)
 
     def trim(self, before_s: float, limit: int = 10_000, *, tenants: TenantScope = ALL) -> Future[int]:
-        """Delete what was noted for these tenants before this time (Unix seconds), `limit` at most; gives how many."""
+        """Delete what these tenants noted before this time (Unix seconds), at most `limit` at once; gives how many."""
         return self._delete(
             "DELETE FROM owned_ids WHERE (id_digest, tenant, end_user) IN"  # noqa: S608 - our own conditions
             f" (SELECT id_digest, tenant, end_user FROM owned_ids WHERE at_s < ?{tenants.condition} ORDER BY at_s LIMIT ?)",

@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 import pytest
 import pytest_asyncio
 
+from store.people.limits import Limits
+from store.records import Terms
 from tests.flow.line import Got, Line, line, upstream
 from tests.flow.test_line_runs import config, echo
 
@@ -188,6 +190,19 @@ async def _digests(world: World) -> list[str]:
     assert memory is not None
     found = await asyncio.to_thread(memory.store.runs.assets.collections, world.acme)
     return [each.name.rpartition("/")[0] for each in found if "/" in each.name]
+
+
+async def test_a_key_asks_the_components_that_its_limits_list(world: World) -> None:
+    memory = world.gate.gateway.memory
+    assert memory is not None
+    run = {"workflow": "keep", "inputs": {"pages": ["A page."]}}
+    for name, globs, code in (("none", ("web-*",), "component_not_allowed"), ("own", ("lo*",), None)):
+        terms = Terms(limits=Limits(components=globs))
+        _, secret = await asyncio.to_thread(memory.store.keys.create, "beta", name, terms=terms)
+        world.secrets[name] = secret
+        got = await world.send(Asker(name, ""), "POST", "/runs", run)
+        assert (code is None) == (got.json.get("status") == "done"), got.body
+        assert code is None or code.encode() in got.body
 
 
 async def test_an_idempotency_key_is_each_end_users_own(world: World) -> None:

@@ -13,7 +13,8 @@ class RetentionSettings(Settings):
     texts_days: float = Field(
         14,
         gt=0,
-        description="What was asked and answered: texts for people, and answers of `/v1/responses` kept here.",
+        description="What was asked and answered: texts for people to read, and answers of `/v1/responses` that are "
+        "kept here.",
     )
     rows_days: float = Field(
         90, gt=0, description="Rows about requests, what was decided, and what is known of its quality."
