@@ -49,11 +49,19 @@ _AS_GOOD = Judgement(score=0.0, votes=(), unread=0, tie=True, quality=1.0, posit
 _WORSE = Judgement(score=-3.0, votes=(), unread=0, tie=False, quality=0.0, position_bias=0.0)
 
 
-class TooDear(Exception):
+class Unjudged(Exception):
+    """Nobody compares the answers. `said`: the reference's answer, which may teach something nevertheless."""
+
+    def __init__(self, said: str) -> None:
+        super().__init__(type(self).__name__)
+        self.said = said
+
+
+class TooDear(Unjudged):
     """The judge that a comparison turned out to need may not be paid."""
 
 
-class NoJudge(Exception):
+class NoJudge(Unjudged):
     """A judge is needed, and all that could judge were refused."""
 
 
@@ -219,7 +227,8 @@ class Comparison:
             judge is None or not await self._may_judge(sample, judge, standard.text, pairs, bill, afford)
         ):
             if not sample.scope:
-                raise NoJudge if judge is None else TooDear
+                refused = judge is None or self._refused_judge(judge.engine.info.name)
+                raise (NoJudge if refused else TooDear)(standard.text)
             return [standard, *await self._by_equality_alone(sample, others, standard.text)]
         judged = [
             await self._compared(sample, judge, answer, standard.text, bill, settled=settled)
@@ -332,7 +341,7 @@ class Comparison:
                 self._metrics.saw(answer.way.engine, said, with_examples=bool(answer.way.examples))
                 judged.append(replace(answer, judgement=said))
         if not judged:
-            raise TooDear
+            raise TooDear(reference)
         return judged
 
     async def _answer(self, sample: Sample, way: Attempt, probability: float, bill: Bill) -> Compared:

@@ -23,7 +23,14 @@ from engines.asking import Bill, NotAnswered
 from engines.chat import tokens_in_bytes
 from engines.engine import Engine
 from learning.outcomes.account import SMALL_TOKEN, Accounts, Purse, Unit, price_in
-from learning.outcomes.comparison import Comparison, NoJudge, TooDear, equality_key, example_qualities
+from learning.outcomes.comparison import (
+    Comparison,
+    NoJudge,
+    TooDear,
+    Unjudged,
+    equality_key,
+    example_qualities,
+)
 from learning.outcomes.equal import settles
 from learning.outcomes.equality_alone import EqualityAlone
 from learning.outcomes.judge_exam import Exams
@@ -344,9 +351,12 @@ class Judging:
         bill: Bill,
         afford: Callable[[float], Awaitable[bool]],
     ) -> _Came:
-        standard, *others = await self._comparison.compare(taken, served, bill, afford)
-        if taken.of_task and not taken.by_reference:
-            await self._tell(taken, standard.text)
+        try:
+            standard, *others = await self._comparison.compare(taken, served, bill, afford)
+        except Unjudged as error:
+            await self._tell(taken, error.said)
+            raise
+        await self._tell(taken, standard.text)
         found = [each for each in others if each.judgement is not None]
         unread = sum(each.judgement is None and not each.cut for each in others)
         if not found:
@@ -364,8 +374,8 @@ class Judging:
         return _Came("judged", unread, sum(record.cost_usd for record in records))
 
     async def _tell(self, taken: Sample, text: str) -> None:
-        """Say what the teacher says to a request of a task, which may not be written yet."""
-        if self._teacher_said is None:
+        """Say what the teacher says to a task's request that it did not answer, and which may not be written yet."""
+        if self._teacher_said is None or not taken.of_task or taken.by_reference:
             return
         try:
             for _ in range(_TOLD_TIMES):
