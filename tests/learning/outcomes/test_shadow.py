@@ -263,7 +263,7 @@ async def test_where_proof_costs_more_than_it_can_save_there_is_but_a_rare_probe
         RequestLog(db).record(replace(row, started_at_s=time.time())).result(60)
         of = stage.judging._accounts
         await asyncio.to_thread(of.read, "t", "usd")
-        for _ in range(5):
+        for _ in range(30):
             of.note(Purse(of, "t", "usd", 0.0, 0.0), 1e-4, 2, 1e-5)
         with capture_logs() as logs:
             noted = await stage.judge(*(served("a_b", planned(1.0), id=f"r{n}") for n in range(300)))
