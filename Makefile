@@ -11,7 +11,7 @@ STARTED := $(shell date +%s)
 say     = @printf '[%3d s] %s\n' $$(( $$(date +%s) - $(STARTED) )) "$(1)"
 packages = $$(grep -c '^[A-Za-z0-9].*==' $(1)) packages
 
-.PHONY: help demo screenshots test test-slow test-jobs test-train vllm-env tiny-models test-vllm check format bench soak chaos chaos-postgres lock clean
+.PHONY: help demo screenshots test test-slow test-jobs test-train vllm-env tiny-models test-vllm check format bench effect soak chaos chaos-postgres lock clean
 
 help:            ## List the chores
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -49,6 +49,8 @@ demo: $(or $(wildcard $(VENV)/installed),$(VENV)/installed-demo)      ## Watch t
 # One worker more than the processors of a small machine, since many tests wait for processes; a thread per worker. Neighbouring
 # tests stay together, with what they share.
 test: export OMP_NUM_THREADS := 1
+# Tests start hundreds of processes: without kept bytecode each of them compiles all it imports.
+test: export PYTHONDONTWRITEBYTECODE :=
 test: $(VENV)/installed      ## The whole test suite (the slow ones apart)
 	$(BIN)/python -m pytest -n 3 --dist worksteal -m "not slow and not train and not gpu and not vllm"
 
@@ -92,6 +94,9 @@ format: $(VENV)/installed    ## Format the code
 
 bench: $(VENV)/installed     ## What the gateway costs, beside a bare relay, in one run
 	$(BIN)/python -m benchmarks.overhead
+
+effect: $(VENV)/installed    ## Does a small model come to answer at the defaults, as well as the large one? Real models; EFFECT=--quick
+	$(BIN)/python -m benchmarks.effect $(EFFECT)
 
 soak: $(VENV)/installed      ## Does memory, or anything else, grow in half an hour of requests?
 	$(BIN)/python -m benchmarks.soak

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import time
+import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -73,6 +74,13 @@ def wait_until(
             last = log.read_bytes()[-2000:].decode("utf-8", "replace").strip()
             raise NotReady(f"{name} {why}; its last words: {last!r}")
         time.sleep(pause_s)
+
+
+def is_ready(url: str) -> bool:
+    """Whether the gateway at `url` (without a path) says that it is."""
+    with contextlib.suppress(OSError), urllib.request.urlopen(f"{url}/readyz", timeout=2) as got:
+        return bool(got.status == 200)
+    return False
 
 
 def cpu_s(pid: int) -> float:

@@ -20,6 +20,8 @@ REFERENCE = ROOT / "docs" / "reference"
 NOT_SERVED = ("tests", "benchmarks", "loadtest")
 """Packages whose headers, series and events are none of the gateway's."""
 ROOMS = sorted({path.parent.name for path in ROOT.glob("*/__init__.py")} | {"benchmarks", "tests"})
+FIELDS = ("understudy.decision_id", "understudy.inputs")
+"""Members of spans and requests that read like modules."""
 LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -28,8 +30,9 @@ def named(page: Path) -> str:
 
 
 def describes_the_code(page: Path) -> bool:
-    """Decisions, experiments and the changelog tell of what was."""
-    return page.name != "CHANGELOG.md" and page.parent.name not in ("decisions", "experiments")
+    """Decisions and the changelog tell of what was, and a page whose code was removed says so."""
+    told = page.name == "CHANGELOG.md" or page.parent.name == "decisions"
+    return not told and "**The code was removed**" not in page.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=named)
@@ -65,6 +68,21 @@ def test_the_code_names_pages_that_exist() -> None:
 def test_every_path_that_is_named_exists(page: Path) -> None:
     """Whole paths from the repository's root; a folder's ends with a slash."""
     assert not {name for name in paths_named(page) if not (ROOT / name).exists()}
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if describes_the_code(page)], ids=named)
+def test_every_module_and_every_chore_that_is_named_exists(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    chores = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    unknown = {f"make {name}" for name in re.findall(r"(?:^ {4}|`)make ([a-z-]+)", text, re.MULTILINE)} - {
+        f"make {name}" for name in chores
+    }
+    rooms = "|".join(ROOMS)
+    modules = re.findall(rf"python -m ((?:{rooms})(?:\.\w+)*)", text)
+    names = [
+        name for name in re.findall(rf"`((?:{rooms})(?:\.\w+)+)(?:\(.*?\))?`", text) if not is_a_setting(name)
+    ]
+    assert not unknown | {name for name in [*modules, *names] if not is_in_the_code(name)}
 
 
 def test_every_step_of_the_walks_names_a_function_that_exists() -> None:
@@ -267,6 +285,28 @@ def defines(file: Path, dotted_name: str) -> bool:
             return False
         body = found[0].body
     return True
+
+
+def is_in_the_code(name: str) -> bool:
+    """Whether a dotted name is a module, something that a module names, or a part of the store's facade."""
+    parts = name.split(".")
+    facade = ROOT / "store" / "store.py"
+    if parts[0] == "store" and f"self.{parts[1]}" in facade.read_text(encoding="utf-8"):
+        return True
+    for count in range(len(parts), 0, -1):
+        path = ROOT.joinpath(*parts[:count])
+        for file in (path.with_suffix(".py"), path / "__init__.py"):
+            text = file.read_text(encoding="utf-8") if file.is_file() else None
+            if text is not None and all(re.search(rf"\b{part}\b", text) for part in parts[count:]):
+                return True
+    return False
+
+
+def is_a_setting(name: str) -> bool:
+    """Whether a dotted name is a setting or a group (`NAME`: any), a file of the documentation or data, or a field."""
+    if name.endswith((".md", ".db", ".json")) or name in FIELDS:
+        return True
+    return known(name.replace(".NAME.", ".any."), settings_and_groups())
 
 
 def nodes() -> Iterator[ast.AST]:

@@ -12,9 +12,8 @@ import re
 import sys
 import tempfile
 import time
-import urllib.request
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from typing import Any
 import aiohttp
 from aiohttp import web
 
-from benchmarks.processes import free_port, started, wait_until
+from benchmarks.processes import free_port, is_ready, started, wait_until
 from benchmarks.proof.replayed import MAX_LOSS
 from benchmarks.proof.streams import Recorded, shuffled, small_answer
 
@@ -191,7 +190,7 @@ async def _serving(upstreams: _Upstreams, *, priced: bool) -> AsyncIterator[tupl
                 url = f"http://127.0.0.1:{theirs}"
                 await asyncio.to_thread(
                     wait_until,
-                    lambda: _is_ready(url),
+                    lambda: is_ready(url),
                     "the gateway",
                     process,
                     log,
@@ -222,9 +221,3 @@ def _configured(base: str, folder: str, port: int) -> dict[str, Any]:
         "models": {"large-model": {"engines": ["small", "large"], "policy": "few_shot"}},
         "memory": {"data_dir": f"{folder}/data"},
     }
-
-
-def _is_ready(url: str) -> bool:
-    with suppress(OSError), urllib.request.urlopen(f"{url}/readyz", timeout=2) as got:
-        return bool(json.loads(got.read() or b"{}") is not None and got.status == 200)
-    return False

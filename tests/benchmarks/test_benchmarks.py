@@ -25,6 +25,7 @@ def test_the_table_names_every_question_and_no_command_that_is_not_there() -> No
 @pytest.mark.parametrize(
     "name",
     [
+        "effect.__main__",
         "kv_plan.__main__",
         "off_policy.__main__",
         "routing.__main__",
