@@ -186,12 +186,15 @@ def sample(
 
 
 def told_sample(finished: Finished, engines: Sequence[str], unit: Unit, told: Told) -> Sample | None:
-    """A request that is compared since a person said how good its answer was: in every way that its proof is about. None
-    where there is no proof."""
+    """A request that is compared since a person said how good its answer was: in every way that its plan
+    holds. None where there is no proof."""
     plan, served = finished.plan, finished.attempt
     if plan is None or plan.proof is None or served is None:
         return None
     others = ways_beside(plan, engines, served) if served.engine == engines[-1] else []
+    known = {(way.engine, bool(way.examples)) for way in others}
+    if others:
+        others += [way for way in plan.shadow if (way.engine, bool(way.examples)) not in known]
     if finished.asked.controls.max_examples == 0:
         others = [way for way in others if not way.examples]
     drawn = [(way, 1.0) for way in others]

@@ -317,3 +317,18 @@ async def test_the_engines_and_the_judge_need_no_price(db: Database) -> None:
             await stage.judge(*(replace(each, model="free") for each in made))
         tokens = stage.spent("tokens")
     assert 0.5 * 200 * 28 < tokens <= 200 * 28
+
+
+async def test_a_request_whose_answer_a_person_spoke_of_is_compared_at_once_in_every_way(
+    db: Database,
+) -> None:
+    async with judging(db, with_engines("c_d"), NOTHING_CONFIGURED, PLENTY, judge=None) as stage:
+        assert await stage.judge(served("a_b", planned(0.0))) == [], "no coin picked it"
+        stage.judging.told("t", "r1", 0.0, "c_d")
+        await stage.judging.join()
+        stage.judging.told("t", "r1", 0.0, "c_d")
+        stage.judging.told("t", "unknown", 0.0, "c_d")
+        await stage.judging.join()
+        noted = await stage.judge()
+    assert [o.key for o in noted] == ["told/small/without", "told/small/with"]
+    assert {json.loads(o.detail)["loss"] for o in noted} == {-1.0} and not any(o.served for o in noted)
