@@ -1,4 +1,4 @@
-"""The streams of real and recorded engines, as far as they need neither: how weights are joined, what is counted, the table."""
+"""Streams of real and recorded engines, as far as they need neither: how weights are joined, what is counted, the table."""
 
 from __future__ import annotations
 
