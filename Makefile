@@ -49,6 +49,8 @@ demo: $(or $(wildcard $(VENV)/installed),$(VENV)/installed-demo)      ## Watch t
 # One worker more than the processors of a small machine, since many tests wait for processes; a thread per worker. Neighbouring
 # tests stay together, with what they share.
 test: export OMP_NUM_THREADS := 1
+# Tests start hundreds of processes: without kept bytecode each of them compiles all it imports.
+test: export PYTHONDONTWRITEBYTECODE :=
 test: $(VENV)/installed      ## The whole test suite (the slow ones apart)
 	$(BIN)/python -m pytest -n 3 --dist worksteal -m "not slow and not train and not gpu and not vllm"
 

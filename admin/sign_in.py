@@ -19,7 +19,8 @@ from store.people.sessions import AdminSessions
 
 _PER_NAME = RateLimitItemPerMinute(10)
 """From one address, which behind a proxy is everybody's: who guesses at one account locks nobody out of another."""
-_ALTOGETHER = RateLimitItemPerMinute(60)
+_PER_ADDRESS = RateLimitItemPerMinute(60)
+"""What comes from other addresses is not counted: strangers lock no operator out."""
 _REMEMBERED_S = 86_400
 """For how long a browser keeps the cookie of an ended session: whose a form was that came too late is known by it."""
 _OIDC = "_oidc"
@@ -64,7 +65,7 @@ class SignIn:
         fields = await form_of(request)
         name, password = str(fields.get("name", ""))[:64], str(fields.get("password", ""))
         address = request.remote or ""
-        if not (self._limiter.hit(_PER_NAME, address, name) and self._limiter.hit(_ALTOGETHER, "all")):
+        if not (self._limiter.hit(_PER_NAME, address, name) and self._limiter.hit(_PER_ADDRESS, address)):
             await self._access.note_refusal(request, "sign-in", "rate", user=name)
             response = await self._form(request, 429, "Too many attempts. Wait a minute, then try again.")
             response.headers["Retry-After"] = "60"
@@ -88,7 +89,7 @@ class SignIn:
     async def begin_oidc(self, request: web.Request) -> web.StreamResponse:
         """GET /sign-in/oidc: sends the browser to the provider."""
         assert self._oidc is not None
-        if not self._limiter.hit(_ALTOGETHER, "oidc"):
+        if not self._limiter.hit(_PER_ADDRESS, request.remote or ""):
             await self._access.note_refusal(request, "sign-in", "rate")
             return await self._form(request, 429, "Too many attempts. Wait a minute, then try again.")
         try:

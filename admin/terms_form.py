@@ -25,7 +25,7 @@ COUNTS = {
     "max_output_tokens": "Output tokens of one request",
 }
 """What a limit is called, by its name."""
-_LISTS = ("models", "endpoints")
+_LISTS = ("models", "components", "endpoints")
 _USERS = "user_"
 _NAMED = re.compile(r"\b(limits|each_user)\.(\w+)")
 _BETWEEN = re.compile(r"[,\s]+")

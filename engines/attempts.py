@@ -90,6 +90,8 @@ class Attempts:
         """Who was asked or could not be, and what came of it, in order; last whose answer went out, or broke off."""
         self.carried_on: list[CarriedOn] = []
         """Who took over after it broke off, in order."""
+        self.head_at = 0.0
+        """When the head of the last answer came that is none of an error (time.perf_counter); 0: none did."""
 
     @property
     def failures(self) -> list[str]:
@@ -170,6 +172,7 @@ class Attempts:
             self._note_failure(candidate, error.kind, began, error)
             return None
         self._asked, self._context, self._reply = candidate, context, reply
+        self.head_at = time.perf_counter() if reply.status < 400 else 0.0
         return reply
 
     async def _failure_of(self, candidate: Candidate, reply: EngineReply) -> Kind | None:

@@ -36,6 +36,8 @@ from engines.raw_headers import install
 from engines.timeouts import Phases, Timeouts, model_of
 from engines.tracing import UpstreamCall, call_to
 
+HEALTH_AGENT = "understudy-health"
+"""What a health check calls itself, so that an upstream's log tells it from clients' requests."""
 _NOTHING_INVENTED = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
 """Headers aiohttp would add by itself: the upstream sees what the client sent, no more."""
 
@@ -325,7 +327,7 @@ class OpenAIHTTP:
     async def health(self) -> None:
         """See engines.engine.Engine.health: `GET /models` must be answered at most 5 s later, by less than 500,
         or by 501: a server that lives and has no such page."""
-        request = EngineRequest("GET", "/models", CIMultiDict(), b"")
+        request = EngineRequest("GET", "/models", CIMultiDict({"User-Agent": HEALTH_AGENT}), b"")
         try:
             async with (
                 asyncio.timeout(min(_HEALTH_S, self.timeouts.connect_s)),

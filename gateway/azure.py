@@ -16,12 +16,14 @@ from multidict import CIMultiDict
 
 from engines.azure_http import DEPLOYMENT_NAME
 from engines.errors import RequestError
+from gateway.paths import canonical
 
 _ROOT = "/openai/"
 _V1 = "/openai/v1/"
 _DEPLOYMENT = re.compile(r"/openai/deployments/([^/]+)(?=/)")
 """What a deployment may be called: nothing that could be read as another path."""
 _VERSION = "api-version"
+_WITHIN = "/deployments/"
 
 
 class FromAzure(NamedTuple):
@@ -33,7 +35,8 @@ class FromAzure(NamedTuple):
 
 
 def from_azure(target: str) -> FromAzure | None:
-    """A target of an Azure client; None for any other. Raises RequestError (400) for a name that is none of a deployment."""
+    """A target of an Azure client; None for any other. Raises RequestError (400) for a name that is none of a deployment,
+    and for a deployment within a deployment."""
     if not target.startswith(_ROOT):
         return None
     path, _, query = target.partition("?")
@@ -44,7 +47,10 @@ def from_azure(target: str) -> FromAzure | None:
         deployment = unquote(found[1])
         if DEPLOYMENT_NAME.fullmatch(deployment) is None:
             raise RequestError("The path names no deployment that there could be.", code="invalid_path")
-        return FromAzure(path[found.end() :] + asks, deployment)
+        rest = path[found.end() :]
+        if canonical(rest).lower().startswith(_WITHIN):
+            raise RequestError("The path names two deployments.", code="invalid_path")
+        return FromAzure(rest + asks, deployment)
     rest = path[len(_V1) :] if path.startswith(_V1) else path[len(_ROOT) :]
     return FromAzure(f"/{rest}{asks}")
 

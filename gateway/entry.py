@@ -17,7 +17,8 @@ from multidict import MultiMapping
 from engines.codecs.table import request_id_header
 from engines.errors import EngineError, RequestError
 from engines.tracing import Trace, enter
-from gateway.access.access import Access
+from gateway.access.families import api_of
+from gateway.admission import Admission
 from gateway.cache_control import cache_control
 from gateway.cors import is_preflight, preflight
 from gateway.errors import ending
@@ -27,11 +28,13 @@ from gateway.handlers.handler import Handler
 from gateway.journey import Journey, arrival
 from gateway.keys import Authenticator, Sender
 from gateway.limits.errors import LimitReached
+from gateway.limits.headers import TICKET
 from gateway.own_response import engine_error_response, error_response
 from gateway.paths import origin_form
 from gateway.routes import Routes
 from gateway.send import ClientGone
 from gateway.websocket import wants_upgrade
+from router.asked import Admitted, Arrival
 from router.finished import Ended, Outcome
 
 if TYPE_CHECKING:
@@ -53,7 +56,7 @@ class EntryHandler:
         self,
         routes: Routes,
         keys: Authenticator,
-        access: Access,
+        admission: Admission,
         limiter: Limiter | None = None,
         *,
         began: Callable[[], None],
@@ -69,7 +72,7 @@ class EntryHandler:
         self._bills = bills
         self._routes = routes
         self._keys = keys
-        self._access = access
+        self._admission = admission
         self._limiter = limiter
         self._began = began
         self._ended = ended
@@ -95,19 +98,22 @@ class EntryHandler:
                 handler, rest, needs_key = self._routes.find(request.method, target)
             sender = self._identified(request, rest, journey) if needs_key else None
             if needs_key:
-                journey.arrival = self._access.arrived(journey.arrival, sender, rest)
+                journey.arrival = self._admission.arrived(journey.arrival, sender, rest)
             if needs_key and self._bills is not None:
                 self._bills.opened(journey.arrival)
             if sender is not None and sender.key is not None and self._limiter is not None:
-                ticket = self._limiter.ticket(request, journey.arrival.id, sender)
+                ticket = self._limiter.ticket(journey.arrival.id, sender)
                 if ticket is not None:
+                    request[TICKET] = ticket
                     await ticket.enter()
             if "Expect" in request.headers:
                 await _continue(request)
             if sender is not None and sender.key is not None:
-                journey.arrival = await self._access.admit(request, rest, sender, journey.arrival)
+                journey.arrival = await self._admission.request(request, rest, sender, journey.arrival)
                 if ticket is not None:
                     await ticket.named(journey.arrival.user)
+            if isinstance(journey.arrival, Admitted):
+                journey.admitted = journey.arrival
             if needs_key and self._guardrails is not None:
                 request = await self._guardrails.arrived(request, rest, journey)
             response = await handler(request, rest, journey)
@@ -126,7 +132,7 @@ class EntryHandler:
             return self._keys.identified(request.headers)
         except RequestError:
             # The refusal is said as its API says it.
-            journey.arrival = self._access.arrived(journey.arrival, None, target)
+            journey.arrival = journey.arrival.of(Arrival, api_of(target), journey.arrival.tenant)
             raise
 
 

@@ -14,13 +14,14 @@ from python_multipart.multipart import MultipartParser, parse_options_header
 
 from engines.errors import RequestError
 
-_NAMES = re.compile(r"(?i);\s*name\s*=")
-"""What some reader takes for the name of a field."""
+_NAMES = re.compile(r"(?i)(?<![a-z])name\s*=")
+"""What some reader takes for the name of a field, also within the name of a file."""
 _ODD = re.compile(r'(?i)\bname\s*\*|name\s+=|name=\s|\bname="[^"]*\\|[\n\0]')
 _BOUNDARY = re.compile(r"[0-9A-Za-z'()+_,./:=?-]{1,70}")
 """RFC 2046 §5.1.1, without spaces."""
 _BOUNDARIES = re.compile(r"(?i)[;\s]boundary\s*\*?[0-9]*\*?\s*=")
 _READ = frozenset({"model", "user", "safety_identifier", "n"})
+_SPELLED = frozenset(re.sub("[^a-z]", "", name) for name in _READ)
 _AS_IT_IS = frozenset({"7bit", "8bit", "binary"})
 _GIVEN = "a field of a form"
 _LONGEST_VALUE = 2**16
@@ -48,8 +49,8 @@ class Form(NamedTuple):
 def read_form(raw: bytes, content_type: str) -> Form:
     """The form in a body of this Content-Type.
 
-    Raises RequestError (400) for what is no whole form, for a field whose name cannot be read for certain, and for a field
-    that counts here and is given twice.
+    Raises RequestError (400) for what is no whole form, for a field whose name cannot be read for certain or is nearly that
+    of one that counts here (`Model`, `model[]`), and for a field that counts here and is given twice.
     """
     boundary = _boundary(content_type)
     parts = _parts(raw, boundary)
@@ -66,6 +67,10 @@ def read_form(raw: bytes, content_type: str) -> Form:
             if name == "model":
                 model_at = part.data
             value = raw[part.data][:_LONGEST_VALUE].decode("utf-8", "replace")
+        elif re.sub("[^a-z]", "", _plain(name)) in _SPELLED:
+            raise _refused(
+                f"Some servers read the form's field {name[:60]!r} as another that counts here.", name[:60]
+            )
         found[name] = value
         found |= dict.fromkeys(set(_plain(name).replace("]", "[").split("[")) - _READ - {""}, value)
     return Form(raw, boundary, found, model_at)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from engines.chat import Usage
 from engines.engine import UNPRICED, Price
 from engines.trail import Tried
-from router.asked import Arrival
+from router.asked import Admitted, Arrival
 from router.bill import Bill
 from router.finished import Ended, Outcome
 
@@ -46,6 +46,8 @@ class Journey:
     """
 
     arrival: Arrival
+    admitted: Admitted = field(init=False)
+    """The same once it was let in; before that there is none. What leads anywhere goes by this one."""
     stages_s: dict[str, float] = field(default_factory=dict)
     """Seconds by stage."""
     bypassed: list[str] = field(default_factory=list)

@@ -120,12 +120,7 @@ class KeyAuthentication:
         try:
             return self._identified(headers)
         except StoreError as error:
-            raise RequestError(
-                "Keys cannot be checked just now; try again.",
-                status=503,
-                code="store_unavailable",
-                retry_after_s=_RETRY_AFTER_S,
-            ) from error
+            raise unknown_keys() from error
 
     def _identified(self, headers: MultiMapping[str]) -> Sender:
         if not self._keys.any_configured():
@@ -139,13 +134,26 @@ class KeyAuthentication:
             )
         found = next(filter(None, map(self._keys.found, presented)), None)
         if found is None:
-            if any(map(self._keys.expired, presented)):
-                raise RequestError("This API key has expired.", status=401, code="expired_api_key")
-            raise RequestError(
-                "This API key is not known here, or was revoked.", status=401, code="invalid_api_key"
-            )
+            raise refused_key(expired=any(map(self._keys.expired, presented)))
         key = found.key
         return Sender(key.tenant, key.id, key=key, tenant_record=found.tenant)
+
+
+def refused_key(*, expired: bool) -> RequestError:
+    """The refusal of a key that opens nothing."""
+    if expired:
+        return RequestError("This API key has expired.", status=401, code="expired_api_key")
+    return RequestError("This API key is not known here, or was revoked.", status=401, code="invalid_api_key")
+
+
+def unknown_keys() -> RequestError:
+    """The refusal while nobody can tell which keys are in force."""
+    return RequestError(
+        "Keys cannot be checked just now; try again.",
+        status=503,
+        code="store_unavailable",
+        retry_after_s=_RETRY_AFTER_S,
+    )
 
 
 def credentials(headers: MultiMapping[str], names: Sequence[str] = CREDENTIALS) -> str | None:

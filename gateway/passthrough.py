@@ -44,7 +44,7 @@ def reads_bodies(passthrough: Passthrough | None, journey: Journey, *, serves_mo
 
     Else the default upstream, which gets it as it came, is the one to judge it.
     """
-    arrival = journey.arrival
+    arrival = journey.admitted
     judged = arrival.key_id is not None or arrival.guarded is not None
     return passthrough is None or serves_models or judged or bool(journey.deployment)
 
@@ -74,7 +74,7 @@ class Passthrough:
     async def __call__(self, request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
         """`target` is the raw request target below the prefix. Raises EngineError before anything was sent."""
         headers = outgoing_headers(request.headers, self._keys)
-        _refuse_own(journey.arrival)
+        _refuse_own(journey.admitted)
         body = await self._body(request)
         outgoing = EngineRequest(
             request.method, target, headers, body, model=journey.deployment, below=journey.below
@@ -125,7 +125,7 @@ class Passthrough:
         codec: Codec | None = None,
     ) -> EngineReply:
         """The same through any `send`. Gives the reply that was sent on."""
-        arrival = journey.arrival
+        arrival = journey.admitted
         refuse_elsewhere(arrival, self._engine)
         if arrival.reach.own_account:
             outgoing = replace(outgoing, tenant=arrival.tenant)
@@ -139,8 +139,8 @@ class Passthrough:
             journey.waited_s += time.perf_counter() - journey.asked_at
             if cache_status is not None:
                 reply.headers.add("Cache-Status", cache_status)
-            reply.headers["x-understudy-decision-id"] = journey.arrival.id
-            told(reply.headers, journey.arrival)
+            reply.headers["x-understudy-decision-id"] = journey.admitted.id
+            told(reply.headers, journey.admitted)
             reply.headers["x-understudy-overhead-ms"] = f"{journey.overhead_ms():.2f}"
             if not reply.self_delimiting:
                 # Cut short, it would look whole.

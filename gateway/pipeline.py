@@ -160,17 +160,21 @@ class Pipeline:
         speaking = [e for e in model.engines if self._engines[e].info.speaks(chat.api)] if model else []
         return speaking[-1] if speaking else ""
 
-    def nothing_between(self, arrival: Arrival, model: str) -> bool:
-        """Whether the model's engines may be asked in this asker's name without `answer`, which guards, limits and refuses:
-        no guardrail is concerned, the model is open to the key, and nothing limits what is spent."""
-        if self._guardrails is not None and self._guardrails.concern(arrival, model):
-            return False
-        if arrival.reach.priced_only or not arrival.reach.allows_model(model):
-            return False
-        try:
-            return not (self._limiter and any(one.spends for one in self._limiter.scopes_of(arrival)))
-        except RequestError:
-            return False
+    def prices(self, name: str) -> dict[str, Price]:
+        """What each engine charges that may be asked for a model, by its name."""
+        model = self.model(name)
+        asked = (*model.engines, *filter(None, [model.larger_context])) if model is not None else ()
+        return {engine: self._engines[engine].info.price_of(name) for engine in asked}
+
+    def most(self, chat: ChatRequest) -> tuple[float, int]:
+        """(dollars, tokens) that a request may take; 0 where nothing is remembered, or its engines have no price."""
+        if self._limiter is None:
+            return 0.0, 0
+        return self._limiter.most(chat, list(self.prices(chat.model).values()))
+
+    def guarded(self, arrival: Arrival, model: str) -> bool:
+        """Whether a guardrail is asked about requests for the model, or about their answers, in this asker's name."""
+        return self._guardrails is not None and self._guardrails.concern(arrival, model)
 
     async def answer(self, asked: Asked, send: Send) -> Finished:
         """Answer `asked` through `send`. Raises RequestError, EngineError where no answer began, and ClientGone."""
@@ -593,6 +597,7 @@ class Pipeline:
             chat,
             asked.arrival.tenant,
             prediction=way.prediction,
+            background=placement is not None and placement.warms,
             placement=placement,
             as_asked=asked.chat,
             session=session_of(asked.controls.session, asked.chat.own_fields),
@@ -730,6 +735,7 @@ class _SoFar:
             failed_over=failed_over,
             instead_of=instead_of,
             trail=tuple(attempts.trail) if attempts is not None else (),
+            engine_head_at=attempts.head_at if attempts is not None else 0.0,
             came=self._came,
             engine_got=attempts.asked_for if attempts is not None else None,
             carried_on_by=tuple(carried.engine.info.name for carried in carried_on),

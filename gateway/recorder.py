@@ -24,10 +24,15 @@ from gateway.booking import billed_usd, without_examples
 from gateway.keepers.keeper import Keeper
 from gateway.metrics import Metrics
 from router.finished import Finished, Outcome
+from store.errors import StoreError, ValueRefused
 
 log = structlog.get_logger(__name__)
 
 _QUEUED = 10_000
+_QUEUED_BYTES = 2**28
+"""Of requests and answers that wait, about: those that come when there are more are not remembered."""
+_LOST_S = 30.0
+"""For so long after a write that failed nobody can say that an answer is not there: it may be one that could not be kept."""
 _TOLD_EVERY_S = 10.0
 _GATHER_S = 0.01
 _AT_ONCE_BYTES = 16 * 1024
@@ -39,6 +44,8 @@ class _Taken:
     finished: Finished
     kept_at_once: bool = False
     """It was read, and the keepers that must not wait have had it."""
+    size_bytes: int = 0
+    """Of its request and its answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +85,10 @@ class Recorder:
         self._report = report
         # Not queue.Queue: what that costs a request, for conditions that nobody waits for, is more than all else here.
         self._queue: queue.SimpleQueue[_Taken | _Mark | None] = queue.SimpleQueue()
-        self._untold = 0
+        self._untold = self._untold_bytes = 0
         """Taken and not reported yet."""
+        self._lost_at_s = -_LOST_S
+        """When a write failed last, since the database did."""
         self._unfinished: set[Future[Any]] = set()
         self._recorded_to_s = time.monotonic()
         self._closing = self._marking = False
@@ -93,27 +102,29 @@ class Recorder:
     def take(self, finished: Finished) -> None:
         """Take over a finished request. Never blocks, never raises."""
         taken = self._keep_at_once(finished)
-        if self._queue.qsize() >= _QUEUED:
+        if self._queue.qsize() >= _QUEUED or self._untold_bytes > _QUEUED_BYTES:
             self._metrics.remembered.labels("all", "queue_full").inc()
             self._report(finished)
             return
         with self._lock:
             self._untold += 1
+            self._untold_bytes += taken.size_bytes
         self._queue.put(taken)
 
     def _keep_at_once(self, finished: Finished) -> _Taken:
         """Who repeats a request the moment its answer is there expects a hit, and the thread may be a while."""
         body, chat = finished.body, finished.asked.chat
+        size_bytes = body.size_bytes + len(chat.body)
         small = not body.encoded and max(body.size_bytes, len(chat.body)) <= _AT_ONCE_BYTES
         if finished.hit is not None or finished.exact_key is None or not small:
-            return _Taken(finished)
+            return _Taken(finished, size_bytes=size_bytes)
         try:
             finished = _read(finished)
         except Exception as error:
             log.error("recorder_failed", request=finished.arrival.id, error=error)
-            return _Taken(finished)
+            return _Taken(finished, size_bytes=size_bytes)
         self._keep(self._at_once, finished)
-        return _Taken(finished, kept_at_once=True)
+        return _Taken(finished, kept_at_once=True, size_bytes=size_bytes)
 
     def settled(self) -> bool:
         """Whether everything taken so far is committed."""
@@ -121,12 +132,15 @@ class Recorder:
             return self._untold == 0 and not self._unfinished
 
     def recorded_to_s(self) -> float:
-        """A time (time.monotonic): what was taken before is committed, or could not be. Never blocks.
+        """A time (time.monotonic): what was taken before is committed. Never blocks.
 
-        To be asked again and again: each call begins to find out what a later one tells.
+        To be asked again and again: each call begins to find out what a later one tells. It stands still for a while after
+        the database failed.
         """
         if self._closing and self.settled():
             return time.monotonic()
+        if time.monotonic() < self._lost_at_s + _LOST_S:
+            return self._recorded_to_s
         with self._lock:
             if self._reached is not None and all(future.done() for future in self._reached[1]):
                 self._recorded_to_s = self._reached[0]
@@ -168,6 +182,7 @@ class Recorder:
                 self._report(finished)
                 with self._lock:
                     self._untold -= 1
+                    self._untold_bytes -= taken.size_bytes
             del taken, finished
 
     def _next(self) -> _Taken | _Mark | None:
@@ -204,6 +219,8 @@ class Recorder:
             # The bank tells what became of a pair (added, merged, ...); the others have stored what they were given.
             result = "failed" if error is not None else getattr(finished.result(), "outcome", "stored")
             self._metrics.remembered.labels(kind, result).inc()
+            if isinstance(error, StoreError) and not isinstance(error, ValueRefused):
+                self._lost_at_s = time.monotonic()
             if error is not None:
                 self._tell(kind, error)
             with self._lock:

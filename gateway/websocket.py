@@ -34,7 +34,7 @@ def wants_upgrade(request: web.BaseRequest) -> bool:
 
 
 def _of_own_account(journey: Journey) -> str:
-    arrival = journey.arrival
+    arrival = journey.admitted
     return arrival.tenant if arrival.reach.own_account else ""
 
 
@@ -59,7 +59,7 @@ async def tunnel(
     request: web.BaseRequest, engine: OpenAIHTTP, keys: Authenticator, target: str, journey: Journey
 ) -> web.StreamResponse:
     """Pass the handshake on; if the upstream agrees, pass the bytes on. A refusal is relayed like any answer."""
-    refuse_elsewhere(journey.arrival, engine)
+    refuse_elsewhere(journey.admitted, engine)
     headers = outgoing_headers(request.headers, keys)
     headers["Connection"] = "Upgrade"
     headers["Upgrade"] = "websocket"

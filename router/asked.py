@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from typing import TypeVar
 
 from multidict import CIMultiDict
 
 from engines.chat import ChatRequest
 from engines.placement import Placement
 from engines.tracing import Trace
+
+A = TypeVar("A", bound="Arrival")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +27,13 @@ class Reach:
     """Only what has a price: its dollars are limited."""
     own_account: bool = False
     """Its tenant has an upstream key of its own: what is stored upstream under it is the tenant's."""
+
+    components: tuple[tuple[str, ...], ...] = ()
+    """As `models`, of components of workflows."""
+
+    def allows_component(self, name: str) -> bool:
+        """Whether its steps may ask this component."""
+        return all(any(fnmatchcase(name, glob) for glob in globs) for globs in self.components)
 
     def allows_model(self, name: str) -> bool:
         """Whether it may ask for the model of this name."""
@@ -86,6 +96,7 @@ class Arrival:
 
     def of(
         self,
+        kind: type[A],
         api: str,
         tenant: str,
         key_id: str | None = None,
@@ -95,9 +106,10 @@ class Arrival:
         tenant_name: str = "",
         reach: Reach = EVERYTHING,
         partition: str = "",
-    ) -> Arrival:
-        """The same, of which so far only its head was known, with whose it is. dataclasses.replace takes thrice as long."""
-        return Arrival(
+        user: str = "",
+    ) -> A:
+        """The same with whose it is, as an arrival of a `kind`. dataclasses.replace takes thrice as long."""
+        return kind(
             self.id,
             self.began,
             self.started_at_s,
@@ -112,7 +124,14 @@ class Arrival:
             reach,
             self.trace,
             partition,
+            user,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted(Arrival):
+    """A request that was let in, with all that it may reach. Only gateway.admission makes one: without it no engine, no
+    component and nothing stored is reached."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +165,7 @@ class Controls:
 class Asked:
     """A chat completion to be answered."""
 
-    arrival: Arrival
+    arrival: Admitted
     target: str
     """The raw request target below the gateway's prefix, query included: an engine is asked the same below its base URL."""
     headers: CIMultiDict[str]

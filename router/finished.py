@@ -118,6 +118,8 @@ class Finished(Ended):
     """Where the answer may be kept for exact repeats; None where it may not."""
     replay_forbidden: bool = False
     """The engine's answer says by `Cache-Control` that it is not for another request."""
+    engine_head_at: float = 0.0
+    """When the head of an engine's answer came; 0 where none did."""
     hit: bytes | None = None
     """The remembered body that was sent; None for a fresh answer. Empty: another request's was sent as it came (`body`)."""
     attempt: Attempt | None = None

@@ -5,8 +5,12 @@ import onnxruntime  # noqa: F401
 from hypothesis import HealthCheck, settings
 
 from gateway.log import configure
+from router.embedding.model import users_models
 
 configure()
+
+# Every gateway that a test starts finds the embedding model here, built once instead of for each data folder.
+users_models().mkdir(parents=True, exist_ok=True)
 
 # A property is about what holds, not about how fast: a machine that stalls for a moment must not break it.
 # Nor must chance: the same code meets the same cases. `--hypothesis-profile=searching` looks for new ones.

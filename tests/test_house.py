@@ -351,3 +351,41 @@ def test_a_gateway_without_memory_imports_nothing_of_what_memory_stands_on() -> 
         [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=180, check=True
     )
     assert ended.stdout.strip() == "[]"
+
+
+_ASKS_ENGINES = {
+    "gateway/pipeline.py",
+    "gateway/passthrough.py",
+    "gateway/websocket.py",
+    "gateway/handlers/by_model.py",
+    "gateway/handlers/models.py",
+    "gateway/handlers/stored_responses.py",
+}
+"""Each goes by the Admitted of its request."""
+_ASKS_COMPONENTS = {"gateway/runs/primitives.py"}
+
+
+def test_only_admission_lets_anything_in() -> None:
+    """An engine, a component and what is stored are reached with a router.asked.Admitted, which nothing else makes."""
+    made, engines, components = set(), set(), set()
+    for path in SOURCES:
+        name = str(path.relative_to(ROOT))
+        if path.relative_to(ROOT).parts[0] not in ("gateway", "admin", "understudy", "router"):
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.Call):
+                continue
+            called = ast.unparse(node.func)
+            if "Admitted" in {called, *map(ast.unparse, node.args)} and "isinstance" not in called:
+                made.add(name)
+            if name.startswith("gateway/"):
+                if called in ("Attempts", "asking") or called.endswith((".stream", "engines.asking.ask")):
+                    engines.add(name)
+                if re.search(r"components\.(embed|rerank|search|call)$", called):
+                    components.add(name)
+    # Of these two the handler's own stream of events.
+    assert engines - {"gateway/handlers/workflow_calls.py"} == _ASKS_ENGINES
+    assert components == _ASKS_COMPONENTS
+    assert made == {"gateway/admission.py"}
+    for name in _ASKS_ENGINES:
+        assert re.search(r"\badmitted\b|asked\.arrival", (ROOT / name).read_text("utf-8")), name

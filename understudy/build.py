@@ -58,7 +58,7 @@ from understudy.settings.knobs import knobs_of
 from understudy.settings.models import ModelSettings
 from understudy.settings.reloading import digest_of
 from understudy.settings.upstream import Upstream
-from understudy.setup.access import access, end_users
+from understudy.setup.access import admission, end_users
 from understudy.setup.engines import (
     UPSTREAM,
     EngineMissing,
@@ -174,19 +174,20 @@ class Gateway:
         self._embeddings_kept: EmbeddingKeeper | None = None
         self._same = self._make_same()
         self.pipeline = self._make_pipeline() if self._has_pipeline() else None
-        self._runs = self._make_runs()
-        gate = access(
+        self._admission = admission(
             config,
             self.memory,
             self._engines,
             tenants,
+            self._limiter,
             owners=self._owners if self.memory is not None else None,
             max_json_bytes=self._max_json_bytes(),
         )
+        self._runs = self._make_runs()
         self.handle = EntryHandler(
             self._routes(),
             self._keys,
-            gate,
+            self._admission,
             self._limiter,
             began=self._began,
             ended=self._ended,
@@ -594,19 +595,27 @@ class Gateway:
         metrics = self.lasting.series(RunMetrics)
         counted = self.lasting.series(ComponentMetrics)
         workflows = workflow_parts(
-            self._config, self.memory, self.pipeline, self._engines, metrics, counted.of, self.in_use
+            self._config,
+            self.memory,
+            self.pipeline,
+            self._admission,
+            self._engines,
+            metrics,
+            counted.of,
+            self.in_use,
+            self._began,
         )
         parts = self.parts
         parts.add(workflows.components, start=workflows.components.start, aclose=workflows.components.aclose)
         prober = Prober(workflows.components.probed, knobs_of(Pace, self._config.health), counted.stands)
         parts.add(prober, start=prober.start, aclose=prober.aclose, retires=True)
         parts.add(workflows.warmer, start=workflows.warmer.start, aclose=workflows.warmer.aclose)
-        parts.add(workflows.catalogue, start=workflows.catalogue.start, aclose=workflows.catalogue.aclose)
         made = run_parts(
             self._config,
             self.lasting,
             self.memory.store,
             self.pipeline,
+            self._admission,
             self._engines,
             workflows,
             self._keys,

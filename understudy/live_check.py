@@ -1,6 +1,7 @@
 """Asks each configured engine whether it is there, takes its key and has its model: `understudy check --live`.
 
-A request costs nothing (`GET /models`); with `ask` one answer of one token is asked for as well. No key is shown.
+A request costs nothing (`GET /models`); with `ask_too` one answer of one token is asked for as well, and every judge is
+examined (learning.outcomes.judge_exam), which takes a dozen verdicts. No key is shown.
 """
 
 from __future__ import annotations
@@ -14,17 +15,27 @@ import orjson
 from multidict import CIMultiDict
 
 from engines.apis import Api
+from engines.asking import Bill, NotAnswered, ask
 from engines.engine import Engine, EngineRequest
 from engines.errors import EngineError
 from engines.guard import Guard
 from engines.replicas import Replicas
+from learning.outcomes.judge_exam import Known, examine, questions
+from learning.outcomes.judging_limits import JudgingLimits
+from learning.outcomes.verdicts import Judge, VerdictRequest
+from store import Store
 from understudy.background.engine_watch import shown_error
 from understudy.settings.config import Config
 from understudy.settings.engines import HTTPEngine
+from understudy.settings.knobs import knobs_of
+from understudy.settings.learning import JudgingSettings
 from understudy.setup.engines import UPSTREAM, Tenants, engines, keys_of, upstream
+from understudy.setup.outcomes import known_answers
+from understudy.setup.store import open_store
 
 _WITHIN_S = 20.0
 _ANSWER_WITHIN_S = 120.0
+_EXAM_WITHIN_S = 600.0
 _MOST_BYTES = 4 * 2**20
 _SHOWN = 200
 _ASKED = "Say yes."
@@ -50,22 +61,66 @@ class Found:
     works: bool
 
 
-async def live_check(config: Config, *, ask: bool = False) -> list[Found]:
+async def live_check(config: Config, *, ask_too: bool = False) -> list[Found]:
     """What each engine and the default upstream say. Engines without a URL of their own are left out."""
     tenants = Tenants(b"\0" * 32)
     made, default = engines(config, tenants), upstream(config, tenants)
     keys = _keys(config)
     try:
-        asked = [_found(name, engine, model, ask) for name, engine, model in _servers(config, made)]
+        asked = [_found(name, engine, model, ask_too) for name, engine, model in _servers(config, made)]
         if default is not None:
             # Which models it has is for clients to know.
             asked.append(_found(UPSTREAM, default, None, False))
         found = await asyncio.gather(*asked)
+        if ask_too:
+            known = await asyncio.to_thread(_known, config)
+            found += await asyncio.gather(*(_examined(config, made[name], known) for name in _judges(config)))
         # Upstreams quote what they were sent.
         return [replace(one, told=shown_error(one.told, keys)) for one in found]
     finally:
         for engine in (*made.values(), *((default,) if default is not None else ())):
             await engine.aclose()
+
+
+def _judges(config: Config) -> list[str]:
+    """Engines that may be asked to judge: the one configured, or else what models need proof against."""
+    if config.judging is not None:
+        return [config.judging.engine]
+    compared = (model for model in config.models.values() if len(model.engines) > 1)
+    return list(dict.fromkeys(model.engines[-1] for model in compared if model.proof != "off"))
+
+
+def _known(config: Config) -> list[Known]:
+    """Latest traffic of the tenant with the most examples; nothing where none is kept yet. Blocks."""
+    memory = config.memory
+    if memory is None or memory.data_dir is None or not Store.is_in(memory.data_dir):
+        return []
+    store = open_store(memory)
+    try:
+        tenant = max(store.tenants(), key=store.examples.count, default="")
+        return known_answers(store, tenant)
+    finally:
+        store.close()
+
+
+async def _examined(config: Config, engine: Engine, known: list[Known]) -> Found:
+    settings = config.judging or JudgingSettings(engine="")
+    name = f"judge {engine.info.name}"
+    limits = knobs_of(JudgingLimits, settings, settings.advanced)
+    judge = Judge(engine, verdict_tokens=limits.verdict_tokens, fields=limits.judge_fields)
+
+    async def verdict(request: VerdictRequest) -> int | None:
+        said = await ask(
+            engine, request.chat, most_tokens=request.most_tokens, bill=Bill({}), purpose="verdict"
+        )
+        return request.read(said.text)
+
+    try:
+        async with asyncio.timeout(_EXAM_WITHIN_S):
+            found = await examine(judge, verdict, questions(known))
+    except (NotAnswered, TimeoutError) as error:
+        return Found(name, f"it could not be examined: {error or 'it takes too long'}", False)
+    return Found(name, ("" if found.enough else "refused: ") + found.told, found.enough)
 
 
 def _keys(config: Config) -> tuple[str, ...]:
@@ -85,7 +140,7 @@ def _servers(config: Config, made: Mapping[str, Engine]) -> Iterator[tuple[str, 
             yield f"engines.{name}" + (f" at {replica}" if replica else ""), guard, settings.model
 
 
-async def _found(name: str, engine: Engine, model: str | None, ask: bool) -> Found:
+async def _found(name: str, engine: Engine, model: str | None, ask_too: bool) -> Found:
     try:
         async with asyncio.timeout(_WITHIN_S):
             status, content = await _answer(engine, EngineRequest("GET", "/models", _headers(), b""))
@@ -95,7 +150,7 @@ async def _found(name: str, engine: Engine, model: str | None, ask: bool) -> Fou
     if status in (401, 403):
         return Found(name, f"its key is refused ({status}): {_words(content)}", False)
     if status == 404:
-        told, works = "it is there, and has no /models: is the base URL right, with its /v1?", ask
+        told, works = "it is there, and has no /models: is the base URL right, with its /v1?", ask_too
     elif status >= 400:
         return Found(name, f"GET /models got {status}: {_words(content)}", False)
     elif listed is None:
@@ -105,7 +160,7 @@ async def _found(name: str, engine: Engine, model: str | None, ask: bool) -> Fou
         told, works = f"its list of models has no {model!r}, but {near}", False
     else:
         told, works = "it answers" + (f", and has the model {model!r}" if model in listed else ""), True
-    if not ask or model is None:
+    if not ask_too or model is None:
         return Found(name, told, works)
     return await _asked(name, engine, model, told, works)
 

@@ -24,6 +24,7 @@ from engines.chat import ChatRequest, estimated_tokens, message_text
 from engines.chat_json import read_chat_request
 from engines.engine import Engine
 from engines.errors import EngineError, RequestError
+from gateway.admission import as_operator
 from gateway.journey import arrival
 from gateway.send import Write
 from learning.bank.contributor import EndUsers, user_of
@@ -216,7 +217,7 @@ class _Asker:
         fields = {name: value for name, value in pair.fields.items() if name not in left_out}
         fields["model"] = model
         body = _as_json(fields)
-        came = replace(arrival("POST", "/v1/chat/completions"), tenant=_TENANT)
+        came = as_operator(arrival("POST", "/v1/chat/completions"), _TENANT)
         behind = self._end_users.named(_TENANT, None, user_of(fields))
         return Asked(
             came,

@@ -53,6 +53,7 @@ _LIMITS: Schema = {
     "budgets": {"type": ["array", "null"], "items": _ref("Budget")},
     "time_zone": {"type": ["string", "null"], "description": "In which a budget's day begins: an IANA name."},
     "allow_unpriced": {"type": ["boolean", "null"]},
+    "components": {**_GLOBS, "description": "Globs of components of workflows; without any: all."},
 }
 _TERMS: Schema = {
     "limits": _ref("Limits"),

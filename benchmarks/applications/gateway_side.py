@@ -47,6 +47,7 @@ _KNOBS = RunKnobs(
     max_list_bytes=2**25,
     max_runs=None,
     max_total_bytes=None,
+    max_wait_s=3600.0,
     lease_s=60.0,
     poll_s=0.1,
     max_prompt_characters=2**24,

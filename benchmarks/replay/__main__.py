@@ -40,7 +40,7 @@ from benchmarks.replay.stage import TENANT, THETA, Served, Stage, copied, follow
 from benchmarks.tables import markdown
 from engines.engine import Engine
 from learning.replay.run import Replay
-from simulation.demo.settings import model_cache
+from router.embedding.model import users_models
 from store.jobs.replay_records import NewStep, ReplayBudget
 from store.records import Example
 from understudy.memory import Memory
@@ -149,7 +149,7 @@ def seed_of(
     """All arms of one seed."""
     with tempfile.TemporaryDirectory(prefix="replay-") as name:
         folder = Path(name)
-        stage = Stage(seed, days, facts, model_cache())
+        stage = Stage(seed, days, facts, users_models())
         prepared = stage.prepare(folder / "bank", judged)
         found = {
             arm: arm_of(stage, folder / "bank", folder / arm.replace(" ", "-"), arm, usd, **settings)

@@ -26,6 +26,7 @@ from engines.guard import Guard, Limits
 from engines.line import Line
 from engines.placement import PLAIN, Placement
 from engines.replicas import Replica, Replicas
+from gateway.admission import Admission
 from gateway.pipeline import Pipeline, ServedModel
 from gateway.runs.caller import Caller
 from gateway.runs.knobs import RunKnobs
@@ -56,6 +57,7 @@ _KNOBS = RunKnobs(
     max_list_bytes=2**24,
     max_runs=None,
     max_total_bytes=None,
+    max_wait_s=3600.0,
     lease_s=1e6,
     poll_s=1e5,
     max_prompt_characters=2**24,
@@ -88,9 +90,14 @@ class GatewaySide:
             self._member(name, component, way.batch) for name, component in world.components.items()
         )
         self.warmed: dict[str, int] = {}
+        admission = Admission(
+            None, None, priced=lambda model, path: True, max_json_bytes=2**20, max_wait_s=60.0
+        )
         self._warmer = Warmer(
             lambda model, caller: Certain(engines[model], hosted=False),
             engines,
+            pipeline.answer,
+            admission,
             min_tokens=WARM_MIN_TOKENS,
             told=lambda verdict, tokens: self.warmed.update({verdict: self.warmed.get(verdict, 0) + 1}),
         )
@@ -113,6 +120,7 @@ class GatewaySide:
 
         self._runs = Runs(
             answer if way.by_depth else blindly,
+            admission,
             MemoryRuns(),
             _KNOBS,
             now=time.time,

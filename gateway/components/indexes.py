@@ -166,7 +166,7 @@ class OfCollection:
             )
 
     def _error(self, what: str) -> ComponentError:
-        return ComponentError(f"The collection '{self._name}' {what}.", component="")
+        return ComponentError(f"The collection '{self._name.rpartition('/')[2]}' {what}.", component="")
 
 
 class WorkflowIndexes:

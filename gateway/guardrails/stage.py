@@ -62,7 +62,7 @@ class Guardrails:
     async def arrived(self, request: web.BaseRequest, target: str, journey: Journey) -> web.BaseRequest:
         """The request as it is to be answered. Raises Withheld for one that is blocked, or that a guardrail must judge and
         does not; RequestError 400 and 413 for a body that cannot be read."""
-        journey.arrival = replace(journey.arrival, guarded=Guarded())
+        journey.arrival = journey.admitted = replace(journey.admitted, guarded=Guarded())
         if request.method != "POST" or not request.body_exists:
             return request
         if not self._before and journey.arrival.api not in CODECS:
@@ -83,7 +83,8 @@ class Guardrails:
             journey.stage(STAGE, began)
             journey.bypassed.extend(bypassed)
         spent_s = journey.stages_s[STAGE]
-        journey.arrival = replace(journey.arrival, guarded=Guarded(spent_s, tuple(bypassed), by))
+        guarded = Guarded(spent_s, tuple(bypassed), by)
+        journey.arrival = journey.admitted = replace(journey.admitted, guarded=guarded)
         if changed is fields or changed is None:
             return request
         return replace_body(request, await off_loop(len(raw), _dumped, changed, raw), changed)

@@ -83,16 +83,16 @@ class ByCodec:
             return await self._forward(request, target, headers, body, journey, choices=chat.choices)
         controls = read_controls(request.headers, fields)
         refuse_unsuited(controls, chat)
-        if journey.arrival.anonymous:
+        if journey.admitted.anonymous:
             controls = replace(controls, no_store=True, no_cache=True)
         accept_only_readable(headers)
         contributor = end_user = user = ""
         if self._end_users is not None:
-            contributor, end_user = self._end_users.behind(journey.arrival, request.headers, fields)
+            contributor, end_user = self._end_users.behind(journey.admitted, request.headers, fields)
             user = self._end_users.user(request.headers, fields)
         _, separator, query = target.partition("?")
         asked = Asked(
-            journey.arrival,
+            journey.admitted,
             self._codec.path + separator + query,
             headers,
             chat,

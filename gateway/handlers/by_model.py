@@ -203,7 +203,7 @@ class ByModel:
         journey.model = body.model
         accept_only_readable(headers)
         tries = await off_loop(len(body.raw), self._tries, request, target, body, headers, journey)
-        if self._limiter is not None and journey.arrival.key_id is not None:
+        if self._limiter is not None and journey.admitted.key_id is not None:
             from gateway.limits.passing import reserved
 
             infos = [one.engine.info for one in tries]
@@ -224,8 +224,8 @@ class ByModel:
                 journey.waited_s += time.perf_counter() - journey.asked_at
                 planned, answering = tries[0].engine.info.name, tries[attempts.index].engine.info.name
                 reply.headers["x-understudy-engine"] = answering
-                reply.headers["x-understudy-decision-id"] = journey.arrival.id
-                told(reply.headers, journey.arrival)
+                reply.headers["x-understudy-decision-id"] = journey.admitted.id
+                told(reply.headers, journey.admitted)
                 if answering != planned:
                     failed = next(one for one in attempts.trail if one.engine == planned)
                     journey.failed_over = failed
@@ -264,8 +264,8 @@ class ByModel:
     def _tries(
         self, request: web.BaseRequest, target: str, body: _Body, headers: CIMultiDict[str], journey: Journey
     ) -> list[Try]:
-        served, tenant = self._models[body.model], journey.arrival.tenant
-        arrival, names = journey.arrival, served.engines
+        served, tenant = self._models[body.model], journey.admitted.tenant
+        arrival, names = journey.admitted, served.engines
         forced = request.headers.get("x-understudy-engine")
         if forced is not None and forced not in names:
             raise RequestError(

@@ -83,14 +83,10 @@ class ChatCompletions:
         body, fields = for_deployment(journey.deployment, body, fields, headers)
         workflows = self._workflows
         if workflows is not None:
-            workflow = await workflows.find(journey.arrival.tenant, fields.get("model"))
+            workflow = await workflows.find(journey.admitted.tenant, fields.get("model"))
             if workflow is not None:
                 return await workflows.answer(request, target, body, fields, workflow, journey)
         if "understudy" in fields:
-            if workflows is not None and not self._is_served(fields.get("model")):
-                workflow = await workflows.find_anew(journey.arrival.tenant, fields.get("model"))
-                if workflow is not None:
-                    return await workflows.answer(request, target, body, fields, workflow, journey)
             if self._steps is None:
                 raise _no_memory()
             return await self._steps.answer(request, target, body, fields, journey)
@@ -103,24 +99,20 @@ class ChatCompletions:
         journey.model = chat.model
         if pipeline is None or pipeline.model(chat.model) is None:
             if self._passthrough is None:
-                if workflows is not None:
-                    workflow = await workflows.find_anew(journey.arrival.tenant, chat.model)
-                    if workflow is not None:
-                        return await workflows.answer(request, target, body, fields, workflow, journey)
                 names = pipeline.model_names if pipeline is not None else ()
-                raise unknown_model(chat.model, journey.arrival, names)
+                raise unknown_model(chat.model, journey.admitted, names)
             return await self._forward(request, target, headers, body, journey, choices=chat.choices)
         controls = read_controls(request.headers, fields)
         refuse_unsuited(controls, chat)
-        if journey.arrival.anonymous:
+        if journey.admitted.anonymous:
             controls = replace(controls, no_store=True, no_cache=True)
         accept_only_readable(headers)
         contributor = end_user = user = ""
         if self._end_users is not None:
-            contributor, end_user = self._end_users.behind(journey.arrival, request.headers, fields)
+            contributor, end_user = self._end_users.behind(journey.admitted, request.headers, fields)
             user = self._end_users.user(request.headers, fields)
         asked = Asked(
-            journey.arrival,
+            journey.admitted,
             _as_asked(target),
             headers,
             chat,
@@ -135,11 +127,6 @@ class ChatCompletions:
         journey.in_pipeline = True
         await pipeline.answer(asked, send)
         return send.response
-
-    def _is_served(self, model: object) -> bool:
-        return (
-            self._pipeline is not None and isinstance(model, str) and self._pipeline.model(model) is not None
-        )
 
     async def _forward(
         self,

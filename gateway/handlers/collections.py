@@ -1,6 +1,7 @@
 """`/v1/collections`: the texts that a tenant's workflows keep, by collection: how many there are, and their end.
 
-Another tenant's collection and one that never was are the same 404.
+Where each end user has a memory of their own, they have collections of their own, too. Another's collection and one that
+never was are the same 404.
 """
 
 from __future__ import annotations
@@ -11,9 +12,11 @@ from urllib.parse import unquote
 from aiohttp import web
 
 from engines.errors import RequestError
+from gateway.handlers.steps import RunCallers
 from gateway.journey import Journey
 from gateway.keys import needs_credential
 from gateway.own_response import json_response
+from gateway.runs.caller import scoped
 from gateway.runs.intake import absent, refusals
 from gateway.runs.saving import done
 from store.workflows.assets import Assets, Collection
@@ -22,24 +25,28 @@ from store.workflows.assets import Assets, Collection
 class Collections:
     """Everything at and below `/collections`."""
 
-    def __init__(self, assets: Assets) -> None:
+    def __init__(self, assets: Assets, callers: RunCallers) -> None:
         self._assets = assets
+        self._callers = callers
 
     async def __call__(self, request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
         """See gateway.handlers.handler.Handler. Raises RequestError."""
-        needs_credential(journey.arrival.anonymous)
-        tenant, path = journey.arrival.tenant, target.partition("?")[0]
+        needs_credential(journey.admitted.anonymous)
+        tenant, path = journey.admitted.tenant, target.partition("?")[0]
+        end_user = self._callers.behind(journey.admitted, request.headers).end_user
         with refusals():
             match request.method, [unquote(part) for part in path.split("/")[1:]]:
                 case "GET", ["collections"]:
-                    data = [
-                        _shown(each) for each in await self._assets.reads(self._assets.collections, tenant)
-                    ]
-                    content: dict[str, Any] = {"object": "list", "data": data}
+                    own = await self._own(tenant, end_user)
+                    content: dict[str, Any] = {"object": "list", "data": list(own.values())}
                 case "GET", ["collections", name]:
-                    content = _shown(await self._one(tenant, name))
+                    own = await self._own(tenant, end_user)
+                    if name not in own:
+                        raise absent("collection")
+                    content = own[name]
                 case "DELETE", ["collections", name]:
-                    if not await done(self._assets.remove_collection(tenant, name)):
+                    whose = scoped(end_user, name)
+                    if "/" in name or not await done(self._assets.remove_collection(tenant, whose)):
                         raise absent("collection")
                     content = {"id": name, "object": "collection.deleted", "deleted": True}
                 case _, ["collections"] | ["collections", _]:
@@ -51,18 +58,19 @@ class Collections:
         journey.answered(200)
         return json_response(content)
 
-    async def _one(self, tenant: str, name: str) -> Collection:
-        found = [
-            each for each in await self._assets.reads(self._assets.collections, tenant) if each.name == name
-        ]
-        if not found:
-            raise absent("collection")
-        return found[0]
+    async def _own(self, tenant: str, end_user: str) -> dict[str, dict[str, Any]]:
+        """Those of one end user, or of nobody in particular, by name."""
+        found = {}
+        for each in await self._assets.reads(self._assets.collections, tenant):
+            whose, _, name = each.name.rpartition("/")
+            if whose == end_user:
+                found[name] = _shown(name, each)
+        return found
 
 
-def _shown(collection: Collection) -> dict[str, Any]:
+def _shown(name: str, collection: Collection) -> dict[str, Any]:
     return {
-        "id": collection.name,
+        "id": name,
         "object": "collection",
         "texts": collection.texts,
         "bytes": collection.size_bytes,

@@ -115,16 +115,16 @@ class Embeddings:
         outgoing = EngineRequest("POST", target, headers, body, model=journey.model)
         engines = self._by_model.engines_of(fields) if self._by_model is not None else ()
         ask = self._asking(request, outgoing, fields, engines, journey)
-        if journey.arrival.anonymous:
+        if journey.admitted.anonymous:
             await ask(send, ChunkBuffer(0), BYPASS)
             return send.response
         controls = read_controls(request.headers, fields)
         served_by = self._served_by(engines)
-        behind = self._end_users.behind(journey.arrival, request.headers, fields)
+        behind = self._end_users.behind(journey.admitted, request.headers, fields)
         otherwise = await off_loop(
             len(body),
             exact_key,
-            in_memory_of(journey.arrival.tenant, behind.end_user),
+            in_memory_of(journey.admitted.tenant, behind.end_user),
             self._same.endpoint(target, headers),
             served_by.told,
             fields,
@@ -205,7 +205,7 @@ class Embeddings:
         ):
             return
         body = Body(kept.chunks, kept.size_bytes, content_type, "Content-Encoding" in reply.headers)
-        arrival = journey.arrival
+        arrival = journey.admitted
         self._keeper.keep(Embedded(key, arrival.tenant, contributor, arrival.id, reply.engine, body))
 
     async def _remembered(self, key: bytes, journey: Journey) -> ExactAnswer | None:
@@ -222,7 +222,7 @@ class Embeddings:
 def _replayed(hit: ExactAnswer, journey: Journey) -> web.Response:
     journey.answered(200, Outcome.HIT)
     headers = {
-        "x-understudy-decision-id": journey.arrival.id,
+        "x-understudy-decision-id": journey.admitted.id,
         "x-understudy-overhead-ms": f"{journey.overhead_ms():.2f}",
         COST: shown(0.0),
     }

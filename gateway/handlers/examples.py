@@ -70,10 +70,10 @@ class Examples:
                 status=404,
                 code="examples_disabled",
             )
-        needs_credential(journey.arrival.anonymous)
+        needs_credential(journey.admitted.anonymous)
         path, _, query = target.partition("?")
         name = unquote(path[len(PATH) :].strip("/"))
-        store, by = self._store, self._end_users.behind(journey.arrival, request.headers, {})
+        store, by = self._store, self._end_users.behind(journey.admitted, request.headers, {})
         match request.method, name:
             case "POST", "":
                 status, content = await self._give(store, self._end_users, request, journey)
@@ -103,7 +103,7 @@ class Examples:
             )
         pinned = _checked(fields)
         chat = as_chat(read_chat_request(body, fields).fields)
-        arrival, by = journey.arrival, end_users.behind(journey.arrival, request.headers, fields)
+        arrival, by = journey.admitted, end_users.behind(journey.admitted, request.headers, fields)
         try:
             # Patterns are looked for in all of the text: milliseconds, which the event loop does not have.
             digest = await stored(
@@ -156,7 +156,7 @@ class Examples:
         found = await stored(
             asyncio.to_thread(
                 store.bank.page,
-                journey.arrival.tenant,
+                journey.admitted.tenant,
                 after_id=after_id,
                 limit=limit + 1,
                 kind=kind,
@@ -175,7 +175,7 @@ class Examples:
     async def _find(
         self, store: ExampleStore, name: str, journey: Journey, by: Behind, *, param: str | None = None
     ) -> Example:
-        found = await stored(asyncio.to_thread(store.find, journey.arrival.tenant, name)) if name else None
+        found = await stored(asyncio.to_thread(store.find, journey.admitted.tenant, name)) if name else None
         if found is None or (by.end_user and user_scope(found.scope) != by.end_user):
             raise RequestError(
                 f"No example has the id {name[:100]!r}.", status=404, code="example_not_found", param=param
@@ -184,7 +184,7 @@ class Examples:
 
     async def _remove(self, store: ExampleStore, name: str, journey: Journey, by: Behind) -> dict[str, Any]:
         found = await self._find(store, name, journey, by)
-        removed = await stored(asyncio.to_thread(_removed, store, journey.arrival.tenant, found.id))
+        removed = await stored(asyncio.to_thread(_removed, store, journey.admitted.tenant, found.id))
         if not removed:
             raise RequestError(f"No example has the id {name[:100]!r}.", status=404, code="example_not_found")
         return {"id": found.request_id, "object": "example.deleted", "deleted": True}
@@ -200,7 +200,7 @@ class Examples:
                 code="missing_required_parameter",
                 param="user",
             )
-        if by.end_user and end_users.digest(journey.arrival.tenant, user) != by.end_user:
+        if by.end_user and end_users.digest(journey.admitted.tenant, user) != by.end_user:
             raise RequestError(
                 "This request names an end user: it may delete that user's examples only.",
                 status=404,
@@ -209,7 +209,7 @@ class Examples:
             )
         assert self._forgetter is not None
         forgotten = await stored(
-            asyncio.to_thread(self._forgetter.contributor, journey.arrival.tenant, user=user, key_id=key_id)
+            asyncio.to_thread(self._forgetter.contributor, journey.admitted.tenant, user=user, key_id=key_id)
         )
         return {
             "object": "examples.deleted",

@@ -51,8 +51,8 @@ class Feedback:
                 status=404,
                 code="feedback_disabled",
             )
-        needs_credential(journey.arrival.anonymous)
-        tenant, key_id = journey.arrival.tenant, journey.arrival.key_id
+        needs_credential(journey.admitted.anonymous)
+        tenant, key_id = journey.admitted.tenant, journey.admitted.key_id
         allowance = self._rate.take(f"{tenant}/{key_id or ''}")
         if not allowance.allowed:
             journey.answered(429, Outcome.REFUSED)
@@ -75,10 +75,10 @@ class Feedback:
             key_id,
             fields,
             said,
-            by=self._end_users.behind(journey.arrival, request.headers, fields),
+            by=self._end_users.behind(journey.admitted, request.headers, fields),
             idempotency_key=request.headers.get("Idempotency-Key"),
             named_scope=named_scope(request.headers),
-            apart=self._end_users.keeps_apart(journey.arrival),
+            apart=self._end_users.keeps_apart(journey.admitted),
         )
         kept, new = await stored(giving)
         journey.answered(201 if new else 200)

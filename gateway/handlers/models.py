@@ -46,7 +46,7 @@ class Models:
 
     async def __call__(self, request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
         """See gateway.handlers.handler.Handler. An upstream that cannot be reached leaves our own names."""
-        arrival = journey.arrival
+        arrival = journey.admitted
         aliases = dict.fromkeys((*self._aliases, *await self._own(arrival)))
         keyed = arrival.key_id is not None
         if not aliases and not keyed and self._otherwise is not None:
@@ -69,7 +69,7 @@ class Models:
         async def one(request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
             asked = endpoint(request.method, target)
             name = asked.model if asked.path.startswith("/models/") and request.method == "GET" else ""
-            if name and (name in self._served or name in await self._own(journey.arrival)):
+            if name and (name in self._served or name in await self._own(journey.admitted)):
                 journey.answered(200)
                 return json_response(self._told(name))
             return await otherwise(request, target, journey)
@@ -87,7 +87,7 @@ class Models:
 
     async def _upstreams(self, target: str, headers: CIMultiDict[str], journey: Journey) -> dict[str, Any]:
         empty: dict[str, Any] = {"object": "list", "data": []}
-        arrival = journey.arrival
+        arrival = journey.admitted
         if self._upstream is None or not arrival.reach.allows_region(self._upstream.info.region):
             return empty
         tenant = arrival.tenant if arrival.reach.own_account else ""

@@ -108,24 +108,24 @@ class Responses:
         journey.model = chat.model
         if pipeline.model(chat.model) is None:
             if self._passthrough is None:
-                raise unknown_model(chat.model, journey.arrival, pipeline.model_names)
+                raise unknown_model(chat.model, journey.admitted, pipeline.model_names)
             return await self._forward(request, target, headers, body, journey)
         controls = read_controls(request.headers, fields)
         refuse_unsuited(controls, chat)
-        if journey.arrival.anonymous:
+        if journey.admitted.anonymous:
             controls = replace(controls, no_store=True, no_cache=True)
         accept_only_readable(headers)
         contributor = end_user = user = ""
         if self._end_users is not None:
-            contributor, end_user = self._end_users.behind(journey.arrival, request.headers, fields)
+            contributor, end_user = self._end_users.behind(journey.admitted, request.headers, fields)
             user = self._end_users.user(request.headers, fields)
-        asker = Asker(journey.arrival.tenant, end_user, journey.arrival.key_id or "")
-        held = await self._held(chat, asker, own_account=journey.arrival.reach.own_account)
+        asker = Asker(journey.admitted.tenant, end_user, journey.admitted.key_id or "")
+        held = await self._held(chat, asker, own_account=journey.admitted.reach.own_account)
         if held.chat is not chat:
             headers.popall("Content-Length", None)
             headers.popall("Content-Encoding", None)
         asked = Asked(
-            journey.arrival,
+            journey.admitted,
             _as_asked(target),
             headers,
             held.chat,
@@ -140,7 +140,7 @@ class Responses:
         )
         relay = Relay(request)
         send: Send = relay
-        if fields.get("store") is not False and not journey.arrival.anonymous:
+        if fields.get("store") is not False and not journey.admitted.anonymous:
             reference = pipeline.reference(chat)
             send = _NotingId(relay, self._owners, asked, reference, keeps=not controls.no_store)
         journey.in_pipeline = True

@@ -1,6 +1,6 @@
 """`/v1/runs`: steps that feed each other, taken at once; runs as they stand; and their end, asked for.
 
-Another tenant's run, a forgotten one and one that never was are the same 404.
+Another tenant's run, another end user's where they are apart, a forgotten one and one that never was are the same 404.
 """
 
 from __future__ import annotations
@@ -11,24 +11,28 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import unquote
 
+import orjson
 from aiohttp import web
 
 from engines.errors import RequestError
-from gateway.handlers.steps import RunCallers, scoped
+from gateway.errors import error_body
+from gateway.handlers.steps import RunCallers
 from gateway.handlers.workflow_calls import WorkflowCalls
 from gateway.journey import Journey
 from gateway.keys import needs_credential
 from gateway.off_loop import off_loop
 from gateway.own_response import json_response
 from gateway.pipeline import Pipeline
+from gateway.response_owners import Asker
 from gateway.runs import shown
-from gateway.runs.caller import Caller, chat_of
+from gateway.runs.caller import Caller, chat_of, scoped
 from gateway.runs.events import Events
 from gateway.runs.follow import IDLE_S, ended_event, followed
 from gateway.runs.intake import Intake, Taken, absent, idempotency, refusals, store_refusals, value_elsewhere
 from gateway.runs.live import LiveRun, stored_value
 from gateway.runs.runs import LOST, KeptElsewhere
 from gateway.wire import read_body, read_json
+from router.finished import Outcome
 from store.workflows.records import Resolution
 from workflows.names import is_id
 from workflows.submitted import RunAsked, WorkflowAsked, read_resolution
@@ -55,7 +59,7 @@ class RunsHandler:
 
     async def __call__(self, request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
         """See gateway.handlers.handler.Handler. Raises RequestError."""
-        needs_credential(journey.arrival.anonymous)
+        needs_credential(journey.admitted.anonymous)
         with store_refusals():
             return await self._answer(request, target, journey)
 
@@ -68,13 +72,13 @@ class RunsHandler:
                 if (passed := await self._passed_on(request, journey, id)) is not None:
                     return passed
                 journey.answered(200)
-                return json_response(await self._shown(journey, id))
+                return json_response(await self._shown(self._asker(request, journey), id))
             case "POST", ["runs", id, "cancel"]:
-                return await self._cancel(journey, id)
+                return await self._cancel(request, journey, id)
             case "POST", ["runs", id, "steps", step]:
                 return await self._resolve(request, journey, id, unquote(step))
             case "DELETE", ["runs", id]:
-                return await self._forget(journey, id)
+                return await self._forget(request, journey, id)
             case _, ["runs"] | ["runs", _] | ["runs", _, "cancel"] | ["runs", _, "steps", _]:
                 raise RequestError(
                     f"{path[:100]} does not take {request.method}.", status=405, code="method_not_allowed"
@@ -92,14 +96,15 @@ class RunsHandler:
                 "This content encoding cannot be read here.", status=415, code="invalid_encoding"
             )
         if "workflow" in fields:
-            repeat = idempotency(request.headers.get("Idempotency-Key"), body)
+            asker = self._asker(request, journey)
+            repeat = idempotency(request.headers.get("Idempotency-Key"), body, asker.end_user)
             called, taken = await self._workflows.run(request, target, body, fields, repeat, journey)
-            return await self._answered(request, journey, taken, called)
+            return await self._answered(request, journey, asker, taken, called)
         asked = await off_loop(len(body), self._intake.read_run, fields)
         caller = await off_loop(len(body), self._caller, request, target, asked, journey)
         if asked.app is not None and caller.end_user:
             asked = replace(asked, app=scoped(caller.end_user, asked.app))
-        repeat = idempotency(request.headers.get("Idempotency-Key"), body)
+        repeat = idempotency(request.headers.get("Idempotency-Key"), body, caller.end_user)
         try:
             taken = await self._intake.run(caller, asked, repeat, len(body))
         except KeptElsewhere as kept:
@@ -107,26 +112,30 @@ class RunsHandler:
             if passed is None:
                 raise value_elsewhere() from None
             return passed
-        return await self._answered(request, journey, taken, asked)
+        return await self._answered(request, journey, Asker(caller.tenant, caller.end_user), taken, asked)
 
     async def _answered(
-        self, request: web.BaseRequest, journey: Journey, taken: Taken, asked: RunAsked | WorkflowAsked
+        self,
+        request: web.BaseRequest,
+        journey: Journey,
+        asker: Asker,
+        taken: Taken,
+        asked: RunAsked | WorkflowAsked,
     ) -> web.StreamResponse:
         if taken.live is None:
-            return await self._repeated(journey, taken)
+            return await self._repeated(journey, asker, taken)
         if asked.background and not asked.stream:
             journey.answered(202)
-            return _answer(await self._shown(journey, taken.run), taken.run, 202)
+            return _answer(await self._shown(asker, taken.run), taken.run, 202)
         try:
             if asked.stream:
-                return await self._stream(request, journey, taken.live)
+                return await self._stream(request, journey, asker, taken.live)
             await self._ended(taken.live)
         except BaseException:
             if not asked.background:
                 self._runs.left(taken.live)
             raise
-        journey.answered(200)
-        return _answer(await self._shown(journey, taken.run, taken.live), taken.run, 200)
+        return _told(await self._shown(asker, taken.run, taken.live), taken.run, journey)
 
     def _caller(self, request: web.BaseRequest, target: str, asked: RunAsked, journey: Journey) -> Caller:
         for index, step in enumerate(asked.steps):
@@ -147,7 +156,7 @@ class RunsHandler:
         if any(step.chat.get("store") is False for step in asked.steps):
             # One run's rows are written, or none of them.
             fields["store"] = False
-        return self._callers.caller(request, target, fields, chat_of(first.chat), journey.arrival)
+        return self._callers.caller(request, target, fields, chat_of(first.chat), journey.admitted)
 
     async def _ended(self, run: LiveRun) -> None:
         """Return when everything that was asked for has ended: then nobody waits for the rest."""
@@ -155,32 +164,35 @@ class RunsHandler:
         for cell in wanted or tuple(run.cells.values()):
             await self._runs.until_ended(cell)
 
-    async def _repeated(self, journey: Journey, taken: Taken) -> web.StreamResponse:
-        content = await self._shown(journey, taken.run)
-        status = 202 if content["status"] == "running" else 200
-        journey.answered(status)
-        return _answer(content, taken.run, status)
+    async def _repeated(self, journey: Journey, asker: Asker, taken: Taken) -> web.StreamResponse:
+        content = await self._shown(asker, taken.run)
+        if content["status"] == "running":
+            journey.answered(202)
+            return _answer(content, taken.run, 202)
+        return _told(content, taken.run, journey)
 
-    async def _stream(self, request: web.BaseRequest, journey: Journey, run: LiveRun) -> web.StreamResponse:
+    async def _stream(
+        self, request: web.BaseRequest, journey: Journey, asker: Asker, run: LiveRun
+    ) -> web.StreamResponse:
         events = Events(request)
         journey.answered(200)
         await events.begin(x_understudy_run=run.id)
         number = 0
-        async for event in self._events(journey, run):
+        async for event in self._events(asker, run):
             if event is not None:
                 event["sequence_number"] = number
                 number += 1
             await events.send(event)
         return await events.end()
 
-    async def _events(self, journey: Journey, run: LiveRun) -> AsyncIterator[dict[str, Any] | None]:
-        yield {"type": "run.created", "run": await self._shown(journey, run.id, run)}
+    async def _events(self, asker: Asker, run: LiveRun) -> AsyncIterator[dict[str, Any] | None]:
+        yield {"type": "run.created", "run": await self._shown(asker, run.id, run)}
         async for event in followed(run):
             yield event
         if run.lost:
             async for event in self._carried_on(run):
                 yield event
-        content = await self._shown(journey, run.id, run)
+        content = await self._shown(asker, run.id, run)
         yield {
             "type": f"run.{'completed' if content['status'] == 'done' else content['status']}",
             "run": content,
@@ -205,23 +217,30 @@ class RunsHandler:
         self, request: web.BaseRequest, journey: Journey, id: str
     ) -> web.StreamResponse | None:
         """The answer of the worker that has the run's values in memory only; None where none has."""
-        owner = await self._runs.kept_by(journey.arrival.tenant, id) if is_id("run", id) else None
+        owner = await self._runs.kept_by(journey.admitted.tenant, id) if is_id("run", id) else None
         return None if owner is None else await self._callers.pass_on(request, owner, None, journey)
 
-    async def _shown(self, journey: Journey, id: str, live: LiveRun | None = None) -> dict[str, Any]:
+    def _asker(self, request: web.BaseRequest, journey: Journey) -> Asker:
+        """Of a request that names its end user in its headers, or not at all."""
+        return Asker(
+            journey.admitted.tenant, self._callers.behind(journey.admitted, request.headers).end_user
+        )
+
+    async def _shown(self, asker: Asker, id: str, live: LiveRun | None = None) -> dict[str, Any]:
         live = live or self._runs.live.get(id)
         with refusals():
             store = self._runs.store
-            whole = await store.reads(store.run, id, journey.arrival.tenant) if is_id("run", id) else None
-        if whole is None:
+            whole = await store.reads(store.run, id, asker.tenant) if is_id("run", id) else None
+        if whole is None or whole.run.end_user != asker.end_user:
             raise absent("run")
         return shown.run(whole, live.cells if live is not None and not live.lost else {})
 
-    async def _cancel(self, journey: Journey, id: str) -> web.StreamResponse:
-        await self._shown(journey, id)
+    async def _cancel(self, request: web.BaseRequest, journey: Journey, id: str) -> web.StreamResponse:
+        asker = self._asker(request, journey)
+        await self._shown(asker, id)
         with refusals():
-            await self._runs.request_cancel(journey.arrival.tenant, id)
-        content = await self._shown(journey, id)
+            await self._runs.request_cancel(journey.admitted.tenant, id)
+        content = await self._shown(asker, id)
         journey.answered(200)
         return json_response(content)
 
@@ -233,12 +252,13 @@ class RunsHandler:
         fields = await read_json(request, body, self._max_json_bytes)
         with refusals():
             how, value = read_resolution(fields, self._runs.knobs.max_value_bytes)
-        known = [each["id"] for each in (await self._shown(journey, id))["steps"]]
+        asker = self._asker(request, journey)
+        known = [each["id"] for each in (await self._shown(asker, id))["steps"]]
         if step not in known:
             raise absent("step")
         with refusals():
             resolution = Resolution(how, None if value is None else stored_value(value))
-            resolved = await self._runs.resolve(journey.arrival.tenant, id, step, resolution)
+            resolved = await self._runs.resolve(journey.admitted.tenant, id, step, resolution)
         if not resolved:
             raise RequestError(
                 f"Step {step[:100]!r} does not wait to be told what became of it: only one that is `unknown` does.",
@@ -246,16 +266,32 @@ class RunsHandler:
                 code="step_not_unknown",
                 param="step",
             )
-        content = await self._shown(journey, id)
+        content = await self._shown(asker, id)
         journey.answered(200)
         return json_response(content)
 
-    async def _forget(self, journey: Journey, id: str) -> web.StreamResponse:
-        await self._shown(journey, id)
+    async def _forget(self, request: web.BaseRequest, journey: Journey, id: str) -> web.StreamResponse:
+        await self._shown(self._asker(request, journey), id)
         with refusals():
-            await self._runs.forget_run(journey.arrival.tenant, id)
+            await self._runs.forget_run(journey.admitted.tenant, id)
         journey.answered(200)
         return json_response({"id": id, "object": "run.deleted", "deleted": True})
+
+
+def _told(content: dict[str, Any], run: str, journey: Journey) -> web.Response:
+    """The answer to who waited for a run: one that failed is the error of the step where that began, beside its values."""
+    if content["status"] != "failed":
+        journey.answered(200)
+        return _answer(content, run, 200)
+    errors = [one["error"] for one in content["variables"].values() if one["error"] is not None]
+    why = content["error"] or min(errors, key=lambda one: len(one["chain"]))
+    status = why["status"] or 424
+    journey.answered(status, Outcome.FAILED)
+    journey.error = why["code"]
+    told = orjson.loads(
+        error_body(status, why["message"], code=why["code"], param=next(iter(why["chain"]), None))
+    )
+    return _answer(content | {"error": {**why, **told["error"]}}, run, status)
 
 
 def _answer(content: dict[str, Any], run: str, status: int) -> web.Response:

@@ -5,6 +5,7 @@ Submitted, it is answered at once and carried out by itself; otherwise it waits 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -17,23 +18,24 @@ from engines.errors import RequestError
 from gateway.controls import read_controls
 from gateway.journey import Journey
 from gateway.keys import Authenticator, needs_credential, outgoing_headers
+from gateway.limits.headers import TICKET, lend_place
 from gateway.off_loop import off_loop
 from gateway.own_response import json_response
 from gateway.pipeline import Pipeline
 from gateway.relay import Relay
-from gateway.runs.caller import Caller, chat_of
+from gateway.runs.caller import Caller, chat_of, scoped
 from gateway.runs.cell import Cell
 from gateway.runs.intake import Intake, Taken, idempotency, no_value, refusals, value_elsewhere
 from gateway.runs.live import LiveRun
 from gateway.runs.peers import PeerGone, Peers, may_pass_on
 from gateway.runs.runs import KeptElsewhere, Runs
 from gateway.runs.shown import submitted
-from router.asked import Arrival, Asked
+from router.asked import Admitted, Arrival, Asked
 from workflows.names import StepId
 from workflows.progress import Failure
 
 if TYPE_CHECKING:
-    from learning.bank.contributor import EndUsers
+    from learning.bank.contributor import Behind, EndUsers
 
 KEY = "understudy"
 
@@ -63,9 +65,11 @@ class RunCallers:
         target: str,
         fields: dict[str, Any],
         chat: ChatRequest,
-        arrival: Arrival,
+        arrival: Admitted,
     ) -> Caller:
-        """Of a request whose steps are to be asked. `fields`: its body. Raises RequestError."""
+        """Of a request whose steps are to be asked, and have its place from here on. `fields`: its body. Raises
+        RequestError."""
+        lend_place(request)
         headers = outgoing_headers(request.headers, self._keys)
         controls = read_controls(request.headers, fields)
         contributor, end_user = self._end_users.behind(arrival, request.headers, fields)
@@ -94,19 +98,9 @@ class RunCallers:
         journey.answered(response.status)
         return response
 
-    def app(self, arrival: Arrival, headers: MultiMapping[str], app: str) -> str:
-        """The app as it is stored: one of an end user, where memory is kept apart by them."""
-        return scoped(self._end_users.behind(arrival, headers, {}).end_user, app)
-
-    def contributor_and_app(self, arrival: Arrival, headers: MultiMapping[str], app: str) -> tuple[str, str]:
-        """The contributor behind a request, and the app as it is stored."""
-        behind = self._end_users.behind(arrival, headers, {})
-        return behind.contributor, scoped(behind.end_user, app)
-
-
-def scoped(end_user: str, app: str) -> str:
-    """An app's name among all of its tenant: of one end user, where there is one."""
-    return f"{end_user}/{app}" if end_user else app
+    def behind(self, arrival: Arrival, headers: MultiMapping[str]) -> Behind:
+        """Who is behind a request that names its end user in its headers, or not at all."""
+        return self._end_users.behind(arrival, headers, {})
 
 
 class Steps:
@@ -126,7 +120,7 @@ class Steps:
         journey: Journey,
     ) -> web.StreamResponse:
         """The answer to such a request. Raises RequestError, and what Pipeline.answer does."""
-        needs_credential(journey.arrival.anonymous)
+        needs_credential(journey.admitted.anonymous)
         asked = await off_loop(len(body), self._intake.read_step, fields)
         chat = await off_loop(len(body), chat_of, asked.chat)
         journey.model = chat.model
@@ -137,11 +131,11 @@ class Steps:
                 code="model_not_found",
                 param="model",
             )
-        caller = self._callers.caller(request, target, fields, chat, journey.arrival)
+        caller = self._callers.caller(request, target, fields, chat, journey.admitted)
         if asked.submitted.app is not None and caller.end_user:
             app = scoped(caller.end_user, asked.submitted.app)
             asked = replace(asked, submitted=replace(asked.submitted, app=app))
-        repeat = idempotency(request.headers.get("Idempotency-Key"), body)
+        repeat = idempotency(request.headers.get("Idempotency-Key"), body, caller.end_user)
         try:
             taken = await self._intake.call(caller, asked, repeat, len(body))
         except KeptElsewhere as kept:
@@ -160,13 +154,17 @@ class Steps:
         run = taken.live
         assert run is not None
 
-        def began() -> Arrival:
+        async def let_in(fields: Mapping[str, Any]) -> Admitted:
+            if (ticket := request.get(TICKET)) is not None:
+                await ticket.back()
+            came = replace(journey.admitted, began=perf_counter())
+            admitted = await self._intake.runs.admission.carried_out(came, fields)
             journey.in_pipeline = True
-            return replace(journey.arrival, began=perf_counter())
+            return admitted
 
         send = Relay(request)
         with refusals():
-            answered = await self._intake.runs.call(run, taken.step, send, began)
+            answered = await self._intake.runs.call(run, taken.step, send, let_in)
         if answered is None:
             raise _failed(run, taken.step)
         return send.response

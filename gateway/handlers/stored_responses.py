@@ -63,7 +63,7 @@ class StoredResponses:
         if not named or (named[0].lower() in _NO_IDS and request.method == "POST"):
             return await self._elsewhere(request, target, journey)
         id, below = named[0], "/".join(named[1:])
-        arrival = journey.arrival
+        arrival = journey.admitted
         end_user = ""
         if self._end_users is not None:
             end_user = self._end_users.behind(arrival, request.headers, {}).end_user
@@ -110,7 +110,7 @@ class StoredResponses:
         )
         async with engine.stream(asked) as reply:
             reply.headers["x-understudy-engine"] = owned.engine
-            reply.headers["x-understudy-decision-id"] = journey.arrival.id
+            reply.headers["x-understudy-decision-id"] = journey.admitted.id
             return await relay(request, reply, journey)
 
     # ---- what is kept here

@@ -83,8 +83,8 @@ class UsageOfOne:
             if self._otherwise is None:
                 raise RequestError("This endpoint is not served here.", status=404, code="unknown_url")
             return await self._otherwise(request, target, journey)
-        needs_credential(journey.arrival.anonymous)
-        asks, id = journey.arrival, segments[2]
+        needs_credential(journey.admitted.anonymous)
+        asks, id = journey.admitted, segments[2]
         under_way = self._bills.under_way(id)
         if under_way is not None and _same(asks, under_way.tenant, under_way.key_id or ""):
             journey.answered(202)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from aiohttp import web
@@ -17,9 +17,11 @@ from gateway.handlers.handler import Handler
 from gateway.handlers.steps import RunCallers
 from gateway.journey import Journey
 from gateway.keys import needs_credential
+from gateway.limits.headers import lend_place
 from gateway.own_response import json_response
 from gateway.paths import canonical
 from gateway.query import only, query_of
+from gateway.runs.caller import scoped
 from gateway.runs.cell import Cell
 from gateway.runs.events import Events, deltas
 from gateway.runs.intake import Intake, absent, refusals, store_refusals, value_elsewhere
@@ -28,6 +30,9 @@ from gateway.wire import read_body, read_json
 from workflows.criteria import Criteria
 from workflows.names import is_id, valid_app, valid_name
 from workflows.transform import Value, size_bytes
+
+if TYPE_CHECKING:
+    from learning.bank.contributor import Behind
 
 _LONGEST_WAIT_S = 600.0
 
@@ -43,7 +48,7 @@ class Variables:
 
     async def __call__(self, request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
         """See gateway.handlers.handler.Handler. Raises RequestError."""
-        needs_credential(journey.arrival.anonymous)
+        needs_credential(journey.admitted.anonymous)
         with store_refusals():
             return await self._answer(request, target, journey)
 
@@ -51,7 +56,9 @@ class Variables:
         path, _, query = target.partition("?")
         match request.method, [unquote(part) for part in path.split("/")[1:]]:
             case "GET", ["variables", id]:
-                return await self._get(request, journey, await self._by_id(journey, id), query_of(query))
+                return await self._get(
+                    request, journey, await self._by_id(request, journey, id), query_of(query)
+                )
             case "GET", ["apps", app, "variables", name]:
                 return await self._get(
                     request, journey, await self._named(request, journey, app, name), query_of(query)
@@ -69,25 +76,31 @@ class Variables:
 
     # ---- get
 
-    async def _by_id(self, journey: Journey, id: str) -> Cell:
-        cell = await self._runs.find(journey.arrival.tenant, id) if is_id("var", id) else None
+    async def _by_id(self, request: web.BaseRequest, journey: Journey, id: str) -> Cell:
+        end_user = self._behind(request, journey).end_user
+        found = self._runs.find(journey.admitted.tenant, id, end_user) if is_id("var", id) else None
+        cell = None if found is None else await found
         if cell is None:
             raise absent()
         return cell
 
     async def _named(self, request: web.BaseRequest, journey: Journey, app: str, name: str) -> Cell:
-        tenant = journey.arrival.tenant
+        tenant = journey.admitted.tenant
         if valid_app(app) and valid_name(name):
-            scoped = self._callers.app(journey.arrival, request.headers, app)
-            id = (await self._runs.named(tenant, scoped, [name])).get(name)
+            own = scoped(self._behind(request, journey).end_user, app)
+            id = (await self._runs.named(tenant, own, [name])).get(name)
             if id is not None:
-                return await self._by_id(journey, id)
+                return await self._by_id(request, journey, id)
         raise absent()
+
+    def _behind(self, request: web.BaseRequest, journey: Journey) -> Behind:
+        return self._callers.behind(journey.admitted, request.headers)
 
     async def _get(
         self, request: web.BaseRequest, journey: Journey, cell: Cell, query: dict[str, str]
     ) -> web.StreamResponse:
         only(query, "criteria", "wait_s", "stream", "starting_after")
+        lend_place(request)
         if (passed := await self._callers.passed_on(self._runs, request, cell, journey)) is not None:
             return passed
         stream = _flag(query.get("stream"))
@@ -117,7 +130,7 @@ class Variables:
                 return await self._runs.until_ended(cell)
         except TimeoutError:
             # Another process may carry its run on by now.
-            return await self._runs.find(cell.tenant, cell.id) or cell
+            return await self._runs.find(cell.tenant, cell.id, cell.end_user) or cell
 
     async def _stream(
         self, request: web.BaseRequest, journey: Journey, cell: Cell, criteria: Criteria, after: int
@@ -145,10 +158,11 @@ class Variables:
         body = await read_body(request, self._max_json_bytes)
         fields = await read_json(request, body, self._max_json_bytes) if body.strip() else {}
         value = self._value(fields or {})
-        contributor, scoped = self._callers.contributor_and_app(journey.arrival, request.headers, app)
+        contributor, end_user = self._behind(request, journey)
         with refusals():
-            id = await self._runs.put(journey.arrival.tenant, scoped, name, value, contributor)
-        cell = await self._by_id(journey, id)
+            own = scoped(end_user, app)
+            id = await self._runs.put(journey.admitted.tenant, own, name, value, contributor, end_user)
+        cell = await self._by_id(request, journey, id)
         journey.answered(200)
         return json_response(variable(cell))
 
@@ -179,9 +193,9 @@ class Variables:
     async def _forget(self, request: web.BaseRequest, journey: Journey, app: str) -> web.StreamResponse:
         if not valid_app(app):
             raise absent("app")
-        scoped = self._callers.app(journey.arrival, request.headers, app)
+        own = scoped(self._behind(request, journey).end_user, app)
         with refusals():
-            gone = await self._runs.forget_app(journey.arrival.tenant, scoped)
+            gone = await self._runs.forget_app(journey.admitted.tenant, own)
         journey.answered(200)
         return json_response({"id": app, "object": "app.deleted", "deleted": gone > 0})
 

@@ -47,6 +47,7 @@ _NO_STEPS_FAULT = frozenset(
         "run_lost",
         "too_many_steps",
         "total_too_large",
+        "wait_too_long",
     }
 )
 _IDLE_S = 15.0
@@ -63,18 +64,11 @@ class WorkflowCalls:
         self._limits = limits
 
     async def find(self, tenant: str, model: object) -> Definition | None:
-        """The tenant's workflow of this name; None where there is none. A look into a dict, where it is not a workflow's."""
+        """The tenant's workflow that is this model; None if there is none. A look into a dict for other models."""
         if not isinstance(model, str) or model not in self._catalogue:
             return None
         with refusals():
             return await self._catalogue.find(tenant, model)
-
-    async def find_anew(self, tenant: str, model: object) -> Definition | None:
-        """The same for a name that nobody serves: also one that another process has kept."""
-        if not isinstance(model, str):
-            return None
-        with refusals():
-            return await self._catalogue.find_anew(tenant, model)
 
     async def names(self, tenant: str) -> list[str]:
         """The workflows that a tenant may call; none of its own where the store cannot be read."""
@@ -93,17 +87,17 @@ class WorkflowCalls:
         journey: Journey,
     ) -> web.StreamResponse:
         """The answer to such a request. Raises RequestError."""
-        needs_credential(journey.arrival.anonymous)
-        journey.model = definition.name
+        needs_credential(journey.admitted.anonymous)
+        journey.model = str(fields["model"])
         chat = await off_loop(len(body), read_chat_request, body, fields)
         with refusals():
             asked = read_workflow_call(fields)
-        caller = self._callers.caller(request, target, fields, chat, journey.arrival)
+        caller = self._callers.caller(request, target, fields, chat, journey.admitted)
         new = await self._new(definition, asked, fields, caller, len(body))
         with refusals():
             run = await self._runs.begin_workflow(new)
         assert isinstance(run, LiveRun)
-        answer = Answer(self._runs, run, definition.name)
+        answer = Answer(self._runs, run, journey.model)
         try:
             if asked.stream:
                 return await answer.stream(request, journey, usage=chat.include_usage)
@@ -126,11 +120,12 @@ class WorkflowCalls:
         with refusals():
             asked = read_workflow_run(fields)
         journey.model = asked.name[:100]
-        definition = await self.find_anew(journey.arrival.tenant, asked.name)
+        with refusals():
+            definition = await self._catalogue.find(journey.admitted.tenant, asked.name)
         if definition is None:
             raise no_workflow(asked.name)
         chat = chat_of({"model": asked.name, "messages": [{"role": "user", "content": ""}]})
-        caller = self._callers.caller(request, target, {}, chat, journey.arrival)
+        caller = self._callers.caller(request, target, {}, chat, journey.admitted)
         refuse_unstored(caller, background=asked.background)
         new = await self._new(definition, asked, None, caller, len(body))
         with refusals():
@@ -212,7 +207,7 @@ class Answer:
                 "Content-Type": "text/event-stream; charset=utf-8",
                 "Cache-Control": "no-store",
                 "Server": SERVER,
-                "x-request-id": journey.arrival.id,
+                "x-request-id": journey.admitted.id,
                 "x-understudy-run": self._run.id,
             }
         )
@@ -239,7 +234,7 @@ class Answer:
         journey.answered(error.status, Outcome.FAILED)
         journey.error = error.code
         response = error_response(error.status, error.message, code=error.code, param=error.param)
-        response.headers["x-request-id"] = journey.arrival.id
+        response.headers["x-request-id"] = journey.admitted.id
         response.headers["x-understudy-run"] = self._run.id
         return response
 

@@ -41,18 +41,18 @@ class Workflows:
 
     async def __call__(self, request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
         """See gateway.handlers.handler.Handler. Raises RequestError."""
-        needs_credential(journey.arrival.anonymous)
+        needs_credential(journey.admitted.anonymous)
         path, _, query = target.partition("?")
         with refusals():
             match request.method, [unquote(part) for part in path.split("/")[1:]]:
                 case "GET", ["workflows"]:
-                    content = await self._list(journey.arrival.tenant)
+                    content = await self._list(journey.admitted.tenant)
                 case "POST", ["workflows"]:
                     content = await self._keep(request, journey)
                 case "GET", ["workflows", name]:
-                    content = await self._one(journey.arrival.tenant, name, query_of(query))
+                    content = await self._one(journey.admitted.tenant, name, query_of(query))
                 case "DELETE", ["workflows", name]:
-                    content = await self._remove(journey.arrival.tenant, name)
+                    content = await self._remove(journey.admitted.tenant, name)
                 case _, ["workflows"] | ["workflows", _]:
                     raise RequestError(
                         f"{path[:100]} does not take {request.method}.", status=405, code="method_not_allowed"
@@ -87,8 +87,8 @@ class Workflows:
             )
         value = {field: each for field, each in fields.items() if field != "name"}
         definition = await off_loop(len(body), self._catalogue.read, name, value)
-        tenant, now_s = journey.arrival.tenant, self._runs.now()
-        contributor, _ = self._callers.contributor_and_app(journey.arrival, request.headers, "")
+        tenant, now_s = journey.admitted.tenant, self._runs.now()
+        contributor = self._callers.behind(journey.admitted, request.headers).contributor
         await self._catalogue.put(tenant, definition, now_s=now_s, contributor=contributor)
         kept = await self._catalogue.kept(tenant, name)
         if kept is None:

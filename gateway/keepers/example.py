@@ -11,6 +11,7 @@ from cachetools import LRUCache
 
 from engines.chat import Usage
 from gateway.keepers.keeper import Kept
+from learning.outcomes.wrapping import as_used
 from router.asked import Arrival
 from router.digest import (
     carries_tools,
@@ -69,6 +70,7 @@ class ExampleKeeper:
         if finished.hit is not None or assembled is None or finished.by_student:
             return
         chat, text = asked.chat, question(asked.chat.messages)
+        asked_under = instructions(chat)
         verdict = self._admission.judge(
             Pair(
                 offers_tools=carries_tools(chat),
@@ -80,7 +82,7 @@ class ExampleKeeper:
                 model_opted_out=not finished.remember,
                 from_reference=finished.from_reference,
                 question=text,
-                answer=assembled.text(),
+                answer=as_used(assembled.text(), asked_under, text),
                 finish_reason=assembled.finish_reason(),
                 choices=len(assembled.choices()),
                 calls_tools=assembled.calls_tools(),
@@ -91,7 +93,6 @@ class ExampleKeeper:
         if not verdict.admitted:
             yield "example", verdict.reason or "refused"
             return
-        asked_under = instructions(chat)
         scope = scope_of(chat, named=asked.controls.scope, end_user=asked.end_user)
         self._templates.kept_as(arrival.tenant, scope, text, verdict.question)
         embedded_text = self._templates.digest(arrival.tenant, scope, verdict.question).text

@@ -13,14 +13,30 @@ _PER = {"day": "today", "week": "this week", "month": "this month", "total": "in
 
 
 class LimitReached(RequestError):
-    """A limit does not allow the request now. `headers` go with the answer."""
+    """A limit does not allow the request now. `headers` go with the answer. `at_once`: it is one of requests under way."""
 
     def __init__(
-        self, message: str, *, status: int, code: str, retry_after_s: float | None, may_retry: bool = True
+        self,
+        message: str,
+        *,
+        status: int,
+        code: str,
+        retry_after_s: float | None,
+        may_retry: bool = True,
+        at_once: bool = False,
     ) -> None:
         super().__init__(message, status=status, code=code, retry_after_s=retry_after_s)
+        self.at_once = at_once
         # SDKs retry a 429 twice; of a budget that is spent, that is three requests for nothing.
         self.headers: Mapping[str, str] = {} if may_retry else {"x-should-retry": "false"}
+
+    @property
+    def passes(self) -> bool:
+        """Whether waiting brings room."""
+        return self.code == _RATE
+
+
+_RATE = "rate_limit_exceeded"
 
 
 def rate_limited(label: str, kind: str, limit: int, need: int, retry_after_s: float) -> LimitReached:
@@ -34,8 +50,9 @@ def rate_limited(label: str, kind: str, limit: int, need: int, retry_after_s: fl
     return LimitReached(
         _sentence(f"{label} {what}. Please try again in {max(1, round(retry_after_s))}s."),
         status=429,
-        code="rate_limit_exceeded",
+        code=_RATE,
         retry_after_s=max(1.0, retry_after_s),
+        at_once=kind == CONCURRENCY,
     )
 
 
@@ -58,8 +75,9 @@ def budget_reached(label: str, window: Window, limit: int, need: int, *, spent: 
         return LimitReached(
             f"{told}, and requests under way have reserved what is left of it. Please try again in 1s.",
             status=429,
-            code="rate_limit_exceeded",
+            code=_RATE,
             retry_after_s=1.0,
+            at_once=True,
         )
     return LimitReached(
         f"{told}, and less is left of it than the {_dollars(need)} that this request may cost. A lower max_tokens lowers "

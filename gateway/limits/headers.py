@@ -9,13 +9,21 @@ from aiohttp import web
 
 
 class Tells(Protocol):
-    """What a request's answer tells of its limits."""
+    """A request's ticket: see gateway.limits.limiter.Ticket."""
 
     def headers(self) -> dict[str, str]: ...
+    def lend(self) -> None: ...
+    async def back(self) -> None: ...
 
 
 TICKET = web.RequestKey("understudy.limits", Tells)
 """Where a request keeps its ticket (gateway.limits.limiter)."""
+
+
+def lend_place(request: web.BaseRequest) -> None:
+    """The request waits for steps from here on: its place among those under way is theirs."""
+    if (ticket := request.get(TICKET)) is not None:
+        ticket.lend()
 
 
 class Rate(NamedTuple):

@@ -7,10 +7,12 @@ A reservation stands for one question to engines: the dollars and tokens that it
 
 from __future__ import annotations
 
+import asyncio
 import math
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, TypeVar
 
@@ -19,13 +21,13 @@ from limits import RateLimitItemPerMinute
 from limits.storage import MemoryStorage
 from limits.strategies import SlidingWindowCounterRateLimiter
 
-from engines.chat import Usage
+from engines.chat import ChatRequest, Usage
 from engines.engine import Price
 from engines.errors import RequestError
 from gateway.keys import Sender
 from gateway.limits import errors
 from gateway.limits.calendar import ENDLESS_S, MINUTE_S, Span, minute, span
-from gateway.limits.errors import REQUESTS, TOKENS
+from gateway.limits.errors import REQUESTS, TOKENS, LimitReached
 from gateway.limits.expected import (
     MOST_TOKENS,
     OUTPUT_FIELDS,
@@ -35,7 +37,7 @@ from gateway.limits.expected import (
     check_numbers,
     most_output,
 )
-from gateway.limits.headers import TICKET, Rate, rate_headers
+from gateway.limits.headers import Rate, rate_headers
 from gateway.limits.ledger import Blind, Ledger, Refused
 from gateway.limits.purse import Purse
 from gateway.limits.scopes import Scope, key_scopes, most_output_of, user_scopes
@@ -110,7 +112,7 @@ class Ticket:
 
     __slots__ = ("_each_user", "_held", "_limiter", "_request_id", "key", "scopes", "tenant", "user")
 
-    def __init__(self, limiter: Limiter, request_id: str, known: _OfKey) -> None:
+    def __init__(self, limiter: Limiter, request_id: str, known: _OfKey, user: str | None) -> None:
         self._limiter = limiter
         self._request_id = request_id
         self._each_user = known.each_user
@@ -118,7 +120,9 @@ class Ticket:
         self.tenant = known.tenant
         self.scopes = known.scopes
         """Whose limits hold, as far as that is known."""
-        self.user: str | None = None
+        if user is not None and known.each_user:
+            self.scopes = (*self.scopes, *user_scopes(self.key, self.tenant, user))
+        self.user = user
         self._held: list[_Share] = []
 
     async def enter(self) -> None:
@@ -137,6 +141,21 @@ class Ticket:
     def headers(self) -> dict[str, str]:
         """`x-ratelimit-...` of the tightest limits."""
         return self._limiter.headers(self.scopes)
+
+    def lend(self) -> None:
+        """Give its place among those under way back: it waits for steps from here on, which take places themselves."""
+        held, self._held = self._held, []
+        self._limiter.end(held)
+
+    async def back(self) -> None:
+        """Take its place again, in its turn."""
+        while True:
+            try:
+                self._held += await self._limiter.begin(self.scopes, counts=False)
+            except LimitReached as full:
+                await self._limiter.room(full)
+            else:
+                return
 
     def leave(self) -> None:
         """The request has ended."""
@@ -215,35 +234,47 @@ class Limiter:
         self._alone = SlidingWindowCounterRateLimiter(MemoryStorage())
         """Counts rates for this worker while the store fails."""
         self._under_way_alone: Counter[str] = Counter()
+        self._ended: asyncio.Event | None = None
+        """Set when a request ends, for steps that wait for its place."""
 
     # ---- a request, from its head on
 
-    def ticket(self, request: web.BaseRequest, request_id: str, sender: Sender) -> Ticket | None:
-        """For a request that has just begun; None where nothing limits its key."""
+    def ticket(self, request_id: str, sender: Sender, user: str | None = None) -> Ticket | None:
+        """For a request or a step that has just begun; None where nothing limits its key. `user`: its end user's digest,
+        where that is known already; empty for nobody."""
         key, tenant = sender.key, sender.tenant_record
         if key is None:
             return None
         known = self._of_key(key, tenant)
         if not known.scopes and not known.each_user:
             return None
-        ticket = Ticket(self, request_id, known)
-        self._tickets[request_id] = request[TICKET] = ticket
+        ticket = self._tickets[request_id] = Ticket(self, request_id, known, user)
         return ticket
+
+    async def room(self, full: LimitReached, most_s: float = math.inf) -> None:
+        """Return when there may be room again, or after `most_s`: after as long as the refusal says, or when a request ends
+        here."""
+        if self._ended is None:
+            self._ended = asyncio.Event()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(min(full.retry_after_s or 1.0, most_s)):
+                await (self._ended if full.at_once else asyncio.Event()).wait()
 
     def left(self, request_id: str, places: Sequence[_Share]) -> None:
         """The request has ended."""
         self._tickets.pop(request_id, None)
         self.end(places)
 
-    async def begin(self, scopes: Sequence[Scope]) -> list[_Share]:
-        """Count one request; gives the places that it holds. Raises LimitReached, and nothing is counted."""
+    async def begin(self, scopes: Sequence[Scope], *, counts: bool = True) -> list[_Share]:
+        """Count one request; gives the places that it holds. Raises LimitReached, and nothing is counted. Without `counts`
+        it was counted before, and takes places only."""
         now_s = time.time()
         wants: list[_Want] = []
         for scope in scopes:
             limits = scope.limits
             if limits.concurrency is not None:
                 wants.append(_Want(scope, CONCURRENCY, None, limits.concurrency, 1))
-            if limits.requests_per_minute is not None:
+            if counts and limits.requests_per_minute is not None:
                 wants.append(_Want(scope, REQUESTS, None, limits.requests_per_minute, 1))
         if not wants:
             return []
@@ -256,6 +287,9 @@ class Limiter:
 
     def end(self, shares: Sequence[_Share]) -> None:
         """Nothing of these is used any more."""
+        if shares and self._ended is not None:
+            self._ended.set()
+            self._ended = None
         self._ledger.settle_all([(one.purse, one.amount, 0) for one in shares if one.purse is not None])
         for share in shares:
             if share.purse is None and share.kind == CONCURRENCY:
@@ -316,6 +350,12 @@ class Limiter:
         later = fields.get("background") is True
         need = Need(model, expected, usd, prices, answers_asked(fields, api), later)
         return await self.reserve(scopes, need)
+
+    def most(self, chat: ChatRequest, prices: Sequence[Price]) -> tuple[float, int]:
+        """(dollars, tokens) that a request may take at the dearest of these prices; 0 dollars where one says none."""
+        one = self.expectations.expected(chat.model, len(chat.body), chat.own_fields, chat.api)
+        usd = dearest(prices, one.input_tokens, one.output_tokens)
+        return usd or 0.0, one.input_tokens + one.output_tokens
 
     async def reserve(self, scopes: Sequence[Scope], need: Need) -> Reservation | None:
         """Set aside what a question may take; None where nothing of it is limited. Raises LimitReached and RequestError."""
@@ -501,7 +541,7 @@ def dearest(prices: Sequence[Price], input_tokens: int, output_tokens: int, imag
     return most_usd
 
 
-def _told(scope: Scope, window: Window, limit: int, refused: Refused, now_s: float) -> errors.LimitReached:
+def _told(scope: Scope, window: Window, limit: int, refused: Refused, now_s: float) -> LimitReached:
     if window.kind.startswith(USD):
         return errors.budget_reached(scope.label, window, limit, refused.need, spent=refused.spent)
     wait_s = 1.0

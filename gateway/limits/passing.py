@@ -21,7 +21,8 @@ from gateway.paths import canonical
 _USED = frozenset(
     {"chat", "responses", "messages", "completions", "embeddings", "images", "audio", "moderations"}
 )
-"""APIs that are paid for by what a request uses. What others cost nobody knows: gateway.access closes them to budgets."""
+"""APIs that are paid for by what a request uses. What others cost nobody knows: gateway.access closes them to budgets
+(403 `unpriced`), WebSockets too."""
 _USED_PATHS = frozenset({"/rerank", "/score", "/classify", "/pooling"})
 """The same of vLLM's own endpoints."""
 _MOST_BYTES = 2**28

@@ -5,23 +5,25 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import structlog
 from multidict import CIMultiDict
 
-from engines.chat import CHARACTERS_PER_TOKEN, prompt_tokens
+from engines.chat import CHARACTERS_PER_TOKEN, ChatRequest, prompt_tokens
 from engines.errors import EngineError, RequestError
 from engines.placement import Placement, Rank
+from gateway.admission import Admission
 from gateway.off_loop import off_loop
-from gateway.runs.caller import streamed
+from gateway.runs.caller import chat_of, streamed
 from gateway.runs.expected import ExpectedTokens
 from gateway.runs.flow_objective import FlowObjectives
 from gateway.runs.knobs import RunKnobs
 from gateway.runs.live import LiveRun
 from gateway.runs.step_send import StepSend
 from gateway.send import ClientGone, Send, Write
-from router.asked import Arrival, Asked
+from router.asked import Admitted, Asked
 from router.finished import Finished, Outcome
 from workflows.errors import WorkflowError
 from workflows.graph import Step
@@ -33,49 +35,70 @@ from workflows.template import Filled, fill
 log = structlog.get_logger(__name__)
 
 Said = Callable[[str], object]
+Most = Callable[[ChatRequest], tuple[float, int]]
+LetIn = Callable[[Mapping[str, Any]], Awaitable[Admitted]]
+"""Of a step's chat completion: see Admission.carried_out."""
 _LENGTHS = frozenset({"max_tokens", "max_completion_tokens"})
 """Two names of one field."""
 _UNDER_WAY = (StepState.QUEUED, StepState.RUNNING)
 
 
 class StepAsker:
-    """`answer` is Pipeline.answer."""
+    """`answer` is Pipeline.answer. `admission` lets each step in, with what its client may do when it is asked."""
 
     def __init__(
         self,
         answer: Callable[[Asked, Send], Awaitable[Finished]],
+        admission: Admission,
         knobs: RunKnobs,
         now: Callable[[], float],
         began: Callable[[], object] = lambda: None,
+        most: Most = lambda chat: (0.0, 0),
     ) -> None:
+        """`most` is Pipeline.most."""
+        self._most = most
         self._began = began
         self._answer = answer
+        self.admission = admission
         self._knobs = knobs
         self._now = now
         self._expected = ExpectedTokens()
         self.flowing = FlowObjectives(self._expected)
 
-    def go_by(self, answer: Callable[[Asked, Send], Awaitable[Finished]]) -> None:
-        """Have steps answered by this one from now on."""
-        self._answer = answer
+    def go_by(
+        self, answer: Callable[[Asked, Send], Awaitable[Finished]], admission: Admission, most: Most
+    ) -> None:
+        """Have steps let in and answered by these from now on."""
+        self._answer, self.admission, self._most = answer, admission, most
 
     async def ask(self, run: LiveRun, id: StepId, kept: Callable[[], Awaitable[None]], said: Said) -> Changes:
         """Ask a step whose start was noted, once that is committed; gives what follows from its answer. Raises nothing but
         CancelledError."""
-        step, send = run.graph.steps[id], StepSend(said, max_text_bytes=self._knobs.max_value_bytes)
+        step, caller = run.graph.steps[id], run.callers[id]
+        send = StepSend(said, max_text_bytes=self._knobs.max_value_bytes)
         try:
-            asked = await self._asked(run, step, streams=True)
-            run.step(id, request_id=asked.arrival.id)
-            await kept()
-            if run.ended is not None or run.lost:
-                return Changes()
-            self._began()
-            finished = await self._answer(asked, send)
-            self._note(run, step, asked, send, finished)
-            return await self._answered(run, step, send)
+            chat, placement = await self._asked(run, step, streams=True)
+
+            async def ask(admitted: Admitted) -> Changes:
+                run.step(id, request_id=admitted.id)
+                await kept()
+                if run.ended is not None or run.lost:
+                    return Changes()
+                self._began()
+                asked = caller.asked(admitted, chat, placement)
+                finished = await self._answer(asked, send)
+                self._note(run, step, asked, send, finished)
+                return await self._answered(run, step, send)
+
+            async with run.spent.held(run.budget, partial(self._most, chat)):
+                return await self.admission.step(caller.arrival, chat.own_fields, ask)
         except (RequestError, EngineError, WorkflowError) as error:
             return run.progress.refused(id, *refused(error))
         except ClientGone:
+            # It was broken off here, and is charged for all the same.
+            usd, tokens = self._most(chat)
+            run.spent.usd += usd
+            run.spent.tokens += tokens
             return run.progress.refused(id, *self._too_large())
         except LookupError:
             return run.progress.refused(
@@ -86,15 +109,17 @@ class StepAsker:
             return run.progress.refused(id, "internal_error", "The gateway failed on this step.", 500)
 
     async def call(
-        self, run: LiveRun, id: StepId, send: Send, said: Said, began: Callable[[], Arrival]
+        self, run: LiveRun, id: StepId, send: Send, said: Said, let_in: LetIn
     ) -> tuple[Changes, Finished]:
         """The same for a step that a client's own request carries out, which gets the answer as it comes.
 
-        `began` is called when the request goes to the pipeline, and gives its arrival. Raises as Pipeline.answer does.
+        `let_in` admits the request once its inputs are there. Raises as it and Pipeline.answer do.
         """
         step = run.graph.steps[id]
         own = StepSend(said, max_text_bytes=self._knobs.max_value_bytes)
-        asked = replace(await self._asked(run, step, streams=False), arrival=began())
+        chat, placement = await self._asked(run, step, streams=False)
+        admitted = await let_in(chat.own_fields)
+        asked = run.callers[id].asked(admitted, chat, placement)
         run.step(id, request_id=asked.arrival.id)
         finished = await self._answer(asked, Both(send, own, run.id))
         self._note(run, step, asked, own, finished)
@@ -102,7 +127,7 @@ class StepAsker:
 
     # ---- before
 
-    async def _asked(self, run: LiveRun, step: Step, *, streams: bool) -> Asked:
+    async def _asked(self, run: LiveRun, step: Step, *, streams: bool) -> tuple[ChatRequest, Placement]:
         values = run.progress.inputs(step.id)
         messages: Any = step.chat["messages"]
         size = (
@@ -116,7 +141,7 @@ class StepAsker:
             fields = {**_left_open(run.flow.fields, fields), **fields}
         if streams:
             fields = streamed(fields)
-        return await off_loop(size, run.callers[step.id].asked, fields, self._placement(run, step, filled))
+        return await off_loop(size, chat_of, fields), self._placement(run, step, filled)
 
     def placed_anew(self, run: LiveRun, now: Placement) -> Placement:
         """What is known by now of a step that waits for its engine; the same where it is another run's."""

@@ -15,18 +15,17 @@ from engines.chat_json import read_chat_request
 from engines.headers import CREDENTIALS, key_parameters, without_credentials, without_key_parameters
 from engines.placement import Placement
 from gateway.journey import arrival
-from router.asked import EVERYTHING, Arrival, Asked, Controls, Reach
+from router.asked import Admitted, Arrival, Asked, Controls
 
 _NOT_OF_A_STEP = ("Content-Length", "Content-Encoding", "Content-Type", "Idempotency-Key", "Accept")
 _PATH = "/chat/completions"
 
 
 class Names(NamedTuple):
-    """What else is known of who asks: see router.asked.Arrival."""
+    """What else is known of who asks: see router.asked.Arrival. What they may reach is looked up when a step is asked."""
 
     key_name: str = ""
     tenant_name: str = ""
-    reach: Reach = EVERYTHING
     partition: str = ""
     user: str = ""
 
@@ -100,7 +99,7 @@ class Caller:
             "path": self.path,
             "max_kept_bytes": self.max_kept_bytes,
             "credential_lost": self.credential_lost or self.holds_credential,
-            "names": {**self.names._asdict(), "reach": asdict(self.names.reach)},
+            "names": self.names._asdict(),
         }
 
     @classmethod
@@ -121,28 +120,18 @@ class Caller:
         )
 
     def arrival(self) -> Arrival:
-        """A request of this client for a chat completion, arriving now."""
-        came = arrival("POST", self.path)
-        return Arrival(
-            came.id,
-            came.began,
-            came.started_at_s,
-            "POST",
-            self.path,
-            self.tenant,
-            self.key_id,
-            self.anonymous,
-            api="chat",
-            **self.names._asdict(),
+        """A request of this client for a chat completion, arriving now; it is to be admitted."""
+        return arrival("POST", self.path).of(
+            Arrival, "chat", self.tenant, self.key_id, anonymous=self.anonymous, **self.names._asdict()
         )
 
-    def asked(self, fields: Mapping[str, Any], placement: Placement) -> Asked:
-        """The request of a step with this chat body. Raises RequestError for one that is no chat."""
+    def asked(self, admitted: Admitted, chat: ChatRequest, placement: Placement) -> Asked:
+        """The request of a step with this chat, once it was let in."""
         return Asked(
-            self.arrival(),
+            admitted,
             self.target,
             self.headers,
-            chat_of(fields),
+            chat,
             self.controls,
             self.max_kept_bytes,
             self.contributor,
@@ -156,11 +145,7 @@ def _names(arrival: Arrival) -> Names:
 
 
 def _names_read(kept: Mapping[str, Any]) -> Names:
-    reach = kept.get("reach") or {}
-    models = tuple(tuple(globs) for globs in reach.get("models", ()))
-    read = Reach(**{**reach, "models": models})
-    # One value stands for all that limits nothing.
-    return Names(**{**kept, "reach": read if read != EVERYTHING else EVERYTHING})
+    return Names(**{name: kept[name] for name in Names._fields if name in kept})
 
 
 def chat_of(fields: Mapping[str, Any]) -> ChatRequest:
@@ -171,6 +156,11 @@ def chat_of(fields: Mapping[str, Any]) -> ChatRequest:
         # Integers beyond 64 bits are legal in a body and must survive.
         body = json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode()
     return read_chat_request(body, dict(fields))
+
+
+def scoped(end_user: str, name: str) -> str:
+    """The name of an app, a collection or an idempotency key among all of its tenant: an end user's own, if there is one."""
+    return f"{end_user}/{name}" if end_user else name
 
 
 def streamed(chat: Mapping[str, Any]) -> dict[str, Any]:

@@ -28,6 +28,7 @@ class Cell:
         "_waiting_for_end",
         "app",
         "attempt",
+        "end_user",
         "expires_at_s",
         "failure",
         "finish_reason",
@@ -43,12 +44,16 @@ class Cell:
         "value",
     )
 
-    def __init__(self, id: str, tenant: str, *, name: str = "", app: str = "", run: str = "") -> None:
+    def __init__(
+        self, id: str, tenant: str, *, name: str = "", app: str = "", run: str = "", end_user: str = ""
+    ) -> None:
         self.id = id
         self.tenant = tenant
         self.name = name
         self.app = app
         self.run = run
+        self.end_user = end_user
+        """Whose it is, as a digest, where each end user has a memory of their own."""
         self.state = PENDING
         self.attempt = 0
         self.value: Value | None = None

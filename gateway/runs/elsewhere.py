@@ -147,7 +147,14 @@ class Elsewhere:
 
 def cell_of(variable: Variable) -> Cell:
     """A stored variable as it is now."""
-    cell = Cell(variable.id, variable.tenant, name=variable.name, app=variable.app, run=variable.run_id)
+    cell = Cell(
+        variable.id,
+        variable.tenant,
+        name=variable.name,
+        app=variable.app,
+        run=variable.run_id,
+        end_user=variable.end_user,
+    )
     cell.attempt = variable.attempt
     cell.expires_at_s = variable.expires_at_s
     end_as(cell, variable)

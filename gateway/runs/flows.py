@@ -54,7 +54,7 @@ class Flows:
         self._applied = applied
         self._stop = stop
         self._growing = Growing(cells, knobs.max_steps, asker.flowing.came)
-        self._primitives = Primitives(means, knobs)
+        self._primitives = Primitives(means, knobs, asker)
 
     def go_by(self, means: Means) -> None:
         """Carry out by these means from now on."""

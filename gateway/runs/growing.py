@@ -63,9 +63,9 @@ class Growing:
         stored = run.flow.stored
         new = [step for step in steps if step.id not in stored]
         whole = [step for step in new if step.early is None]
-        run.grew(map(row_of, whole), variables_of(whole), held_back=False)
+        run.grew(map(row_of, whole), variables_of(whole, end_user=run.end_user), held_back=False)
         early = [step for step in new if step.early is not None]
-        run.grew(map(row_of, early), variables_of(early), held_back=True)
+        run.grew(map(row_of, early), variables_of(early, end_user=run.end_user), held_back=True)
         for step in early:
             assert step.early is not None
             run.flow.early.setdefault(step.early, []).append(step.id)
@@ -126,6 +126,10 @@ def row_of(step: Step) -> NewStep:
     )
 
 
-def variables_of(steps: Iterable[Step], app: str = "") -> list[NewVariable]:
+def variables_of(steps: Iterable[Step], app: str = "", end_user: str = "") -> list[NewVariable]:
     """The variables that steps write, as they are stored."""
-    return [NewVariable(id, name, app, step.id) for step in steps for name, id in step.writes.items()]
+    return [
+        NewVariable(id, name, app, step.id, end_user=end_user)
+        for step in steps
+        for name, id in step.writes.items()
+    ]

@@ -14,7 +14,7 @@ from typing import Any
 
 from engines.errors import RequestError
 from gateway.off_loop import off_loop
-from gateway.runs.caller import Caller
+from gateway.runs.caller import Caller, scoped
 from gateway.runs.live import LiveRun
 from gateway.runs.new_graph import NewGraph
 from gateway.runs.runs import Runs
@@ -49,8 +49,8 @@ class Idempotency:
 NEVER_REPEATED = Idempotency()
 
 
-def idempotency(key: str | None, body: bytes) -> Idempotency:
-    """Of the header `Idempotency-Key` and a request's body. Raises RequestError."""
+def idempotency(key: str | None, body: bytes, end_user: str) -> Idempotency:
+    """Of the header `Idempotency-Key` and a request's body, among those of the end user. Raises RequestError."""
     if key is None:
         return NEVER_REPEATED
     if not key or len(key) > _MAX_KEY_CHARACTERS:
@@ -59,7 +59,7 @@ def idempotency(key: str | None, body: bytes) -> Idempotency:
             code="invalid_idempotency_key",
             param="Idempotency-Key",
         )
-    return Idempotency(key, hashlib.blake2b(body, digest_size=32).digest())
+    return Idempotency(scoped(end_user, key), hashlib.blake2b(body, digest_size=32).digest())
 
 
 @dataclass(frozen=True, slots=True)

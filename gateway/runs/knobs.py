@@ -19,6 +19,8 @@ class RunKnobs:
     """Of what a step of a workflow makes without a model: lists cut from documents are as long as those."""
     max_runs: int | None
     max_total_bytes: int | None
+    max_wait_s: float
+    """How long a run may wait while none of its steps is under way."""
     lease_s: float
     """How long a run stays with its process without a word of that."""
     poll_s: float

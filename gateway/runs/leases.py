@@ -1,6 +1,7 @@
 """Holds on to the runs of this process, and carries on those of processes that ended.
 
-A step that had ended is not asked again. One that was being asked is asked once more, which shows in its `attempts`. A call
+Leases go by the store's clock: a process whose own is wrong takes nothing from one that lives. A step that had ended is not
+asked again. One that was being asked is asked once more, which shows in its `attempts`. A call
 whose client waited for it ended with its connection.
 """
 
@@ -22,7 +23,7 @@ from gateway.runs.live import LiveRun, cells_of, value_of, why
 from gateway.runs.restoring import restored_workflow
 from gateway.runs.saving import done
 from store.errors import StoreError
-from store.workflows.records import Failure, RunChange, RunEnd, Step, Variable, VariableEnd, WholeRun
+from store.workflows.records import Failure, Run, RunChange, RunEnd, Step, Variable, VariableEnd, WholeRun
 from store.workflows.run_store import RunStore
 from workflows.criteria import Criteria
 from workflows.graph import Graph
@@ -46,7 +47,9 @@ class Runs(Protocol):
     @property
     def live(self) -> Mapping[str, LiveRun]: ...
 
-    async def find(self, tenant: str, id: str) -> Cell | None: ...
+    async def find(self, tenant: str, id: str, end_user: str) -> Cell | None: ...
+
+    async def clock_s(self) -> float: ...
 
     async def adopt(self, run: LiveRun) -> None: ...
 
@@ -79,7 +82,7 @@ class Leases:
         mine = [run for run in runs.live.values() if run.ended is None]
         if not mine:
             return
-        until_s = runs.now() + runs.knobs.lease_s
+        until_s = await runs.clock_s() + runs.knobs.lease_s
         held = await done(runs.store.renew(runs.owner, [run.id for run in mine], until_s))
         for run in mine:
             if run.id not in held and run.ended is None:
@@ -87,7 +90,7 @@ class Leases:
 
     async def _adopt(self) -> None:
         runs = self._runs
-        now = runs.now()
+        now = await runs.clock_s()
         until_s = now + runs.knobs.lease_s
         ids = await done(await runs.store.reads(runs.store.adopt, runs.owner, now_s=now, until_s=until_s))
         for id in ids:
@@ -96,7 +99,7 @@ class Leases:
                 continue
             log.info("run_adopted", run=id, steps=len(whole.steps))
             try:
-                await self._take_over(whole, now)
+                await self._take_over(whole, runs.now())
             except StoreError:
                 raise
             except Exception as error:
@@ -128,7 +131,7 @@ async def restored(runs: Runs, whole: WholeRun) -> LiveRun:
         if waits:
             attached.add(plan.id)
     known = {variable.id: variable for variable in whole.variables}
-    outside = await _outside(runs, row.tenant, graph)
+    outside = await _outside(runs, row, graph)
     values = {id: value_of(v.value) for id, v in known.items() if v.state == "ready" and v.value is not None}
     values |= {id: c.value for id, c in outside.items() if c.state == "ready" and c.value is not None}
     failures = {id: why(v.failure) for id, v in known.items() if v.state in ("failed", "cancelled")}
@@ -148,6 +151,7 @@ async def restored(runs: Runs, whole: WholeRun) -> LiveRun:
         False,
         row.background,
         row.budget,
+        end_user=row.end_user,
     )
     run.callers = callers
     run.steps = {step.plan.id: step.progress for step in whole.steps if step.plan.id in graph.steps}
@@ -169,14 +173,14 @@ def _restore(cell: Cell, variable: Variable) -> None:
     cell.kept = cell.ended
 
 
-async def _outside(runs: Runs, tenant: str, graph: Graph) -> dict[str, Cell]:
+async def _outside(runs: Runs, row: Run, graph: Graph) -> dict[str, Cell]:
     found = {}
     for step in graph.steps.values():
         for name, id in step.reads.items():
             if graph.producer(id) is None and id not in found:
-                cell = await runs.find(tenant, id)
+                cell = await runs.find(row.tenant, id, row.end_user)
                 if cell is None:
-                    cell = Cell(id, tenant, name=name)
+                    cell = Cell(id, row.tenant, name=name)
                     cell.fail(why(Failure("expired", "Its value is no longer stored.")))
                 found[id] = cell
     return found

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -38,10 +39,37 @@ none of its doing, but a step of which processes die must not end them all."""
 
 @dataclass(slots=True)
 class Spent:
-    """What a run has used."""
+    """What a run has used, and what its steps under way have set aside."""
 
     usd: float = 0.0
     tokens: int = 0
+    _held: list[tuple[float, int]] = field(default_factory=list)
+    _freed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @asynccontextmanager
+    async def held(self, budget: RunBudget, of_step: Callable[[], tuple[float, int]]) -> AsyncIterator[None]:
+        """Have what a step may take (dollars, tokens) set aside while it is asked, once the budget has room for it beside
+        the others. One that is alone is not kept waiting: so the budget is passed by one step at most."""
+        if budget.usd is None and budget.tokens is None:
+            yield
+            return
+        most = of_step()
+        while self._held and not self._has_room(budget, most):
+            self._freed.clear()
+            await self._freed.wait()
+        self._held.append(most)
+        try:
+            yield
+        finally:
+            self._held.remove(most)
+            self._freed.set()
+
+    def _has_room(self, budget: RunBudget, most: tuple[float, int]) -> bool:
+        usd = self.usd + sum(each for each, _ in self._held) + most[0]
+        tokens = self.tokens + sum(each for _, each in self._held) + most[1]
+        return (budget.usd is None or usd <= budget.usd) and (
+            budget.tokens is None or tokens <= budget.tokens
+        )
 
 
 @dataclass(slots=True)
@@ -70,10 +98,16 @@ class LiveRun:
     """Steps whose client's request ended with the process that it came to."""
     tasks: dict[StepId, asyncio.Task[None]] = field(default_factory=dict)
     spent: Spent = field(default_factory=Spent)
+    end_user: str = ""
+    """Whose it is, as a digest, where each end user has a memory of their own."""
     flow: Flow | None = None
     """Of a workflow: by what it grows. None where its steps came from the client."""
     over: asyncio.TimerHandle | None = None
     """Ends it when its time is over."""
+    waits: asyncio.TimerHandle | None = None
+    """Looks whether it waits in vain."""
+    moved_at_s: float = 0.0
+    """When something of it happened last; 0: nothing yet."""
     template_tokens: dict[StepId, float] = field(default_factory=dict)
     """Of a step's messages without its variables, roughly; filled as it is asked for."""
     objectives: Objectives | None = None
@@ -246,7 +280,7 @@ def used_by(steps: Iterable[StepProgress]) -> Used:
 def cells_of(run: LiveRun, steps: Iterable[Step]) -> dict[VariableId, Cell]:
     """Cells of all variables that the steps write."""
     return {
-        id: Cell(id, run.tenant, name=name, app=run.app, run=run.id)
+        id: Cell(id, run.tenant, name=name, app=run.app, run=run.id, end_user=run.end_user)
         for step in steps
         for name, id in step.writes.items()
     }

@@ -23,7 +23,10 @@ import numpy as np
 import structlog
 
 from engines.components.component import ComponentError, Work
+from engines.errors import RequestError
 from gateway.off_loop import off_loop
+from gateway.runs.asking import StepAsker, refused
+from gateway.runs.caller import scoped
 from gateway.runs.indexes import RunIndex
 from gateway.runs.knobs import RunKnobs
 from gateway.runs.live import MAX_ATTEMPTS, MAX_COMPUTED, LiveRun
@@ -54,7 +57,8 @@ class NotCommitted(Exception):
 class Primitives:
     """See the module."""
 
-    def __init__(self, means: Means, knobs: RunKnobs) -> None:
+    def __init__(self, means: Means, knobs: RunKnobs, asker: StepAsker) -> None:
+        self._asker = asker
         self._means = means
         self._knobs = knobs
 
@@ -69,15 +73,31 @@ class Primitives:
 
     async def _carried_out(self, run: LiveRun, id: StepId, kept: Callable[[], Awaitable[None]]) -> Changes:
         step = run.graph.steps[id]
-        work = Work(run.id, run.tenant, id, step.depth, asyncio.get_running_loop().time())
+        named = str(step.what.get("component") or "")
+        try:
+            admitted = self._asker.admission.component(run.callers[id].arrival(), named)
+        except RequestError as error:
+            return run.progress.refused(id, *refused(error))
+        work = Work(run.id, admitted.tenant, id, step.depth, asyncio.get_running_loop().time())
         try:
             if step.effects:
                 await self._committed(run, step, kept)
-            return run.progress.answered(id, await self._outcome(run, step, work))
+            usd_each = 0.0 if step.primitive in compute.COMPUTED else self._means.usd_per_item.get(named, 0.0)
+            most_usd = usd_each * _items(step, run.progress.held(id)) if usd_each else 0.0
+            bill = await self._asker.admission.reserve(admitted, named, most_usd)
+            try:
+                return run.progress.answered(id, await self._outcome(run, step, work))
+            finally:
+                usd = usd_each * sum(each.items for each in work.shared)
+                run.spent.usd += usd
+                if usd:
+                    run.step(id, cost_usd=usd)
+                if bill is not None:
+                    bill.settle(usd, None)
         except ComponentError as error:
             return run.progress.refused(id, "step_failed", error.message, _STATUS)
-        except WorkflowError as error:
-            return run.progress.refused(id, error.code, error.message, error.status)
+        except (RequestError, WorkflowError) as error:
+            return run.progress.refused(id, *refused(error))
         except NotCommitted:
             message = "The store could not note that it was about to be asked, so it was not."
             return run.progress.refused(id, "store_unavailable", message, 503)
@@ -185,7 +205,7 @@ class Primitives:
             )
         return self._means.indexes.collection(
             run.tenant,
-            name,
+            scoped(run.end_user, name),
             embedder=_component(step),
             contributor=run.flow.caller.contributor,
             source=f"{run.id}:{step.of}",
@@ -220,6 +240,11 @@ async def _all(asked: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
     except BaseExceptionGroup as errors:
         raise errors.exceptions[0] from None
     return [task.result() for task in tasks]
+
+
+def _items(step: Step, held: Mapping[str, Held]) -> int:
+    """How many texts, searches or calls a component is asked for at most."""
+    return len(compute.texts(step, held)) if "texts" in step.what else int(step.primitive == "tool")
 
 
 def _note(run: LiveRun, step: Step, work: Work) -> None:

@@ -51,6 +51,7 @@ def restored_workflow(whole: WholeRun, max_items: int) -> LiveRun:
         row.background,
         row.budget,
         flow=flow,
+        end_user=row.end_user,
     )
     run.callers = dict.fromkeys(graph.steps, flow.caller)
     run.steps = {id: _progress(progress, step) for id, step in stored.items() if id in graph.steps}
@@ -59,7 +60,7 @@ def restored_workflow(whole: WholeRun, max_items: int) -> LiveRun:
         run.spent.usd += step.progress.cost_usd
         run.spent.tokens += step.progress.prompt_tokens + step.progress.completion_tokens
     new = [step for step in graph.steps.values() if step.id not in stored]
-    run.grew(map(row_of, new), variables_of(new), held_back=False)
+    run.grew(map(row_of, new), variables_of(new, end_user=run.end_user), held_back=False)
     run.cells = cells_of(run, graph.steps.values())
     _restore(run, known)
     return run

@@ -14,16 +14,19 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import structlog
 from cachetools import LRUCache, TTLCache
 
+from engines.engine import Price
 from engines.errors import EngineError, RequestError
 from engines.placement import Placement
+from gateway.admission import Admission
 from gateway.off_loop import off_loop
-from gateway.runs.asking import StepAsker, refused
+from gateway.runs.asking import LetIn, Most, StepAsker, refused
 from gateway.runs.caller import Caller
 from gateway.runs.cell import ENDED, SKIPPED, Cell
 from gateway.runs.elsewhere import Elsewhere
@@ -50,7 +53,7 @@ from gateway.runs.saving import Saving, done
 from gateway.runs.splitting import splits_of
 from gateway.runs.workflow import NewWorkflow
 from gateway.send import Send
-from router.asked import Arrival, Asked
+from router.asked import Asked
 from router.finished import Finished
 from store.errors import StoreError
 from store.workflows.records import (
@@ -82,6 +85,7 @@ log = structlog.get_logger(__name__)
 Answer = Callable[[Asked, Send], Awaitable[Finished]]
 LOST = "run_lost"
 """The code of a failure in this process's memory only: another process carries the run on."""
+_UNDER_WAY = frozenset({StepState.QUEUED, StepState.RUNNING, StepState.UNKNOWN})
 _OWNERS = 4096
 _NOTED_S = 5.0
 _MOVED_EVERY_S = 0.02
@@ -97,7 +101,8 @@ class KeptElsewhere(Exception):
 
 
 class Runs:
-    """See the module. `answer` is Pipeline.answer. `shared`: other processes use the same store.
+    """See the module. `answer` is Pipeline.answer; `admission` lets each step in. `shared`: other processes use the same
+    store.
 
     `now` gives Unix seconds. `start`, then use it inside the same loop, then `aclose`.
     """
@@ -105,6 +110,7 @@ class Runs:
     def __init__(
         self,
         answer: Answer,
+        admission: Admission,
         store: RunStore,
         knobs: RunKnobs,
         *,
@@ -112,20 +118,23 @@ class Runs:
         now: Callable[[], float] = time.time,
         shared: bool = True,
         may_ask: Callable[[str], bool] = lambda model: True,
+        prices: Callable[[str], Mapping[str, Price]] = lambda model: {},
+        most: Most = lambda chat: (0.0, 0),
         began: Callable[[], object] = lambda: None,
         metrics: Uncounted = UNCOUNTED,
         move: Callable[[Callable[[Placement], Placement]], None] = lambda placed_anew: None,
         means: Means | None = None,
     ) -> None:
-        """`may_ask`: whether a model can be asked without the client's own credential. `began` is called for each step that
-        goes to the pipeline by itself. `move` is engines.registry.Registry.move. `means`: None where there are no workflows.
+        """`may_ask`: whether a model can be asked without the client's own credential. `prices`, `most`: the pipeline's.
+        `began` is called for each step that goes to the pipeline by itself. `move` is engines.registry.Registry.move.
+        `means`: None where there are no workflows.
         """
         self.store = store
         self.knobs = knobs
         self.owner = owner or f"{os.getpid()}-{secrets.token_hex(8)}"
         self.now = now
         self._shared = shared
-        self._may_ask = may_ask
+        self._may_ask, self._prices = may_ask, prices
         self._limits = Limits(knobs.max_runs, knobs.max_total_bytes)
         self._live: dict[str, LiveRun] = {}
         self._open: dict[tuple[str, str], LiveRun] = {}
@@ -140,8 +149,10 @@ class Runs:
         """Gets that the processes that carry their runs out were told of lately."""
         self._tasks: set[asyncio.Task[Any]] = set()
         self._closing = False
+        self._ahead_s: float | None = None
+        """How far this process's clock is ahead of the store's; None: not measured yet."""
         self._metrics = metrics
-        self._asker = StepAsker(answer, knobs, now, began)
+        self._asker = StepAsker(answer, admission, knobs, now, began, most)
         self._flows: Flows | None = None
         if means is not None:
             self._flows = Flows(means, knobs, self._asker, self._cells, self.apply, self._stop)
@@ -170,16 +181,24 @@ class Runs:
     def go_by(
         self,
         answer: Answer,
+        admission: Admission,
         *,
         may_ask: Callable[[str], bool],
+        prices: Callable[[str], Mapping[str, Price]],
+        most: Most,
         move: Callable[[Callable[[Placement], Placement]], None],
         means: Means,
     ) -> None:
         """Ask steps by another configuration from now on; those under way end as they began. See `__init__`."""
-        self._asker.go_by(answer)
-        self._may_ask, self._move = may_ask, move
+        self._asker.go_by(answer, admission, most)
+        self._may_ask, self._prices, self._move = may_ask, prices, move
         if self._flows is not None:
             self._flows.go_by(means)
+
+    @property
+    def admission(self) -> Admission:
+        """What lets steps in."""
+        return self._asker.admission
 
     def start(self) -> None:
         """Begin to follow other processes, and to hold on to runs. Inside the running loop."""
@@ -203,7 +222,7 @@ class Runs:
             await asyncio.wait(tasks)
         await self._saving.all_kept()
         if self._live and self._shared:
-            await done(self.store.renew(self.owner, list(self._live), self.now()))
+            await done(self.store.renew(self.owner, list(self._live), await self.clock_s()))
 
     def spawn(self, work: Coroutine[Any, Any, Any], name: str, *, awaited: bool = False) -> asyncio.Task[Any]:
         """A task that ends with this executor, at the latest. `awaited`: somebody is told what it raises."""
@@ -217,6 +236,17 @@ class Runs:
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("run_task_failed", task=task.get_name(), error=type(error).__name__)
 
+    async def clock_s(self) -> float:
+        """Unix seconds by the store's clock, as it is now."""
+        self._ahead_s = await self.store.reads(self.store.ahead_s, self.now())
+        return self.now() - self._ahead_s
+
+    async def _measured_s(self) -> float:
+        """How far this process's clock is ahead of the store's, as it was last measured."""
+        if self._ahead_s is None:
+            await self.clock_s()
+        return self._ahead_s or 0.0
+
     @property
     def live(self) -> Mapping[str, LiveRun]:
         """The runs that this process carries out, by id."""
@@ -227,9 +257,12 @@ class Runs:
     async def begin(self, new: NewGraph) -> LiveRun | Begun:
         """Keep a run and carry it out; what was begun before, where its idempotency key was used before.
 
-        Raises what RunStore.begin and Graph.add do, and KeyError for a variable that is not there. A background run goes on
+        Raises what RunStore.begin and Graph.add do, WorkflowError for a budget of dollars beside an engine without a price,
+        and KeyError for a variable that is not there. A background run goes on
         where the caller is cancelled.
         """
+        if new.budget.usd is not None:
+            self._check_priced(new)
         task = self.spawn(self._begin(new), "begin a run", awaited=True)
         try:
             return await asyncio.shield(task)
@@ -238,6 +271,18 @@ class Runs:
                 task.add_done_callback(self._cancel_begun)
             raise
 
+    def _check_priced(self, new: NewGraph) -> None:
+        declared = new.flow.definition.steps.values() if new.flow is not None else ()
+        models = {each.model for each in declared} | {str(step.chat.get("model") or "") for step in new.steps}
+        for model in sorted(filter(None, models)):
+            for engine, price in self._prices(model).items():
+                if not price.known:
+                    raise WorkflowError(
+                        f"The run's dollars are limited, and the engine '{engine}' of '{model[:100]}' has no price.",
+                        param="budget.usd",
+                        code="unpriced",
+                    )
+
     def _cancel_begun(self, task: asyncio.Task[LiveRun | Begun]) -> None:
         if not task.cancelled() and task.exception() is None and isinstance(run := task.result(), LiveRun):
             self.cancel(run)
@@ -245,7 +290,7 @@ class Runs:
     async def _begin(self, new: NewGraph) -> LiveRun | Begun:
         caller, now, flow = new.caller, self.now(), new.flow
         graph = Graph(new.steps) if new.progress is None else new.progress.graph
-        outside = {} if flow is not None else await self._outside(caller.tenant, graph, new.steps)
+        outside = {} if flow is not None else await self._outside(caller, graph, new.steps)
         if any(cell.private for cell in outside.values()):
             caller = caller.stored_nowhere()
         run = LiveRun(
@@ -259,6 +304,7 @@ class Runs:
             caller.controls.no_store,
             new.background,
             new.budget,
+            end_user=caller.end_user,
             flow=flow,
         )
         row = NewRun(
@@ -266,7 +312,7 @@ class Runs:
             run.tenant,
             now,
             self.owner,
-            now + self.knobs.lease_s,
+            now - await self._measured_s() + self.knobs.lease_s,
             key_id=caller.key_id or "",
             contributor=caller.contributor,
             app=run.app,
@@ -280,9 +326,10 @@ class Runs:
             idempotency_hash=new.idempotency_hash,
             workflow="" if flow is None else flow.definition.name,
             version="" if flow is None else flow.definition.version,
+            end_user=run.end_user,
         )
         rows = await off_loop(new.size_bytes, _rows, new, caller, run.no_store)
-        variables = variables_of(new.steps, "" if flow is not None else run.app)
+        variables = variables_of(new.steps, "" if flow is not None else run.app, run.end_user)
         begun = await done(self.store.begin(row, rows, variables, self._limits))
         if begun.repeated:
             return begun
@@ -292,6 +339,7 @@ class Runs:
         if run.app and flow is None:
             self._open[run.tenant, run.app] = run
         self._take_up(run, new.steps, caller, outside, new.attached)
+        self._limit_wait(run)
         if self._flows is not None and flow is not None:
             self._flows.began(run)
         if run.budget.seconds is not None:
@@ -357,13 +405,13 @@ class Runs:
             # Since it was found: nothing of this may be written, for nobody would carry it out.
             return False
         caller = new.caller
-        outside = await self._outside(caller.tenant, run.graph, new.steps)
+        outside = await self._outside(caller, run.graph, new.steps)
         if any(cell.private for cell in outside.values()) and not run.no_store:
             return False
         run.growing += 1
         try:
             rows = await off_loop(new.size_bytes, _rows, new, caller, run.no_store)
-            variables = variables_of(new.steps, run.app)
+            variables = variables_of(new.steps, run.app, run.end_user)
             try:
                 await done(
                     self.store.extend(
@@ -423,29 +471,30 @@ class Runs:
             if not cell.ended:
                 self._readers.setdefault(id, {})[run.id] = run
 
-    async def _outside(self, tenant: str, graph: Graph, steps: tuple[Step, ...]) -> dict[VariableId, Cell]:
+    async def _outside(self, caller: Caller, graph: Graph, steps: tuple[Step, ...]) -> dict[VariableId, Cell]:
         """The variables that the steps read and no step of the graph writes. Raises KeyError for one that is not there."""
         made = {id for step in steps for id in step.writes.values()}
         wanted = {id for step in steps for id in step.reads.values()} - made
         found = {}
         for id in wanted:
             if graph.producer(id) is None:
-                cell = await self.find(tenant, id)
+                cell = await self.find(caller.tenant, id, caller.end_user)
                 if cell is None:
                     raise KeyError(id)
-                if id not in self._cells and (owner := await self.kept_by(tenant, cell.run)) is not None:
+                if (
+                    id not in self._cells
+                    and (owner := await self.kept_by(caller.tenant, cell.run)) is not None
+                ):
                     raise KeptElsewhere(owner)
                 found[id] = cell
         return found
 
     # ---- variables
 
-    async def find(self, tenant: str, id: VariableId) -> Cell | None:
-        """A variable by its id; None where the tenant has none such. Hold on to it while you wait."""
-        cell = self._cells.get(id)
-        if cell is not None:
-            return cell if cell.tenant == tenant else None
-        return await self._elsewhere.watch(tenant, id)
+    async def find(self, tenant: str, id: VariableId, end_user: str = "") -> Cell | None:
+        """A variable by its id; None where the tenant, or its end user, has none such. Hold on to it while you wait."""
+        cell = self._cells.get(id) or await self._elsewhere.watch(tenant, id)
+        return cell if cell is not None and (cell.tenant, cell.end_user) == (tenant, end_user) else None
 
     async def until_ended(self, cell: Cell) -> Cell:
         """Return when it has ended and that is committed, also where another process carries its run on meanwhile."""
@@ -453,7 +502,7 @@ class Runs:
             await cell.until_ended(kept=True)
             if cell.failure is None or cell.failure.code != LOST:
                 return cell
-            found = await self.find(cell.tenant, cell.id)
+            found = await self.find(cell.tenant, cell.id, cell.end_user)
             if found is None or found is cell:
                 return cell
             cell = found
@@ -494,10 +543,11 @@ class Runs:
             self.got(cell, criteria)
 
     async def put(
-        self, tenant: str, app: str, name: str, value: Value | None, contributor: str
+        self, tenant: str, app: str, name: str, value: Value | None, contributor: str, end_user: str = ""
     ) -> VariableId:
         """Declare or set a variable that no step produces. Raises VariableExists and TooManyBytes."""
-        new = NewVariable(new_id("var"), name, app, value=None if value is None else stored_value(value))
+        given = None if value is None else stored_value(value)
+        new = NewVariable(new_id("var"), name, app, value=given, end_user=end_user)
         id = await done(
             self.store.put(
                 tenant,
@@ -546,6 +596,22 @@ class Runs:
             "The run took longer than its budget allows.",
         )
 
+    def _limit_wait(self, run: LiveRun) -> None:
+        """Cancel it once nothing of it went on for `max_wait_s`. What waits for an operator's word goes on waiting."""
+        under_way = any(state in _UNDER_WAY for state in run.progress.steps.values())
+        waits_s = 0.0 if under_way or not run.moved_at_s else self.now() - run.moved_at_s
+        left_s = self.knobs.max_wait_s - waits_s
+        if left_s <= 0:
+            message = f"Nothing of it went on for {self.knobs.max_wait_s:g} s (workflows.max_wait_s)."
+            self.cancel(run, "wait_too_long", message)
+        else:
+            run.waits = asyncio.get_running_loop().call_later(left_s, self._limit_wait, run)
+
+    def _limits_end(self, run: LiveRun) -> None:
+        for timer in (run.over, run.waits):
+            if timer is not None:
+                timer.cancel()
+
     async def request_cancel(self, tenant: str, id: str) -> bool:
         """Cancel a run, whoever carries it out; False where the tenant has none such that goes on."""
         run = self._live.get(id)
@@ -582,8 +648,7 @@ class Runs:
         if run.lost:
             return
         run.lost = True
-        if run.over is not None:
-            run.over.cancel()
+        self._limits_end(run)
         if self._flows is not None and run.flow is not None:
             self._flows.ended(run)
         for task in list(run.tasks.values()):
@@ -607,7 +672,7 @@ class Runs:
         """Runs of this process that read a lost run's variable have it from the process that carries that run on."""
         found: Cell | None = None
         with suppress(StoreError):
-            found = await self.find(cell.tenant, cell.id)
+            found = await self.find(cell.tenant, cell.id, cell.end_user)
         for run in self._readers.get(cell.id, {}).values():
             run.outside[cell.id] = found or cell
         if found is None or found.ended:
@@ -646,7 +711,7 @@ class Runs:
         """Carry out what an event brought about."""
         if run.flow is not None and self._flows is not None:
             changes = self._flows.grown(run, changes)
-        now = self.now()
+        now = run.moved_at_s = self.now()
         ended = _variables_end(run, changes)
         for step, step_state in changes.steps.items():
             self._step_is(run, step, step_state, now)
@@ -740,12 +805,10 @@ class Runs:
             if (refusal := self._over_budget(run)) is not None and run.ended is None:
                 self.cancel(run, "budget_exceeded", refusal)
 
-    async def call(
-        self, run: LiveRun, step: StepId, send: Send, began: Callable[[], Arrival]
-    ) -> Finished | None:
+    async def call(self, run: LiveRun, step: StepId, send: Send, let_in: LetIn) -> Finished | None:
         """Carry out the attached step of a client's own request; None, and nothing is sent, where it may not be asked.
 
-        `began` is called when it goes to the pipeline.
+        `let_in` admits it.
         """
         try:
             await run.attached[step]
@@ -753,7 +816,9 @@ class Runs:
                 return None
             run.step(step, state="running", attempts=1, queued_at_s=self.now())
             self._saving.note(run)
-            changes, finished = await self._asker.call(run, step, send, partial(self._said, run, step), began)
+            changes, finished = await self._asker.call(
+                run, step, send, partial(self._said, run, step), let_in
+            )
             if run.ended is None and not run.lost:
                 self.apply(run, changes)
             return finished
@@ -793,8 +858,7 @@ class Runs:
         if run.flow is not None and (why_failed := run.progress.why()) is not None:
             run.failure = run.failure or stored_failure(why_failed)
         self._metrics.live(-1)
-        if run.over is not None:
-            run.over.cancel()
+        self._limits_end(run)
         if self._flows is not None and run.flow is not None:
             self._flows.ended(run)
         steps, graph = run.steps, run.graph
@@ -929,6 +993,7 @@ class Runs:
         for id, cell in run.outside.items():
             if not cell.ended:
                 self._readers.setdefault(id, {})[run.id] = run
+        self._limit_wait(run)
         if run.budget.seconds is not None:
             self.limit_time(run, run.created_at_s + run.budget.seconds - self.now())
         if self._flows is not None and run.flow is not None:
@@ -990,10 +1055,14 @@ def _not_here(cell: Cell) -> WhyFailed:
 
 def _rows(new: NewGraph, caller: Caller, no_store: bool) -> list[NewStep]:
     if new.flow is not None:
-        return [row_of(step) for step in new.steps]
-    return [
-        kept_step(step, caller, attached=step.id == new.attached, no_store=no_store) for step in new.steps
-    ]
+        rows = [row_of(step) for step in new.steps]
+    else:
+        rows = [
+            kept_step(step, caller, attached=step.id == new.attached, no_store=no_store) for step in new.steps
+        ]
+    if no_store and rows:
+        rows[0] = replace(rows[0], held_bytes=new.size_bytes)
+    return rows
 
 
 def _criteria(text: str) -> Criteria:

@@ -1,8 +1,9 @@
 """Computes what is known of a prompt while the rest is unknown: pass 3 of workflows, over any engine with a prefix cache.
 
-The step's request is asked early, cut where the first unknown name stands, for one token, in its tenant's name and with the
-lowest priority. The engine keeps the prefix in its cache, and where it has replicas the step goes where the prefix is. The
-step itself never waits for that; whoever waits for a place at the engine ends it. Its cost is booked apart.
+The step's request is asked early, cut where the first unknown name stands, for one token, with the lowest priority. It is a
+request of the step's client like any other: admitted, counted and paid by it. The engine keeps the prefix in its cache, and
+where it has replicas the step goes where the prefix is. The step itself never waits for that; whoever waits for a place at
+the engine ends it.
 
 Sources: partial and full prefilling of Teola (section 4.3), which needs an engine that takes prompts in pieces. Should vLLM
 come to take them so, this is the file that changes.
@@ -13,25 +14,30 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 import structlog
 from cachetools import TTLCache
 
-from engines.asking import Bill, NotAnswered, ask, chat_of
 from engines.chat import CHARACTERS_PER_TOKEN, ChatRequest, message_text
 from engines.engine import Engine
+from engines.errors import EngineError, RequestError
 from engines.guard import Guard
 from engines.placement import Placement, Rank
 from engines.prefixes import Prefix, PrefixTable, prefixes_of
 from engines.replicas import Replicas
+from gateway.admission import Admission
 from gateway.off_loop import off_loop
-from gateway.runs.caller import Caller
+from gateway.runs.caller import Caller, chat_of
 from gateway.runs.live import LiveRun
+from gateway.runs.step_send import StepSend
 from gateway.runs.worth_warming import Facts, PrefillPace, StepTimes, Verdict, has_room, worth_warming
+from gateway.send import Send
+from router.asked import Admitted, Asked
+from router.finished import Finished
 from workflows.definition import ITEM, PLACES, SO_FAR, StepSpec
 from workflows.names import StepId, VariableId
 from workflows.passes.prefill import cut
@@ -46,6 +52,8 @@ _AT_ONCE = 32
 """Prefixes of one run that are thought about in one turn of the event loop; the others in the next."""
 _REFUSED_S = 300.0
 """How long a step's prefix is left alone that its engine refused: some chat templates take no prompt that is cut there."""
+_MOST_BYTES = 65_536
+"""Of an answer of one token."""
 _LEFT_OUT = frozenset(
     {
         "stream",
@@ -70,8 +78,8 @@ class Certain:
 
 
 CertainEngine = Callable[[str, Caller], Certain | None]
-"""Of a model's name and the client: None if it is not certain who answers, or with which prompt, or if something stands
-between this client and the engine."""
+"""Of a model's name and the client: None if it is not certain who answers, or with which prompt, or if a guardrail would
+have to look at it first."""
 
 
 @dataclass(slots=True)
@@ -110,11 +118,18 @@ class Warmer:
         self,
         certain: CertainEngine,
         engines: Mapping[str, Engine],
+        answer: Callable[[Asked, Send], Awaitable[Finished]],
+        admission: Admission,
         *,
         min_tokens: int,
         told: Callable[[Verdict, int], object] = lambda verdict, tokens: None,
+        began: Callable[[], object] = lambda: None,
     ) -> None:
-        """`told` is told of each prefix that was thought about, with its tokens."""
+        """`answer` is Pipeline.answer. `told` is told of each prefix that was thought about, with its tokens; `began` is
+        called for each that goes to the pipeline."""
+        self._answer = answer
+        self._admission = admission
+        self._began = began
         self._certain = certain
         self._min_tokens = min_tokens
         self._told = told
@@ -286,8 +301,6 @@ class Warmer:
         assert run.flow is not None
         flow, spec = run.flow, run.flow.definition.steps[wanted.warm.step]
         certain = None if self._skipped(run, spec) else self._certain(spec.model, flow.caller)
-        if certain is not None and not flow.caller.names.reach.allows_region(certain.engine.info.region):
-            certain = None
         if certain is None or self._key(run, wanted, certain) in self._refused:
             self._told("uncertain", 0)
             return "uncertain"
@@ -357,42 +370,44 @@ class Warmer:
     # ---- doing it
 
     async def _warm(self, run: LiveRun, known: _Run, wanted: _Wanted, certain: Certain, facts: Facts) -> None:
-        engine, bill = certain.engine, Bill({})
+        assert run.flow is not None
+        engine, caller = certain.engine, run.flow.caller
         name, tokens = engine.info.name, facts.prefix_tokens
+        usd = engine.info.price.most_usd(tokens, 1) or 0.0
+        send = StepSend(lambda text: None, max_text_bytes=_MOST_BYTES)
         try:
-            chat, placement = await self._request(run, wanted, certain, facts.prefix_tokens)
+            chat, placement = await self._request(run, wanted, facts.prefix_tokens)
             prefixes = await self._prefixes(engine, chat, placement, run.tenant)
             if facts.prefix_tokens - self._cached(engine, prefixes) < self._min_tokens:
                 self._told("cached", facts.prefix_tokens)
                 return
-            wanted.sent = True
-            self._told("warm", facts.prefix_tokens)
+
+            async def ask(admitted: Admitted) -> Finished:
+                wanted.sent = True
+                self._told("warm", facts.prefix_tokens)
+                self._began()
+                asked = caller.asked(admitted, chat, placement)
+                controls = replace(asked.controls, no_store=True, no_cache=True)
+                return await self._answer(replace(asked, controls=controls), send)
+
             began = time.monotonic()
-            said = await ask(
-                engine,
-                chat,
-                most_tokens=1,
-                bill=bill,
-                purpose="prefix",
-                tenant=run.tenant,
-                placement=placement,
-            )
-            self._table(name).sent(prefixes, facts.prefix_tokens)
-            tokens = said.usage.prompt_tokens
-            computed = tokens - said.usage.cached_tokens
-            if computed >= self._min_tokens:
-                self._pace.took(name, computed, time.monotonic() - began)
-        except NotAnswered as error:
-            if str(error).startswith("status_4"):
+            finished = await self._admission.step(caller.arrival, chat.own_fields, ask, waits=False)
+            if send.status >= 400:
+                usd = 0.0
                 self._refused[self._key(run, wanted, certain)] = True
-            log.info("prefix_not_computed", run=run.id, step=wanted.step, engine=name, why=str(error))
+            elif (usage := send.used(tokens)) is not None:
+                self._table(name).sent(prefixes, facts.prefix_tokens)
+                tokens, usd = usage.prompt_tokens, finished.price.cost_usd(usage) or 0.0
+                computed = tokens - usage.cached_tokens
+                if computed >= self._min_tokens:
+                    self._pace.took(name, computed, time.monotonic() - began)
+        except (RequestError, EngineError) as error:
+            log.info("prefix_not_computed", run=run.id, step=wanted.step, engine=name, why=error.code)
         finally:
             if wanted.sent:
-                self._note(run, known, wanted.step, tokens, bill.usd)
+                self._note(run, known, wanted.step, tokens, usd)
 
-    async def _request(
-        self, run: LiveRun, wanted: _Wanted, certain: Certain, tokens: int
-    ) -> tuple[ChatRequest, Placement]:
+    async def _request(self, run: LiveRun, wanted: _Wanted, tokens: int) -> tuple[ChatRequest, Placement]:
         """The step's request, cut."""
         assert run.flow is not None
         flow, spec = run.flow, run.flow.definition.steps[wanted.warm.step]
@@ -404,11 +419,10 @@ class Warmer:
         filled = await off_loop(size, fill, template, values)
         of_output = flow.fields if wanted.warm.step == flow.definition.output else {}
         fields = {name: each for name, each in {**of_output, **spec.params}.items() if name not in _LEFT_OUT}
-        if not certain.hosted:
-            # A grammar is made for nothing: it changes no prompt there.
-            fields.pop("response_format", None)
-        fields |= {"model": spec.model, "max_tokens": 1}
-        chat = await off_loop(size, chat_of, fields, filled.messages)
+        # A grammar would be made for nothing: it changes no prompt.
+        fields.pop("response_format", None)
+        fields |= {"model": spec.model, "max_tokens": 1, "messages": list(filled.messages)}
+        chat = await off_loop(size, chat_of, fields)
         last = len(filled.messages) - 1
         end = (last, len(message_text(filled.messages[last].get("content"))))
         placement = Placement(
@@ -417,6 +431,7 @@ class Warmer:
             expected_tokens=tokens + 1,
             boundaries=(*filled.boundaries, end),
             step=wanted.step,
+            warms=True,
         )
         return chat, placement
 

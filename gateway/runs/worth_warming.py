@@ -17,7 +17,7 @@ from workflows.definition import Definition
 
 Verdict = Literal["warm", "refused", "uncertain", "hosted", "short", "cached", "soon", "busy"]
 """`warm`: compute it. Otherwise why not: the step says so; who will answer, or with which prompt, is not certain; the engine
-is another's and nobody asked for it; it is too short; it is cached; the rest is known sooner; the engine has no room."""
+is another's, who charges for it; it is too short; it is cached; the rest is known sooner; the engine has no room."""
 
 UNKNOWN_TOKENS_PER_S = 2000.0
 """How fast a prompt is computed where nothing was measured: less than GPUs do with models of 7 billion parameters."""
@@ -35,7 +35,7 @@ class Facts:
     """What is known of one prefix."""
 
     wanted: bool | None
-    """What the step says (`warm`); None: nothing."""
+    """What the step says (`warm`); None: nothing, which is the same as true."""
     certain: bool
     """It is known which engine will be asked, and that no examples will be put into the prompt."""
     hosted: bool
@@ -56,7 +56,7 @@ def worth_warming(facts: Facts, min_tokens: int) -> Verdict:
         return "refused"
     if not facts.certain:
         return "uncertain"
-    if facts.hosted and not facts.wanted:
+    if facts.hosted:
         return "hosted"
     if facts.prefix_tokens < min_tokens:
         return "short"

@@ -23,6 +23,7 @@ from learning.outcomes.account import price_in
 from learning.outcomes.equal import same, settles
 from learning.outcomes.equality_alone import EqualityAlone
 from learning.outcomes.judge import Judgement
+from learning.outcomes.judge_exam import Exams, Known, Question
 from learning.outcomes.judging_limits import JudgingLimits
 from learning.outcomes.judging_metrics import JudgingMetrics
 from learning.outcomes.judging_sample import Sample, asked_again, most_tokens
@@ -48,8 +49,20 @@ _AS_GOOD = Judgement(score=0.0, votes=(), unread=0, tie=True, quality=1.0, posit
 _WORSE = Judgement(score=-3.0, votes=(), unread=0, tie=False, quality=0.0, position_bias=0.0)
 
 
-class TooDear(Exception):
+class Unjudged(Exception):
+    """Nobody compares the answers. `said`: the reference's answer, which may teach something nevertheless."""
+
+    def __init__(self, said: str) -> None:
+        super().__init__(type(self).__name__)
+        self.said = said
+
+
+class TooDear(Unjudged):
     """The judge that a comparison turned out to need may not be paid."""
+
+
+class NoJudge(Unjudged):
+    """A judge is needed, and all that could judge were refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,12 +126,18 @@ class Comparison:
         limits: JudgingLimits,
         room: Callable[[Engine], Awaitable[None]],
         alone: EqualityAlone,
+        *,
+        models: Mapping[str, Sequence[str]] | None = None,
+        exams: Exams | None = None,
     ) -> None:
-        """`judge`: the engine that judges; None: each sample's reference. `room` is awaited before an engine is asked: it
-        returns once the engine has room."""
+        """`judge`: the engine that judges; None: the largest of each sample's model that passes and is not compared itself.
+        `room` is awaited before an engine is asked: it returns once the engine has room. `models`: served model to its
+        engines, small to large. `exams`: None: nobody is examined."""
         self._engines = engines
         self.judge_name = judge
-        """None: each sample's reference."""
+        """None: see `judge_of`."""
+        self._models = models or {}
+        self._exams = exams
         self._metrics = metrics
         self._limits = limits
         self._room = room
@@ -132,9 +151,18 @@ class Comparison:
         at = self._refused.get(engine.info.name)
         return at is not None and time.monotonic() < at + _LEFT_ALONE_S
 
-    def judge_of(self, sample: Sample) -> Engine:
-        """The engine that judges the sample, should it come to that."""
-        return self._engines[self.judge_name or sample.reference]
+    def judge_of(self, sample: Sample) -> Engine | None:
+        """The engine that judges the sample, should it come to that; None where all that could were refused."""
+        if self.judge_name is not None:
+            may = [self.judge_name]
+        else:
+            compared = {sample.served.engine, *(way.engine for way, _ in sample.others)} - {sample.reference}
+            larger = reversed(self._models.get(sample.asked.chat.model, ()))
+            may = list(dict.fromkeys([sample.reference, *(name for name in larger if name not in compared)]))
+        return next((self._engines[name] for name in may if not self._refused_judge(name)), None)
+
+    def _refused_judge(self, name: str) -> bool:
+        return self._exams is not None and self._exams.refuses(name)
 
     def likely_for_answers(self, sample: Sample, served: str) -> float:
         """What asking the others costs at most unless they are far longer than the `served` answer; in the sample's unit."""
@@ -150,6 +178,8 @@ class Comparison:
     def most_for_verdicts(self, sample: Sample, pairs: Sequence[tuple[str, str]]) -> float:
         """What judging so many pairs of answers can cost at most, in the sample's unit."""
         judge, shown = self._judge(sample), 4 * self._limits.characters
+        if judge is None:
+            return 0.0
         price = price_in(sample.unit, judge.engine.info.price)
         texts = [message_text(m.get("content")) for m in sample.asked.chat.messages]
         request = _PROMPT_BYTES + _TURN_BYTES * len(texts) + min(sum(map(_bytes, texts)), shown)
@@ -163,8 +193,8 @@ class Comparison:
         """The reference's answer first, then those that were to be compared with it, some maybe without a judgement.
 
         `afford` sets aside what verdicts can cost, in what the sample is paid in, and tells whether they may be asked for.
-        Raises NotAnswered where the reference, or every engine that was to be compared with it, gave no answer, and
-        TooDear.
+        Raises NotAnswered where the reference, or every engine that was to be compared with it, gave no answer,
+        TooDear and NoJudge.
         """
         usage = served.usage()
         answers = [
@@ -192,19 +222,70 @@ class Comparison:
         settled = await asyncio.to_thread(settles, standard.text, sample.near)
         # Before anybody looks whether they are equal: else only those would be noted once there is no money for a judge.
         pairs = [(answer.text, standard.text) for answer in others]
-        if not settled and not await afford(self.most_for_verdicts(sample, pairs)):
+        judge = self._judge(sample)
+        if not settled and (
+            judge is None or not await self._may_judge(sample, judge, standard.text, pairs, bill, afford)
+        ):
             if not sample.scope:
-                raise TooDear
+                refused = judge is None or self._refused_judge(judge.engine.info.name)
+                raise (NoJudge if refused else TooDear)(standard.text)
             return [standard, *await self._by_equality_alone(sample, others, standard.text)]
         judged = [
-            await self._compared(sample, answer, standard.text, bill, settled=settled) for answer in others
+            await self._compared(sample, judge, answer, standard.text, bill, settled=settled)
+            for answer in others
         ]
         return [standard, *judged]
 
-    def _judge(self, sample: Sample) -> Judge:
-        limits = self._limits
+    async def _may_judge(
+        self,
+        sample: Sample,
+        judge: Judge,
+        standard: str,
+        pairs: Sequence[tuple[str, str]],
+        bill: Bill,
+        afford: Callable[[float], Awaitable[bool]],
+    ) -> bool:
+        """Whether the judge can be paid and passes its exam, for which it is paid, too."""
+        name = judge.engine.info.name
+        due: list[Question] = []
+        if self._exams is not None:
+            also = Known(sample.asked.chat.messages, standard)
+            due = await self._exams.due(name, sample.tenant, also)
+        price = price_in(sample.unit, judge.engine.info.price)
+        most = sum(most_usd(price, self._exam_bytes(each), judge.most_tokens) for each in due)
+        if not await afford(self.most_for_verdicts(sample, pairs) + most):
+            return False
+        if self._exams is None or not due:
+            return True
+
+        async def ask_judge(request: VerdictRequest) -> int | None:
+            found, _ = await self._verdict(judge, request, bill)
+            return found
+
+        passes = await self._exams.passes(judge, ask_judge, due)
+        if passes:
+            self._readable.add(name)
+        return passes
+
+    def _exam_bytes(self, asked: Question) -> int:
+        shown = 4 * self._limits.characters
+        texts = [message_text(m.get("content")) for m in asked.known.messages]
+        answers = sum(min(_bytes(text), shown) for text in asked.shown)
+        return _PROMPT_BYTES + _TURN_BYTES * len(texts) + min(sum(map(_bytes, texts)), shown) + answers
+
+    async def _verdict(self, judge: Judge, request: VerdictRequest, bill: Bill) -> tuple[int | None, float]:
+        """A verdict, None if it cannot be read, and what it cost in US dollars. Raises NotAnswered."""
+        said = await self._asked(judge.engine, request.chat, request.most_tokens, bill, "verdict")
+        found = request.read(said.text)
+        self._metrics.verdicts.labels("unread" if found is None else "read").inc()
+        return found, said.cost_usd
+
+    def _judge(self, sample: Sample) -> Judge | None:
+        limits, engine = self._limits, self.judge_of(sample)
+        if engine is None:
+            return None
         return Judge(
-            self.judge_of(sample),
+            engine,
             votes=limits.samples,
             tie=limits.tie,
             verdict_tokens=limits.verdict_tokens,
@@ -213,15 +294,21 @@ class Comparison:
         )
 
     async def _compared(
-        self, sample: Sample, answer: Compared, reference: str, bill: Bill, *, settled: bool
+        self,
+        sample: Sample,
+        judge: Judge | None,
+        answer: Compared,
+        reference: str,
+        bill: Bill,
+        *,
+        settled: bool,
     ) -> Compared:
         """The answer with what equality says of it, or else the judge.
 
         Where a judge may be needed, equality counts only while its verdicts can be read: what is missing must not be just
         the answers that are not equal.
         """
-        judge = self._judge(sample)
-        name = judge.engine.info.name
+        name = judge.engine.info.name if judge is not None else ""
         nothing = not answer.text.strip()
         if settled or nothing or name in self._readable:
             equal = await asyncio.to_thread(same, answer.text, reference)
@@ -229,13 +316,15 @@ class Comparison:
                 said = _AS_GOOD if equal else _WORSE
                 self._metrics.saw(answer.way.engine, said, with_examples=bool(answer.way.examples))
                 return replace(answer, judgement=said)
-        if answer.cut:
+        if answer.cut or judge is None:
             return answer
         judged = await self._judged(judge, sample.asked.chat, answer, reference, bill)
         if judged.judgement is None:
             self._readable.discard(name)
         else:
             self._readable.add(name)
+        if self._exams is not None:
+            self._exams.compared(name, read=judged.judgement is not None)
         return replace(judged, judge=name)
 
     async def _by_equality_alone(
@@ -252,7 +341,7 @@ class Comparison:
                 self._metrics.saw(answer.way.engine, said, with_examples=bool(answer.way.examples))
                 judged.append(replace(answer, judgement=said))
         if not judged:
-            raise TooDear
+            raise TooDear(reference)
         return judged
 
     async def _answer(self, sample: Sample, way: Attempt, probability: float, bill: Bill) -> Compared:
@@ -307,13 +396,11 @@ class Comparison:
         async def verdict(request: VerdictRequest) -> int | None:
             nonlocal cost_usd
             try:
-                said = await self._asked(judge.engine, request.chat, request.most_tokens, bill, "verdict")
+                found, usd = await self._verdict(judge, request, bill)
             except NotAnswered:
                 self._metrics.verdicts.labels("unanswered").inc()
                 return None
-            cost_usd += said.cost_usd
-            found = request.read(said.text)
-            self._metrics.verdicts.labels("unread" if found is None else "read").inc()
+            cost_usd += usd
             return found
 
         said = await judge.compare(verdict, chat.messages, answer.text, reference)

@@ -23,9 +23,17 @@ from engines.asking import Bill, NotAnswered
 from engines.chat import tokens_in_bytes
 from engines.engine import Engine
 from learning.outcomes.account import SMALL_TOKEN, Accounts, Purse, Unit, price_in
-from learning.outcomes.comparison import Comparison, TooDear, equality_key, example_qualities
+from learning.outcomes.comparison import (
+    Comparison,
+    NoJudge,
+    TooDear,
+    Unjudged,
+    equality_key,
+    example_qualities,
+)
 from learning.outcomes.equal import settles
 from learning.outcomes.equality_alone import EqualityAlone
+from learning.outcomes.judge_exam import Exams
 from learning.outcomes.judging_limits import JudgingLimits
 from learning.outcomes.judging_metrics import JudgingMetrics
 from learning.outcomes.judging_sample import Sample, sample, served_answer, why_not
@@ -76,13 +84,15 @@ class Judging:
         teacher_said: Callable[[str, str, str], bool] | None = None,
         opted_out_keys: Collection[str] = (),
         book: Callable[[Used], object] = lambda used: None,
+        exams: Exams | None = None,
         rng: random.Random | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         """`models`: served model to its engines, small to large. `judge`: the name of the engine that judges; None: each
-        model's reference. `teacher_said` is told, on a thread, the tenant and id of a task's request that a small engine
-        answered, and what the reference says to it; it returns whether it knows the request. `book` is told what every
-        comparison used: verdicts and answers apart."""
+        model's largest that passes its exam. `teacher_said` is told, on a thread, the tenant and id of a task's request
+        that a small engine answered, and what the reference says to it; it returns whether it knows the request. `book` is
+        told what every comparison used: verdicts and answers apart. `exams`: which judges passed; None: nobody is
+        examined."""
         self._book = book
         self._engines = engines
         self._models = {name: tuple(names) for name, names in models.items()}
@@ -91,7 +101,16 @@ class Judging:
         self._limits = limits
         self._rng = rng or random.Random()
         self._alone = EqualityAlone(self._rng)
-        self._comparison = Comparison(engines, judge, metrics, self._limits, self._room, self._alone)
+        self._comparison = Comparison(
+            engines,
+            judge,
+            metrics,
+            self._limits,
+            self._room,
+            self._alone,
+            models=self._models,
+            exams=exams,
+        )
         self._accounts = accounts
         self._said: set[tuple[str, str]] = set()
         self._qualities = qualities
@@ -220,6 +239,8 @@ class Judging:
                 result = await self._judged(taken, since)
             except TooDear:
                 result = "over_budget"
+            except NoJudge:
+                result = "no_judge"
             except NotAnswered as error:
                 result = "unanswered"
                 log.debug("judging_unanswered", request=taken.request_id, reason=str(error))
@@ -242,7 +263,11 @@ class Judging:
         # judge costs is added once it is, so that a bad answer in bad form is checked like any other.
         settled = not taken.by_reference or await asyncio.to_thread(settles, served.said(), taken.near)
         reference = self._engines[taken.reference]
-        needed = ([] if taken.by_reference else [reference]) + ([] if settled else [judge])
+        if not settled and judge is None and not self._may_be_equal(taken):
+            return "no_judge"
+        # Without a judge that passed only equality tells.
+        settled = settled or judge is None
+        needed = ([] if taken.by_reference else [reference]) + ([] if settled or judge is None else [judge])
         if any(map(self._comparison.refuses, needed)):
             # Nobody else is asked in vain, let alone paid.
             return "unanswered"
@@ -251,7 +276,7 @@ class Judging:
         verdicts = self._comparison.most_for_verdicts(taken, pairs)
         answers = self._comparison.likely_for_answers(taken, served.said())
         own_price = self._own_price(taken, served)
-        may_be_equal = verdicts > 0 and self._may_be_equal(taken)
+        may_be_equal = (verdicts > 0 or judge is None) and self._may_be_equal(taken)
         dear = may_be_equal and await self._too_few(taken, verdicts)
         purse = None
         if not dear:
@@ -326,9 +351,12 @@ class Judging:
         bill: Bill,
         afford: Callable[[float], Awaitable[bool]],
     ) -> _Came:
-        standard, *others = await self._comparison.compare(taken, served, bill, afford)
-        if taken.of_task and not taken.by_reference:
-            await self._tell(taken, standard.text)
+        try:
+            standard, *others = await self._comparison.compare(taken, served, bill, afford)
+        except Unjudged as error:
+            await self._tell(taken, error.said)
+            raise
+        await self._tell(taken, standard.text)
         found = [each for each in others if each.judgement is not None]
         unread = sum(each.judgement is None and not each.cut for each in others)
         if not found:
@@ -346,8 +374,8 @@ class Judging:
         return _Came("judged", unread, sum(record.cost_usd for record in records))
 
     async def _tell(self, taken: Sample, text: str) -> None:
-        """Say what the teacher says to a request of a task, which may not be written yet."""
-        if self._teacher_said is None:
+        """Say what the teacher says to a task's request that it did not answer, and which may not be written yet."""
+        if self._teacher_said is None or not taken.of_task or taken.by_reference:
             return
         try:
             for _ in range(_TOLD_TIMES):
@@ -361,7 +389,8 @@ class Judging:
     async def _quiet(self, taken: Sample, until: float) -> bool:
         """Wait until neither the judge nor an engine of the sample is pressed. False where that takes too long."""
         names = {taken.reference, taken.served.engine, *(way.engine for way, _ in taken.others)}
-        engines = [self._comparison.judge_of(taken), *(self._engines[name] for name in names)]
+        judge = self._comparison.judge_of(taken)
+        engines = [*([judge] if judge is not None else []), *(self._engines[name] for name in names)]
         try:
             async with asyncio.timeout(max(0.0, until - time.monotonic())):
                 while any(self._pressed(engine) for engine in engines):

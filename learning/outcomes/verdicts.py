@@ -86,16 +86,17 @@ class Judge:
                 if found is not None and found.result != "win":
                     return found
             first, second = (ours, other) if ours_first else (other, ours)
-            verdict = await ask(self._request(number, messages, first, second))
+            verdict = await ask(self.request(number, messages, first, second))
             if verdict is None:
                 unread += 1
             else:
                 votes.append(vote(verdict, ours_first=ours_first))
         return judgement(votes, unread, tie=self.tie)
 
-    def _request(
+    def request(
         self, number: int, messages: Sequence[Mapping[str, Any]], first: str, second: str
     ) -> VerdictRequest:
+        """What the judge is asked about two answers to `messages`. `number`: of the requests of one comparison, from 0."""
         prompt = judge_prompt(messages, first, second, reading=number // 2 + 1, characters=self.characters)
         bound = {} if "max_completion_tokens" in self.fields else {"max_tokens": self.verdict_tokens}
         info = self.engine.info

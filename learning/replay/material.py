@@ -13,9 +13,12 @@ from engines.asking import chat_of
 from engines.chat import ChatRequest
 from engines.engine import Engine
 from learning.bank.demonstrations import as_chat, whole_pair
+from learning.outcomes.wrapping import as_used
 from router.digest import (
     NO_INSTRUCTIONS,
     asked_under,
+    instructions,
+    question,
     scope_of,
     shared_scope,
 )
@@ -141,9 +144,11 @@ class Material:
 def judged(admission: Admission, fields: Mapping[str, Any], answer: str) -> Verdict:
     """What the rules of admission say of an answer that a reference engine gave to a request with these fields.
 
-    About a millisecond of CPU.
+    The answer as clients use it. About a millisecond of CPU.
     """
-    return admission.judge(replace(whole_pair(as_chat(dict(fields)), answer), from_reference=True))
+    chat = as_chat(dict(fields))
+    used = as_used(answer, instructions(chat), question(chat.messages))
+    return admission.judge(replace(whole_pair(chat, used), from_reference=True))
 
 
 def kept_instructions(store: Store, example: Example) -> str | None:

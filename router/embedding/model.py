@@ -54,6 +54,11 @@ class EmbeddingModel:
     """False if the cache already had it."""
 
 
+def users_models() -> Path:
+    """The user's own folder of built embedding models, in the cache folder that XDG names. The demo fills it."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "understudy" / "models"
+
+
 def prepare(source: str, cache_dir: Path) -> EmbeddingModel:
     """The model for `source` ("package", "folder:PATH" or "hub:OWNER/NAME[@REVISION]"), built if `cache_dir` has none.
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from router.embedding.model import users_models
 from simulation.demo.document_question import READER, WORKFLOW, workflow
 from simulation.sorting import OTHER
 from simulation.world import World
@@ -35,11 +35,6 @@ REPLAY_USD = 0.05
 """What a run of replay may spend, by itself or on its page."""
 
 
-def model_cache() -> Path:
-    """The user's cache folder, as XDG has it."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "understudy" / "models"
-
-
 @dataclass(frozen=True, slots=True)
 class DemoSettings:
     """The size, rate and seed of a demo. Requests are sent at `rate_per_s`, or one after the other where that is None."""
@@ -51,7 +46,7 @@ class DemoSettings:
     facts: int = 3000
     pace: float = 1.0
     port: int = 0
-    model_cache: Path = field(default_factory=model_cache)
+    model_cache: Path = field(default_factory=users_models)
     """Where the embedding model is kept once built, so that a second demo starts at once."""
     baseline: int = 400
     """How many of the requests are sent again at the end, to each engine alone."""

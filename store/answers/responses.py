@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from store.people.secret import derive
+from store.tenant_scope import ALL, TenantScope
 
 if TYPE_CHECKING:
     from store.database import Connection, Database
@@ -80,9 +81,9 @@ class KeptResponses:
         """Delete those that one contributor of a tenant was given. Gives how many rows went."""
         return self._delete("tenant = ? AND contributor = ?", tenant, contributor)
 
-    def trim(self, before_s: float) -> Future[int]:
-        """Delete those kept before this time (Unix seconds). Gives how many rows went."""
-        return self._delete("kept_at_s < ?", before_s)
+    def trim(self, before_s: float, *, tenants: TenantScope = ALL) -> Future[int]:
+        """Delete those kept for these tenants before this time (Unix seconds). Gives how many rows went."""
+        return self._delete(f"kept_at_s < ?{tenants.condition}", before_s, *tenants.values)
 
     def _delete(self, where: str, *values: object) -> Future[int]:
         def delete(connection: Connection) -> int:

@@ -14,6 +14,7 @@ MOST_USD = 1e9
 MOST_COUNT = 10**12
 _MOST_GLOBS = 200
 _LONGEST_GLOB = 200
+_GLOBS = ("models", "components", "endpoints")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +56,12 @@ class Limits:
     """In which a budget's day, week or month begins: an IANA name."""
     allow_unpriced: bool = False
     """Whether models without a price may be used despite a budget, which they then do not count against."""
+    components: tuple[str, ...] = ()
+    """Globs of components that steps of workflows may ask; empty: all."""
 
     def __post_init__(self) -> None:
         """Checks each value."""
-        for name in ("models", "endpoints"):
+        for name in _GLOBS:
             _check_globs(name, getattr(self, name))
         for name in _COUNTS:
             count = getattr(self, name)
@@ -85,7 +88,7 @@ def limits_from(value: object, where: str = "") -> Limits:
         raise ValueError(f"{where or 'this'} is {_shown(value)}; an object is right")
     _check_names(value, Limits, f"{where} has" if where else "there is")
     taken: dict[str, Any] = dict(value)
-    for name in ("models", "endpoints"):
+    for name in _GLOBS:
         if name in taken:
             taken[name] = tuple(_listed(taken[name], below + name))
     if "budgets" in taken:

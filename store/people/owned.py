@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from store.people.secret import derive
+from store.tenant_scope import ALL, TenantScope
 
 if TYPE_CHECKING:
     from store.database import Connection, Database
@@ -84,9 +85,13 @@ class OwnedIds:
         """Delete what was noted for one end user of a tenant. Gives how many rows went."""
         return self._delete(_FORGET_USER, tenant, end_user)
 
-    def trim(self, before_s: float) -> Future[int]:
-        """Delete what was noted before this time (Unix seconds). Gives how many rows went."""
-        return self._delete(_TRIM, before_s)
+    def trim(self, before_s: float, limit: int = 10_000, *, tenants: TenantScope = ALL) -> Future[int]:
+        """Delete what these tenants noted before this time (Unix seconds), at most `limit` at once; gives how many."""
+        return self._delete(
+            "DELETE FROM owned_ids WHERE (id_digest, tenant, end_user) IN"  # noqa: S608 - our own conditions
+            f" (SELECT id_digest, tenant, end_user FROM owned_ids WHERE at_s < ?{tenants.condition} ORDER BY at_s LIMIT ?)",
+            *(before_s, *tenants.values, limit),
+        )
 
     def _delete(self, statement: str, *values: object) -> Future[int]:
         def delete(connection: Connection) -> int:
@@ -111,5 +116,4 @@ _FIND = (
 _FORGET = "DELETE FROM owned_ids WHERE id_digest = ? AND tenant = ? AND end_user = ?"
 _FORGET_TENANT = "DELETE FROM owned_ids WHERE tenant = ?"
 _FORGET_USER = "DELETE FROM owned_ids WHERE tenant = ? AND end_user = ?"
-_TRIM = "DELETE FROM owned_ids WHERE at_s < ?"
 _ANY = "SELECT 1 FROM owned_ids WHERE id_digest = ? LIMIT 1"

@@ -105,14 +105,6 @@ class Assets(Protocol):
         """The latest version of each workflow, of one tenant or of all, by tenant and name."""
         ...
 
-    def workflow_names(self) -> list[str]:
-        """The names of all tenants' workflows, each once: whether to look for one at all."""
-        ...
-
-    def names_place(self) -> int:
-        """Another one whenever a workflow was kept since. Microseconds, however many there are."""
-        ...
-
     def remove_workflow(self, tenant: str, name: str) -> Future[bool]:
         """Delete all versions; runs under way go on. False where there is none."""
         ...

@@ -29,13 +29,14 @@ _INSERT_STEP = f"INSERT INTO workflow_steps ({_STEP_COLUMNS}) VALUES ({', '.join
 _INSERT_RUN = (
     "INSERT INTO workflow_runs (id, tenant, key_id, contributor, app, state, owner, lease_until_s, no_store, background,"
     " gets, budget_usd, budget_tokens, budget_s, keep_values_s, idempotency_key, idempotency_hash, created_at_s,"
-    " workflow, version)"
-    " VALUES (?, ?, ?, ?, ?, 'running', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    " workflow, version, end_user)"
+    " VALUES (?, ?, ?, ?, ?, 'running', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 _INSERT_VARIABLE = (
-    "INSERT INTO variables (id, tenant, contributor, app, name, run_id, step, state, is_list, size_bytes, created_at_s,"
-    " ended_at_s, expires_at_s, value) VALUES (:id, :tenant, :contributor, :app, :name, :run, :step, :state, :is_list,"
-    " :size, :now, :ended, :expires, :value)"
+    "INSERT INTO variables (id, tenant, contributor, end_user, app, name, run_id, step, state, is_list, size_bytes,"
+    " created_at_s, ended_at_s, expires_at_s, value)"
+    " VALUES (:id, :tenant, :contributor, :end_user, :app, :name, :run, :step, :state, :is_list, :size,"
+    " :now, :ended, :expires, :value)"
 )
 _TAKE_PRODUCER = (
     " ON CONFLICT (id) DO UPDATE SET run_id = excluded.run_id, step = excluded.step, expires_at_s = NULL"
@@ -71,12 +72,12 @@ def begin(
             *(run.id, run.tenant, run.key_id, run.contributor, run.app, run.owner, run.lease_until_s),
             *(run.no_store, run.background, mapping_json(run.gets), budget.usd, budget.tokens),
             *(budget.seconds, run.keep_values_s, run.idempotency_key, run.idempotency_hash, run.created_at_s),
-            *(run.workflow, run.version),
+            *(run.workflow, run.version, run.end_user),
         ),
     )
     context = context_of(run)
     if context:
-        _insert_texts(connection, run.id, run.tenant, [("", context)])
+        _insert_texts(connection, run.id, run.tenant, [("", context, len(context))])
     owned = _Owned(run.tenant, run.contributor, run.id, run.no_store, run.created_at_s)
     _add(connection, owned, steps, variables, limits)
     note(connection, run.created_at_s, "run", [(run.id, "")])
@@ -178,9 +179,9 @@ def _add(
 ) -> None:
     run_id = owned.run_id
     assert run_id is not None
-    if not owned.no_store:
-        hold_room(total_bytes(connection, owned.tenant), added_bytes(steps, variables), limits)
-        _insert_texts(connection, run_id, owned.tenant, [(step.id, step.body) for step in steps if step.body])
+    hold_room(total_bytes(connection, owned.tenant), added_bytes(steps, variables), limits)
+    bodies = [(step.id, b"" if owned.no_store else step.body, step.size_bytes) for step in steps]
+    _insert_texts(connection, run_id, owned.tenant, [body for body in bodies if body[2]])
     (first,) = connection.execute(
         "SELECT coalesce(max(position) + 1, 0) FROM workflow_steps WHERE run_id = ?", (run_id,)
     ).fetchone()
@@ -257,11 +258,12 @@ EXPIRE_VARIABLES = (
 
 
 def _variable_row(owned: _Owned, variable: NewVariable) -> dict[str, Any]:
-    data = None if variable.value is None or owned.no_store else as_bytes(variable.value)
+    data = None if variable.value is None else as_bytes(variable.value)
     return {
         "id": variable.id,
         "tenant": owned.tenant,
         "contributor": owned.contributor,
+        "end_user": variable.end_user,
         "app": variable.app,
         "name": variable.name,
         "run": owned.run_id,
@@ -272,16 +274,17 @@ def _variable_row(owned: _Owned, variable: NewVariable) -> dict[str, Any]:
         "now": owned.now_s,
         "ended": None if variable.value is None else owned.now_s,
         "expires": owned.expires_at_s,
-        "value": data,
+        "value": None if owned.no_store else data,
     }
 
 
 def _insert_texts(
-    connection: Connection, run_id: str, tenant: str, texts: Sequence[tuple[str, bytes]]
+    connection: Connection, run_id: str, tenant: str, texts: Sequence[tuple[str, bytes, int]]
 ) -> None:
+    """`texts`: of each the step, the text, and what it counts with; of what is in memory only nothing but that."""
     connection.executemany(
         "INSERT INTO workflow_texts (run_id, step, tenant, size_bytes, text) VALUES (?, ?, ?, ?, ?)",
-        [(run_id, step, tenant, len(text), text) for step, text in texts],
+        [(run_id, step, tenant, size, text) for step, text, size in texts],
     )
 
 

@@ -82,10 +82,10 @@ def _save_one(connection: Connection, change: RunChange, *, no_store: bool, keep
 
 
 def _ended_row(ended: VariableEnd, run_id: str, at_s: float, *, no_store: bool) -> tuple[Any, ...]:
-    data = None if ended.value is None or no_store else as_bytes(ended.value)
+    data = None if ended.value is None else as_bytes(ended.value)
     return (
         ended.state,
-        data,
+        None if no_store else data,
         isinstance(ended.value, tuple),
         len(data or b""),
         failure_json(ended.failure, no_store=no_store),
@@ -108,6 +108,10 @@ def _end(connection: Connection, run_id: str, end: RunEnd, keep_s: float, *, no_
     if changed:
         connection.execute("UPDATE variables SET expires_at_s = ? WHERE run_id = ?", (expires_at_s, run_id))
         connection.execute("DELETE FROM variable_readers WHERE run_id = ?", (run_id,))
+        if no_store:
+            # What it held counted while it went on; its process bounds what it holds of runs that are over.
+            connection.execute("DELETE FROM workflow_texts WHERE run_id = ?", (run_id,))
+            connection.execute("UPDATE variables SET size_bytes = 0 WHERE run_id = ?", (run_id,))
         note(connection, end.at_s, "run", [(run_id, "")])
 
 

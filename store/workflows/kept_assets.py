@@ -100,16 +100,6 @@ class KeptAssets:
         )
         return [KeptWorkflow(*row) for row in rows.fetchall()]
 
-    def workflow_names(self) -> list[str]:
-        """The names of all tenants' workflows."""
-        rows = self._db.read().execute("SELECT DISTINCT name FROM workflows").fetchall()
-        return [str(name) for (name,) in rows]
-
-    def names_place(self) -> int:
-        """Another one whenever a workflow was kept since."""
-        row: tuple[int] = self._db.read().execute("SELECT coalesce(max(seq), 0) FROM workflows").fetchone()
-        return row[0]
-
     def remove_workflow(self, tenant: str, name: str) -> Future[bool]:
         """Delete all versions."""
         return self._delete("DELETE FROM workflows WHERE tenant = ? AND name = ?", tenant, name)

@@ -187,7 +187,15 @@ class MemoryRuns:
             for kept in self._of_run(held.run.id):
                 kept.variable = replace(kept.variable, expires_at_s=expires_at_s)
             self._live.discard(held.run.id)
+            self._free(held)
             self._note("run", held.run.id)
+
+    def _free(self, held: _Held) -> None:
+        """What was held of its steps in memory only is held no more."""
+        self._bytes[held.run.tenant] -= sum(step.plan.held_bytes for step in held.steps.values())
+        for id, step in held.steps.items():
+            if step.plan.held_bytes:
+                held.steps[id] = replace(step, plan=replace(step.plan, held_bytes=0))
 
     def _end_variable(self, held: _Held, ended: VariableEnd, at_s: float) -> None:
         kept = self._mine(held, ended.id)
@@ -223,6 +231,10 @@ class MemoryRuns:
             self._note("variable", kept.variable.run_id, variable_id)
 
         return done(append)
+
+    def ahead_s(self, now_s: float) -> float:
+        """0: the process's clock is the store's."""
+        return 0.0
 
     def renew(self, owner: str, run_ids: Sequence[str], until_s: float) -> Future[frozenset[str]]:
         """Hold on to runs until then; gives those that are still this owner's."""
@@ -604,9 +616,9 @@ class MemoryRuns:
         held.expired = True
         held.run = replace(held.run, context={}, failure=without_texts(held.run.failure))
         for id, step in held.steps.items():
-            self._bytes[held.run.tenant] -= len(step.plan.body)
+            self._bytes[held.run.tenant] -= step.plan.size_bytes
             progress = replace(step.progress, failure=without_texts(step.progress.failure))
-            held.steps[id] = replace(step, plan=replace(step.plan, body=b""), progress=progress)
+            held.steps[id] = replace(step, plan=replace(step.plan, body=b"", held_bytes=0), progress=progress)
 
     def _forget(
         self,
@@ -626,7 +638,7 @@ class MemoryRuns:
 
     def _delete(self, held: _Held, *, tell: bool = True) -> None:
         self._drop(self._of_run(held.run.id), tell=tell)
-        self._bytes[held.run.tenant] -= sum(len(step.plan.body) for step in held.steps.values())
+        self._bytes[held.run.tenant] -= sum(step.plan.size_bytes for step in held.steps.values())
         del self._runs[held.run.id]
         if held.run.id in self._live or (held.run.no_store and not held.expired):
             self._live.discard(held.run.id)
@@ -677,6 +689,7 @@ def _as_run(asked: NewRun) -> Run:
         round_trips_saved=0,
         workflow=asked.workflow,
         version=asked.version,
+        end_user=asked.end_user,
     )
 
 
@@ -699,6 +712,7 @@ def _as_variable(
         created_at_s=now_s,
         ended_at_s=now_s if is_set else None,
         expires_at_s=expires_at_s,
+        end_user=new.end_user,
     )
 
 

@@ -96,14 +96,6 @@ class MemoryAssets:
         """The latest version of each workflow."""
         return [known[-1] for key, known in sorted(self._workflows.items()) if tenant in (None, key[0])]
 
-    def workflow_names(self) -> list[str]:
-        """The names of all tenants' workflows."""
-        return list(dict.fromkeys(name for _, name in self._workflows))
-
-    def names_place(self) -> int:
-        """Another one whenever a workflow was kept since."""
-        return self._kept
-
     def remove_workflow(self, tenant: str, name: str) -> Future[bool]:
         """Delete all versions."""
 

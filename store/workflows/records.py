@@ -121,6 +121,8 @@ class NewRun:
     """The name of the workflow it is a run of; empty for steps that came one by one, or as a graph."""
     version: str = ""
     """Of that workflow."""
+    end_user: str = ""
+    """Whose it is, as a digest, where each end user has a memory of their own; empty: the tenant's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +149,13 @@ class NewStep:
     """It is asked once, and its row is there before."""
     waits: tuple[str, ...] = ()
     """Variables that it waits for without reading them."""
+    held_bytes: int = 0
+    """Of what a process holds of it in memory only: counts as a body does, while its run goes on."""
+
+    @property
+    def size_bytes(self) -> int:
+        """What it counts with, stored or not."""
+        return len(self.body) + self.held_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +231,8 @@ class NewVariable:
     step: str = ""
     """The step that produces it, in the run that it is begun with; empty: nobody does, it is set."""
     value: Value | None = None
+    end_user: str = ""
+    """As of NewRun."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,6 +257,8 @@ class Variable:
     ended_at_s: float | None
     expires_at_s: float | None
     """None while its run goes on."""
+    end_user: str = ""
+    """As of NewRun."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,6 +329,7 @@ class Run:
     round_trips_saved: int
     workflow: str = ""
     version: str = ""
+    end_user: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ RUN = (
     "SELECT r.id, r.tenant, r.key_id, r.contributor, r.app, r.state, r.owner, r.lease_until_s, r.no_store, r.background,"
     " r.gets, r.budget_usd, r.budget_tokens, r.budget_s, r.keep_values_s, r.cancel_asked, r.adoptions, r.created_at_s,"
     " r.ended_at_s, r.expires_at_s, r.failure, r.critical_path, r.round_trips_saved, r.workflow, r.version,"
+    " r.end_user,"
     " (SELECT t.text FROM workflow_texts t WHERE t.run_id = r.id AND t.step = '') FROM workflow_runs r"
 )
 PROGRESS = (
@@ -46,7 +47,7 @@ STEP = (
 )
 VARIABLE = (
     "SELECT v.id, v.tenant, v.app, v.name, v.run_id, v.step, v.state, v.value, v.is_list, v.failure, v.attempt,"
-    " v.size_bytes, v.created_at_s, v.ended_at_s, v.expires_at_s FROM variables v"
+    " v.size_bytes, v.created_at_s, v.ended_at_s, v.expires_at_s, v.end_user FROM variables v"
 )
 HELD = (
     "v.expired = 0 AND (v.expires_at_s IS NULL OR v.expires_at_s > :now"
@@ -58,15 +59,24 @@ HELD = (
 def as_run(row: Sequence[Any]) -> Run:
     """A row of `RUN`."""
     *asked, no_store, background, gets, usd, tokens, seconds, keep_s, cancel_asked, adoptions = row[:17]
-    created_at_s, ended_at_s, expires_at_s, failure, critical_path, saved, workflow, version, context = row[
-        17:
-    ]
+    (
+        created_at_s,
+        ended_at_s,
+        expires_at_s,
+        failure,
+        critical_path,
+        saved,
+        workflow,
+        version,
+        end_user,
+        context,
+    ) = row[17:]
     columns: list[Any] = [
         *asked,
         *(bool(no_store), bool(background), json.loads(gets), RunBudget(usd, tokens, seconds), keep_s),
         *(json.loads(context) if context else {}, bool(cancel_asked), adoptions),
         *(created_at_s, ended_at_s, expires_at_s, as_failure(failure)),
-        *(tuple(json.loads(critical_path)), saved, workflow, version),
+        *(tuple(json.loads(critical_path)), saved, workflow, version, end_user),
     ]
     return Run(*columns)
 

@@ -88,12 +88,18 @@ class RunStore(Protocol):
         """
         ...
 
+    def ahead_s(self, now_s: float) -> float:
+        """How many seconds a process whose clock says `now_s` is ahead of the store's clock, by which leases go."""
+        ...
+
     def renew(self, owner: str, run_ids: Sequence[str], until_s: float) -> Future[frozenset[str]]:
-        """Hold on to runs until then; gives those that are still this owner's."""
+        """Hold on to runs until then, by the store's clock; gives those that are still this owner's."""
         ...
 
     def adopt(self, owner: str, *, now_s: float, until_s: float, limit: int = 100) -> Future[tuple[str, ...]]:
         """Take over live runs whose lease is over, the oldest first; gives their ids. Each goes to one owner only.
+
+        `now_s`, `until_s`: by the store's clock.
 
         Variables that were streaming are pending again, with one more `attempt`. Costs one read where there are none.
         """

@@ -86,6 +86,11 @@ class WorkflowRuns:
             lambda connection: going_on.append(connection, owner, variable_id, offset, text, at_s)
         )
 
+    def ahead_s(self, now_s: float) -> float:
+        """How many seconds a process whose clock says `now_s` is ahead of the database's."""
+        row: tuple[float] = self._db.read().execute("SELECT ? - now_s()", (now_s,)).fetchone()
+        return row[0]
+
     def renew(self, owner: str, run_ids: Sequence[str], until_s: float) -> Future[frozenset[str]]:
         """Hold on to runs until then; gives those that are still this owner's."""
         return self._db.write(lambda connection: going_on.renew(connection, owner, run_ids, until_s))

@@ -34,7 +34,7 @@ def context_of(run: NewRun) -> bytes:
 
 def added_bytes(steps: Sequence[NewStep], variables: Sequence[NewVariable]) -> int:
     """What steps and variables that are about to be added count with."""
-    return sum(len(step.body) for step in steps) + sum(size_of(variable.value) for variable in variables)
+    return sum(step.size_bytes for step in steps) + sum(size_of(variable.value) for variable in variables)
 
 
 def hold_room(total: int, added: int, limits: Limits) -> None:

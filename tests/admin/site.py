@@ -100,9 +100,10 @@ class Site:
     sources: Sources
     people: list[aiohttp.ClientSession] = field(default_factory=list)
 
-    def stranger(self) -> Person:
-        """Somebody who is not signed in."""
-        session = aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True))
+    def stranger(self, address: str = "127.0.0.1") -> Person:
+        """Somebody who is not signed in, and comes from an address of this machine's."""
+        connector = aiohttp.TCPConnector(local_addr=(address, 0))
+        session = aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.CookieJar(unsafe=True))
         self.people.append(session)
         return Person(self.url, session)
 

@@ -179,6 +179,14 @@ async def test_guessing_at_one_account_locks_nobody_out_of_another(pages: Site) 
     assert (await pages.stranger().sign_in("ann")).status == 303
 
 
+async def test_strangers_elsewhere_lock_no_operator_out(pages: Site) -> None:
+    await asyncio.to_thread(add_user, pages.sources, "ann", "operator")
+    stranger = pages.stranger("127.0.0.2")
+    statuses = [(await stranger.sign_in(f"nobody-{n}", "x")).status for n in range(61)]
+    assert statuses == [401] * 60 + [429]
+    assert (await pages.stranger().sign_in("ann")).status == 303
+
+
 async def test_the_right_password_forgets_the_slips_before_it(pages: Site) -> None:
     await asyncio.to_thread(add_user, pages.sources, "ann", "operator")
     for _ in range(3):

@@ -1,4 +1,4 @@
-"""Streams of real and recorded engines, as far as they need neither: how weights are joined, what is counted, the table."""
+"""The streams of real and recorded engines, as far as they need neither: joined weights, counts, the table."""
 
 from __future__ import annotations
 

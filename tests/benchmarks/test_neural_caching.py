@@ -24,6 +24,7 @@ STREAM = Stream("made up", tuple(f"text {n}" for n in range(1200)), LABELS, LABE
 TOLD = replace(STREAM, texts=tuple(f"{label} {n}" for n, label in enumerate(LABELS)))
 
 
+@pytest.mark.slow
 def test_more_budget_is_more_accuracy_and_no_more_is_spent() -> None:
     runs = [played(STREAM, Setting("margin", budget, 60, 300, 0)) for budget in (0.1, 0.4)]
     assert runs[0].online <= runs[1].online
@@ -31,6 +32,7 @@ def test_more_budget_is_more_accuracy_and_no_more_is_spent() -> None:
     assert area([0.1, 0.4], [0.8, 0.9]) == pytest.approx(0.85)
 
 
+@pytest.mark.slow
 def test_the_promise_is_kept_and_much_is_taken_over() -> None:
     run = promised(STREAM, 0)
     assert run.most_lost <= MAX_LOSS and run.taken_late > 0.5 * run.oracle > 0

@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -20,6 +18,7 @@ from aiohttp import web
 from multidict import CIMultiDict
 
 from gateway.server import ServerLimits, serve
+from router.embedding.model import users_models
 from tests.aiohttp_server import aiohttp_server
 from tests.patience import PATIENCE_S, until
 from understudy.build import Gateway
@@ -27,7 +26,7 @@ from understudy.processes.listening import bind
 from understudy.settings.file import parse_config
 from understudy.settings.knobs import knobs_of
 
-MODELS = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "understudy" / "models"
+MODELS = users_models()
 """Shared by all tests: building the embedding model takes seconds."""
 
 

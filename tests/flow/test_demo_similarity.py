@@ -5,7 +5,7 @@ import pytest
 
 from router.digest import question
 from router.embedding.embedder import Embedder
-from simulation.demo.settings import model_cache
+from router.embedding.model import users_models
 from simulation.stream import Stream, Traffic
 from simulation.world import World
 
@@ -16,7 +16,7 @@ PLAIN = Traffic(exact_repeat=0, one_off=0, small_talk=0, follow_up=0, compound=0
 def pairs():
     asks = list(Stream(World(), 900, traffic=PLAIN))
     asks = list({question(a.messages): a for a in asks}.values())
-    embedder = Embedder.open("package", model_cache())
+    embedder = Embedder.open("package", users_models())
     try:
         vectors = np.stack([embedder.embed_blocking(question(a.messages)) for a in asks])
     finally:

@@ -89,6 +89,16 @@ async def test_a_familiar_request_goes_to_the_small_engine_with_the_example_as_t
     assert asked["model"] == "small-model" and asked["temperature"] == 0.25
 
 
+async def test_an_example_is_the_answer_without_its_wrapping_and_the_client_gets_it_as_it_came(
+    here: Stage,
+) -> None:
+    here.large.says = "```bash\nls -a\n```"
+    first = await here.gate.chat(QUESTION)
+    assert first.json["choices"][0]["message"]["content"] == here.large.says
+    await here.gate.chat(ALIKE)
+    assert here.small.asked[0].json["messages"][1] == {"role": "assistant", "content": "ls -a"}
+
+
 async def test_m_neighbours_are_needed(tmp_path: Path) -> None:
     async with stage(tmp_path, m=2) as here:
         await here.gate.chat(QUESTION)

@@ -34,7 +34,7 @@ SMALL, LARGE = (
 DEAR = {"input_usd_per_mtok": 1e4, "output_usd_per_mtok": 1e4}
 """A judge whose cost would show wherever it was booked by mistake."""
 EVERYTHING = {"share_offloaded": 1.0, "max_usd_per_day": 1e9}
-UNUSED = re.compile(r'understudy_judging_samples_total\{result="(unanswered|unread)"\}')
+UNUSED = re.compile(r'understudy_judging_samples_total\{result="(unanswered|unread|no_judge)"\}')
 
 
 def simulated(role: str, price: dict[str, float]) -> dict[str, Any]:
@@ -105,9 +105,8 @@ async def test_what_a_judge_finds_is_written_and_what_it_costs_is_booked_apart(t
     assert {o.engine for o in found} <= {"small", "large"}, "nobody takes the judge's words for an answer"
     served = {o.request_id for o in found if o.served}
     assert served <= set(decisions)
-    assert sum(o.cost_usd for o in found) == pytest.approx(
-        sum(v for name, v in series.items() if name.startswith("understudy_judging_cost_usd_total")), rel=1e-6
-    )
+    booked = sum(v for name, v in series.items() if name.startswith("understudy_judging_cost_usd_total"))
+    assert 0 < sum(o.cost_usd for o in found) < booked, "the exam of the judge is paid, and of no outcome"
     assert sum(o.cost_usd for o in found) > 1
     assert sum(c.cost_usd for c in choices if c is not None) < 0.1, "what clients' answers cost is without it"
     assert all(v < 0.1 for name, v in series.items() if name.startswith("understudy_cost_usd"))
@@ -168,8 +167,13 @@ class Promise:
         told = json.dumps(asked.json["messages"])
         code = re.search(r"SCORE ([0-9a-f]{16})", told)
         assert code is not None
-        first = told.index("From the small one.") < told.index("From the large one.")
-        score = (-3 if first else 3) if self.small_is_bad else 0
+        small, large = told.find("From the small one."), told.find("From the large one.")
+        if small < 0:
+            # A known pair of its exam: an answer of the large one beside itself, or beside another request's.
+            first = bool(re.search(r"FIRST ANSWER \w+>>>\\nFrom the large one", told))
+            score = 0 if told.count("From the large one.") > 1 else 3 if first else -3
+        else:
+            score = (-3 if small < large else 3) if self.small_is_bad else 0
         return web.json_response(completion(f"SCORE {code[1]}: {score}"))
 
     async def turn(self, count: int = 25) -> float:

@@ -228,13 +228,13 @@ WATCHED: dict[str, dict[str, Any]] = {
     "a guardrail of answers": {"guardrails": {"words": {"when": "after"}}},
     "a guardrail of this model": {"guardrails": {"words": {"models": ["m"]}}},
     "a key that may not use the model": {"limits": {"models": ["two"]}},
+}
+OPEN: dict[str, dict[str, Any]] = {
+    "a key": {"limits": {"models": ["two", "m"], "requests_per_minute": 1000}},
     "a key with a budget": {"limits": BUDGET},
     "a key with tokens a minute": {"limits": {"tokens_per_minute": 100_000}},
     "a tenant with a budget": {"tenants": {"default": {"limits": BUDGET}}},
     "end users with a budget": {"tenants": {"default": {"each_user": BUDGET}}},
-}
-OPEN: dict[str, dict[str, Any]] = {
-    "a key": {"limits": {"models": ["two", "m"], "requests_per_minute": 1000}},
     "a guardrail of another model": {"guardrails": {"words": {"models": ["other"]}}},
     "a guardrail of another tenant": {"guardrails": {"words": {"advanced": {"tenants": ["acme"]}}}},
 }

@@ -498,13 +498,13 @@ async def get_as(gate: Line, path: str, headers: dict[str, str]) -> Got:
 async def test_a_tenants_workflow_is_kept_replaced_and_removed(gate: Line) -> None:
     kept = await gate.post("/workflows", {"name": "mine", **ECHO}, KEY)
     assert kept.status == 200 and kept.json["number"] == 1 and kept.json["definition"] == ECHO, kept.body
-    assert (await call(gate, question("Oslo?", "mine"))).text == "<Say Oslo?>"
+    assert (await call(gate, question("Oslo?", "wf/mine"))).text == "<Say Oslo?>"
     again = await gate.post("/workflows", {"name": "mine", **ECHO}, KEY)
     assert again.json["number"] == 1
     louder = json.loads(json.dumps(ECHO).replace("Say", "Shout"))
     second = await gate.post("/workflows", {"name": "mine", **louder}, KEY)
     assert second.json["number"] == 2 and second.json["version"] != kept.json["version"]
-    assert (await call(gate, question("Oslo?", "mine"))).text == "<Shout Oslo?>"
+    assert (await call(gate, question("Oslo?", "wf/mine"))).text == "<Shout Oslo?>"
     first = await get(gate, f"/workflows/mine?version={kept.json['version']}")
     assert first.json["definition"] == ECHO
     listed = (await get(gate, "/workflows")).json["data"]
@@ -512,7 +512,7 @@ async def test_a_tenants_workflow_is_kept_replaced_and_removed(gate: Line) -> No
     assert listed[0]["inputs"]["documents"] == {"type": "texts", "required": True}
     assert "steps" not in json.dumps(listed[:2]), "an operator's prompts are the operator's"
     assert (await delete(gate, "/workflows/mine")).json["deleted"]
-    assert the_error(await call(gate, question("Oslo?", "mine"))) == (404, "model_not_found", "model")
+    assert the_error(await call(gate, question("Oslo?", "wf/mine"))) == (404, "model_not_found", "model")
     assert the_error(await get(gate, "/workflows/mine"))[0] == 404
 
 
@@ -542,16 +542,24 @@ async def test_a_name_that_another_process_kept_is_found(
     async with line(made) as one, line(made) as other:
         kept = await one.post("/workflows", {"name": "mine", **ECHO}, KEY)
         assert kept.status == 200, kept.body
-        if upstream:
-            await until(lambda: "mine" in catalogue(other), "the name is known")
-        assert (await call(other, question("Oslo?", "mine"))).text == "<Say Oslo?>"
+        assert (await call(other, question("Oslo?", "wf/mine"))).text == "<Say Oslo?>"
         given = {"inputs": {"question": "Bergen?"}}
-        assert (await call(other, question("Oslo?", "mine", understudy=given))).text == "<Say Bergen?>"
+        assert (await call(other, question("Oslo?", "wf/mine", understudy=given))).text == "<Say Bergen?>"
 
 
-def catalogue(gate: Line) -> Any:
-    assert gate.gateway._runs is not None
-    return gate.gateway._runs.calls._catalogue
+async def test_a_workflow_takes_over_no_model_that_the_default_upstream_could_serve(
+    behind: Upstream, tmp_path: Path
+) -> None:
+    made = config(behind, tmp_path, upstream={"base_url": behind.url})
+    async with line(made) as gate:
+        kept = await gate.post("/workflows", {"name": "gpt-4o", **ECHO}, KEY)
+        assert kept.status == 200, kept.body
+        plain = await call(gate, question("Oslo?", "gpt-4o"))
+        assert plain.text == "<Oslo?>" and "x-understudy-run" not in plain.headers
+        own = await call(gate, question("Oslo?", "wf/gpt-4o"))
+        assert own.text == "<Say Oslo?>" and own.json["model"] == "wf/gpt-4o"
+        told = [each["id"] for each in (await get(gate, "/models")).json["data"]]
+        assert "wf/gpt-4o" in told and (await get(gate, "/models/wf/gpt-4o")).status == 200
 
 
 @pytest.mark.parametrize(
@@ -602,7 +610,7 @@ async def test_a_tenants_workflow_collection_and_run_are_nobody_elses(gate: Line
         assert got.status == 200, got.body
     ran = await gate.post("/runs", {"workflow": "keep", "inputs": {"documents": DOCUMENTS}}, KEY)
     assert ran.json["status"] == "done", ran.body
-    mine = await call(gate, question("capital of Norway", "ask"))
+    mine = await call(gate, question("capital of Norway", "wf/ask"))
     assert "The capital of Norway is Oslo" in mine.text
     collections = (await get(gate, "/collections")).json["data"]
     assert [(each["id"], each["texts"]) for each in collections] == [("notes", 3)]
@@ -613,7 +621,7 @@ async def test_a_tenants_workflow_collection_and_run_are_nobody_elses(gate: Line
         assert (other.status == 404 and other.json["error"]["code"] == none.json["error"]["code"]) or path
     assert (await delete(gate, "/collections/notes", OTHER)).status == 404
     assert (await delete(gate, "/workflows/keep", OTHER)).status == 404
-    assert the_error(await call(gate, question("x", "keep"), OTHER)) == (404, "model_not_found", "model")
+    assert the_error(await call(gate, question("x", "wf/keep"), OTHER)) == (404, "model_not_found", "model")
     refused = await gate.post("/runs", {"workflow": "keep", "inputs": {"documents": []}}, OTHER)
     assert the_error(refused) == (404, "workflow_not_found", "workflow")
     step = await gate.post(f"/runs/{id}/steps/found", {"action": "skip"}, OTHER)
@@ -625,7 +633,7 @@ async def test_a_tenants_workflow_collection_and_run_are_nobody_elses(gate: Line
     ]
     assert (await get_as(gate, "/collections", OTHER)).json["data"] == []
     await gate.post("/workflows", {"name": "ask", **asks}, OTHER)
-    theirs = await call(gate, question("capital of Norway", "ask"), OTHER)
+    theirs = await call(gate, question("capital of Norway", "wf/ask"), OTHER)
     assert "Oslo" not in theirs.body.decode()
 
 

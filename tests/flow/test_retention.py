@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from store.answers.responses import KeptResponse
+from store.people.owned import Owned
 from store.workflows.records import NewRun, NewStep, NewVariable, RunChange, RunEnd, VariableEnd
 from tests.flow.line import line, upstream
 from understudy.memory import Memory, _chores
@@ -51,6 +53,39 @@ async def test_requests_that_a_clock_stamped_ahead_are_not_kept_for_ever(
             chores(opened, config, monkeypatch, days=31)
             assert opened.requests.recent() == []
             assert opened.store.decisions.texts.total_bytes() == 0
+
+
+async def test_owners_of_ids_and_kept_responses_go_as_retention_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = {
+        "memory": {"data_dir": str(tmp_path), "examples": {"enabled": False}},
+        "retention": {"rows_days": 30, "texts_days": 7},
+        "tenants": {"short": {"retention": {"rows_days": 2, "texts_days": 1}}},
+    }
+    async with upstream() as behind, line({"upstream": {"base_url": behind.url}, **config}) as gate:
+        opened, made = gate.gateway.memory, gate.gateway.config
+        assert opened is not None
+        owned, kept = opened.store.owned, opened.store.answers.responses
+        short = next(one.id for one in opened.store.tenant_records.list() if one.name == "short")
+        for tenant in ("a1", short):
+            owned.note("resp_1", Owned("response", tenant, "", "", "")).result(30)
+            kept.put("resp_1", tenant, KeptResponse(b"{}", b"[]")).result(30)
+
+        def there() -> list[bool]:
+            of = ("a1", short)
+            ids = [owned.find("resp_1", tenant) is not None for tenant in of]
+            return ids + [kept.get("resp_1", tenant) is not None for tenant in of]
+
+        for days, left in (
+            (0.9, [True, True, True, True]),
+            (1.1, [True, True, True, False]),
+            (2.1, [True, False, True, False]),
+            (7.1, [True, False, False, False]),
+            (30.1, [False, False, False, False]),
+        ):
+            chores(opened, made, monkeypatch, days=days)
+            assert there() == left, days
 
 
 async def test_values_go_after_their_time_and_runs_with_the_log(

@@ -304,7 +304,7 @@ async def test_a_workflows_client_is_answered_when_another_worker_takes_its_run_
             "output": "last",
         }
         assert (await behind.ask("POST", "/workflows", declared))[0] == 200
-        called = {"model": name, "messages": [{"role": "user", "content": "x"}]}
+        called = {"model": f"wf/{name}", "messages": [{"role": "user", "content": "x"}]}
         whole = asyncio.create_task(behind.ask("POST", "/chat/completions", called))
         streamed = asyncio.create_task(told(behind, called | {"stream": True}, "/chat/completions"))
         async with asyncio.timeout(PATIENCE_S):

@@ -138,7 +138,7 @@ async def walk_async(url: str) -> None:
         assert made["number"] == 1
         async with asyncio.timeout(30):
             # Any worker may have the connection; each knows of it within a moment.
-            said = await create(model=name, messages=[{"role": "user", "content": "Oslo?"}])
+            said = await create(model=f"wf/{name}", messages=[{"role": "user", "content": "Oslo?"}])
         assert said.choices[0].message.content == "<Say Oslo?>"
 
 

@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from engines.openai_http import HEALTH_AGENT
 from tests.patience import PATIENCE_S
 
 Headers = Iterable[tuple[str, str]]
@@ -147,6 +148,7 @@ class Upstream:
         self._listener = socket.create_server(("127.0.0.1", port), backlog=512)
         self.port: int = self._listener.getsockname()[1]
         self.calls: list[Call] = []
+        self.health_checks: list[Call] = []
         self.connections = 0
         self.failures: list[BaseException] = []
         self.reads_body = True
@@ -182,6 +184,7 @@ class Upstream:
         assert not any(thread.is_alive() for thread in self._threads), "a script of the upstream never ended"
         self._threads.clear()
         self.calls.clear()
+        self.health_checks.clear()
         self.connections = 0
         self.plays(_echo)
         failures, self.failures = self.failures, []
@@ -233,8 +236,9 @@ class Upstream:
         pairs = [item.decode("latin-1").partition(":") for item in lines]
         headers = [(name.lower(), value.strip()) for name, _, value in pairs]
         call = Call(connection, line, headers, head)
+        # Any gateway of the session may look whether this upstream is well again: that is no request of a test.
         with self._arrived:
-            self.calls.append(call)
+            (self.health_checks if call.header("user-agent") == HEALTH_AGENT else self.calls).append(call)
             self._arrived.notify_all()
         if self.reads_body:
             call.body, call.whole = _body(connection, buffer, dict(headers))

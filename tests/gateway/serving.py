@@ -10,7 +10,7 @@ from typing import Any
 from aiohttp import web
 
 from engines.errors import RequestError
-from gateway.access.access import Access
+from gateway.admission import Admission
 from gateway.entry import EntryHandler
 from gateway.handlers.handler import Handler
 from gateway.keys import NoAuthentication
@@ -60,9 +60,9 @@ async def served(
                 stop.set()
 
 
-def open_access() -> Access:
+def open_admission() -> Admission:
     """What stands before handlers where no key has limits."""
-    return Access(None, None, priced=lambda model, path: True, max_json_bytes=2**20)
+    return Admission(None, None, priced=lambda model, path: True, max_json_bytes=2**20, max_wait_s=60.0)
 
 
 @asynccontextmanager
@@ -73,7 +73,7 @@ async def entry(handler: Handler, **listen: Any) -> AsyncIterator[tuple[int, lis
     through = EntryHandler(
         OneHandler(handler),
         NoAuthentication(),
-        open_access(),
+        open_admission(),
         began=lambda: began.append(None),
         ended=ended.append,
     )

@@ -40,6 +40,15 @@ def test_a_name_that_is_none_is_refused(name: str) -> None:
     assert (refused.value.status, refused.value.code) == (400, "invalid_path")
 
 
+@pytest.mark.parametrize(
+    "within", ["deployments", "Deployments", "%64eployments", "/deployments", ";x/deployments"]
+)
+def test_a_deployment_within_a_deployment_is_refused(within: str) -> None:
+    with pytest.raises(RequestError) as refused:
+        from_azure(f"/openai/deployments/cheap/{within}/dear/chat/completions")
+    assert (refused.value.status, refused.value.code) == (400, "invalid_path")
+
+
 def test_the_path_names_the_model() -> None:
     headers = CIMultiDict({"Content-Length": "1", "Content-Encoding": "gzip", "x": "y"})
     body, fields = for_deployment("dep", b"{}", {"model": "other", "input": "a"}, headers)

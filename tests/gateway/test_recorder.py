@@ -21,6 +21,7 @@ from gateway.recorder import Recorder
 from router.asked import Controls
 from router.finished import Finished, Outcome
 from router.plan import Attempt
+from store.errors import StoreFailed
 from store.records import ExactAnswer
 from tests.answers import from_json
 from tests.finished import finished
@@ -153,6 +154,52 @@ def test_it_tells_to_when_what_it_took_is_written() -> None:
     assert recorder.close(10)
     now_s = time.monotonic()
     assert recorder.recorded_to_s() >= now_s, "there is nothing to come"
+
+
+def test_after_the_database_failed_nobody_says_that_an_answer_is_not_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Full:
+        def keep(self, *_: object) -> Iterator[Kept]:
+            failed: Future[Any] = Future()
+            failed.set_exception(StoreFailed("disk full"))
+            yield "request", failed
+
+    recorder = Recorder([Full()], Metrics(), lambda _: None)
+    began_s = time.monotonic()
+    recorder.take(answered())
+    while not recorder.settled():
+        time.sleep(0.005)
+    for _ in range(20):
+        assert recorder.recorded_to_s() < began_s
+        time.sleep(0.005)
+    monkeypatch.setattr("gateway.recorder._LOST_S", 0.0)
+    for _ in range(2000):
+        if recorder.recorded_to_s() >= began_s:
+            break
+        time.sleep(0.005)
+    assert recorder.recorded_to_s() >= began_s
+    assert recorder.close(10)
+
+
+def test_what_waits_is_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gateway.recorder._QUEUED_BYTES", len(BODY) // 2)
+    gate, metrics, reported = threading.Event(), Metrics(), list[Finished]()
+
+    class Waits:
+        def keep(self, *_: object) -> Iterator[Kept]:
+            gate.wait(60)
+            yield "request", "stored"
+
+    recorder = Recorder([Waits()], metrics, reported.append)
+    for _ in range(5):
+        recorder.take(answered(exact_key=None))
+    assert len(reported) == 4, "all but the first are told, and not remembered"
+    gate.set()
+    assert recorder.close(10) and len(reported) == 5
+    recorder = Recorder([Waits()], metrics, reported.append)
+    recorder.take(answered())
+    assert recorder.close(10) and len(reported) == 6 and recorder._untold_bytes == 0
 
 
 def test_chunks_past_the_limit_are_let_go() -> None:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 
+from store.answers.responses import KEPT_S
 from store.store import Store
 from store.tenant_scope import TenantScope
 from understudy.background.housekeeping import Chore
@@ -36,10 +37,12 @@ class Retention:
             "trim_outcomes": lambda before_s, tenants: outcomes.trim(before_s, tenants=tenants),
             "trim_feedback": lambda before_s, tenants: outcomes.feedback.trim(before_s, tenants=tenants),
             "trim_reviews": lambda before_s, tenants: outcomes.reviews.trim(before_s, tenants=tenants),
+            "trim_owned_ids": lambda before_s, tenants: self._store.owned.trim(before_s, tenants=tenants),
         }
         return [
             *(Chore(name, 60, self._rows_by(trim)) for name, trim in rows.items()),
             Chore("trim_texts", 60, self.trim_texts),
+            Chore("trim_responses", 60, self.trim_responses),
             Chore("trim_examples", 600, self.trim_examples),
         ]
 
@@ -58,6 +61,12 @@ class Retention:
             before_s = time.time() - kept_s
             trimmed = self._store.decisions.texts.trim(before_s, self._texts_max_bytes, tenants=tenants)
             trimmed.result(_WRITE_S)
+
+    def trim_responses(self) -> None:
+        """Delete answers of `/v1/responses` that are kept here: they hold what was asked and answered."""
+        for days, tenants in self._scopes("texts_days", self._settings.texts_days):
+            before_s = time.time() - min((days or 0.0) * _DAY_S, KEPT_S)
+            self._store.answers.responses.trim(before_s, tenants=tenants).result(_WRITE_S)
 
     def trim_examples(self) -> None:
         """Delete examples of requests; demonstrations stay."""

@@ -25,7 +25,9 @@ from understudy.settings.unpriced import unpriced
     "--live", is_flag=True, help="Ask each engine whether it is there, takes its key and has its model."
 )
 @click.option(
-    "--ask", is_flag=True, help="With --live: ask each for an answer of one token, too, which may cost."
+    "--ask",
+    is_flag=True,
+    help="With --live: ask each for an answer of one token, too, and examine judges, which may cost.",
 )
 def check(path: Path, everything: bool, live: bool, ask: bool) -> None:
     """Validate a configuration and print its effective settings, secrets masked.
@@ -58,7 +60,7 @@ def _live(config: Config, *, ask: bool) -> int:
     from understudy.setup.engines import EngineMissing
 
     try:
-        found = asyncio.run(live_check(config, ask=ask))
+        found = asyncio.run(live_check(config, ask_too=ask))
     except EngineMissing as error:
         click.echo(f"understudy: {error}", err=True)
         return 1

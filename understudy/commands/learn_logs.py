@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -240,12 +239,14 @@ def _replayed(
 
 def _models_folder(config: Config, folder: Path | None) -> Path:
     """Where an embedding model is built already, or may be kept for the next time."""
+    from router.embedding.model import users_models
+
     memory = config.memory
     if memory is not None and memory.advanced.embedding_cache_dir is not None:
         return memory.advanced.embedding_cache_dir
     if folder is not None and (folder / "models").is_dir():
         return folder / "models"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "understudy" / "models"
+    return users_models()
 
 
 @contextmanager

@@ -27,6 +27,11 @@ _COUNTS = {
 }
 _LISTS = {
     "models": ("model", "GLOB", "Models that may be used, such as 'gpt-4*'; may be given several times."),
+    "components": (
+        "component",
+        "GLOB",
+        "Components that steps of workflows may ask; may be given several times.",
+    ),
     "endpoints": (
         "endpoint",
         "GLOB",

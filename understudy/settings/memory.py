@@ -113,7 +113,9 @@ class MemoryAdvanced(Settings):
         description="Longest wait of a request for its embedding; after it the request goes on without.",
     )
     embedding_cache_dir: Path | None = Field(
-        None, description="Where the built embedding model is kept; null: `models` in data_dir."
+        None,
+        description="Where the built embedding model is kept; null: `understudy/models` in the user's cache folder where "
+        "that exists, else `models` in data_dir.",
     )
     retrieve_deadline_ms: float = Field(
         50,

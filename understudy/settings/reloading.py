@@ -39,6 +39,7 @@ _WITH_A_WORKER = (
     "workflows.max_documents_mib",
     "workflows.max_runs",
     "workflows.max_total_mib",
+    "workflows.max_wait_s",
     "workflows.advanced.lease_s",
     "workflows.advanced.poll_s",
     "workflows.advanced.max_prompt_characters",

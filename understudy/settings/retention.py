@@ -10,7 +10,12 @@ from understudy.settings.group import Settings
 class RetentionSettings(Settings):
     """For how many days what is remembered is kept, whoever wants room."""
 
-    texts_days: float = Field(14, gt=0, description="What was asked and answered, for people to read.")
+    texts_days: float = Field(
+        14,
+        gt=0,
+        description="What was asked and answered: texts for people to read, and answers of `/v1/responses` that are "
+        "kept here.",
+    )
     rows_days: float = Field(
         90, gt=0, description="Rows about requests, what was decided, and what is known of its quality."
     )

@@ -29,8 +29,8 @@ class TermsSettings(Settings):
 
     limits: LimitsObject = Field(
         {},
-        description="What it may use and spend: {models, endpoints, requests_per_minute, tokens_per_minute, concurrency, "
-        "max_output_tokens, budgets: [{usd, per: day|week|month|total}], time_zone, allow_unpriced}; see "
+        description="What it may use and spend: {models, components, endpoints, requests_per_minute, tokens_per_minute, "
+        "concurrency, max_output_tokens, budgets: [{usd, per: day|week|month|total}], time_zone, allow_unpriced}; see "
         "docs/how-to/keys-and-tenants.md.",
     )
     each_user: LimitsObject = Field({}, description="The same for every single end user of it.")

@@ -45,7 +45,15 @@ class WorkflowsSettings(Settings):
     max_value_kib: float = Field(1024, gt=0, description="Largest value of a variable, in KiB.")
     max_runs: int = Field(1000, ge=1, description="Most runs that a tenant may have under way.")
     max_total_mib: float = Field(
-        256, gt=0, description="Most that a tenant's values and steps may take at once, in MiB."
+        256,
+        gt=0,
+        description="Most that a tenant's values and steps may take at once, stored or not, in MiB.",
+    )
+    max_wait_s: float = Field(
+        3600,
+        gt=0,
+        description="How long a run may wait for variables of others while none of its steps is under way, in seconds; "
+        "then it fails (`wait_too_long`).",
     )
     passes: tuple[Literal["prune", "stages", "prefill", "decoding"], ...] = Field(
         ("prune", "stages", "prefill", "decoding"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from router.embedding.embedder import Embedder
+from router.embedding.model import users_models
 from store.admission import Admission, AdmissionSettings, ContributorLimits
 from understudy.settings.knobs import knobs_of
 from understudy.settings.memory import MemorySettings
@@ -33,8 +34,14 @@ def admission(settings: MemorySettings) -> Admission:
 
 
 def embedding_models(settings: MemorySettings, data_dir: Path) -> Path:
-    """The folder of built embedding models."""
-    return settings.advanced.embedding_cache_dir or data_dir / "models"
+    """The folder of built embedding models: the configured one, the user's where there is one, else one in `data_dir`.
+
+    To build a model takes seconds; what one gateway of a user has built serves the next with another data folder.
+    """
+    if (configured := settings.advanced.embedding_cache_dir) is not None:
+        return configured
+    own = data_dir / "models"
+    return own if own.is_dir() or not users_models().is_dir() else users_models()
 
 
 def open_embedder(settings: MemorySettings, data_dir: Path) -> Embedder:

@@ -11,12 +11,15 @@ import structlog
 from engines.engine import Engine
 from learning.outcomes.account import Accounts, Served, SpendLimits
 from learning.outcomes.feedback_intake import FeedbackIntake
+from learning.outcomes.judge_exam import Exams, Known
 from learning.outcomes.judging import Judging
 from learning.outcomes.judging_limits import JudgingLimits
 from learning.outcomes.judging_metrics import JudgingMetrics
 from learning.outcomes.known_quality import KnownQuality, OnOutcomes
 from learning.outcomes.target import Targets
+from learning.replay.material import kept_instructions
 from learning.tasks.labels import GivenLabels
+from router.digest import asked_under, user_scope
 from store.jobs.live_load import recorded_to_s
 from understudy.settings.knobs import knobs_of
 from understudy.settings.learning import JudgingSettings
@@ -30,6 +33,8 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
+_EXAMINED_BY = 50
+"""Latest examples from which a judge's questions are taken."""
 _TAKEN_FOR_S = 7 * 86_400.0
 """How long after its request feedback is taken."""
 
@@ -103,7 +108,20 @@ def judging(config: Config, store: Store, engines: Mapping[str, Engine], metrics
         teacher_said=GivenLabels(store.tasks).teacher_said,
         opted_out_keys=settings.advanced.opted_out_keys,
         book=store.decisions.usage.book,
+        exams=Exams(partial(known_answers, store)),
     )
+
+
+def known_answers(store: Store, tenant: str) -> list[Known]:
+    """Some of a tenant's latest requests with their answers, to examine a judge by; none of one end user's. Blocks."""
+    if tenant in store.examples.private.tenants():
+        return []
+    found: list[Known] = []
+    for example in store.examples.newest(tenant, _EXAMINED_BY):
+        instructions = kept_instructions(store, example)
+        if instructions is not None and not user_scope(example.scope):
+            found.append(Known(asked_under(instructions, example.question)["messages"], example.answer))
+    return found
 
 
 def accounts(config: Config, store: Store, settings: JudgingSettings) -> Accounts:

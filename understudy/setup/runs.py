@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from engines.registry import Registry
+from gateway.admission import Admission
 from gateway.handlers.collections import Collections
 from gateway.handlers.handler import Handler
 from gateway.handlers.runs import RunsHandler
@@ -53,6 +54,7 @@ def run_parts(
     lasting: Lasting,
     store: Store,
     pipeline: Pipeline,
+    admission: Admission,
     engines: Registry,
     workflows: WorkflowParts,
     keys: Authenticator,
@@ -78,9 +80,12 @@ def run_parts(
     first = lasting.runs is None
     runs = lasting.runs = lasting.runs or Runs(
         answer,
+        admission,
         store.runs,
         knobs(config),
         may_ask=may_ask,
+        prices=pipeline.prices,
+        most=pipeline.most,
         began=began,
         metrics=metrics,
         move=engines.move,
@@ -95,7 +100,15 @@ def run_parts(
 
     def begin() -> None:
         if not first:
-            runs.go_by(answer, may_ask=may_ask, move=engines.move, means=workflows.means)
+            runs.go_by(
+                answer,
+                admission,
+                may_ask=may_ask,
+                prices=pipeline.prices,
+                most=pipeline.most,
+                move=engines.move,
+                means=workflows.means,
+            )
             return
         runs.start()
         if peers is not None:
@@ -115,7 +128,7 @@ def run_parts(
         "variables": variables,
         "apps": variables,
         "runs": RunsHandler(intake, callers, pipeline, calls, max_json_bytes=max_json_bytes),
-        "collections": Collections(store.runs.assets),
+        "collections": Collections(store.runs.assets, callers),
         "workflows": Workflows(runs, workflows.catalogue, callers),
     }
     return RunParts(runs, Steps(intake, callers, pipeline), calls, handlers, begin)
@@ -133,6 +146,7 @@ def knobs(config: Config) -> RunKnobs:
         max_list_bytes=int(2 * settings.max_documents_mib * 2**20),
         max_runs=settings.max_runs,
         max_total_bytes=int(settings.max_total_mib * 2**20),
+        max_wait_s=settings.max_wait_s,
         lease_s=settings.advanced.lease_s,
         poll_s=settings.advanced.poll_s,
         max_prompt_characters=settings.advanced.max_prompt_characters,

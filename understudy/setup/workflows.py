@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
 from engines.components.registry import ComponentRegistry, Counted
 from engines.engine import Engine
+from engines.errors import RequestError
 from engines.registry import Registry
+from gateway.admission import Admission
 from gateway.components.indexes import WorkflowIndexes
 from gateway.pipeline import Pipeline
 from gateway.runs.caller import Caller
-from gateway.runs.catalogue import Catalogue
+from gateway.runs.catalogue import OWN, Catalogue
 from gateway.runs.means import Means
 from gateway.runs.metrics import RunMetrics
 from gateway.runs.warming import Certain, CertainEngine, Warmer
@@ -48,20 +50,29 @@ def workflow_parts(
     config: Config,
     memory: Memory,
     pipeline: Pipeline,
+    admission: Admission,
     engines: Registry,
     metrics: RunMetrics,
     counted: Counted,
     in_use: InUse,
+    began: Callable[[], None],
 ) -> WorkflowParts:
     """Over this gateway's pipeline and memory. Components must be started, and closed after the runs that ask them.
-    `in_use` is entered while one is asked.
+    `in_use` is entered while one is asked; `began` is called for each prefix that is computed early.
 
     The house's embedder is opened when a workflow first needs it, where no examples need it before.
     """
     settings = config.workflows
     components = component_registry(component_specs(config), partial(_embedder, config, memory), counted)
-    certain = certain_engine(config, pipeline, engines)
-    warmer = Warmer(certain, engines, min_tokens=settings.advanced.warm_min_tokens, told=metrics.prefix)
+    warmer = Warmer(
+        certain_engine(config, pipeline, admission, engines),
+        engines,
+        pipeline.answer,
+        admission,
+        min_tokens=settings.advanced.warm_min_tokens,
+        told=metrics.prefix,
+        began=began,
+    )
     limits = Limits(None, int(settings.max_total_mib * 2**20))
     indexes = WorkflowIndexes(memory.store.runs.assets, components.identity, limits)
     return WorkflowParts(
@@ -69,7 +80,14 @@ def workflow_parts(
         CallLimits(settings.max_items, int(settings.max_documents_mib * 2**20)),
         components,
         warmer,
-        Means(components, indexes, lambda: profile(config, components), warmer, in_use),
+        Means(
+            components,
+            indexes,
+            lambda: profile(config, components),
+            warmer,
+            in_use,
+            {name: each.price.usd_per_item for name, each in config.components.items()},
+        ),
     )
 
 
@@ -90,10 +108,8 @@ def catalogue(config: Config, store: Store) -> Catalogue:
     return Catalogue(
         configured,
         store.runs,
-        replace(world, taken=lambda name: name in configured or taken(name)),
+        replace(world, taken=lambda name: name in configured or taken(name) or taken(OWN + name)),
         Limits(None, int(config.workflows.max_total_mib * 2**20)),
-        # Without a default upstream a name that nobody serves is refused, and looked up before that.
-        every_s=config.workflows.advanced.poll_s if config.upstream and config.listen.workers > 1 else None,
     )
 
 
@@ -113,10 +129,11 @@ def profile(config: Config, components: ComponentRegistry) -> Profile:
     )
 
 
-def certain_engine(config: Config, pipeline: Pipeline, engines: Mapping[str, Engine]) -> CertainEngine:
+def certain_engine(
+    config: Config, pipeline: Pipeline, admission: Admission, engines: Mapping[str, Engine]
+) -> CertainEngine:
     """Who answers for a model, where that hangs on nothing: its policy is `fixed`, or the client names the engine and wants
-    no examples. An engine that is sent the client's own credential is asked nothing in its name, nor is any past guardrails,
-    limits of models and limits of what is spent, which see steps only."""
+    no examples. An engine that is sent the client's own credential is asked nothing in its name."""
 
     def certain(model: str, caller: Caller) -> Certain | None:
         served, settings = pipeline.model(model), config.models.get(model)
@@ -125,13 +142,17 @@ def certain_engine(config: Config, pipeline: Pipeline, engines: Mapping[str, Eng
         named = caller.controls.engine
         if settings.policy != "fixed" and (named is None or caller.controls.max_examples != 0):
             return None
-        if not pipeline.nothing_between(caller.arrival(), model):
+        try:
+            admitted = admission.component(caller.arrival())
+        except RequestError:
+            return None
+        if pipeline.guarded(admitted, model):
             return None
         if named is not None and named not in served.engines:
             return None
         name = named or served.engines[0]
         engine = engines[name]
-        if not engine.info.holds_key:
+        if not engine.info.holds_key or not admitted.reach.allows_region(engine.info.region):
             return None
         return Certain(engine, config.engines[name].kind not in _OURS)
 

@@ -87,6 +87,8 @@ class Webhooks:
         self._clock = clock
         self._task: asyncio.Task[None] | None = None
         self._under_way: set[str] = set()
+        self._tried_meanwhile: set[str] = set()
+        """Messages whose try ended since the last look began: what that look read of them may be older."""
         self._busy: Counter[str] = Counter()
         self._tries = metrics.tries
 
@@ -122,6 +124,7 @@ class Webhooks:
     async def _due(self) -> list[Message]:
         """What is to be posted now, after a look at how things stand; nothing while another process does this."""
         now_s = self._clock()
+        self._tried_meanwhile.clear()
         if not await asyncio.to_thread(self._lease.take):
             return []
         crossings = await asyncio.to_thread(self._changed, now_s)
@@ -134,7 +137,7 @@ class Webhooks:
         return await asyncio.to_thread(self._outbox.due, now_s)
 
     def _may_begin(self, message: Message) -> bool:
-        if message.id in self._under_way or self._busy[message.endpoint] >= _AT_ONCE:
+        if message.id in self._under_way | self._tried_meanwhile or self._busy[message.endpoint] >= _AT_ONCE:
             return False
         self._under_way.add(message.id)
         self._busy[message.endpoint] += 1
@@ -153,6 +156,7 @@ class Webhooks:
             await asyncio.sleep(_PAUSE_S)
         finally:
             self._under_way.discard(message.id)
+            self._tried_meanwhile.add(message.id)
             self._busy[message.endpoint] -= 1
 
     async def _try(self, message: Message, session: aiohttp.ClientSession) -> None:

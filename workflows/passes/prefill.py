@@ -70,10 +70,9 @@ def _parts_before(parts: Iterable[Mapping[str, Any]], offset: int) -> list[Mappi
 
 
 def _wanted(step: StepSpec, seen: Seen) -> bool:
-    """Only where it is certain who answers; where each token may cost money, only if the step asks for it."""
-    if step.warm is False or not seen.profile.certain_engine(step.model):
-        return False
-    return step.warm is True or not seen.profile.hosted(step.model)
+    """Only where it is certain who answers, and never where each token is charged for."""
+    profile = seen.profile
+    return step.warm is not False and profile.certain_engine(step.model) and not profile.hosted(step.model)
 
 
 def _levels(graph: PrimitiveGraph, seen: Seen) -> dict[str, int]:

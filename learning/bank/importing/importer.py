@@ -20,6 +20,8 @@ from learning.bank.demonstrations import NotAdmitted, as_chat, content_id, diges
 from learning.bank.importing.formats import BadLine, BatchInput, BatchOutput, Exported, Pair, read_line
 from learning.bank.importing.lines import MAX_LINE_BYTES, Line, fingerprint, lines, opened
 from learning.bank.importing.rows import row_of_export
+from learning.outcomes.wrapping import as_used
+from router.digest import instructions, question
 from store.admission import Admission
 from store.examples.batch_inputs import BatchInputs
 from store.examples.imports import ImportCursors
@@ -193,16 +195,18 @@ class Importer:
         if tenant is None:
             raise NobodysLine
         by = self._end_users.named(tenant, None, user_of(pair.fields))
-        chat = as_chat(pair.fields)
+        kind: Kind = options.kind or pair.kind
+        chat, answer = as_chat(pair.fields), pair.answer
+        if kind == "observed":
+            answer = as_used(answer, instructions(chat), question(chat.messages))
         digest = digested(
             chat,
-            pair.answer,
+            answer,
             self._admission,
             "import",
             finish_reason=pair.finish_reason,
             end_user=by.end_user,
         )
-        kind: Kind = options.kind or pair.kind
         name = content_id(self._end_users.secret, chat, pair.answer, by.end_user)
         return NewExample(
             tenant=tenant,

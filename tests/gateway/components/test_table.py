@@ -68,6 +68,24 @@ async def test_large_ones_are_searched_on_threads_and_by_a_graph() -> None:
     assert exact.size_bytes > 3000 * 96 * 4
 
 
+async def test_a_graph_takes_in_what_is_new_and_nothing_else() -> None:
+    table, vectors = VectorTable(exact_up_to=100), rows(6000, 16)
+    table.add(0, [f"t{n}" for n in range(5000)], vectors[:5000])
+    await table.search(vectors[0], 1)
+    graph = table._graph
+    for n in range(5000, 5010):
+        table.add(n, [f"t{n}"], vectors[n : n + 1])
+        table.add(0, ["t0"], vectors[:1])
+        assert (await table.search(vectors[n], 1))[0][0] == f"t{n}"
+    assert table._graph is graph and len(graph) == 5010
+    table.add(7, ["other"], vectors[5999:])
+    assert (await table.search(vectors[5999], 1))[0][::2] == ("other", 7)
+    assert table._graph is not graph and len(table._graph) == 5010
+    whole = VectorTable()
+    whole.add(0, [f"t{n}" for n in range(6000)], vectors)
+    assert (await whole.search(vectors[4096], 2))[0][2] == 4096
+
+
 async def test_vectors_of_another_size_are_refused() -> None:
     table = VectorTable()
     table.add(0, ["a"], rows(1))

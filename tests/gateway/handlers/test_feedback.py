@@ -24,7 +24,7 @@ from learning.outcomes.feedback import BEATEN
 from learning.outcomes.feedback_intake import FeedbackIntake
 from store.records import Example, OutcomeRecord
 from tests.flow.line import MODELS
-from tests.gateway.serving import OneHandler, open_access, served
+from tests.gateway.serving import OneHandler, open_admission, served
 from tests.store.rows import choice_record, new_example, request_record
 from understudy.memory import Memory
 from understudy.settings.memory import MemorySettings
@@ -115,7 +115,7 @@ async def place(folder: Path, *, with_examples: bool = True, **changes: Any) -> 
         entry = EntryHandler(
             OneHandler(Feedback(made, rate, EndUsers(memory.store.secret, apart=True), max_json_bytes=2**16)),
             keys,
-            open_access(),
+            open_admission(),
             began=lambda: None,
             ended=lambda _: None,
         )
@@ -361,7 +361,7 @@ async def test_feedback_switched_off_says_so(tmp_path: Path) -> None:
                 )
             ),
             keys,
-            open_access(),
+            open_admission(),
             began=lambda: None,
             ended=lambda _: None,
         )

@@ -46,6 +46,9 @@ CASES = [
     (finished(asked_at=1.0), "all"),
     # The client left: before anything of a stream was here, with a part of it, and while a plain answer was under way.
     (finished(STREAM, outcome=Outcome.ABORTED, asked_at=1.0), "input"),
+    (finished(STREAM, outcome=Outcome.ABORTED, asked_at=1.0, engine_head_at=2.0, ended_at=3.0), "input"),
+    # It reasons, and hides it.
+    (finished(STREAM, outcome=Outcome.ABORTED, asked_at=1.0, engine_head_at=2.0, ended_at=60.0), "all"),
     (finished(STREAM, outcome=Outcome.ABORTED, asked_at=1.0, usage=USED, cost_usd=0.2), (0.2, USED)),
     (finished(outcome=Outcome.ABORTED, asked_at=1.0), "all"),
     (finished(outcome=Outcome.ABORTED), (0.0, None)),

@@ -22,6 +22,7 @@ from router.asked import Asked
 from router.finished import Finished, Outcome
 from store.workflows.memory import MemoryRuns
 from store.workflows.run_store import RunStore
+from tests.gateway.serving import open_admission
 from workflows.graph import Built, build
 from workflows.submitted import Limits, read_run
 
@@ -33,6 +34,7 @@ KNOBS = RunKnobs(
     max_list_bytes=20_000,
     max_runs=None,
     max_total_bytes=None,
+    max_wait_s=3600.0,
     lease_s=0.4,
     poll_s=0.01,
     max_prompt_characters=40_000,
@@ -96,7 +98,7 @@ async def runs_over(
     engine: Engine, store: RunStore | None = None, *, shared: bool = False, owner: str | None = None
 ) -> AsyncIterator[Runs]:
     """An executor that is closed afterwards."""
-    made = Runs(engine.answer, store or MemoryRuns(), KNOBS, shared=shared, owner=owner)
+    made = Runs(engine.answer, open_admission(), store or MemoryRuns(), KNOBS, shared=shared, owner=owner)
     made.start()
     try:
         yield made

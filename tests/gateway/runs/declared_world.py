@@ -30,6 +30,7 @@ from router.finished import Finished, Outcome
 from store.workflows.memory import MemoryRuns
 from store.workflows.run_store import RunStore
 from tests.gateway.runs.carried_out import KNOBS, TENANT
+from tests.gateway.serving import open_admission
 from tests.workflows.definitions import Answers, Refused
 from workflows.definition import Definition, Splits
 from workflows.plan import Profile
@@ -195,7 +196,15 @@ async def flows_over(
     world: World, store: RunStore | None = None, *, shared: bool = False, owner: str | None = None
 ) -> AsyncIterator[Runs]:
     """An executor of workflows, which is closed afterwards."""
-    made = Runs(world.answer, store or MemoryRuns(), KNOBS, shared=shared, owner=owner, means=means_of(world))
+    made = Runs(
+        world.answer,
+        open_admission(),
+        store or MemoryRuns(),
+        KNOBS,
+        shared=shared,
+        owner=owner,
+        means=means_of(world),
+    )
     made.start()
     try:
         yield made

@@ -31,6 +31,7 @@ from simulation import virtual_time
 from store.workflows.memory import MemoryRuns
 from tests.gateway.runs.carried_out import KNOBS
 from tests.gateway.runs.declared_world import World, begun, chunk, finished
+from tests.gateway.serving import open_admission
 from tests.workflows import carried
 from tests.workflows.carried import MAX_ITEMS, Reference, breaks
 from tests.workflows.definitions import (
@@ -151,7 +152,7 @@ async def _ended(
     definition: Definition, world: Slow, given: Mapping[str, Value], batches: Mapping[str, int]
 ) -> Ended:
     means = Means(world, world, lambda: Profile(batches, certain_engine=lambda model: True))
-    runs = Runs(world.answer, MemoryRuns(), PATIENT, shared=False, owner=None, means=means)
+    runs = Runs(world.answer, open_admission(), MemoryRuns(), PATIENT, shared=False, owner=None, means=means)
     runs.start()
     try:
         run = await begun(runs, definition, given)

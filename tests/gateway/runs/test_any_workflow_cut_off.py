@@ -30,6 +30,7 @@ from store.workflows.records import Resolution
 from tests.gateway.runs.carried_out import TENANT
 from tests.gateway.runs.declared_world import begun
 from tests.gateway.runs.test_any_workflow import BATCHES, PATIENT, SETS, Ended, Slow, expected, over, reached
+from tests.gateway.serving import open_admission
 from tests.workflows.definitions import (
     EMBEDDER,
     Answers,
@@ -133,7 +134,16 @@ async def _lives(
         world = OneOfSeveral(definition, said, seed + life, outside)
         dying = Dying(store, left)
         means = Means(world, world, lambda world=world: Profile(batches, certain_engine=lambda model: True))  # type: ignore[misc]
-        runs = Runs(world.answer, dying, PATIENT, shared=False, owner=f"p{life}", now=_Now(life), means=means)  # type: ignore[arg-type]
+        runs = Runs(
+            world.answer,
+            open_admission(),
+            dying,
+            PATIENT,
+            shared=False,
+            owner=f"p{life}",
+            now=_Now(life),
+            means=means,
+        )  # type: ignore[arg-type]
         runs.start()
         try:
             if not id:

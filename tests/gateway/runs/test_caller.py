@@ -6,8 +6,9 @@ import orjson
 from multidict import CIMultiDict
 
 from engines.placement import PLAIN
+from gateway.admission import as_operator
 from gateway.runs.caller import Caller, chat_of, streamed
-from router.asked import Arrival, Asked, Controls
+from router.asked import Admitted, Asked, Controls
 
 CHAT = {"model": "m", "messages": [{"role": "user", "content": "Q"}]}
 
@@ -22,7 +23,7 @@ def caller() -> Caller:
             "Accept": "a",
         }
     )
-    arrival = Arrival("id", 0.0, 0.0, "POST", "/v1/chat/completions", "ann", "key-1")
+    arrival = Admitted("id", 0.0, 0.0, "POST", "/v1/chat/completions", "ann", "key-1")
     controls = Controls(scope="s")
     asked = Asked(
         arrival, "/chat/completions?api-version=1&key=sk-2", headers, chat_of(CHAT), controls, 9, "c", "u"
@@ -42,7 +43,8 @@ def test_what_is_kept_holds_no_credential_and_is_read_back() -> None:
 
 
 def test_a_step_is_asked_as_its_client_would() -> None:
-    asked = caller().asked(CHAT, PLAIN)
+    made = caller()
+    asked = made.asked(as_operator(made.arrival(), made.tenant), chat_of(CHAT), PLAIN)
     assert asked.arrival.tenant == "ann" and asked.arrival.id != "id" and asked.placement is PLAIN
     assert "Content-Length" not in asked.headers and asked.headers["Authorization"] == "Bearer sk-1"
     assert asked.chat.model == "m" and orjson.loads(asked.chat.body) == CHAT
@@ -60,7 +62,7 @@ def test_integers_beyond_64_bits_survive() -> None:
 
 def test_a_header_that_tells_clients_apart_is_a_credential() -> None:
     asked = Asked(
-        Arrival("id", 0.0, 0.0, "POST", "/v1/chat/completions", "ann"),
+        Admitted("id", 0.0, 0.0, "POST", "/v1/chat/completions", "ann"),
         "/chat/completions",
         CIMultiDict({"X-Customer": "sk-3"}),
         chat_of(CHAT),

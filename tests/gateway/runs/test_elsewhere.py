@@ -16,6 +16,7 @@ from store.errors import StoreFailed
 from store.workflows.memory import MemoryRuns
 from store.workflows.records import Variable, WholeRun
 from tests.gateway.runs.carried_out import KNOBS, TENANT, Engine, begun, body, runs_over
+from tests.gateway.serving import open_admission
 from workflows.graph import build
 from workflows.submitted import Limits, read_run
 
@@ -59,13 +60,13 @@ class Spoilt(MemoryRuns):
 
 async def test_a_run_that_cannot_be_carried_on_holds_no_other_up() -> None:
     store, first, second = Spoilt(), Engine(pause_s=3600), Engine()
-    dead = Runs(first.answer, store, KNOBS, shared=False, owner="dead")
+    dead = Runs(first.answer, open_admission(), store, KNOBS, shared=False, owner="dead")
     spoilt, _ = await begun(dead, body(("A", "a")))
     whole, _ = await begun(dead, body(("B", "b")))
     await dead.aclose(grace_s=0)
     store.spoilt = spoilt.id
     later = whole.created_at_s + 10 * KNOBS.lease_s
-    other = Runs(second.answer, store, KNOBS, shared=False, owner="other")
+    other = Runs(second.answer, open_admission(), store, KNOBS, shared=False, owner="other")
     other.now = lambda: later
     await Leases(other)._adopt()
     assert list(other.live) == [whole.id]
@@ -74,13 +75,13 @@ async def test_a_run_that_cannot_be_carried_on_holds_no_other_up() -> None:
 
 async def test_a_run_that_is_stored_nowhere_fails_with_its_process_and_says_so() -> None:
     store, engine = MemoryRuns(), Engine(pause_s=3600)
-    dead = Runs(engine.answer, store, KNOBS, shared=False, owner="dead")
+    dead = Runs(engine.answer, open_admission(), store, KNOBS, shared=False, owner="dead")
     built = build(read_run(body(("A", "a"), ("B {{a}}", "b")), Limits(1000, 1000)), {})
     caller = Caller(TENANT, controls=Controls(no_store=True))
     run = await dead.begin(NewGraph(caller, tuple(built.graph.steps.values())))
     assert isinstance(run, LiveRun)
     await dead.aclose(grace_s=0)
-    other = Runs(engine.answer, store, KNOBS, shared=False, owner="other")
+    other = Runs(engine.answer, open_admission(), store, KNOBS, shared=False, owner="other")
     other.now = lambda: run.created_at_s + 10 * KNOBS.lease_s
     await Leases(other)._adopt()
     whole = store.run(run.id)

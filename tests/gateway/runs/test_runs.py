@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from concurrent.futures import Future
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, cast
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from multidict import CIMultiDict
@@ -19,10 +22,14 @@ from gateway.runs.new_graph import NewGraph
 from gateway.runs.runs import Runs
 from gateway.send import Send
 from router.asked import Arrival, Controls
+from store import Store
 from store.workflows.memory import MemoryRuns
+from store.workflows.records import Begun, TooManyBytes
 from tests.gateway.runs.carried_out import KNOBS, TENANT, Engine, begun, body, runs_over, values
+from tests.gateway.serving import open_admission
 from workflows.criteria import Criteria
 from workflows.graph import build
+from workflows.progress import RunState
 from workflows.submitted import Limits, read_run
 
 
@@ -94,7 +101,7 @@ async def test_a_thousand_steps() -> None:
 
 async def test_a_run_of_a_process_that_ended_is_carried_on() -> None:
     store, first, second = MemoryRuns(), Engine(), Engine()
-    dead = Runs(first.answer, store, KNOBS, shared=False, owner="dead")
+    dead = Runs(first.answer, open_admission(), store, KNOBS, shared=False, owner="dead")
     # Of the first process: one step has ended, one is being asked, and nothing more ever happens.
     run, built = await begun(dead, body(("A", "a"), ("B {{a}}", "b"), ("C {{b}}", "c")))
     await run.cells[built.variables["a"]].until_ended(kept=True)
@@ -115,6 +122,39 @@ async def test_a_run_of_a_process_that_ended_is_carried_on() -> None:
         assert {step.plan.name: step.progress.attempts for step in whole.steps} == {"a": 1, "b": 2, "c": 1}
     assert second.prompts == ["B <A>", "C <B <A>>"]
     await dead.aclose(grace_s=0)
+
+
+async def test_a_process_whose_clock_is_ahead_takes_nothing_from_one_that_lives(tmp_path: Path) -> None:
+    store, engine = Store.open(tmp_path), Engine(pause_s=3600)
+    try:
+        async with runs_over(engine, store.runs, owner="right") as right:
+            ahead = Runs(
+                Engine().answer,
+                open_admission(),
+                store.runs,
+                KNOBS,
+                owner="ahead",
+                now=lambda: time.time() + 60,
+            )
+            behind = Runs(
+                engine.answer,
+                open_admission(),
+                store.runs,
+                KNOBS,
+                owner="behind",
+                now=lambda: time.time() - 60,
+            )
+            runs = [(await begun(one, body(("A", "a"), background=True)))[0] for one in (right, behind)]
+            await Leases(ahead)._adopt()
+            await Leases(right)._adopt()
+            assert not ahead.live and list(right.live) == [runs[0].id]
+            own, _ = await begun(ahead, body(("A", "a"), background=True))
+            whole = store.runs.run(own.id)
+            assert whole is not None and whole.run.lease_until_s < time.time() + 30
+            for one in (ahead, behind):
+                await one.aclose(grace_s=0)
+    finally:
+        store.close()
 
 
 async def test_a_run_that_another_process_took_is_let_go() -> None:
@@ -233,9 +273,48 @@ async def test_values_that_are_in_memory_only_have_their_bound() -> None:
         assert not runs.live and not runs._held and not runs._held_bytes
 
 
+@pytest.mark.parametrize("no_store", [False, True])
+async def test_what_waits_takes_room_be_it_stored_or_not(no_store: bool) -> None:
+    async with runs_over(Engine()) as runs:
+        awaited = await runs.put(TENANT, "app", "late", None, "")
+        runs._limits = replace(runs._limits, max_total_bytes=4500)
+        caller = Caller(TENANT, controls=Controls(no_store=no_store))
+
+        async def one() -> LiveRun | Begun:
+            built = build(
+                read_run(body(("{{late}}" + "x" * 1000, "a"), app="app"), Limits(1000, 5000)),
+                {"late": awaited},
+            )
+            return await runs.begin(NewGraph(caller, tuple(built.graph.steps.values()), size_bytes=1000))
+
+        begun = [await one(), await one()]
+        with pytest.raises(TooManyBytes):
+            for _ in range(5):
+                await one()
+        for run in begun:
+            assert isinstance(run, LiveRun)
+            runs.cancel(run)
+
+
+async def test_a_run_that_waits_in_vain_ends_and_one_whose_step_takes_its_time_does_not() -> None:
+    engine = Engine(pause_s=0.3)
+    async with runs_over(engine) as runs:
+        runs.knobs = replace(KNOBS, max_wait_s=0.05)
+        late = await runs.put(TENANT, "app", "late", None, "")
+        waiting = build(read_run(body(("{{late}}", "a"), app="app"), Limits(1000, 1000)), {"late": late})
+        waits = await runs.begin(NewGraph(Caller(TENANT), tuple(waiting.graph.steps.values())))
+        works = build(read_run(body(("slow", "b")), Limits(1000, 1000)), {})
+        slow = await runs.begin(NewGraph(Caller(TENANT), tuple(works.graph.steps.values())))
+        assert isinstance(waits, LiveRun) and isinstance(slow, LiveRun)
+        await values(slow)
+        await values(waits)
+        assert (slow.ended, waits.ended) == (RunState.DONE, RunState.FAILED)
+        assert waits.failure is not None and waits.failure.code == "wait_too_long"
+
+
 async def test_many_gets_place_what_waits_anew_once() -> None:
     engine, moves = Engine(pause_s=3600), []
-    runs = Runs(engine.answer, MemoryRuns(), KNOBS, shared=False, move=moves.append)
+    runs = Runs(engine.answer, open_admission(), MemoryRuns(), KNOBS, shared=False, move=moves.append)
     asked = body(*((f"{n}", f"v{n}") for n in range(100)), background=True)
     run, _ = await begun(runs, asked)
     for cell in run.cells.values():
@@ -298,7 +377,7 @@ class Late(MemoryRuns):
 def adopter(engine: Engine, store: MemoryRuns, run: LiveRun) -> Runs:
     """Another process, for which the run's lease is over."""
     now = run.created_at_s + 10 * KNOBS.lease_s
-    return Runs(engine.answer, store, KNOBS, shared=False, owner="other", now=lambda: now)
+    return Runs(engine.answer, open_admission(), store, KNOBS, shared=False, owner="other", now=lambda: now)
 
 
 async def late_submit(runs: Runs, store: Late, new: NewGraph) -> asyncio.Task[LiveRun]:

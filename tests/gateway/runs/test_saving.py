@@ -17,6 +17,7 @@ from store.workflows.records import TooManyBytes
 from tests.gateway.runs.carried_out import KNOBS, Engine, begun, body, values
 from tests.gateway.runs.declared_world import World, flows_over
 from tests.gateway.runs.declared_world import begun as begun_workflow
+from tests.gateway.serving import open_admission
 from tests.workflows.definitions import Answers, doc_qa
 from workflows.definition import Splits
 
@@ -47,7 +48,7 @@ async def test_a_store_that_fails_holds_nothing_up_and_is_told_later(monkeypatch
         def not_saved(self) -> None:
             failures.append(1)
 
-    runs = Runs(Engine().answer, store, KNOBS, shared=False, metrics=Counting())
+    runs = Runs(Engine().answer, open_admission(), store, KNOBS, shared=False, metrics=Counting())
     run, _ = await begun(runs, body(("A", "a"), ("B {{a}}", "b")))
     assert await values(run) == {"a": "<A>", "b": "<B <A>>"}
     async with asyncio.timeout(10):
@@ -61,7 +62,7 @@ async def test_a_store_that_fails_holds_nothing_up_and_is_told_later(monkeypatch
 
 async def test_a_turn_of_the_loop_is_one_write() -> None:
     store = Failing(0)
-    runs = Runs(Engine().answer, store, KNOBS, shared=False)
+    runs = Runs(Engine().answer, open_admission(), store, KNOBS, shared=False)
     both = [await begun(runs, body(*((f"{i}", f"v{i}") for i in range(50)))) for _ in range(2)]
     for run, _ in both:
         await values(run)

@@ -20,6 +20,7 @@ from store.workflows.memory import MemoryRuns
 from tests.gateway.runs.carried_out import KNOBS
 from tests.gateway.runs.declared_world import World, begun
 from tests.gateway.runs.test_flows import over
+from tests.gateway.serving import open_admission
 from tests.workflows.definitions import Answers, chat_messages, definition
 from workflows.definition import StepSpec
 from workflows.plan import Profile
@@ -61,10 +62,11 @@ async def test_a_full_engine_is_looked_at_once_for_all_items(full: bool) -> None
 
     load = EngineLoad(in_flight=9, capacity=1)
     engine: Any = SimpleNamespace(info=EngineInfo("e"), load=lambda: load)
-    warmer, world = Warmer(certain, {}, min_tokens=16 if full else 100_000), Held(Answers(4))
+    world, admission = Held(Answers(4)), open_admission()
+    warmer = Warmer(certain, {}, world.answer, admission, min_tokens=16 if full else 100_000)
     profile = Profile({}, lambda model: True, warm_min_tokens=16)
     means = Means(world, world, lambda: profile, warmer)
-    runs = Runs(world.answer, MemoryRuns(), KNOBS, shared=False, means=means)
+    runs = Runs(world.answer, admission, MemoryRuns(), KNOBS, shared=False, means=means)
     runs.start()
     try:
         documents = [f"{number} " + "word " * 12 for number in range(_ITEMS)]

@@ -30,7 +30,7 @@ GOOD = Facts(
         ({"wanted": False}, "refused"),
         ({"certain": False}, "uncertain"),
         ({"hosted": True}, "hosted"),
-        ({"hosted": True, "wanted": True}, "warm"),
+        ({"hosted": True, "wanted": True}, "hosted"),
         ({"prefix_tokens": 255}, "short"),
         ({"prefix_tokens": 256}, "warm"),
         ({"cached_tokens": 745}, "cached"),

@@ -90,7 +90,7 @@ def test_words_are_equal_but_for_case_spaces_and_the_mark_at_the_end(words: str)
         ("$5", "€5"),
         ('{"a": true}', '{"a": 1}'),
         ('{"a": 1}', "a is 1"),
-        ("```\nx\n```\nand so on", "x"),
+        ("```\nx\n```\nbut not on macOS", "x"),
         ("...", "!!!"),
         ("no", "yes"),
         ("Paris", "The capital is Paris"),
@@ -123,6 +123,91 @@ def test_what_differs_in_more_than_its_form_is_not_equal(ours: str, reference: s
 )
 def test_what_differs_only_in_its_form_is_equal(ours: str, reference: str) -> None:
     assert same(ours, reference)
+
+
+# One table per kind of answer: ours, the reference's, whether they mean the same. Their shapes are those of answers of
+# Qwen2.5-Coder and GPT-4, and of recorded commands.
+FIND = "find . -name '*.txt' -mtime -7"
+COMMANDS = [
+    (f"`{FIND}`", FIND, True),
+    (f"```bash\n{FIND}\n```", FIND, True),
+    (f"```sh\n{FIND}\n```", f"```bash\n{FIND}\n```", True),
+    (f'"{FIND}"', FIND, True),
+    (FIND.replace("'", '"'), FIND, True),
+    (f"```bash\n{FIND}\n```\n\nThis command lists the text files of the last week.", FIND, True),
+    (f"Here is the command:\n```bash\n{FIND}\n```\n`-mtime -7` is a week.", f"`{FIND}`", True),
+    (f"The command is: `{FIND}`", FIND, True),
+    ('echo "$HOME" | wc -c', "echo '$HOME' | wc -c", False),
+    ('grep -c "a\\b" f', "grep -c 'a\\b' f", False),
+    (FIND.replace("'*.txt'", "*.txt"), FIND, False),
+    (FIND.replace("-7", "+7"), FIND, False),
+    (FIND.replace("-name", "-iname"), FIND, False),
+    ("find . -name 'A.txt'", "find . -name 'a.txt'", False),
+    ("`ls -l` and `ls -a`", "`ls -l`", False),
+    (f"```bash\n{FIND}\n```\nThis does not work with BusyBox.", FIND, False),
+    (f"Never run this:\n```bash\n{FIND}\n```", FIND, False),
+    (f"```bash\n{FIND}\n```\n```bash\nls\n```", FIND, False),
+    (f"```bash\n{FIND}\n```\nIt lists files.", f"```bash\n{FIND}\n```\nIt deletes files.", False),
+    (f"```bash\n{FIND}\n```\n\u042d\u0442\u043e \u043d\u0435 \u0442\u043e.", FIND, False),
+    ('SELECT "a" FROM t', "SELECT 'a' FROM t", False),
+]
+LABELLED = [
+    ("Card Arrival", "card_arrival", True),
+    ("card-arrival.", "`card_arrival`", True),
+    ("Intent: **card_arrival**", "card_arrival", True),
+    ("“Positive”", "positive", True),
+    ("```\npositive\n```", "Positive.", True),
+    ("card_arrival", "card_arrival_fee", False),
+    ("not positive", "positive", False),
+    ("positive / negative", "positive", False),
+    ("x-1", "x 1", False),
+]
+NUMBERS = [
+    ("5 kilometres", "5 km", True),
+    ("50 percent", "50%", True),
+    ("50 per cent.", "50 %", True),
+    ("5 dollars", "$5", True),
+    ("5 €", "€5.00", True),
+    ("-$5", "$-5", True),
+    ("\u22125", "-5", True),
+    ("1e3", "1,000", True),
+    ("\\boxed{18}", "18", True),
+    ("**18**", "The final answer is 18.", True),
+    ("2 hours", "2h", True),
+    ("5 USD", "$5", False),
+    ("5 pounds", "£5", False),
+    ("5 kg", "5 g", False),
+    ("5 mg", "5 Mg", False),
+    ("about 5", "5", False),
+    ("5-6", "5", False),
+    ("50%", "50", False),
+    ("50%", "0.5", False),
+]
+DATA = [
+    ('Here is the JSON:\n```json\n{"a": 1}\n```', '{"a": 1.0}', True),
+    ('```json\n{"a": [1, 2]}\n```\nIt has one key.', '{"a":[1,2]}', True),
+    ('{"a": [1, 2]}', '{"a": [2, 1]}', False),
+    ('{"a": "1"}', '{"a": 1}', False),
+    ('"{}"', "{}", False),
+]
+LISTS = [
+    ("- Paris\n- Lyon", "* paris\n* lyon", True),
+    ("1. Paris\n2. Lyon", "- Paris\n- Lyon", True),
+    ("Paris, Lyon", "Paris\nLyon", True),
+    ("- 1,000\n- 5 km", "- 1000\n- 5 kilometres", True),
+    ("- Paris\n- Lyon", "- Lyon\n- Paris", False),
+    ("2. Paris\n1. Lyon", "- Paris\n- Lyon", False),
+    ("- Paris", "- Paris\n- Lyon", False),
+    ("- ls -l\n- ls -a", "- ls -L\n- ls -a", False),
+]
+
+
+@pytest.mark.parametrize(
+    ("ours", "reference", "equal"), [*COMMANDS, *LABELLED, *NUMBERS, *DATA, *LISTS], ids=repr
+)
+def test_answers_of_each_kind_are_equal_by_what_they_mean(ours: str, reference: str, equal: bool) -> None:
+    assert same(ours, reference) is equal
+    assert same(reference, ours) is equal
 
 
 @pytest.mark.parametrize(

@@ -100,18 +100,6 @@ def test_a_tenants_workflows_are_nobody_elses(runs: RunStore) -> None:
     assert (assets.workflow("a1", "qa"), runs.use("a1").total_bytes) == (None, 0)
 
 
-def test_whoever_looks_notices_that_there_is_a_new_name(runs: RunStore) -> None:
-    assets = runs.assets
-    places = [assets.names_place()]
-    for tenant, name in (("a1", "qa"), ("b2", "qa"), ("b2", "other")):
-        put(assets, "v1", tenant=tenant, name=name)
-        places.append(assets.names_place())
-    assert sorted(assets.workflow_names()) == ["other", "qa"]
-    assets.remove_workflow("b2", "other").result()
-    put(assets, "v1", tenant="b2", name="other")
-    assert len({*places, assets.names_place()}) == 5
-
-
 # ---- collections
 
 

@@ -257,6 +257,25 @@ def test_a_tenant_s_values_take_no_more_room_than_they_may(runs: RunStore) -> No
     assert runs.use("a1") == TenantUse(1, 5)
 
 
+def test_what_is_in_memory_only_takes_room_while_its_run_goes_on(runs: RunStore) -> None:
+    limits = Limits(max_total_bytes=100)
+    step, made = NewStep("s", held_bytes=60), NewVariable("var_1", "x", step="s")
+    runs.begin(new_run(no_store=True), [step], [made], limits).result()
+    assert runs.use("a1").total_bytes == 60
+    for no_store, more in ((True, NewStep("s", held_bytes=41)), (False, NewStep("s", body=b"x" * 41))):
+        with pytest.raises(TooManyBytes):
+            runs.begin(new_run("run_2", no_store=no_store), [more], [], limits).result()
+    with pytest.raises(TooManyBytes):
+        runs.extend("a1", "run_1", [NewStep("t", held_bytes=41)], [], now_s=NOW, limits=limits).result()
+    runs.save("w1", [RunChange("run_1", NOW, variables=[VariableEnd("var_1", "ready", "x" * 30)])]).result()
+    assert runs.use("a1").total_bytes == 90
+    end(runs, "run_1")
+    runs.begin(new_run("run_2", no_store=True), [NewStep("s", held_bytes=70)], [], limits).result()
+    assert runs.use("a1").total_bytes >= 70
+    assert runs.forget_tenant("a1").result() == 2
+    assert runs.use("a1").total_bytes == 0
+
+
 def test_a_live_run_grows_call_by_call(runs: RunStore) -> None:
     begin(runs, new_run(app="game"))
     place = runs.place()

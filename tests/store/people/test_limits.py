@@ -25,6 +25,7 @@ LIMITS = st.builds(
     budgets=BUDGETS.map(tuple),
     time_zone=st.sampled_from(["UTC", "Europe/Berlin", "America/New_York"]),
     allow_unpriced=st.booleans(),
+    components=GLOBS,
 )
 
 

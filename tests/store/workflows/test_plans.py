@@ -79,7 +79,6 @@ def test_every_statement_goes_by_an_index(tmp_path: Path, said: list[str]) -> No
         lambda: assets.workflow(tenant, "qa"),
         lambda: assets.workflow(tenant, "qa", "v1"),
         lambda: assets.workflows(tenant),
-        lambda: (assets.workflow_names(), assets.names_place()),
         lambda: assets.add_texts(tenant, "c", texts, identity="e", now_s=1006.0, contributor="k/u").result(
             30
         ),

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from learning.outcomes.judge_exam import GENERAL
 from tests.engines.asking import closed_port
 from tests.flow.upstream import Call, Upstream
 from understudy.commands.check import check
@@ -29,12 +30,20 @@ def upstream() -> Iterator[Upstream]:
     made.close()
 
 
-def checked(folder: Path, port: int, *options: str, model: str = "m", **more: Any) -> Result:
+def checked(
+    folder: Path,
+    port: int,
+    *options: str,
+    model: str = "m",
+    judging: dict[str, Any] | None = None,
+    **more: Any,
+) -> Result:
     config = {
         "engines": {
             "large": {"base_url": f"http://127.0.0.1:{port}/v1", "model": model, "api_key": KEY, **more}
         },
         "models": {"gpt-4o": {"engines": ["large"]}},
+        **({"judging": judging, "memory": {"data_dir": str(folder / "data")}} if judging else {}),
     }
     path = folder / "understudy.yaml"
     path.write_text(json.dumps(config))
@@ -85,6 +94,42 @@ def test_a_question_is_asked_only_where_that_is_wanted(tmp_path: Path, upstream:
     assert found.exit_code == 0 and "a question at /chat/completions was answered" in found.stdout
     assert [call.line.split()[1] for call in upstream.calls] == [b"/v1/models", b"/v1/chat/completions"]
     assert json.loads(upstream.calls[1].body)["model"] == "m"
+
+
+@pytest.mark.parametrize(("can", "exit_code"), [(True, 0), (False, 1)])
+def test_a_judge_is_examined_where_asking_is_wanted(
+    tmp_path: Path, upstream: Upstream, can: bool, exit_code: int
+) -> None:
+    """It says which known answer is the request's own, or talks of something else."""
+
+    def plays(call: Call) -> None:
+        if b"/models" in call.line:
+            call.answer(MODELS, 200, JSON)
+            return
+        messages = json.loads(call.body)["messages"]
+        if len(messages) == 1:
+            call.answer(ANSWER, 200, JSON)
+            return
+        shown = messages[1]["content"]
+        code = messages[0]["content"].rpartition("SCORE ")[2][:16]
+        first, second = (
+            shown.split(f"<<<{n} ANSWER {code}>>>\n")[1].split("\n<<<")[0] for n in ("FIRST", "SECOND")
+        )
+        own = next(k.answer for k in GENERAL if str(k.messages[0]["content"]) in shown)
+        score = 0 if first == second else 3 if first == own else -3
+        said = f"SCORE {code}: {score}" if can else "What a fine day."
+        body = {"choices": [{"index": 0, "message": {"content": said}, "finish_reason": "stop"}]}
+        call.answer(json.dumps({"id": "1", "object": "chat.completion", **body}).encode(), 200, JSON)
+
+    upstream.plays(plays)
+    found = checked(tmp_path, upstream.port, "--ask", judging={"engine": "large"})
+    assert found.exit_code == exit_code
+    told = (
+        "ok     judge large: it judged 12 of 12" if can else "FAILED judge large: refused: it judged 0 of 1"
+    )
+    assert told in found.stdout
+    verdicts = [call for call in upstream.calls if b"SCORE" in call.body]
+    assert len(verdicts) == (12 if can else 1)
 
 
 def test_a_question_is_asked_in_an_api_that_the_engine_speaks(tmp_path: Path, upstream: Upstream) -> None:

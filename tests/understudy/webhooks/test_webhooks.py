@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -15,9 +16,9 @@ from prometheus_client import CollectorRegistry
 from standardwebhooks.webhooks import Webhook
 
 from store import Store
-from store.jobs.webhooks import Crossing
+from store.jobs.webhooks import Crossing, Message
 from tests.aiohttp_server import aiohttp_server
-from tests.patience import until
+from tests.patience import PATIENCE_S, until
 from understudy.webhooks.webhooks import Endpoint, WebhookMetrics, Webhooks
 
 SECRET = "whsec_" + "c2VjcmV0" * 6
@@ -102,6 +103,28 @@ async def test_a_message_is_signed_posted_once_and_says_nothing_secret(store: St
     async with receivers() as there, running(store, [there.url + "/fine"], lambda _: [down()]):
         await asyncio.sleep(0.2)
         assert there.got == {}
+
+
+async def test_a_look_that_began_before_a_post_ended_posts_nothing_twice(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the look read as due was delivered before it could say so."""
+    outbox, read = store.jobs.webhooks, store.jobs.webhooks.due
+
+    def late(now_s: float) -> list[Message]:
+        found = read(now_s)
+        deadline = time.monotonic() + PATIENCE_S
+        while (
+            found and there.got["/fine"] and outbox.recent()[0].state == "due" and time.monotonic() < deadline
+        ):
+            time.sleep(0.01)
+        return found
+
+    monkeypatch.setattr(outbox, "due", late)
+    async with receivers() as there, running(store, [there.url + "/fine"], lambda _: [down()]):
+        await until(lambda: outbox.recent() != [] and outbox.recent()[0].state == "delivered", "delivered")
+        await asyncio.sleep(0.2)
+        assert len(there.got["/fine"]) == 1
 
 
 async def test_what_fails_is_tried_again_with_the_same_id_and_given_up_in_the_end(store: Store) -> None:

@@ -1,0 +1,93 @@
+"""Every table of both databases says by which rule its rows end and whose they are, and forgetting a tenant reaches them."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from store import Store
+from store.moving.tables import OF_SQLITE, WORDS_TRIGGERS
+from store.tables import TABLES, WHOSE
+from tests.store.postgres.test_schema import connected
+
+GONE = "forgotten"
+
+
+def of_sqlite(connection: sqlite3.Connection) -> dict[str, dict[str, str]]:
+    """Columns with their types, by table."""
+    names = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+    return {
+        name: {column: kind for _, column, kind, *_ in connection.execute(f"PRAGMA table_info({name})")}
+        for (name,) in names
+        if not OF_SQLITE.fullmatch(name)
+    }
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    Store.open(tmp_path).close()
+    return tmp_path / "understudy.db"
+
+
+def test_every_table_is_declared_with_whose_it_is(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        there = of_sqlite(connection)
+    assert there.keys() == TABLES.keys()
+    for name, columns in there.items():
+        assert set(TABLES[name].whose) == set(WHOSE) & columns.keys(), name
+        assert TABLES[name].ends
+        if TABLES[name].ends.startswith("with ") and TABLES[name].ends[5:].isidentifier():
+            assert TABLES[name].ends[5:] in TABLES, name
+
+
+def test_every_table_of_postgresql_is_declared_too(postgres_url: str) -> None:
+    with connected(postgres_url) as connection:
+        rows = connection.execute(
+            "SELECT table_name, column_name FROM information_schema.columns c JOIN information_schema.tables t"
+            " USING (table_schema, table_name) WHERE table_schema = current_schema() AND table_type = 'BASE TABLE'"
+        ).fetchall()
+    names = {table for table, _ in rows} - {"schema_migrations"}
+    assert {name for name in names if not OF_SQLITE.fullmatch(name)} == TABLES.keys()
+    for table, column in rows:
+        assert column not in WHOSE or table not in TABLES or column in TABLES[table].whose, (table, column)
+
+
+def test_forgetting_a_tenant_leaves_none_of_its_rows(path: Path) -> None:
+    """A row in each table with a tenant's column, whatever else stands in it."""
+    filler = {"INTEGER": 1000, "REAL": 1.0, "TEXT": "x", "BLOB": b"x"}
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        tables = of_sqlite(connection)
+        triggers = connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall()
+        connection.execute("PRAGMA ignore_check_constraints = ON")
+        connection.execute("PRAGMA foreign_keys = OFF")
+        triggers = [one for one in triggers if not WORDS_TRIGGERS.fullmatch(one[0])]
+        for name, _ in triggers:
+            connection.execute(f"DROP TRIGGER {name}")
+        for name, columns in tables.items():
+            if "tenant" in columns:
+                row = {column: filler[kind] for column, kind in columns.items()} | {"tenant": GONE}
+                marks = ", ".join("?" * len(row))
+                listed = ", ".join(f'"{column}"' for column in row)
+                connection.execute(f"INSERT INTO {name} ({listed}) VALUES ({marks})", tuple(row.values()))
+        connection.execute("UPDATE collections SET texts = 1")
+        # Of variables, texts of runs, texts of collections and workflows.
+        connection.execute("UPDATE workflow_bytes SET total_bytes = 4000")
+        for _, sql in triggers:
+            connection.execute(sql)
+    store = Store.open(path.parent)
+    try:
+        store.forget_tenant(GONE)
+    finally:
+        store.close()
+    with closing(sqlite3.connect(path)) as connection:
+        left = {
+            name
+            for name, kept in TABLES.items()
+            if "tenant" in kept.whose
+            and not kept.outlives
+            and connection.execute(f"SELECT 1 FROM {name} WHERE tenant = ?", (GONE,)).fetchone()
+        }
+    assert not left
