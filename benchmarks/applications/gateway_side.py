@@ -22,8 +22,9 @@ from engines.guard import Guard, Limits
 from engines.line import Line
 from engines.placement import PLAIN
 from engines.replicas import Replica, Replicas
+from gateway.admission import Admission
 from gateway.pipeline import Pipeline, ServedModel
-from gateway.runs.caller import Caller
+from gateway.runs.caller import Caller, chat_of
 from gateway.runs.knobs import RunKnobs
 from gateway.runs.live import LiveRun
 from gateway.runs.new_graph import NewGraph
@@ -63,7 +64,12 @@ class GatewaySide:
         self._trips = RoundTrips(site.seed)
         model = ServedModel("m", ("sim",), Fixed(("sim",)), remember=False)
         self._pipeline = Pipeline({"sim": engine}, {"m": model}, ended=lambda finished: None)
-        self._runs = Runs(self._pipeline.answer, MemoryRuns(), _KNOBS, now=time.time, shared=False)
+        self._admission = Admission(
+            None, None, priced=lambda model, path: True, max_json_bytes=2**20, max_wait_s=60.0
+        )
+        self._runs = Runs(
+            self._pipeline.answer, self._admission, MemoryRuns(), _KNOBS, now=time.time, shared=False
+        )
         self._caller = Caller(headers=CIMultiDict({"Content-Type": "application/json"}))
 
     async def call(self, call: Call, kind: str) -> None:
@@ -76,7 +82,8 @@ class GatewaySide:
 
     async def _plain(self, fields: dict[str, Any]) -> str:
         send = StepSend(lambda piece: None, max_text_bytes=2**20)
-        await self._pipeline.answer(self._caller.asked(fields, PLAIN), send)
+        admitted = await self._admission.carried_out(self._caller.arrival(), fields)
+        await self._pipeline.answer(self._caller.asked(admitted, chat_of(fields), PLAIN), send)
         if send.status != 200 or not send.text:
             raise RuntimeError(send.refusal or send.broken)
         return send.text

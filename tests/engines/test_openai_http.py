@@ -323,4 +323,4 @@ async def test_health_is_any_answer_below_500(upstream: Upstream, status: int, h
     async with engine(upstream.port) as one:
         with contextlib.nullcontext() if healthy else pytest.raises(EngineError, match=str(status)):
             await one.health()
-    assert upstream.health_checks[0].line == b"GET /v1/models HTTP/1.1"
+    assert upstream.call().line == b"GET /v1/models HTTP/1.1"

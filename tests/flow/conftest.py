@@ -19,6 +19,7 @@ from tests.flow.upstream import Upstream
 @pytest.fixture(scope="session")
 def _upstream() -> Iterator[Upstream]:
     upstream = Upstream()
+    upstream.shared = True
     yield upstream
     upstream.close()
 

@@ -21,7 +21,7 @@ async def submit(gate: Line, text: str, name: str, user: str, **more: Any) -> st
     got = await gate.post("/chat/completions", asked, KEY)
     assert got.status == 202, got.body
     id = got.json["understudy"]["outputs"][name]
-    assert (await get(gate, f"/variables/{id}?wait_s=60")).status == 200
+    assert (await get(gate, f"/variables/{id}?wait_s=60", **{"x-understudy-user": user})).status == 200
     return str(got.json["understudy"]["run"])
 
 
@@ -38,7 +38,8 @@ async def test_a_user_s_runs_and_values_are_in_no_file_afterwards(tmp_path: Path
             others = await submit(gate, "Write a poem", "poem", "ben")
             alone = body("Say hello", submit=True, output={"name": "hello"}) | {"user": "ben"}
             got = await gate.post("/chat/completions", alone, KEY)
-            assert (await get(gate, f"/runs/{got.json['understudy']['run']}")).status == 200
+            ben = {"x-understudy-user": "ben"}
+            assert (await get(gate, f"/runs/{got.json['understudy']['run']}", **ben)).status == 200
     data = tmp_path / "data"
     assert holding(data)
     ended = CliRunner().invoke(forget, ["--data", str(data), "--user", "ann", "--yes"])

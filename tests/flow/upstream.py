@@ -148,7 +148,8 @@ class Upstream:
         self._listener = socket.create_server(("127.0.0.1", port), backlog=512)
         self.port: int = self._listener.getsockname()[1]
         self.calls: list[Call] = []
-        self.health_checks: list[Call] = []
+        self.shared = False
+        """Whether gateways of several tests ask it: then a health check, of any of them, is no call of a test."""
         self.connections = 0
         self.failures: list[BaseException] = []
         self.reads_body = True
@@ -184,7 +185,6 @@ class Upstream:
         assert not any(thread.is_alive() for thread in self._threads), "a script of the upstream never ended"
         self._threads.clear()
         self.calls.clear()
-        self.health_checks.clear()
         self.connections = 0
         self.plays(_echo)
         failures, self.failures = self.failures, []
@@ -236,10 +236,10 @@ class Upstream:
         pairs = [item.decode("latin-1").partition(":") for item in lines]
         headers = [(name.lower(), value.strip()) for name, _, value in pairs]
         call = Call(connection, line, headers, head)
-        # Any gateway of the session may look whether this upstream is well again: that is no request of a test.
-        with self._arrived:
-            (self.health_checks if call.header("user-agent") == HEALTH_AGENT else self.calls).append(call)
-            self._arrived.notify_all()
+        if not self.shared or call.header("user-agent") != HEALTH_AGENT:
+            with self._arrived:
+                self.calls.append(call)
+                self._arrived.notify_all()
         if self.reads_body:
             call.body, call.whole = _body(connection, buffer, dict(headers))
         else:
