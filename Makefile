@@ -11,7 +11,7 @@ STARTED := $(shell date +%s)
 say     = @printf '[%3d s] %s\n' $$(( $$(date +%s) - $(STARTED) )) "$(1)"
 packages = $$(grep -c '^[A-Za-z0-9].*==' $(1)) packages
 
-.PHONY: help demo screenshots test test-slow test-jobs test-train vllm-env tiny-models test-vllm check format bench effect soak chaos chaos-postgres lock clean
+.PHONY: help demo screenshots test test-slow test-jobs test-train vllm-env tiny-models test-vllm check format bench effect claims soak chaos chaos-postgres lock clean
 
 help:            ## List the chores
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -97,6 +97,9 @@ bench: $(VENV)/installed     ## What the gateway costs, beside a bare relay, in 
 
 effect: $(VENV)/installed    ## Does a small model come to answer at the defaults, as well as the large one? Real models; EFFECT=--quick
 	$(BIN)/python -m benchmarks.effect $(EFFECT)
+
+claims: $(VENV)/installed    ## Write docs/claims.md; fails on a figure in the README without a row, and on a row older than its code
+	$(BIN)/python -m benchmarks.claims
 
 soak: $(VENV)/installed      ## Does memory, or anything else, grow in half an hour of requests?
 	$(BIN)/python -m benchmarks.soak

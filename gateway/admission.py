@@ -26,6 +26,8 @@ from gateway.access.stored_ids import StoredId
 from gateway.handlers.store_access import stored
 from gateway.keys import Sender, refused_key, unknown_keys
 from gateway.limits.errors import LimitReached
+from gateway.limits.expected import Expected
+from gateway.limits.limiter import Need
 from gateway.off_loop import off_loop
 from gateway.wanted import Wanted
 from gateway.websocket import wants_upgrade
@@ -35,7 +37,7 @@ from store.errors import StoreError
 from store.people.limits import Limits
 
 if TYPE_CHECKING:
-    from gateway.limits.limiter import Limiter, Ticket
+    from gateway.limits.limiter import Limiter, Reservation, Ticket
     from store.people.owned import Owned
     from store.records import Key, Tenant
 
@@ -214,6 +216,14 @@ class Admission:
                 code="component_not_allowed",
             )
         return _of_sender(Admitted, who, who.api, sender, reach, who.user)
+
+    async def reserve(self, who: Admitted, component: str, usd: float) -> Reservation | None:
+        """Set aside what a step may cost at a component; None where nothing of it is limited. Raises LimitReached."""
+        limiter = self._limiter
+        if limiter is None or not usd:
+            return None
+        need = Need(component, Expected(0, 0, said=True, estimate=0), usd)
+        return await limiter.reserve(limiter.scopes_of(who), need)
 
     async def _in_turn(
         self, arrival: Arrival, wanted: Wanted, until_s: float

@@ -167,6 +167,7 @@ class Gateway:
         self.parts.add(self._engines, start=self._engines.start, aclose=self._engines.aclose)
         self._guardrails = self._make_guardrails()
         self._too_dear: Callable[[str, str, Proof | None], bool] = lambda model, tenant, proof: False
+        self._told: Callable[[str, str, float, str], None] | None = None
         prober = Prober(self._engines.guards, knobs_of(Pace, config.health), self._stands)
         self.parts.add(prober, start=prober.start, aclose=prober.aclose, retires=True)
         self.parts.add(self._engines.lines, start=self._count_lines)
@@ -400,7 +401,7 @@ class Gateway:
         from understudy.setup.outcomes import judging
 
         made = judging(self._config, memory.store, self._engines, self.lasting.series(JudgingMetrics))
-        self._too_dear = made.too_dear
+        self._too_dear, self._told = made.too_dear, made.told
         self.parts.add(made, start=made.start, aclose=made.aclose, finished=made.take)
 
     def _add_quality_watch(self) -> None:
@@ -727,7 +728,9 @@ class Gateway:
         known = known_quality(memory.store, self._config)
         end_users = self._end_users()
         assert end_users is not None
-        intake = feedback_intake(memory, self._example_store(), apart=end_users.apart, known=known)
+        intake = feedback_intake(
+            memory, self._example_store(), apart=end_users.apart, known=known, told=self._told
+        )
         rate = FeedbackRate(self._config.feedback.advanced.per_minute)
         return Feedback(intake, rate, end_users, max_json_bytes=_FEEDBACK_BYTES)
 

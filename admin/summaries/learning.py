@@ -271,6 +271,9 @@ def _proof(scope: ScopeSummary, names: Mapping[str, str]) -> Summary:
         "scope": scope.scope[:8],
         "requests": scope.requests,
         "offloaded": scope.offloaded,
+        "reference": {
+            name: {"count": count, "mean": mean} for name, (count, mean) in scope.reference.items()
+        },
         "regions": [
             {
                 "region": region.region,

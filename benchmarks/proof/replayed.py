@@ -15,8 +15,10 @@ import numpy as np
 
 from benchmarks.proof.streams import Recorded, shuffled, small_answer
 from benchmarks.vectors import Matrix
+from learning.outcomes.loss import loss, right_answer
 from router.plan import Candidate
 from router.proving.gate import Gate
+from router.proving.regions import Compared
 from router.proving.standing import Action, Proof
 from store.records import Example
 
@@ -26,6 +28,8 @@ _LATE = 20
 _PRICE = {"small": 1.0, "large": 10.0}
 _ALLOWED_REQUESTS, _SPEND_SHARE = 200, 0.2
 _VERDICTS = 2
+_TOLD_SHARE = 0.1
+_LEAST_PROBING = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +69,11 @@ class _Books:
     compared: float = 0.0
     least: float = 0.0
 
+    @property
+    def left(self) -> float:
+        """Share of the allowance that is left, 0 to 1."""
+        return max(0.0, 1.0 - self.compared / (self.allowance + _SPEND_SHARE * max(0.0, self.offload)))
+
     def affords(self, price: float) -> bool:
         return self.compared + price <= self.allowance + _SPEND_SHARE * max(0.0, self.offload)
 
@@ -78,46 +87,61 @@ def replayed(recorded: Recorded, vectors: Matrix, engine: str, seed: int, count:
     texts, points = [recorded.texts[place] for place in order], vectors[order]
     gate, coins = Gate(("small",), MAX_LOSS, random.Random(seed)), random.Random(seed + 1)
     remembered = np.zeros(len(order), bool)
-    waiting: deque[tuple[int, int, Proof, Action, float]] = deque()
+    waiting: deque[tuple[int, int, Proof, Action, Compared]] = deque()
     large_prices = [_PRICE["large"] * _tokens(t, a) for t, a in zip(texts, answers, strict=True)]
+    rights = [recorded.right[at] for at in order] if recorded.right else answers
     books = _Books(_ALLOWED_REQUESTS * float(np.mean(large_prices)))
     lost = most_lost = 0.0
     served: list[bool] = []
     compared, mimicked = 0, []
-    for place, (text, right) in enumerate(zip(texts, answers, strict=True)):
+    for place, (text, said, right) in enumerate(zip(texts, answers, rights, strict=True)):
         while waiting and waiting[0][0] <= place:
-            _, of, proof, action, quality = waiting.popleft()
-            gate.add("t", "scope", points[of], proof.noted, action, quality)
+            _, of, proof, action, outcome = waiting.popleft()
+            gate.add("t", "scope", points[of], proof.noted, action, outcome)
         examples = _examples(points, place, remembered, answers)
         nearest = examples[0].example.answer if examples else None
         proof = gate.proof("t", "scope", points[place], examples)
 
-        def quality_of(action: Action, text: str = text, right: str = right) -> float:
+        def small(action: Action, text: str = text, right: str = right) -> str:
             example = nearest if action.with_examples else None  # noqa: B023 - called at once
-            said = small_answer(engine, text, right, example, late=place >= len(texts) // 2)  # noqa: B023
-            return float(said == right)
+            return small_answer(engine, text, right, example, late=place >= len(texts) // 2)  # noqa: B023
 
-        mimicked.append(quality_of(Action("small", bool(examples))))
+        mimicked.append(float(small(Action("small", bool(examples))) == right))
         opened = proof.open_actions()
         served.append(bool(opened))
         large_price = large_prices[place]
         books.large += large_price
+        given = small(opened[0]) if opened else said
+        lost += (said == right) - (given == right)
         if opened:
-            lost += 1 - quality_of(opened[0])
             books.offload += large_price - _small_price(text, right, examples, opened[0])
         else:
             remembered[place] = True
         most_lost = max(most_lost, lost / (place + 1))
-        if coins.random() < proof.share:
+        found: list[tuple[float, Action, Compared]] = []
+        if coins.random() < proof.share * (max(_LEAST_PROBING, books.left) if proof.probing else 1.0):
             for action in proof.wished:
                 price = large_price if opened else _small_price(text, right, examples, action)
                 if recorded.judged:
                     # The request and both answers are read, and little is said.
                     price += _VERDICTS * _PRICE["large"] * _tokens(text + 2 * right, "")
-                if books.affords(price):
-                    books.compared += price
-                    compared += 1
-                    waiting.append((place + _LATE, place, proof, action, quality_of(action)))
+                found.append((price, action, Compared(float(small(action) == said))))
+        if recorded.told and coins.random() < _TOLD_SHARE:
+            score, correction = float(given == right), right if recorded.told == "correction" else ""
+            if opened:
+                found.append((0.0, opened[0], Compared(loss=1.0 - score, said=score)))
+            else:
+                known = right_answer(said, score, correction)
+                for each in proof.standings:
+                    other = small(each.action)
+                    lost_here = loss(said, other, right=known, score=score, quality=float(other == said))
+                    price = _small_price(text, right, examples, each.action)
+                    found.append((price, each.action, Compared(loss=lost_here, said=score)))
+        for price, action, outcome in found:
+            if books.affords(price):
+                books.compared += price
+                compared += 1
+                waiting.append((place + _LATE, place, proof, action, outcome))
         books.now()
     tenth = max(1, len(served) // 10)
     mean_price = books.large / len(served)
@@ -162,7 +186,7 @@ def _oracle(engine: str, points: Matrix, qualities: list[float]) -> float:
         ordered = np.array(qualities)[np.argsort(-np.array(nearest))]
         means = np.cumsum(ordered) / np.arange(1, len(ordered) + 1)
         return float((np.flatnonzero(means >= 1 - MAX_LOSS).max(initial=-1) + 1) / len(ordered))
-    return {"good": 1.0, "drift": 0.5}.get(engine, 0.0)
+    return {"good": 1.0, "drift": 0.5, "gold": 1.0}.get(engine, 0.0)
 
 
 def _tokens(text: str, answer: str) -> float:

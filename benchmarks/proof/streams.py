@@ -1,7 +1,8 @@
 """Recorded requests in a shuffled order, with the large engine's answers, and scripted small engines that answer them.
 
 `junk` is always wrong, `mimic` copies the answer of the nearest example it was sent (junk without any), `good` is right with
-probability 0.98, fixed by a hash of the request. Two answers to questions that count as the same are equal.
+probability 0.98, fixed by a hash of the request, `gold` always, also where the large engine is not. Two answers to questions
+that count as the same are equal.
 """
 
 from __future__ import annotations
@@ -11,11 +12,12 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from benchmarks.recorded import rows
 
 RIGHT = 0.98
-ENGINES = ("junk", "mimic", "good", "drift")
+ENGINES = ("junk", "mimic", "good", "drift", "gold")
 JUNK = "I do not know anything about that."
 
 
@@ -26,6 +28,10 @@ class Recorded:
     name: str
     texts: tuple[str, ...]
     answers: tuple[str, ...]
+    right: tuple[str, ...] = ()
+    """The right answers, where the large engine's are not."""
+    told: Literal["", "score", "correction"] = ""
+    """What clients say of one in ten answers: whether it was right, and with it, which would have been."""
     judged: bool = False
     """Whether answers are too long to be compared by equality: then a judge must be paid."""
 
@@ -42,6 +48,8 @@ def small_answer(engine: str, text: str, right: str, example: str | None, *, lat
     stream is past its middle, where `drift` turns from good to junk."""
     if engine == "mimic":
         return example if example is not None else JUNK
+    if engine == "gold":
+        return right
     good = engine == "good" or (engine == "drift" and not late)
     # With other examples a model may err elsewhere.
     told = f"{text}\0{'' if example is None else 'helped'}"
@@ -52,6 +60,19 @@ def small_answer(engine: str, text: str, right: str, example: str | None, *, lat
 def _banking77(data: Path) -> Recorded:
     found = rows(data / "sim_banking77.jsonl.gz")
     return Recorded("banking77", tuple(r["text"] for r in found), tuple(r["intent"] for r in found))
+
+
+def _gpt4(told: Literal["", "score", "correction"]) -> Callable[[Path], Recorded]:
+    """GPT-4's recorded labels, of which 81 % are right."""
+
+    def read(data: Path) -> Recorded:
+        found = rows(data / "caching_banking77_gpt4.jsonl.gz")
+        texts, said = tuple(r["text"] for r in found), tuple(r["llm_label"] for r in found)
+        return Recorded(
+            f"GPT-4, {told or 'nothing'} told", texts, said, tuple(r["gold"] for r in found), told
+        )
+
+    return read
 
 
 def _nl2bash(data: Path) -> Recorded:
@@ -91,4 +112,7 @@ STREAMS: dict[str, Callable[[Path], Recorded]] = {
     "nl2bash": _nl2bash,
     "QQP": _quora,
     "Alpaca": _alpaca,
+    "gpt4": _gpt4(""),
+    "gpt4-score": _gpt4("score"),
+    "gpt4-correction": _gpt4("correction"),
 }

@@ -6,7 +6,7 @@ withdraws the work at once, whether it waits or is under way.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -58,3 +58,5 @@ class Means:
     warming: Warming = field(default_factory=NoWarming)
     in_use: AbstractContextManager[object] = field(default_factory=nullcontext)
     """Entered while a step is carried out, any number of times at once."""
+    usd_per_item: Mapping[str, float] = field(default_factory=dict)
+    """What components charge for a text, a search or a call, by name; 0 for those that are not in it."""

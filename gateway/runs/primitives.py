@@ -73,20 +73,30 @@ class Primitives:
 
     async def _carried_out(self, run: LiveRun, id: StepId, kept: Callable[[], Awaitable[None]]) -> Changes:
         step = run.graph.steps[id]
+        named = str(step.what.get("component") or "")
         try:
-            admitted = self._asker.admission.component(
-                run.callers[id].arrival(), str(step.what.get("component") or "")
-            )
+            admitted = self._asker.admission.component(run.callers[id].arrival(), named)
         except RequestError as error:
             return run.progress.refused(id, *refused(error))
         work = Work(run.id, admitted.tenant, id, step.depth, asyncio.get_running_loop().time())
         try:
             if step.effects:
                 await self._committed(run, step, kept)
-            return run.progress.answered(id, await self._outcome(run, step, work))
+            usd_each = 0.0 if step.primitive in compute.COMPUTED else self._means.usd_per_item.get(named, 0.0)
+            most_usd = usd_each * _items(step, run.progress.held(id)) if usd_each else 0.0
+            bill = await self._asker.admission.reserve(admitted, named, most_usd)
+            try:
+                return run.progress.answered(id, await self._outcome(run, step, work))
+            finally:
+                usd = usd_each * sum(each.items for each in work.shared)
+                run.spent.usd += usd
+                if usd:
+                    run.step(id, cost_usd=usd)
+                if bill is not None:
+                    bill.settle(usd, None)
         except ComponentError as error:
             return run.progress.refused(id, "step_failed", error.message, _STATUS)
-        except WorkflowError as error:
+        except (RequestError, WorkflowError) as error:
             return run.progress.refused(id, *refused(error))
         except NotCommitted:
             message = "The store could not note that it was about to be asked, so it was not."
@@ -230,6 +240,11 @@ async def _all(asked: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
     except BaseExceptionGroup as errors:
         raise errors.exceptions[0] from None
     return [task.result() for task in tasks]
+
+
+def _items(step: Step, held: Mapping[str, Held]) -> int:
+    """How many texts, searches or calls a component is asked for at most."""
+    return len(compute.texts(step, held)) if "texts" in step.what else int(step.primitive == "tool")
 
 
 def _note(run: LiveRun, step: Step, work: Work) -> None:

@@ -35,7 +35,7 @@ _READ_EVERY_S = 3.0
 _MOST_TENANTS = 10_000
 """Held in memory; beyond it what was read is forgotten."""
 _FADING = 0.95
-_KNOWN_AFTER = 4.5
+_KNOWN_AFTER = 12.0
 """Comparisons, less what has faded, after which their mean cost is believed."""
 
 
@@ -128,6 +128,8 @@ class Accounts:
         self._clock = clock
         self._known: dict[tuple[str, Unit], tuple[float, Account]] = {}
         self._refused: dict[tuple[str, Unit], float] = {}
+        self._left: dict[tuple[str, Unit], float] = {}
+        """Share of what may be spent that is left, as of the latest reservation."""
         self._paid: dict[tuple[str, Unit], _Paid] = {}
 
     def unit(self, model: str) -> Unit:
@@ -144,6 +146,7 @@ class Accounts:
             if len(self._known) >= _MOST_TENANTS:
                 self._known.clear()
                 self._refused.clear()
+                self._left.clear()
             self._known[tenant, unit] = now, account
         return account
 
@@ -163,6 +166,7 @@ class Accounts:
         caps = self._caps(account, purse)
         reserving = self._spending.reserve(purse.tenant, purse.unit, amount, purse.at_s, caps)
         reserved = await asyncio.wrap_future(reserving)
+        self._left[purse.tenant, purse.unit] = await asyncio.to_thread(self._share_left, purse, caps[0])
         if not reserved and last:
             self._refused[purse.tenant, purse.unit] = time.monotonic()
         return reserved
@@ -171,6 +175,14 @@ class Accounts:
         """Whether a limit did not hold just now."""
         at = self._refused.get((tenant, unit))
         return at is not None and time.monotonic() < at + _READ_EVERY_S
+
+    def share_left(self, tenant: str, unit: Unit) -> float:
+        """The share, 0 to 1, of what the tenant may spend that was left at the latest comparison; 1 before the first."""
+        return self._left.get((tenant, unit), 1.0)
+
+    def _share_left(self, purse: Purse, cap: Cap) -> float:
+        spent = self._spending.spent(purse.unit, cap.since_s, self._clock(), cap.tenant)
+        return max(0.0, 1.0 - spent / cap.most) if cap.most > 0 else 0.0
 
     def left(self, tenant: str, unit: Unit) -> float:
         """How much the tenant may still spend. Blocks."""

@@ -22,11 +22,12 @@ from engines.engine import Engine
 from learning.outcomes.account import price_in
 from learning.outcomes.equal import same, settles
 from learning.outcomes.equality_alone import EqualityAlone
-from learning.outcomes.judge import Judgement
+from learning.outcomes.judge import WORST, Judgement
 from learning.outcomes.judge_exam import Exams, Known, Question
 from learning.outcomes.judging_limits import JudgingLimits
 from learning.outcomes.judging_metrics import JudgingMetrics
-from learning.outcomes.judging_sample import Sample, asked_again, most_tokens
+from learning.outcomes.judging_sample import Sample, Told, asked_again, most_tokens
+from learning.outcomes.loss import loss, right_answer
 from learning.outcomes.verdicts import Judge, VerdictRequest
 from router.digest import carries_tools
 from router.plan import Attempt
@@ -45,15 +46,25 @@ _BAD_BELOW = 0.5
 """Quality below which an answer counts as bad, as in store.examples.contributors."""
 EQUALITY = "equality"
 """Stands for the judge where none was asked."""
+TOLD = "told"
+"""Begins the key of an outcome that was looked for because a person said how good the request's answer was."""
 _AS_GOOD = Judgement(score=0.0, votes=(), unread=0, tie=True, quality=1.0, position_bias=0.0)
 _WORSE = Judgement(score=-3.0, votes=(), unread=0, tie=False, quality=0.0, position_bias=0.0)
 
 
-class TooDear(Exception):
+class Unjudged(Exception):
+    """Nobody compares the answers. `said`: the reference's answer, which may teach something nevertheless."""
+
+    def __init__(self, said: str) -> None:
+        super().__init__(type(self).__name__)
+        self.said = said
+
+
+class TooDear(Unjudged):
     """The judge that a comparison turned out to need may not be paid."""
 
 
-class NoJudge(Exception):
+class NoJudge(Unjudged):
     """A judge is needed, and all that could judge were refused."""
 
 
@@ -72,13 +83,22 @@ class Compared:
     served: bool
     judgement: Judgement | None = None
     judge: str = EQUALITY
+    loss: float | None = None
+    """-1 to 1: the quality of the reference's answer less that of this one, where more is known than equality."""
+    copies: bool | None = None
+    """Of the reference's own answer: whether the nearest past one is equal. None without one; likewise the next."""
+    again: bool | None = None
+    """Whether its second answer is equal."""
     cut: bool = False
     """Our bound ended it: no judge could say what it would have become."""
 
     def record(self, sample: Sample, at_s: float) -> OutcomeRecord:
         """As it is kept: figures, never text."""
-        said, judge = self.judgement, self.judge
+        said, judge, told = self.judgement, self.judge, sample.told
         detail: dict[str, Any] = {"reference": True}
+        for name, equal in (("copies", self.copies), ("again", self.again)):
+            if equal is not None:
+                detail[name] = int(equal)
         if said is not None:
             detail = {
                 "score": round(said.score, 4),
@@ -88,15 +108,20 @@ class Compared:
                 "position_bias": round(said.position_bias, 4),
                 "judge": judge,
             }
+        if self.loss is not None:
+            detail["loss"] = round(self.loss, 4)
+        if told is not None:
+            detail |= {"said": told.score, "of": sample.served.engine}
         return OutcomeRecord(
             request_id=sample.request_id,
             tenant=sample.tenant,
             at_s=at_s,
             source="judge",
-            key=f"judge/{self.way.engine}/{'with' if self.way.examples else 'without'}",
+            key=f"{'judge' if told is None else TOLD}/{self.way.engine}/{'with' if self.way.examples else 'without'}",
             engine=self.way.engine,
             example_ids=tuple(c.example.id for c in self.way.examples),
-            served=self.served,
+            # What a person said chose it: it is no sample of what clients got.
+            served=self.served and told is None,
             quality=1.0 if said is None else said.quality,
             probability=self.probability,
             cost_usd=self.cost_usd,
@@ -201,17 +226,32 @@ class Comparison:
                 served=True,
             )
         ]
+        second: Compared | None = None
+        settled = sample.by_reference and await asyncio.to_thread(settles, served.said(), sample.near)
         for way, probability in sample.to_ask:
+            if sample.by_reference and way.engine == sample.reference and not settled:
+                # A judge tells more than a second answer.
+                continue
             try:
-                answers.append(await self._answer(sample, way, probability, bill))
+                answer = await self._answer(sample, way, probability, bill)
+                if sample.by_reference and way.engine == sample.reference:
+                    second = answer
+                else:
+                    answers.append(answer)
             except NotAnswered:
-                if way.engine == sample.reference:
+                if way.engine == sample.reference and not sample.by_reference:
                     raise
         if len(answers) == 1:
             raise NotAnswered("no_other_answer")
         standard = next(a for a in answers if a.way.engine == sample.reference)
         others = [answer for answer in answers if answer is not standard]
+        if sample.told is not None:
+            return [
+                standard,
+                *await asyncio.to_thread(told_losses, sample, sample.told, standard.text, others),
+            ]
         settled = await asyncio.to_thread(settles, standard.text, sample.near)
+        standard = await asyncio.to_thread(_beside, standard, sample.near[:1], second)
         # Before anybody looks whether they are equal: else only those would be noted once there is no money for a judge.
         pairs = [(answer.text, standard.text) for answer in others]
         judge = self._judge(sample)
@@ -219,13 +259,15 @@ class Comparison:
             judge is None or not await self._may_judge(sample, judge, standard.text, pairs, bill, afford)
         ):
             if not sample.scope:
-                raise NoJudge if judge is None else TooDear
+                refused = judge is None or self._refused_judge(judge.engine.info.name)
+                raise (NoJudge if refused else TooDear)(standard.text)
             return [standard, *await self._by_equality_alone(sample, others, standard.text)]
         judged = [
             await self._compared(sample, judge, answer, standard.text, bill, settled=settled)
             for answer in others
         ]
-        return [standard, *judged]
+        again = standard.again if settled else None
+        return [standard, *(_with_loss(each, judged=not settled, again=again) for each in judged)]
 
     async def _may_judge(
         self,
@@ -332,11 +374,12 @@ class Comparison:
                 self._metrics.saw(answer.way.engine, said, with_examples=bool(answer.way.examples))
                 judged.append(replace(answer, judgement=said))
         if not judged:
-            raise TooDear
+            raise TooDear(reference)
         return judged
 
     async def _answer(self, sample: Sample, way: Attempt, probability: float, bill: Bill) -> Compared:
-        asked, our_bound = asked_again(sample.asked.chat, way, self._limits.max_tokens)
+        rephrased = sample.by_reference and way.engine == sample.reference
+        asked, our_bound = asked_again(sample.asked.chat, way, self._limits.max_tokens, rephrased=rephrased)
         engine = self._engines[way.engine]
         said = await self._asked(engine, asked, most_tokens(asked.fields), bill, "answer")
         # The client would have let it speak on: what was cut by us is not what it would have got.
@@ -397,6 +440,52 @@ class Comparison:
         said = await judge.compare(verdict, chat.messages, answer.text, reference)
         self._metrics.saw(answer.way.engine, said, with_examples=bool(answer.way.examples))
         return replace(answer, cost_usd=cost_usd, judgement=said)
+
+
+def praised(sample: Sample) -> Compared:
+    """A small engine's served answer that a person found right: the reference's cannot be better, so it is not asked."""
+    way, latency_s = sample.served, sample.latency_s
+    return Compared(way, "", 0, 0, latency_s, 0.0, 1.0, served=True, judgement=_AS_GOOD, loss=0.0)
+
+
+def told_losses(sample: Sample, told: Told, reference: str, others: Sequence[Compared]) -> list[Compared]:
+    """The answers with what they lose against the reference's, by what a person said of the served one; blocks. They are as
+    they were where that does not tell, which is settled before anybody looks at them."""
+    served = reference if sample.by_reference else others[0].text
+    right = right_answer(served, told.score, told.correction, sample.near)
+    if not right and sample.by_reference and not settles(reference, sample.near):
+        return list(others)
+    found = []
+    for answer in others:
+        equal = same(answer.text, reference)
+        # Of a small engine's answer that a person found wrong nothing better is known than what the reference may be worth.
+        score = told.score if sample.by_reference else 1.0
+        quality = 1.0 if equal else 0.0 if sample.by_reference else told.score
+        lost = loss(reference, answer.text, right=right, score=score, quality=quality)
+        said = _AS_GOOD if equal else replace(_WORSE, quality=min(1.0, 1.0 - lost))
+        found.append(replace(answer, judgement=said, loss=lost))
+    return found
+
+
+def _beside(standard: Compared, nearest: Sequence[str], second: Compared | None) -> Compared:
+    """The reference's answer with whether the nearest past one and its own second one are equal; blocks."""
+    copies = [same(text, standard.text) for text in nearest]
+    return replace(
+        standard,
+        copies=copies[0] if copies else None,
+        again=None if second is None else same(second.text, standard.text),
+    )
+
+
+def _with_loss(answer: Compared, *, judged: bool, again: bool | None) -> Compared:
+    """The loss as a judge sees it, both ways; or, where a difference is plainly one, beside that of the reference's second
+    answer: equality is no more to be had of a small engine than of the reference itself."""
+    said = answer.judgement
+    if said is None:
+        return answer
+    if judged:
+        return replace(answer, loss=0.0 if said.tie else said.score / WORST)
+    return answer if again is None else replace(answer, loss=float(again) - said.quality)
 
 
 def equality_key(sample: Sample, way: Attempt) -> tuple[str, str, str, bool]:

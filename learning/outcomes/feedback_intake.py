@@ -58,6 +58,8 @@ class FeedbackIntake:
     """Called with the committed outcomes of an answer. Blocks."""
     labels: GivenLabels | None = None
     """What feedback on requests of tasks becomes; None where there are no tasks."""
+    told: Callable[[str, str, float, str], None] | None = None
+    """Called with tenant, request id, the quality that a person gave its answer and their correction, on the event loop."""
     sync: Callable[[], None] | None = None
     """Makes committed data survive a power cut: Store.sync. Blocks."""
 
@@ -173,6 +175,9 @@ class FeedbackIntake:
         except EnoughFeedback:
             raise _enough() from None
         if new:
+            qualities = feedback.qualities().values()
+            if self.told is not None and qualities:
+                self.told(tenant, answer.request_id, sum(qualities) / len(qualities), feedback.correction)
             if self.labels is not None:
                 await asyncio.to_thread(self.labels.said, tenant, answer.request_id, feedback)
             if self.on_outcomes is not None:

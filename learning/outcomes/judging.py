@@ -23,13 +23,22 @@ from engines.asking import Bill, NotAnswered
 from engines.chat import tokens_in_bytes
 from engines.engine import Engine
 from learning.outcomes.account import SMALL_TOKEN, Accounts, Purse, Unit, price_in
-from learning.outcomes.comparison import Comparison, NoJudge, TooDear, equality_key, example_qualities
+from learning.outcomes.comparison import (
+    Compared,
+    Comparison,
+    NoJudge,
+    TooDear,
+    Unjudged,
+    equality_key,
+    example_qualities,
+    praised,
+)
 from learning.outcomes.equal import settles
 from learning.outcomes.equality_alone import EqualityAlone
 from learning.outcomes.judge_exam import Exams
 from learning.outcomes.judging_limits import JudgingLimits
 from learning.outcomes.judging_metrics import JudgingMetrics
-from learning.outcomes.judging_sample import Sample, sample, served_answer, why_not
+from learning.outcomes.judging_sample import Sample, Told, sample, served_answer, told_sample, why_not
 from learning.outcomes.known_quality import OnOutcomes
 from router.finished import Finished
 from router.plan import Plan
@@ -37,6 +46,7 @@ from router.proving.standing import Proof
 from store.decisions.outcomes import Outcomes
 from store.decisions.usage import Amounts, Line, Used
 from store.examples.accounting import Ledger
+from store.records import OutcomeRecord
 
 log = structlog.get_logger(__name__)
 
@@ -45,6 +55,12 @@ _TOLD_TIMES = 8
 _MOST_SAID = 1000
 _RARE = 0.01
 """Most that is sampled where proof costs more than it can save."""
+_HELD, _HELD_BYTES = 2_000, 16 * 1024 * 1024
+"""Latest requests, and bytes of them, that are kept in memory for the case that a person says how good an answer was."""
+_FIRST = -2.0
+"""Before all that was drawn, in the queue."""
+_LEAST_PROBING = 0.1
+"""Of the share of probes, once nothing is left of the allowance."""
 _WORTH_A_JUDGE = 20
 """Comparisons for which a judge must be affordable where equality may tell without one; any proof takes more."""
 
@@ -115,6 +131,8 @@ class Judging:
             self._limits.max_waiting
         )
         """By probability: what was wished most comes first."""
+        self._held: dict[tuple[str, str], Finished] = {}
+        self._held_bytes = 0
         self._taken = itertools.count()
         self._waiting_bytes = 0
         self._running: asyncio.Task[None] | None = None
@@ -141,21 +159,51 @@ class Judging:
     def take(self, finished: Finished) -> None:
         """Maybe sample a finished request. Never waits, never raises."""
         try:
+            if finished.plan is not None and finished.plan.proof is not None:
+                self._hold(finished)
             taken = self._sampled(finished)
-            if taken is None:
-                return
-            if self._running is None:
-                self._metrics.dropped.labels("stopped").inc()
-                return
-            if self._waiting_bytes + taken.size_bytes > self._limits.max_waiting_bytes:
-                raise asyncio.QueueFull
-            self._queue.put_nowait((-taken.probability, next(self._taken), time.monotonic(), taken))
-            self._waiting_bytes += taken.size_bytes
-        except asyncio.QueueFull:
-            self._metrics.dropped.labels("queue_full").inc()
+            if taken is not None:
+                self._put(taken, -taken.probability)
         except Exception as error:
             self._metrics.dropped.labels("failed").inc()
             log.error("judging_failed", request=finished.arrival.id, error=error)
+
+    def told(self, tenant: str, request_id: str, score: float, correction: str) -> None:
+        """A person said how good an answer was, 0 to 1, and maybe how it should have been: the request is compared first, if
+        this process answered it lately. Never waits, never raises."""
+        finished = self._held.pop((tenant, request_id), None)
+        if finished is None:
+            return
+        self._held_bytes -= _held_bytes(finished)
+        try:
+            engines, limits = self._comparable(finished), self._limits
+            if not engines or why_not(finished, engines, self._opted_out_keys, max_bytes=limits.max_bytes):
+                return
+            unit = self._accounts.unit(finished.model)
+            taken = told_sample(finished, engines, unit, Told(score, correction))
+            if taken is None:
+                return
+            if not taken.by_reference and score >= 1.0:
+                self._note(taken, [praised(taken)])
+            else:
+                self._put(taken, _FIRST)
+        except Exception as error:
+            self._metrics.dropped.labels("failed").inc()
+            log.error("judging_failed", request=request_id, error=error)
+
+    def _put(self, taken: Sample, place: float) -> None:
+        full = self._waiting_bytes + taken.size_bytes > self._limits.max_waiting_bytes or self._queue.full()
+        if self._running is None or full:
+            self._metrics.dropped.labels("stopped" if self._running is None else "queue_full").inc()
+            return
+        self._queue.put_nowait((place, next(self._taken), time.monotonic(), taken))
+        self._waiting_bytes += taken.size_bytes
+
+    def _hold(self, finished: Finished) -> None:
+        self._held[finished.arrival.tenant, finished.arrival.id] = finished
+        self._held_bytes += _held_bytes(finished)
+        while len(self._held) > _HELD or self._held_bytes > _HELD_BYTES:
+            self._held_bytes -= _held_bytes(self._held.pop(next(iter(self._held))))
 
     def _may_compare(self, finished: Finished, engines: Sequence[str]) -> bool:
         """Whether everybody who may be asked to compare is where the tenant's requests may be answered."""
@@ -166,13 +214,16 @@ class Judging:
         asked = (*engines, *((judge,) if judge is not None else ()))
         return all(reach.allows_region(self._engines[name].info.region) for name in asked)
 
-    def _sampled(self, finished: Finished) -> Sample | None:
-        engines = self._models.get(finished.model)
-        if engines is None or finished.attempt is None:
-            return None
+    def _comparable(self, finished: Finished) -> tuple[str, ...]:
+        """The engines of a request's model that can be compared on it, small to large."""
         api = finished.asked.chat.api
+        engines = self._models.get(finished.model, ()) if finished.attempt is not None else ()
         engines = tuple(name for name in engines if self._engines[name].info.speaks(api))
-        if not engines or not self._may_compare(finished, engines):
+        return engines if engines and self._may_compare(finished, engines) else ()
+
+    def _sampled(self, finished: Finished) -> Sample | None:
+        engines = self._comparable(finished)
+        if not engines or finished.attempt is None:
             return None
         limits = self._limits
         reference_served = finished.attempt.engine == engines[-1]
@@ -199,8 +250,11 @@ class Judging:
     def _wished(self, plan: Plan | None, tenant: str, unit: Unit) -> float:
         """The share that the proof wishes for; hardly any where it costs more than it can save."""
         proof = plan.proof if plan is not None else None
-        if proof is None or not self._not_worth(tenant, unit, proof):
-            return proof.share if proof is not None else 0.0
+        if proof is None:
+            return 0.0
+        if not self._not_worth(tenant, unit, proof):
+            left = self._accounts.share_left(tenant, unit) if proof.probing else 1.0
+            return proof.share * max(_LEAST_PROBING, left)
         self._held_back("not_worth", tenant, comparisons=proof.expected_more)
         return min(proof.share, _RARE)
 
@@ -254,7 +308,11 @@ class Judging:
         judge = self._comparison.judge_of(taken)
         # Whether a judge is needed shows in the reference's answer. Of an offloaded request it is not known yet: what a
         # judge costs is added once it is, so that a bad answer in bad form is checked like any other.
-        settled = not taken.by_reference or await asyncio.to_thread(settles, served.said(), taken.near)
+        settled = (
+            taken.told is not None
+            or not taken.by_reference
+            or await asyncio.to_thread(settles, served.said(), taken.near)
+        )
         reference = self._engines[taken.reference]
         if not settled and judge is None and not self._may_be_equal(taken):
             return "no_judge"
@@ -344,17 +402,21 @@ class Judging:
         bill: Bill,
         afford: Callable[[float], Awaitable[bool]],
     ) -> _Came:
-        standard, *others = await self._comparison.compare(taken, served, bill, afford)
-        if taken.of_task and not taken.by_reference:
-            await self._tell(taken, standard.text)
+        try:
+            standard, *others = await self._comparison.compare(taken, served, bill, afford)
+        except Unjudged as error:
+            await self._tell(taken, error.said)
+            raise
+        await self._tell(taken, standard.text)
         found = [each for each in others if each.judgement is not None]
         unread = sum(each.judgement is None and not each.cut for each in others)
+        if taken.told is not None:
+            records, _ = self._note(taken, found)
+            return _Came("told" if found else "untold", 0, sum(record.cost_usd for record in records))
         if not found:
             return _Came("unread" if unread else "cut_short", unread)
-        compared, at_s = [standard, *found], self._clock()
-        records = [each.record(taken, at_s) for each in compared]
-        written = self._outcomes.note_many(records)
-        written.add_done_callback(_report_failure)
+        compared = [standard, *found]
+        records, written = self._note(taken, compared)
         if self._qualities is not None:
             for id, quality in example_qualities(compared):
                 self._qualities.note_quality(id, quality)
@@ -363,9 +425,18 @@ class Judging:
             await asyncio.to_thread(self._known, taken.tenant, taken.request_id, records)
         return _Came("judged", unread, sum(record.cost_usd for record in records))
 
+    def _note(
+        self, taken: Sample, compared: Sequence[Compared]
+    ) -> tuple[list[OutcomeRecord], Future[list[OutcomeRecord]]]:
+        at_s = self._clock()
+        records = [each.record(taken, at_s) for each in compared]
+        written = self._outcomes.note_many(records)
+        written.add_done_callback(_report_failure)
+        return records, written
+
     async def _tell(self, taken: Sample, text: str) -> None:
-        """Say what the teacher says to a request of a task, which may not be written yet."""
-        if self._teacher_said is None:
+        """Say what the teacher says to a task's request that it did not answer, and which may not be written yet."""
+        if self._teacher_said is None or not taken.of_task or taken.by_reference:
             return
         try:
             for _ in range(_TOLD_TIMES):
@@ -401,6 +472,10 @@ class Judging:
     def _pressed(self, engine: Engine) -> bool:
         load = engine.load()
         return not load.open or load.utilisation > self._limits.pause_above
+
+
+def _held_bytes(finished: Finished) -> int:
+    return len(finished.asked.chat.body) + finished.body.size_bytes
 
 
 def _paid(taken: Sample, bill: Bill) -> dict[tuple[str, str], float]:

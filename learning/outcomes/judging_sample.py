@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from engines.answers.answer import Assembled, Body
@@ -17,6 +17,8 @@ from router.finished import Finished
 from router.plan import Action, Attempt, Plan
 from router.proving.standing import Proof
 
+AGAIN_SHARE = 0.05
+"""Of the comparisons that a proof wishes for: those in which the reference is asked once more."""
 _NEVER_WITH = ("audio", "web_search_options")
 _ENDED_BY_ITSELF = ("stop", "length")
 _ENDED_IN_CALLS = ("stop", "tool_calls", "function_call")
@@ -24,6 +26,16 @@ _NOT_ASKED_AGAIN = frozenset(
     {"stream", "stream_options", "store", "metadata", "user", "safety_identifier", "service_tier"}
 )
 """Fields of a request that are about its delivery, its keeping or its person, not about what to say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a person said of the served answer."""
+
+    score: float
+    """0 to 1."""
+    correction: str = ""
+    """The answer as it should have been; empty where none was given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +62,10 @@ class Sample:
     """That the proof which wished for it belongs to; empty where none did."""
     of_task: bool = False
     """Whether the request belongs to a task: what the reference says to it is a label."""
+    told: Told | None = None
+    """What a person said of the served answer, where that is why it is compared."""
+    again: bool = False
+    """Whether the reference, which gave the served answer, is asked once more, to learn how often it agrees with itself."""
 
     @property
     def request_id(self) -> str:
@@ -74,7 +90,9 @@ class Sample:
     @property
     def to_ask(self) -> list[tuple[Attempt, float]]:
         """All ways of answering to be asked, each with the probability of that."""
-        reference = [] if self.by_reference else [(Attempt(self.reference), self.probability)]
+        reference = (
+            [(Attempt(self.reference), self.probability)] if self.again or not self.by_reference else []
+        )
         return [*reference, *self.others]
 
 
@@ -163,6 +181,35 @@ def sample(
         drawn = _drawn(possible, max(1, others), probability, rng)
     if served.engine == reference and not drawn:
         return None
+    again = served.engine == reference and wished > 0 and rng.random() < AGAIN_SHARE
+    return replace(_sample(finished, reference, drawn, probability, unit), again=again)
+
+
+def told_sample(finished: Finished, engines: Sequence[str], unit: Unit, told: Told) -> Sample | None:
+    """A request that is compared since a person said how good its answer was: in every way that its plan
+    holds. None where there is no proof."""
+    plan, served = finished.plan, finished.attempt
+    if plan is None or plan.proof is None or served is None:
+        return None
+    others = ways_beside(plan, engines, served) if served.engine == engines[-1] else []
+    known = {(way.engine, bool(way.examples)) for way in others}
+    if others:
+        others += [way for way in plan.shadow if (way.engine, bool(way.examples)) not in known]
+    if finished.asked.controls.max_examples == 0:
+        others = [way for way in others if not way.examples]
+    drawn = [(way, 1.0) for way in others]
+    return replace(_sample(finished, engines[-1], drawn, 1.0, unit), told=told)
+
+
+def _sample(
+    finished: Finished,
+    reference: str,
+    drawn: Sequence[tuple[Attempt, float]],
+    probability: float,
+    unit: Unit,
+) -> Sample:
+    asked, plan, served = finished.asked, finished.plan, finished.attempt
+    assert served is not None
     return Sample(
         asked,
         finished.body,
@@ -213,15 +260,28 @@ def _with_examples_found(plan: Plan | None, engine: str, served: Attempt) -> Att
     return Attempt(engine, best.messages, best.examples)
 
 
-def asked_again(chat: ChatRequest, way: Attempt, max_tokens: int) -> tuple[ChatRequest, bool]:
-    """The request as another engine is asked it, and whether it is our bound that limits the answer, not the client's."""
+def asked_again(
+    chat: ChatRequest, way: Attempt, max_tokens: int, *, rephrased: bool = False
+) -> tuple[ChatRequest, bool]:
+    """The request as another engine is asked it, and whether it is our bound that limits the answer, not the client's.
+
+    `rephrased`: for the engine that has answered it. Its seed goes, and a space is put behind the last message, since with
+    temperature 0 nothing else would make it speak anew."""
     fields = chat.fields
     named = "max_completion_tokens" if fields.get("max_completion_tokens") is not None else "max_tokens"
     own = fields.get(named)
     messages = chat.messages if way.messages is None else way.messages
+    without = _NOT_ASKED_AGAIN
+    if rephrased:
+        without, messages = without | {"seed"}, [*messages[:-1], _with_space(messages[-1])]
     bound = own if isinstance(own, int) and own <= max_tokens else max_tokens
-    asked = codec_of(chat).again(chat, messages, without=_NOT_ASKED_AGAIN, max_tokens=bound)
+    asked = codec_of(chat).again(chat, messages, without=without, max_tokens=bound)
     return asked, not isinstance(own, int) or own > max_tokens
+
+
+def _with_space(message: Mapping[str, Any]) -> Mapping[str, Any]:
+    content = message.get("content")
+    return {**message, "content": content + " "} if isinstance(content, str) else message
 
 
 def most_tokens(fields: Mapping[str, Any]) -> int:

@@ -6,13 +6,16 @@ answers count, and what people said of an answer that they got from a small engi
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from typing import Any
 
 import structlog
 
 from learning.poller import LOOK_EVERY_S, Poller
 from router.plan import Action
-from router.proving.gate import Gate, Opening
+from router.proving.gate import OF_REFERENCE, Gate, Opening
+from router.proving.regions import Compared
 from store.decisions.choices import Choices
 from store.decisions.outcomes import Outcomes
 from store.records import OutcomeRecord
@@ -77,14 +80,29 @@ class ProofFollower(Poller):
             self._stopping.wait(_PAUSE_S)
 
     def _counted(self, gate: Gate, outcome: OutcomeRecord) -> list[Opening]:
-        by_small = outcome.source in _SOURCES and outcome.engine in gate.small
-        if not by_small or (outcome.source == "user" and not outcome.served):
+        if outcome.source not in _SOURCES or (outcome.source == "user" and not outcome.served):
+            return []
+        detail = json.loads(outcome.detail)
+        by_small = outcome.engine in gate.small
+        if not by_small and detail.keys().isdisjoint(OF_REFERENCE):
             return []
         choice = self._choices.get(outcome.tenant, outcome.request_id)
         if choice is None or choice.vector is None or not choice.scope:
             return []
+        if not by_small:
+            gate.saw(outcome.tenant, choice.scope, detail)
+            return []
         action = Action(outcome.engine, bool(outcome.example_ids))
-        return gate.add(outcome.tenant, choice.scope, choice.vector, choice.noted, action, outcome.quality)
+        told = compared(outcome, detail)
+        if told.said is not None and not action.with_examples and detail.get("of") not in gate.small:
+            gate.saw(outcome.tenant, choice.scope, {"right": told.said})
+        return gate.add(outcome.tenant, choice.scope, choice.vector, choice.noted, action, told)
+
+
+def compared(outcome: OutcomeRecord, detail: Mapping[str, Any]) -> Compared:
+    """What an outcome tells of a small engine's answer."""
+    loss, said = detail.get("loss"), detail.get("said")
+    return Compared(outcome.quality if said is None else None, loss, said)
 
 
 def _say(model: str, opening: Opening, *, live: bool) -> None:

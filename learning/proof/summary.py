@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from learning.proof.follower import ProofFollower
 from router.proving.gate import Gate, RegionSummary
@@ -27,6 +27,8 @@ class ScopeSummary:
     offloaded: int
     """Of these, those that a small engine answered."""
     regions: tuple[RegionSummary, ...]
+    reference: Mapping[str, tuple[int, float]] = field(default_factory=dict)
+    """What is known of the reference's own answers (router.proving.gate.OF_REFERENCE): number and mean."""
 
 
 class ProofReader:
@@ -52,7 +54,14 @@ class ProofReader:
             by_scope.setdefault((region.tenant, region.scope), []).append(region)
         traffic = {tenant: self._traffic(tenant, model, gate) for tenant in {key[0] for key in by_scope}}
         return [
-            ScopeSummary(tenant, model, scope, *traffic[tenant].get(scope, (0, 0)), tuple(regions))
+            ScopeSummary(
+                tenant,
+                model,
+                scope,
+                *traffic[tenant].get(scope, (0, 0)),
+                tuple(regions),
+                gate.seen(tenant, scope),
+            )
             for (tenant, scope), regions in by_scope.items()
         ]
 
@@ -71,8 +80,8 @@ def state_of(region: RegionSummary) -> str:
     """In words what keeps the region closed, or that it is open."""
     if region.open:
         return "proven"
-    if region.hopeless:
-        return "not good enough"
     if region.expected_more is None:
-        return "not expected to be proven"
+        why = "not good enough" if region.hopeless else "not expected to be proven"
+        lost = "" if region.mean is None else f": loses {1 - region.mean:.2f} of quality"
+        return f"{why}{lost}; max_loss {1 - region.lower:.2f} would open it"
     return f"about {region.expected_more} more comparisons"

@@ -160,7 +160,8 @@ class FewShot:
                 ask.tenant, question.scope, vector, self._questions.comparable(question)
             )
         near_enough = familiar(near, question.text, theta=knobs.theta, same_names=knobs.same_names)
-        chosen = self._within_budget(near_enough, ask, knobs)
+        # What is proven of small engines is proven with the nearest examples, however near they are.
+        chosen = self._within_budget(near_enough if self._gate is None else near, ask, knobs)
         proof = None
         if self._gate is not None:
             proof = self._gate.proof(ask.tenant, shared_scope(question.scope), vector, chosen)

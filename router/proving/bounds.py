@@ -6,6 +6,9 @@ hypothesis holds the capital is expected not to grow, so by Ville's inequality i
 of at most alpha, however often one looks. `_STAKES` are played at once, each with its share of the capital: a mixture needs
 no guess of the true mean and, unlike a plug-in, does not depend on the order of the values.
 
+A value may also exceed 1, up to `most`: one less a loss that counts both ways is from 0 to 2. The bet for the mean is the
+same; against it, the stake is a fraction of what the largest value could cost.
+
 Values need not be identically distributed: the hypothesis is that at every comparison the expected value, given the past,
 is at most m. What was compared must be a fair sample of what is decided: at any one time every request of a region is
 compared with the same probability, fixed before its outcome is known, so no weights are needed. Where the probabilities
@@ -27,24 +30,36 @@ import numpy.typing as npt
 
 _STAKES = (0.2, 0.4, 0.6, 0.8, 0.99)
 _CAPITAL = (0.05, 0.15, 0.30, 0.25, 0.25)
+_CAPITAL_BOTH_WAYS = (0.05, 0.05, 0.10, 0.20, 0.60)
+"""Where values exceed 1: most of what they tell is won by large stakes."""
 _AGAINST_STAKES = (0.03, 0.1, 0.3, 0.6, 0.9)
 _AGAINST_CAPITAL = (0.2, 0.2, 0.2, 0.2, 0.2)
 FALSE_ALARM_AFTER = 500.0
 _LEVELS = 100
-_GRID: npt.NDArray[np.float64] = np.arange(1, 100) / 100
 _HOPELESS_ALPHA = 0.01
 _USUAL_GROWTH = 0.03
 """Growth of the logarithm of the capital per comparison that is assumed before any is known."""
 _USUAL_FOR = 15
+_ENOUGH = 20
+"""Comparisons from which on the usual growth is no longer assumed at least: fewer are luck."""
 
 
 class Evidence:
     """The comparisons of one action in one region since it was last restarted, and what they prove of their mean."""
 
-    def __init__(self, threshold: float, alpha: float, false_alarm_after: float = FALSE_ALARM_AFTER) -> None:
+    def __init__(
+        self,
+        threshold: float,
+        alpha: float,
+        false_alarm_after: float = FALSE_ALARM_AFTER,
+        most: float = 1.0,
+    ) -> None:
         """`threshold`: what the mean must exceed, 0 to 1, exclusive. `alpha`: chance of ever finding so wrongly.
-        `false_alarm_after`: comparisons after which it may be expected to have `changed` while the mean is the threshold."""
+        `false_alarm_after`: comparisons after which it may be expected to have `changed` while the mean is the threshold.
+        `most`: the largest value, 1 or more."""
         self._false_alarm_after = false_alarm_after
+        self._most = most
+        self._capital = _capital_for(most)
         self.threshold = threshold
         self.alpha = alpha
         self.compared = 0
@@ -57,57 +72,70 @@ class Evidence:
         self._for = [0.0] * len(_STAKES)
         self._against = [0.0] * len(_AGAINST_STAKES)
         self._restarting = [0.0] * len(_AGAINST_STAKES)
-        self._seen = np.zeros(_LEVELS + 1)
-        self._bounds: tuple[int, float, float] = (0, 0.0, 1.0)
+        self._seen = np.zeros(int(most * _LEVELS) + 1)
+        self._bounds: tuple[int, float, float] = (0, 0.0, most)
 
     def add(self, quality: float, weight: float = 1.0) -> None:
         """Count one comparison. `weight`, 0 to 1: for one that was made with a higher probability than others of the region,
         the ratio of theirs to its own."""
         self.compared += 1
         self._seen[int(quality * _LEVELS + 1e-9)] += weight
-        gains, against = _gains(self.threshold, quality)
+        gains, against = _gains(self.threshold, quality, self._most)
         for i, gain in enumerate(gains):
             self._for[i] += weight * gain
         for i, gain in enumerate(against):
             self._against[i] += weight * gain
-            if self.proven:
-                self._restarting[i] = (self._restarting[i] + 1) * math.exp(weight * gain)
-        self.proven = self.proven or _reaches(self._for, _CAPITAL, -math.log(self.alpha))
+            self._restarting[i] = (self._restarting[i] + 1) * math.exp(weight * gain)
+        if not self.proven and _reaches(self._for, self._capital, -math.log(self.alpha)):
+            self.proven = True
+            self._restarting = [0.0] * len(_AGAINST_STAKES)
         self.hopeless = self.hopeless or _reaches(self._against, _AGAINST_CAPITAL, -math.log(_HOPELESS_ALPHA))
         if self.proven and self.alarm >= self._false_alarm_after:
             self.changed = True
 
     @property
     def alarm(self) -> float:
-        """The capital of the bet that the mean fell, after it was proven: `changed` once it is large."""
+        """The capital of the bet that the mean fell lately: `changed` once it is large, if the mean was proven before."""
         return sum(map(float.__mul__, self._restarting, _AGAINST_CAPITAL))
 
     @property
     def worthless(self) -> bool:
         """Whether as much would be known without the comparisons so far, or more."""
-        return not _reaches(self._for, _CAPITAL, 0.0)
+        return not _reaches(self._for, self._capital, 0.0)
+
+    @property
+    def mean(self) -> float | None:
+        """Of the values so far; None without any."""
+        weight = float(self._seen.sum())
+        return float(self._seen @ np.arange(len(self._seen))) / _LEVELS / weight if weight else None
 
     def bounds(self) -> tuple[float, float]:
         """Lower and upper bound of the mean, each of which ever fails with a probability of `alpha` at most."""
         if self._bounds[0] != self.compared:
-            self._bounds = (self.compared, *_bounds(self._seen, self.alpha))
+            self._bounds = (self.compared, *_bounds(self._seen, self.alpha, self._most))
         return self._bounds[1:]
 
     def expected_more(self) -> int | None:
         """Comparisons still expected until the mean is proven to exceed the threshold; None where it is not expected to."""
         if self.proven:
             return 0
-        wanting = -math.log(self.alpha) - _capital(self._for, _CAPITAL)
+        wanting = -math.log(self.alpha) - _capital(self._for, self._capital)
         growth = (max(self._for) + _USUAL_FOR * _USUAL_GROWTH) / (self.compared + _USUAL_FOR)
+        if self.compared < _ENOUGH:
+            growth = max(growth, _USUAL_GROWTH)
         if self.hopeless or growth < _USUAL_GROWTH / 50:
             return None
         return math.ceil(wanting / growth)
 
 
+def _capital_for(most: float) -> tuple[float, ...]:
+    return _CAPITAL if most <= 1.0 else _CAPITAL_BOTH_WAYS
+
+
 @lru_cache(maxsize=4096)
-def _gains(threshold: float, quality: float) -> tuple[tuple[float, ...], tuple[float, ...]]:
+def _gains(threshold: float, quality: float, most: float) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """What one comparison adds to the logarithm of each stake's capital, betting for the mean and against it."""
-    up, down = (quality - threshold) / threshold, (threshold - quality) / (1 - threshold)
+    up, down = (quality - threshold) / threshold, (threshold - quality) / (most - threshold)
     return tuple(math.log1p(s * up) for s in _STAKES), tuple(math.log1p(s * down) for s in _AGAINST_STAKES)
 
 
@@ -124,25 +152,26 @@ def _capital(logs: list[float], shares: tuple[float, ...]) -> float:
     )
 
 
-def _bounds(seen: npt.NDArray[np.float64], alpha: float) -> tuple[float, float]:
+def _bounds(seen: npt.NDArray[np.float64], alpha: float, most: float) -> tuple[float, float]:
     """Bounds from how often each value was seen. Values are rounded down for the lower one and up for the upper one."""
-    wanted = -math.log(alpha)
-    logs = _logs()
-    lower = _GRID[_mixed(logs @ seen) >= wanted].max(initial=0.0)
-    # The mean of 1 - x is at most 1 - m where that of x is at least m.
-    upper = 1 - _GRID[_mixed(logs @ seen[::-1]) >= wanted].max(initial=0.0)
-    return float(lower), float(max(lower, upper))
+    wanted, shares = -math.log(alpha), np.log(_capital_for(most))[:, None]
+    grid, logs = _logs(most)
+
+    def exceeded(counts: npt.NDArray[np.float64]) -> float:
+        mixed = np.logaddexp.reduce(logs @ counts + shares, axis=0)
+        return float(grid[mixed >= wanted].max(initial=0.0))
+
+    lower = exceeded(seen)
+    # The mean of `most - x` is at most `most - m` where that of x is at least m.
+    return lower, max(lower, most - exceeded(seen[::-1]))
 
 
-def _mixed(logs: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    mixed: npt.NDArray[np.float64] = np.logaddexp.reduce(logs + np.log(_CAPITAL)[:, None], axis=0)
-    return mixed
-
-
-@lru_cache(maxsize=1)
-def _logs() -> npt.NDArray[np.float64]:
-    """What each value adds to the logarithm of each stake's capital, against each mean: [stake, mean, value]."""
-    values = np.arange(_LEVELS + 1) / _LEVELS
+@lru_cache(maxsize=2)
+def _logs(most: float) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """The means that are tested, and what each value adds to the logarithm of each stake's capital against each:
+    [stake, mean, value]."""
+    levels = int(most * _LEVELS)
+    grid, values = np.arange(1, levels) / _LEVELS, np.arange(levels + 1) / _LEVELS
     stakes = np.array(_STAKES)[:, None, None]
-    logs: npt.NDArray[np.float64] = np.log1p(stakes * (values[None, None, :] / _GRID[None, :, None] - 1))
-    return logs
+    logs: npt.NDArray[np.float64] = np.log1p(stakes * (values[None, None, :] / grid[None, :, None] - 1))
+    return grid, logs

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 
 from router.plan import Candidate
 from router.proving.neighbours import Near, near
-from router.proving.regions import Region, Regions, Turned, spent
+from router.proving.regions import CHECK_SHARE, PROBE_SHARE, Compared, Region, Regions, Turned, spent
 from router.proving.standing import Action, Proof, Standing
 from store.records import Vector
 
@@ -23,6 +23,10 @@ ALPHA = 0.05
 _MOST_SCOPES = 200
 """Per served model, those with the latest outcomes; each holds a few megabytes at most."""
 _BESIDE = 0.1
+_BY_PROMISE = 4
+OF_REFERENCE = ("again", "right", "copies")
+"""What is seen of the reference's own answers: whether its second one is equal, what people say of it, and whether the
+nearest past answer is equal."""
 _SIMILARITY, _AGREEMENT = "similarity", "agreement"
 
 
@@ -42,6 +46,16 @@ class _Scope:
 
     actions: dict[Action, Regions]
     openings: int = 0
+    seen: dict[str, tuple[int, float]] = field(default_factory=dict)
+    """Number and sum of what was seen of the reference, by OF_REFERENCE."""
+    asked: int = 0
+    """Requests that this process was asked about."""
+
+    def may_lose(self, region: Region, max_loss: float) -> bool:
+        """Whether all that this process's small answers may have lost stays within `max_loss` of all requests, if the action
+        of `region` answers another one."""
+        lost = sum(each.lost for regions in self.actions.values() for each in regions)
+        return lost + region.most_lost <= max_loss * self.asked
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +72,8 @@ class RegionSummary:
     upper: float
     compared: int
     expected_more: int | None
+    mean: float | None = None
+    """1 less the mean loss, by the evidence that tells best."""
 
 
 @dataclass(slots=True)
@@ -97,16 +113,22 @@ class Gate:
                 if regions.promising:
                     # One at a time, the cheapest first: with it proven, the others need no proof.
                     beside = _BESIDE
-        opened = [each for each in weighed if each.region.open]
+            state.asked += 1
+            opened = [each for each in weighed if each.region.open]
+            tried = [] if opened else self._tried(state, weighed)
         # Where several are proven the first decides: the others were proven on requests that it does not decide.
         decides = min(opened, key=lambda each: each.region.opened_at) if opened else None
-        compared = [decides] if decides is not None else weighed
+        if decides is None and tried:
+            decides = replace(tried[0], share=CHECK_SHARE)
+        compared = [decides] if decides is not None else _by_promise(weighed)
         if decides is not None:
             decides.region.wish(decides.share)
-            if decides.region.overdue(self.clock()):
+            if decides.region.overdue(self.clock()) or decides.region.in_doubt:
                 # The reference answers, and every request is to be compared, until it is known that all is well.
                 decides = None
                 compared = [replace(each, share=1.0) for each in compared]
+            else:
+                decides.region.serve()
         share = max((each.share for each in compared), default=0.0)
         given = {each.action: each.share / share for each in compared} if share > 0.0 else {}
         noted = {key(each.action): each.predicted for each in compared}
@@ -115,14 +137,32 @@ class Gate:
         return Proof(
             region=f"{scope[:8]}:{'+'.join(each.region.name for each in weighed)}",
             standings=tuple(
-                _standing(each, given.get(each.action, 0.0), is_open=each is decides) for each in weighed
+                _standing(
+                    each,
+                    given.get(each.action, 0.0),
+                    is_open=decides is not None and each.region is decides.region,
+                )
+                for each in weighed
             ),
             share=share,
             scope=scope,
             least=1.0 - self.max_loss,
             wished=tuple(each.action for each in compared if self.rng.random() < given.get(each.action, 0.0)),
             noted=noted,
+            probing=decides is None and share <= PROBE_SHARE,
         )
+
+    def _tried(self, state: _Scope, weighed: Sequence[_Weighed]) -> list[_Weighed]:
+        """The action that may answer before it is proven, if there is one: what it can lose fits into the promise, which is
+        about all requests. Only where it would answer all of them alike, so that what is compared stays a fair sample."""
+        likely = [
+            each
+            for each in weighed
+            if each.region.may_try
+            and each.region is state.actions[each.action].whole
+            and state.may_lose(each.region, self.max_loss)
+        ]
+        return sorted(likely, key=lambda each: each.region.most_lost)[:1]
 
     def add(
         self,
@@ -131,7 +171,7 @@ class Gate:
         vector: Vector,
         noted: Mapping[str, float],
         action: Action,
-        quality: float,
+        told: Compared,
     ) -> list[Opening]:
         """Count one outcome of a request; `noted` is what its proof noted. Returns what that opened or closed."""
         predicted = noted.get(key(action))
@@ -151,13 +191,31 @@ class Gate:
                 return []
             regions = state.actions[action]
             regions.of(predicted).told(self.clock())
-            turned = regions.add(predicted, vector, _of(action, shown), quality, opening=state.openings + 1)
+            turned = regions.add(predicted, vector, _of(action, shown), told, opening=state.openings + 1)
             if turned is not None:
                 state.openings += 1
             if turned is None:
                 return []
             self._begin_anew_beside(state, action, opened=turned.opened)
         return [Opening(tenant, scope, action, turned)]
+
+    def saw(self, tenant: str, scope: str, values: Mapping[str, float]) -> None:
+        """Count what is known of an answer of the reference's, 0 to 1 each, by OF_REFERENCE. Before the scope's first
+        comparison there is nowhere to keep it."""
+        with self._lock:
+            state = self._scopes.get((tenant, scope))
+            if state is None:
+                return
+            for name in OF_REFERENCE:
+                if name in values:
+                    count, total = state.seen.get(name, (0, 0.0))
+                    state.seen[name] = count + 1, total + values[name]
+
+    def seen(self, tenant: str, scope: str) -> dict[str, tuple[int, float]]:
+        """How many answers of the reference's were looked at, and the mean, by OF_REFERENCE as far as known."""
+        with self._lock:
+            state = self._scopes.get((tenant, scope), self._unknown)
+            return {name: (count, total / count) for name, (count, total) in state.seen.items()}
 
     def summary(self) -> list[RegionSummary]:
         """Every region that has outcomes, the scopes with the latest outcomes first."""
@@ -200,6 +258,21 @@ def _weighed(action: Action, regions: Regions, vector: Vector, shown: Near, besi
     return _Weighed(action, region, predicted, share if region.open else share * beside)
 
 
+def _by_promise(weighed: Sequence[_Weighed]) -> list[_Weighed]:
+    """Of the actions that are only probed the better ones get more, by the fourth power of what their mean may be."""
+    best = max((_at_most(each) for each in weighed), default=1.0)
+    return [
+        replace(each, share=each.share * (_at_most(each) / best) ** _BY_PROMISE)
+        if each.region.hopeless
+        else each
+        for each in weighed
+    ]
+
+
+def _at_most(weighed: _Weighed) -> float:
+    return max(0.01, weighed.region.agreement.bounds()[1])
+
+
 def key(action: Action) -> str:
     """The action's name among what a proof notes."""
     return f"{action.engine}/{'with' if action.with_examples else 'without'}"
@@ -229,4 +302,5 @@ def _summary(tenant: str, scope: str, action: Action, region: Region) -> RegionS
         upper,
         region.evidence.compared,
         region.expected_more,
+        region.evidence.mean,
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from router.proving.bounds import Evidence
 from router.proving.neighbours import Near, Outcomes
@@ -22,11 +22,11 @@ _WHOLE_ALPHA = 0.6
 """Share of alpha for the undivided scope."""
 _BAND_ALPHAS = (0.04, 0.08, 0.28)
 """Shares of the bands: most for the best, which is where proof is to be had."""
-_PROBE_SHARE = 0.02
-_LEAST_SHARE, _UNCLEAR_SHARE = 0.2, 0.05
+PROBE_SHARE = 0.2
+"""Where no proof is expected soon, while nothing of the allowance is spent; it falls with what is left."""
 _FULL_SHARE_WITHIN = 1000
 """Comparisons still expected up to which every request is wished to be compared."""
-_CHECK_SHARE, _CHECK_FLOOR, _CHECK_HALVED_BY = 0.15, 0.1, 30
+CHECK_SHARE, _CHECK_FLOOR, _CHECK_HALVED_BY = 0.15, 0.1, 30
 _BEFORE_LONG = 500
 """Comparisons still expected up to which one action is proven at a time."""
 _OVERDUE, _OVERDUE_S = 5, 2.0
@@ -36,6 +36,13 @@ _DIVIDE_AFTER = 80
 _GIVE_UP_AFTER = 50
 _ANEW_AFTER = 100
 _HOPE_AFTER = 10
+_TRY_AFTER, _TRY_BELOW = 20, 0.3
+"""Comparisons, and the bound of the mean loss, from which an action may answer before it is proven."""
+_IN_DOUBT = 20.0
+"""Capital of the alarm above which an open region is compared on in full before it answers again; one bad check suffices."""
+_PRAISE = 0.5
+_LEAST_WATCHED, _MOVED_IN_DOUBT = 0.05, 100.0
+"""Least agreement whose fall is watched for, and the capital of that alarm above which there is doubt."""
 
 
 def spent(number: int) -> float:
@@ -54,21 +61,57 @@ class Turned:
     upper: float
 
 
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """What one comparison tells of an action: at least one of `quality` and `loss`."""
+
+    quality: float | None = None
+    """0 to 1: how far the answer says what the reference's does. One less it is the most that can have been lost, as an
+    equal answer is as good and another one may be; of a fair sample of the requests."""
+    loss: float | None = None
+    """-1 to 1: the quality of the reference's answer less that of the action's, where both are known."""
+    said: float | None = None
+    """What a person said of the reference's answer, or of the one that was served, 0 to 1, where `loss` rests on that. Else
+    it rests on a judge, or on the reference's own second answer."""
+
+    def values(self) -> Iterator[tuple[str, float]]:
+        """By the name of the evidence that it counts for."""
+        if self.quality is not None:
+            yield AGREEMENT, self.quality
+        if self.loss is not None:
+            yield (MEASURED if self.said is None else GRADED), 1.0 - self.loss
+
+
+AGREEMENT, MEASURED, GRADED = "agreement", "measured", "graded"
+"""Kinds of evidence: of agreement with the reference; of the difference of both qualities as measured without people; of the
+same as graded by people."""
+_KIND_ALPHAS = {AGREEMENT: 0.5, MEASURED: 0.1, GRADED: 0.4}
+_TELLS_FROM = {MEASURED: 20, GRADED: 1}
+"""Comparisons from which on there is something to go by."""
+_TOP = {AGREEMENT: 1.0, MEASURED: 2.0, GRADED: 2.0}
+
+
 class Region:
-    """One region: its evidence, begun anew after a change, each time with less of alpha."""
+    """One region: its evidence of each kind, begun anew after a change, each time with less of alpha."""
 
     def __init__(self, name: str, threshold: float, alpha: float) -> None:
         self.name = name
         self._threshold = threshold
         self._alpha = alpha
-        self._begun = 0
+        self._begun = dict.fromkeys(_KIND_ALPHAS, 0)
         self._given_up = False
         self._open_since = 0
         self.opened_at = 0
         """Place among the openings under its scope: where several regions are open, the first decides."""
-        self.evidence = self._fresh()
+        self.kinds = {kind: self._fresh(kind) for kind in _KIND_ALPHAS}
+        self._watch: Evidence | None = None
+        """Of agreement, where that is not what opened it: whether it stays where it was then."""
         self._wished = 0.0
         self._told_at = 0.0
+        self._praised = 0
+        """Words of people that were good ones, less the bad ones that counted."""
+        self._served = 0
+        self._lost_before = 0.0
 
     def wish(self, share: float) -> None:
         """Another request was to be compared with this probability."""
@@ -82,69 +125,154 @@ class Region:
         """Whether checks that must have been made told nothing: then nobody would notice a change."""
         return self._wished > _OVERDUE and now - self._told_at > _OVERDUE_S
 
+    def serve(self) -> None:
+        """The action answers another request of this process's."""
+        self._served += 1
+
+    @property
+    def agreement(self) -> Evidence:
+        """The evidence of agreement with the reference."""
+        return self.kinds[AGREEMENT]
+
+    @property
+    def evidence(self) -> Evidence:
+        """The evidence by which least can be lost: what pages show."""
+        return max(self.kinds.values(), key=lambda each: (each.proven, each.bounds()[0]))
+
+    @property
+    def most_lost(self) -> float:
+        """Anytime-valid upper bound of the mean loss, 0 to 1."""
+        return max(0.0, 1.0 - self.evidence.bounds()[0])
+
+    @property
+    def lost(self) -> float:
+        """Bound of what all of this process's answers by the action have lost, in answers."""
+        return self._lost_before + self._served * self.most_lost if self._served else self._lost_before
+
     @property
     def open(self) -> bool:
-        """Whether the action may answer here."""
-        return self.evidence.proven
+        """Whether the action may answer here. Where people say otherwise, nothing else counts."""
+        return any(each.proven for each in self.kinds.values()) and not self.kinds[GRADED].hopeless
+
+    @property
+    def in_doubt(self) -> bool:
+        """Whether answers lately differed from the reference's more than they did."""
+        if self._watch is not None:
+            return self._watch.alarm > _MOVED_IN_DOUBT
+        return self.agreement.alarm > _IN_DOUBT
+
+    @property
+    def may_try(self) -> bool:
+        """Whether it is likely enough to be proven that the action may answer some requests before it is, within what may
+        be lost of all: see Gate."""
+        return self._likely and not self.in_doubt
+
+    @property
+    def _likely(self) -> bool:
+        enough = max(each.compared for each in self.kinds.values()) >= _TRY_AFTER
+        return enough and self.most_lost <= _TRY_BELOW and self.expected_more is not None
 
     @property
     def hopeless(self) -> bool:
         """Whether the action is not good enough here, as far as is known."""
+        if any(each.expected_more() is not None for each in self._two_sided()):
+            return False
         if self._given_up and not self.open:
-            few = self.evidence.compared < _HOPE_AFTER
-            return few or self.evidence.expected_more() is None
-        return self.evidence.hopeless
+            few = self.agreement.compared < _HOPE_AFTER
+            return few or self.agreement.expected_more() is None
+        return self.agreement.hopeless
 
     @property
     def expected_more(self) -> int | None:
         """Comparisons still expected until it opens; None: it is not expected to."""
-        return None if self.hopeless else self.evidence.expected_more()
+        if self.hopeless or self.kinds[GRADED].hopeless:
+            return None
+        kinds = [self.agreement, *self._two_sided()]
+        return min((more for each in kinds if (more := each.expected_more()) is not None), default=None)
 
     @property
     def share(self) -> float:
         """The share of requests to compare."""
         if self.open:
-            checks = self.evidence.compared - self._open_since
-            return max(_CHECK_FLOOR, _CHECK_SHARE * _CHECK_HALVED_BY / (_CHECK_HALVED_BY + checks))
-        if self.hopeless:
-            return _PROBE_SHARE
-        more = self.evidence.expected_more()
-        return (
-            _UNCLEAR_SHARE if more is None else max(_LEAST_SHARE, min(1.0, _FULL_SHARE_WITHIN / max(1, more)))
-        )
+            checks = self.agreement.compared - self._open_since
+            return max(_CHECK_FLOOR, CHECK_SHARE * _CHECK_HALVED_BY / (_CHECK_HALVED_BY + checks))
+        if self.hopeless or self.agreement.hopeless:
+            return PROBE_SHARE
+        more = self.agreement.expected_more()
+        return PROBE_SHARE if more is None else max(PROBE_SHARE, min(1.0, _FULL_SHARE_WITHIN / max(1, more)))
 
-    def add(self, quality: float, opening: int = 0) -> Turned | None:
+    def add(self, told: Compared, opening: int = 0) -> Turned | None:
         """Count one comparison; returns what that changed. `opening`: the place of the opening if it opens now."""
         was_open = self.open
-        self.evidence.add(quality)
+        if told.said is not None:
+            praise = told.said >= _PRAISE
+            if not praise and self._praised <= 0:
+                # Who only complains tells nothing of the requests that went well.
+                told = replace(told, loss=None)
+            else:
+                self._praised += 1 if praise else -1
+        for kind, value in told.values():
+            self.kinds[kind].add(value)
+        if self._watch is not None and told.quality is not None:
+            self._watch.add(told.quality)
+        elif self._watch is None and (self.open or self._likely):
+            self._watch = self._as_it_is()
         if self.open and not was_open:
-            self._open_since = self.evidence.compared
+            self._open_since = self.agreement.compared
             self.opened_at = opening
             return self._turned(opened=True)
-        if was_open and self.evidence.changed:
+        if was_open and (not self.open or self._changed()):
             closed = self._turned(opened=False)
             self.restart(given_up=False)
             return closed
-        if not was_open and self.evidence.compared >= _GIVE_UP_AFTER and self._poor():
-            self.restart(given_up=self.evidence.hopeless)
+        hope = was_open or any(each.expected_more() is not None for each in self._two_sided())
+        if not hope and self.agreement.compared >= _GIVE_UP_AFTER and self._poor():
+            self._given_up = self.agreement.hopeless
+            self._begin(AGREEMENT)
         return None
 
     def restart(self, *, given_up: bool) -> None:
         """Forget the evidence and begin anew. `given_up`: until there is reason for hope."""
-        self._begun += 1
+        self._lost_before, self._served = self.lost, 0
         self._given_up = given_up
-        self.evidence = self._fresh()
+        self._watch = None
+        for kind, evidence in self.kinds.items():
+            if evidence.compared:
+                self._begin(kind)
+
+    def _begin(self, kind: str) -> None:
+        self._begun[kind] += 1
+        self.kinds[kind] = self._fresh(kind)
+
+    def _two_sided(self) -> list[Evidence]:
+        """The evidence beside agreement, as far as there is any to go by: one word of a person's is."""
+        return [each for kind, least in _TELLS_FROM.items() if (each := self.kinds[kind]).compared >= least]
+
+    def _changed(self) -> bool:
+        watched = [*self.kinds.values(), *([self._watch] if self._watch is not None else [])]
+        return any(each.changed for each in watched)
+
+    def _as_it_is(self) -> Evidence | None:
+        """What notices that answers agree less with the reference's than they did, where agreement is not what proves it."""
+        if self.agreement.compared < _TRY_AFTER or self.agreement.expected_more() is not None:
+            return None
+        level = max(_LEAST_WATCHED, min(self._threshold, self.agreement.bounds()[0]))
+        watch = Evidence(level, self._alpha)
+        watch.proven = True
+        return watch
 
     def _poor(self) -> bool:
         """Whether a new beginning is worth its price: predictions get better, and so may what is expected of a band."""
-        more = self.evidence.expected_more()
-        return self.evidence.hopeless or (
-            self.evidence.compared >= _ANEW_AFTER * 2 ** min(4, self._begun)
-            and (more is None or more > 4 * self.evidence.compared)
+        evidence = self.agreement
+        more = evidence.expected_more()
+        return evidence.hopeless or (
+            evidence.compared >= _ANEW_AFTER * 2 ** min(4, self._begun[AGREEMENT])
+            and (more is None or more > 4 * evidence.compared)
         )
 
-    def _fresh(self) -> Evidence:
-        return Evidence(self._threshold, self._alpha * spent(self._begun))
+    def _fresh(self, kind: str) -> Evidence:
+        alpha = self._alpha * _KIND_ALPHAS[kind] * spent(self._begun[kind])
+        return Evidence(self._threshold, alpha, most=_TOP[kind])
 
     def _turned(self, *, opened: bool) -> Turned:
         return Turned(self.name, opened, self.evidence.compared, *self.evidence.bounds())
@@ -189,15 +317,19 @@ class Regions:
         return max(self.whole.share, *(band.share for band in self.bands))
 
     def add(
-        self, predicted: float, vector: Vector, near: Near, quality: float, opening: int = 0
+        self, predicted: float, vector: Vector, near: Near, told: Compared, opening: int = 0
     ) -> Turned | None:
         """Count one comparison of a request with what was predicted of it before; returns what that changed."""
-        self._outcomes.add(vector, near, quality)
-        turned = self._band(predicted).add(quality, opening)
+        if told.quality is not None:
+            self._outcomes.add(vector, near, told.quality)
+        turned = self._band(predicted).add(told, opening)
         if self.divided:
-            return turned
+            # What is known of both qualities is scarce, and tells of the whole all the same.
+            by_whole = self.whole.add(replace(told, quality=None), opening)
+            self.divided = by_whole is None or not by_whole.opened
+            return turned or by_whole
         was_open = self.whole.open
-        by_whole = self.whole.add(quality, opening)
+        by_whole = self.whole.add(told, opening)
         if by_whole is not None and not by_whole.opened:
             # The engine is not what it was: nothing known of it before still holds.
             self._outcomes.clear()
@@ -206,7 +338,7 @@ class Regions:
             return by_whole
         if was_open or by_whole is not None:
             return by_whole
-        unlikely = self.whole.evidence.compared >= _DIVIDE_AFTER and self.whole.expected_more is None
+        unlikely = self.whole.agreement.compared >= _DIVIDE_AFTER and self.whole.expected_more is None
         self.divided = turned is not None or self.whole.hopeless or unlikely
         return turned
 

@@ -55,6 +55,9 @@ class Proof:
     """What was predicted of each action that may be compared, and from what: kept with the decision, so that an outcome
     counts for the region that the request was in before it was known."""
 
+    probing: bool = False
+    """Whether `share` is of requests by which no proof is expected soon: it falls with the money left."""
+
     def nearest_to_proof(self) -> Standing | None:
         """The standing that decides where one is open, else the one with the highest lower bound; None without any."""
         return max(self.standings, key=lambda each: (each.open, each.lower), default=None)

@@ -148,7 +148,7 @@ async def test_a_client_is_told_where_proof_would_cost_more_than_it_can_save(tmp
             return accounts.read("default", "usd").price > 0
 
         await until(known, "the price of a request")
-        for _ in range(10):
+        for _ in range(30):
             accounts.note(Purse(accounts, "default", "usd", 0.0, 0.0), 1000.0, 1, 0.0)
         got = await here.ask()
         assert got.headers["x-understudy-engine"] == "large"

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import pytest
 import pytest_asyncio
 
-from store.people.limits import Limits
+from store.people.limits import Budget, Limits
 from store.records import Terms
 from tests.flow.line import Got, Line, line, upstream
 from tests.flow.test_line_runs import config, echo
@@ -86,6 +86,7 @@ async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[World
     async with upstream() as behind:
         behind.script = echo
         made = config(behind, tmp_path_factory.mktemp("owners"), workflows={"keep": KEEP, "find": FIND})
+        made["components"] = {"local": {"kind": "local", "price": {"usd_per_item": 0.01}}}
         made["memory"]["partition"] = "user"
         async with line(made) as gate:
             memory = gate.gateway.memory
@@ -203,6 +204,24 @@ async def test_a_key_asks_the_components_that_its_limits_list(world: World) -> N
         got = await world.send(Asker(name, ""), "POST", "/runs", run)
         assert (code is None) == (got.json.get("status") == "done"), got.body
         assert code is None or code.encode() in got.body
+
+
+async def test_what_components_charge_counts_against_the_budget_of_who_asks(world: World) -> None:
+    memory = world.gate.gateway.memory
+    assert memory is not None
+    terms = Terms(limits=Limits(budgets=(Budget(0.035, "total"),)))
+    _, world.secrets["poor"] = await asyncio.to_thread(memory.store.keys.create, "beta", "poor", terms=terms)
+
+    async def keep(*pages: str) -> Got:
+        return await world.send(
+            Asker("poor", ""), "POST", "/runs", {"workflow": "keep", "inputs": {"pages": list(pages)}}
+        )
+
+    first = await keep("One page.", "Another page.")
+    assert first.json["status"] == "done", first.body
+    assert sum(step["cost_usd"] for step in first.json["steps"]) == pytest.approx(0.02)
+    refused = await keep("A third page.", "A fourth page.")
+    assert refused.json["status"] == "failed" and b"insufficient_quota" in refused.body
 
 
 async def test_an_idempotency_key_is_each_end_users_own(world: World) -> None:

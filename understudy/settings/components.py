@@ -36,6 +36,16 @@ class ComponentAdvanced(Settings):
     )
 
 
+class ComponentPrice(Settings):
+    """What a component charges."""
+
+    usd_per_item: float = Field(
+        0,
+        ge=0,
+        description="US dollars per text that it embeds or ranks, per search and per call, booked to who asks.",
+    )
+
+
 class ComponentSettings(Settings):
     """What every kind of component has."""
 
@@ -47,6 +57,7 @@ class ComponentSettings(Settings):
         ge=1,
         description="Most texts in one request; null: measured, doubled until throughput gains less than 5 %.",
     )
+    price: ComponentPrice = Field(ComponentPrice(), description="What it charges.")
     advanced: ComponentAdvanced = Field(ComponentAdvanced(), description="Less common settings.")
 
 

@@ -17,6 +17,9 @@ from understudy.settings.config import Config
 from understudy.settings.knobs import knobs_of
 from understudy.settings.models import ModelSettings
 
+_ANY = -1.0
+"""The least cosine there is."""
+
 
 @dataclass(frozen=True, slots=True)
 class FewShotParts:
@@ -25,6 +28,8 @@ class FewShotParts:
     policy: FewShot
     retriever: Retriever
     configured: Knobs
+    proves: bool
+    """Whether what is proven decides, so that examples of any similarity are sent."""
 
     def turn(self, dials: Dials, own: Mapping[str, Dials]) -> None:
         """Decide by these settings from now on, and by `own` for these tenants; what is not set is as configured."""
@@ -32,7 +37,8 @@ class FewShotParts:
         of_tenants = {tenant: self._with(each) for tenant, each in own.items()}
         every = [knobs, *of_tenants.values()]
         # What lies below the retriever's floor the rule would never see.
-        self.retriever.look_down_to(min(each.theta for each in every), max(map(enough, every)))
+        floor = _ANY if self.proves else min(each.theta for each in every)
+        self.retriever.look_down_to(floor, max(map(enough, every)))
         self.policy.knobs, self.policy.knobs_of = knobs, of_tenants
 
     def _with(self, dials: Dials) -> Knobs:
@@ -55,7 +61,7 @@ def few_shot(
     retriever = Retriever(
         memory.store.indexes,
         memory.store.examples,
-        floor=knobs.theta,
+        floor=knobs.theta if gate is None else _ANY,
         enough=enough(knobs),
         lenders=lenders(config.sharing.grants, memory.store.keys.tenant_named),
         for_all_users=memory.store.examples.private.tenants(),
@@ -71,7 +77,7 @@ def few_shot(
         templates=memory.templates,
         gate=gate,
     )
-    return FewShotParts(policy, retriever, knobs)
+    return FewShotParts(policy, retriever, knobs, gate is not None)
 
 
 def enough(knobs: Knobs) -> int:

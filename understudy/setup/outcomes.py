@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -45,6 +45,7 @@ def feedback_intake(
     *,
     apart: bool,
     known: OnOutcomes | None = None,
+    told: Callable[[str, str, float, str], None] | None = None,
     window_s: float = _TAKEN_FOR_S,
     settle_s: float = 2.0,
 ) -> FeedbackIntake:
@@ -74,6 +75,7 @@ def feedback_intake(
         apart=apart,
         window_s=window_s,
         on_outcomes=known,
+        told=told,
         labels=GivenLabels(store.tasks),
         sync=store.sync,
         **({} if corrections is None else {"may_judge": corrections.may_judge}),

@@ -80,7 +80,14 @@ def workflow_parts(
         CallLimits(settings.max_items, int(settings.max_documents_mib * 2**20)),
         components,
         warmer,
-        Means(components, indexes, lambda: profile(config, components), warmer, in_use),
+        Means(
+            components,
+            indexes,
+            lambda: profile(config, components),
+            warmer,
+            in_use,
+            {name: each.price.usd_per_item for name, each in config.components.items()},
+        ),
     )
 
 

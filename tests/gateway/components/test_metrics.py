@@ -75,4 +75,4 @@ async def test_how_a_component_stands_is_told(upstream: Upstream) -> None:
     finally:
         await prober.aclose()
         await components.aclose()
-    assert upstream.call().line == b"GET /v1/models HTTP/1.1"
+    assert upstream.health_checks[0].line == b"GET /v1/models HTTP/1.1"

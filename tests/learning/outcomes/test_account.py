@@ -132,7 +132,7 @@ async def test_proof_that_costs_more_than_a_months_requests_can_save_is_not_wort
     of = accounts(store, replace(LIMITS, starting_requests=50))
     assert of.worth("a1", "usd", 10**6), "as long as nobody knows what a comparison costs"
     await asyncio.to_thread(of.read, "a1", "usd")
-    for _ in range(5):
+    for _ in range(30):
         of.note(Purse(of, "a1", "usd", 0.0, 0.0), 0.1, 2, 0.004)
     # A hundred requests, of which each can save 0.8 cents.
     assert of.worth("a1", "usd", 7) and not of.worth("a1", "usd", 9)

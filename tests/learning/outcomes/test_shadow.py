@@ -263,7 +263,7 @@ async def test_where_proof_costs_more_than_it_can_save_there_is_but_a_rare_probe
         RequestLog(db).record(replace(row, started_at_s=time.time())).result(60)
         of = stage.judging._accounts
         await asyncio.to_thread(of.read, "t", "usd")
-        for _ in range(5):
+        for _ in range(30):
             of.note(Purse(of, "t", "usd", 0.0, 0.0), 1e-4, 2, 1e-5)
         with capture_logs() as logs:
             noted = await stage.judge(*(served("a_b", planned(1.0), id=f"r{n}") for n in range(300)))
@@ -317,3 +317,18 @@ async def test_the_engines_and_the_judge_need_no_price(db: Database) -> None:
             await stage.judge(*(replace(each, model="free") for each in made))
         tokens = stage.spent("tokens")
     assert 0.5 * 200 * 28 < tokens <= 200 * 28
+
+
+async def test_a_request_whose_answer_a_person_spoke_of_is_compared_at_once_in_every_way(
+    db: Database,
+) -> None:
+    async with judging(db, with_engines("c_d"), NOTHING_CONFIGURED, PLENTY, judge=None) as stage:
+        assert await stage.judge(served("a_b", planned(0.0))) == [], "no coin picked it"
+        stage.judging.told("t", "r1", 0.0, "c_d")
+        await stage.judging.join()
+        stage.judging.told("t", "r1", 0.0, "c_d")
+        stage.judging.told("t", "unknown", 0.0, "c_d")
+        await stage.judging.join()
+        noted = await stage.judge()
+    assert [o.key for o in noted] == ["told/small/without", "told/small/with"]
+    assert {json.loads(o.detail)["loss"] for o in noted} == {-1.0} and not any(o.served for o in noted)

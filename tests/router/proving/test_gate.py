@@ -6,6 +6,7 @@ import numpy as np
 
 from router.plan import Candidate
 from router.proving.gate import Gate, key
+from router.proving.regions import Compared
 from router.proving.standing import Action, Proof
 from tests.router.policies.test_few_shot import example
 
@@ -26,7 +27,9 @@ def compare(made: Gate, action: Action, quality: float, times: int = 1, scope: s
     turned = []
     for _ in range(times):
         proof = asked(made, scope)
-        turned += [o.turned.opened for o in made.add("t", scope, VECTOR, proof.noted, action, quality)]
+        turned += [
+            o.turned.opened for o in made.add("t", scope, VECTOR, proof.noted, action, Compared(quality))
+        ]
     return turned
 
 
@@ -71,7 +74,7 @@ def test_a_junk_engine_never_opens_and_is_soon_hardly_compared() -> None:
     compare(made, HELPED, 0.0, 20)
     compare(made, ALONE, 0.0, 20)
     proof = asked(made)
-    assert proof.open_actions() == () and proof.share <= 0.02
+    assert proof.open_actions() == () and proof.share <= 0.2 and proof.probing
     assert all(standing.expected_more is None for standing in proof.standings)
 
 
@@ -135,7 +138,7 @@ def test_later_scopes_need_more_evidence_so_that_the_promise_holds_for_all_toget
 
 def test_an_outcome_of_a_request_without_a_proof_counts_for_nothing() -> None:
     made = gate()
-    assert made.add("t", "scope", VECTOR, {}, HELPED, 1.0) == [] and made.summary() == []
+    assert made.add("t", "scope", VECTOR, {}, HELPED, Compared(1.0)) == [] and made.summary() == []
 
 
 def test_the_summary_names_what_each_region_rests_on() -> None:
@@ -151,3 +154,31 @@ def test_the_scopes_without_late_outcomes_are_let_go() -> None:
     for number in range(210):
         compare(made, HELPED, 1.0, scope=f"scope {number}")
     assert len({row.scope for row in made.summary()}) == 200
+
+
+def test_an_action_answers_before_it_is_proven_as_far_as_what_it_can_lose_fits_into_the_promise() -> None:
+    made = gate()
+    compare(made, HELPED, 1.0, 60)
+    tried = sum(HELPED in asked(made).open_actions() for _ in range(300))
+    (row,) = made.summary()
+    assert not row.open and 100 < tried < 300
+    assert tried * (1 - row.lower) <= 0.05 * 380
+
+
+def test_one_bad_check_has_all_requests_compared_before_the_action_answers_again() -> None:
+    made = gate()
+    compare(made, HELPED, 1.0, 400)
+    assert asked(made).open_actions() == (HELPED,)
+    compare(made, HELPED, 0.0)
+    proof = asked(made)
+    assert proof.open_actions() == () and proof.share == 1.0
+    compare(made, HELPED, 1.0, 20)
+    assert asked(made).open_actions() == (HELPED,)
+
+
+def test_what_is_seen_of_the_references_own_answers_is_kept_by_scope() -> None:
+    made = gate()
+    compare(made, HELPED, 1.0)
+    for value in (1.0, 0.0):
+        made.saw("t", "scope", {"again": value, "reference": 1.0})
+    assert made.seen("t", "scope") == {"again": (2, 0.5)} and made.seen("t", "another") == {}

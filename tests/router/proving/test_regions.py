@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from router.proving.neighbours import Near
-from router.proving.regions import Region, Regions, spent
+from router.proving.regions import Compared, Region, Regions, spent
 
 VECTOR = np.array([1.0, 0.0], np.float32)
 GOOD, BAD = Near(0.95, 1.0), Near(0.8, 0.2)
@@ -24,41 +24,41 @@ def test_what_is_spent_of_alpha_adds_up_to_it() -> None:
 
 def test_a_region_opens_once_and_says_what_it_rests_on() -> None:
     made = region()
-    turned = [t for _ in range(150) if (t := made.add(1.0)) is not None]
+    turned = [t for _ in range(150) if (t := made.add(Compared(1.0))) is not None]
     assert len(turned) == 1 and turned[0].opened and made.open
     assert turned[0].lower >= 0.95 and 60 <= turned[0].compared <= 110
 
 
 def test_a_region_that_closes_must_be_proven_again_with_more_evidence() -> None:
     made = region()
-    first = next(t for _ in range(500) if (t := made.add(1.0)) is not None)
-    closed = next(t for _ in range(500) if (t := made.add(0.0)) is not None)
+    first = next(t for _ in range(500) if (t := made.add(Compared(1.0))) is not None)
+    closed = next(t for _ in range(500) if (t := made.add(Compared(0.0))) is not None)
     assert not closed.opened and not made.open
-    again = next(t for _ in range(500) if (t := made.add(1.0)) is not None)
+    again = next(t for _ in range(500) if (t := made.add(Compared(1.0))) is not None)
     assert again.opened and again.compared > first.compared
 
 
 def test_samples_go_where_a_decision_hangs_on_them() -> None:
     fresh, hopeless, opened = region(), region(), region()
     for _ in range(10):
-        hopeless.add(0.0)
+        hopeless.add(Compared(0.0))
     for _ in range(150):
-        opened.add(1.0)
+        opened.add(Compared(1.0))
     assert fresh.share == 1.0
-    assert hopeless.share == pytest.approx(0.02) and hopeless.expected_more is None
+    assert hopeless.share == pytest.approx(0.2) and hopeless.expected_more is None
     assert 0.1 <= opened.share < 0.15
     for _ in range(1000):
-        opened.add(1.0)
+        opened.add(Compared(1.0))
     assert opened.share == pytest.approx(0.1)
 
 
 def test_a_region_given_up_is_probed_and_opens_when_the_engine_has_become_good() -> None:
     made = region()
     for _ in range(60):
-        made.add(0.0)
+        made.add(Compared(0.0))
     assert made.hopeless
     for _ in range(300):
-        made.add(1.0)
+        made.add(Compared(1.0))
     assert made.open
 
 
@@ -68,7 +68,7 @@ def fed(regions: Regions, count: int, *, seed: int = 0, good: float = 0.995, bad
     for number in range(count):
         near, chance = (GOOD, good) if number % 2 else (BAD, bad)
         predicted = regions.predicted(VECTOR, near)
-        regions.add(predicted, VECTOR, near, float(rng.random() < chance))
+        regions.add(predicted, VECTOR, near, Compared(float(rng.random() < chance)))
 
 
 def test_a_scope_that_is_good_in_part_is_divided_and_opens_in_that_part() -> None:
@@ -99,3 +99,40 @@ def test_what_was_known_is_forgotten_when_the_whole_closes() -> None:
     before = regions.predicted(VECTOR, BAD)
     fed(regions, 20, good=0.0, bad=0.0)
     assert not regions.whole.open and regions.predicted(VECTOR, BAD) < before - 0.5
+
+
+def told(made: Region, loss: float, said: float, times: int = 1) -> None:
+    for _ in range(times):
+        made.add(Compared(loss=loss, said=said))
+
+
+def test_a_right_answer_beside_a_wrong_one_of_the_references_proves_more_than_an_equal_one() -> None:
+    made = region()
+    for _ in range(8):
+        told(made, 0.0, 1.0, 4)
+        told(made, -1.0, 0.0)
+    assert made.open, "though answers agree in four of five only"
+
+
+def test_who_only_complains_of_the_reference_proves_nothing() -> None:
+    made = region()
+    told(made, 0.0, 0.0, 500)
+    assert not made.open and made.most_lost == 1.0
+
+
+def test_what_people_say_counts_before_anything_else() -> None:
+    made = region()
+    for _ in range(150):
+        made.add(Compared(1.0))
+    assert made.open
+    told(made, 1.0, 1.0, 20)
+    assert not made.open
+
+
+def test_an_action_may_be_tried_before_it_is_proven_and_not_while_it_is_in_doubt() -> None:
+    made = region()
+    for _ in range(60):
+        made.add(Compared(1.0))
+    assert made.may_try and not made.open and made.most_lost < 0.1
+    made.add(Compared(0.0))
+    assert not made.may_try
