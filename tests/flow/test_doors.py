@@ -101,6 +101,7 @@ RIGHTS: dict[str, dict[str, Any]] = {
     "another model": {"limits": Limits(models=("nothing",))},
     "another region": {},
     "another endpoint": {"limits": Limits(endpoints=("/nowhere",))},
+    "another component": {"limits": Limits(components=("nothing",))},
     "a user required": {"users_required": True},
     "revoked": {},
     "expired": {"expires_at_s": 1.0},
@@ -211,6 +212,7 @@ REFUSED = {
     "another model": (403, "model_not_allowed"),
     "another region": (403, "region_not_allowed"),
     "another endpoint": (403, "endpoint_not_allowed"),
+    "another component": (200, ""),
     "a user required": (400, "user_required"),
     "revoked": (401, "invalid_api_key"),
     "expired": (401, "expired_api_key"),
@@ -222,13 +224,25 @@ OK, CLOSED, UNSPOKEN = (200, ""), (403, "endpoint_not_allowed"), (404, "api_not_
 UNREAD = (400, "unknown_parameter")
 BUT: dict[str, dict[str, tuple[int, str]]] = {
     # Its engine is of a kind that does not speak the API.
-    "messages": dict.fromkeys(("everything", "no budget"), UNSPOKEN),
-    "/messages/count_tokens": dict.fromkeys(("everything", "another region", "no budget"), UNSPOKEN),
+    "messages": dict.fromkeys(("everything", "another component", "no budget"), UNSPOKEN),
+    "/messages/count_tokens": dict.fromkeys(
+        ("everything", "another component", "another region", "no budget"), UNSPOKEN
+    ),
+    # The output is what is asked for: it fails because of the step before, whose status it has.
+    "component": {"another component": (403, "producer_failed")},
     # Nobody is asked anything.
     "one model": dict.fromkeys(("another region", "a user required", "no budget", "a guardrail"), OK),
     # It keeps something in the operator's account: closed until the operator lists it.
     "websocket": dict.fromkeys(
-        ("everything", "another model", "another region", "a user required", "a guardrail"), CLOSED
+        (
+            "everything",
+            "another component",
+            "another model",
+            "another region",
+            "a user required",
+            "a guardrail",
+        ),
+        CLOSED,
     )
     | {"no budget": (403, "unpriced")},
     "upstream": {"no budget": (403, "unpriced")},
@@ -239,7 +253,15 @@ BUT: dict[str, dict[str, tuple[int, str]]] = {
     "/detokenize": {"no budget": OK},
     # The gateway's own, which asks no model. It is let in, and says that its body is not right.
     "feedback": dict.fromkeys(
-        ("everything", "another model", "another region", "a user required", "no budget"), UNREAD
+        (
+            "everything",
+            "another component",
+            "another model",
+            "another region",
+            "a user required",
+            "no budget",
+        ),
+        UNREAD,
     ),
 }
 
