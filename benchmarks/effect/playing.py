@@ -54,7 +54,7 @@ async def played(stream: Stream, engines: dict[str, Engine]) -> dict[str, Any]:
     spent = {name: asked.figures() for name, asked in upstreams.asked.items()}
     # What the large engine would have said where it was not asked; nobody pays for that.
     large = [
-        row.answer if row.engine == "large" else (await engines["large"].answer(stream.body(row.text))).text
+        row.answer if row.engine == "large" else await engines["large"].would_say(stream.body(row.text))
         for row in rows
     ]
     return figures(stream, rows, large, spent) | {"said": said, "wall_s": wall_s}
