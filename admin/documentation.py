@@ -24,7 +24,7 @@ FOLDER = next(
 )
 """In a wheel beside this file; in the source beside its folder."""
 INDEX = "README.md"
-_NAME = re.compile(r"[a-z0-9-]+(?:/[a-z0-9-]+)?\.md")
+_NAME = re.compile(r"[a-z0-9-]+/[a-z0-9-]+\.md")
 _TITLE = re.compile(r"^# (.+)$", re.MULTILINE)
 _TABLE = '<div class="table" tabindex="0" role="region" aria-label="Table {number}"><table class="wide">'
 

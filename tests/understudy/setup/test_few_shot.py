@@ -16,7 +16,8 @@ from understudy.setup.few_shot import FewShotParts, enough
 @pytest.fixture
 def parts() -> tuple[FewShotParts, Any, Any]:
     policy, retriever = object.__new__(FewShot), object.__new__(Retriever)
-    return FewShotParts(policy, retriever, few_shot_knobs(theta=0.8, m=3, max_examples=5)), policy, retriever
+    knobs = few_shot_knobs(theta=0.8, m=3, max_examples=5)
+    return FewShotParts(policy, retriever, knobs, proves=False), policy, retriever
 
 
 def test_a_lower_theta_is_looked_down_to(parts: tuple[FewShotParts, Any, Any]) -> None:
