@@ -124,16 +124,17 @@ async def _ask(
             usd(engine, usage["prompt_tokens"], usage["completion_tokens"]) if engine in USD_PER_MTOK else 0.0
         )
         if stream.tells(text):
-            await _tell(session, url, headers, told["id"], stream.grade(answer, stream.right[text]))
+            right = stream.right[text]
+            said = {"completion_id": told["id"], "score": stream.grade(answer, right)}
+            await _tell(session, url, headers, said | ({"correction": right} if stream.corrects else {}))
         return Answered(text, engine, answer, paid, latency_s)
 
 
 async def _tell(
-    session: aiohttp.ClientSession, url: str, headers: dict[str, str], answer: str, score: float
+    session: aiohttp.ClientSession, url: str, headers: dict[str, str], body: dict[str, Any]
 ) -> None:
     """Feedback, said again where the gateway has not written the answer yet."""
     for _ in range(_FEEDBACK_TRIES):
-        body = {"completion_id": answer, "score": score}
         async with session.post(f"{url}/v1/feedback", json=body, headers=headers) as got:
             if got.status < 400:
                 return

@@ -41,6 +41,8 @@ class Stream:
     recorded: Mapping[str, str] = field(default_factory=dict)
     told: float = 0.0
     """Share of the answers whose grade is sent as feedback."""
+    corrects: bool = False
+    """Whether the right answer is sent with it: of texts in free words a grade alone tells nothing of another answer."""
     task: tuple[str, ...] = ()
     """The labels, where it is declared as a task."""
 
@@ -145,7 +147,7 @@ def _neighbours(texts: list[str], right: Mapping[str, str], cache: Path) -> dict
 KEYS = {
     "i": "banking77, GPT-4 recorded, small always right, feedback on 10 %",
     "ii": "the same without feedback",
-    "iii": "nl2bash, 0.5B with examples against 1.5B, F1 as feedback on 20 %",
+    "iii": "nl2bash, 0.5B with examples against 1.5B, F1 and the right command as feedback on 20 %",
     "iv": "banking77, real 0.5B, declared as a task",
     "v": "nl2bash, a judge that cannot judge",
 }
@@ -160,7 +162,7 @@ def stream(key: str, data: Path, cache: Path, requests: int | None = None) -> tu
     """
     if key in ("iii", "v"):
         told = {"iii": 0.2}.get(key, 0.0)
-        parts = _nl2bash(data, cache) | {"told": told, "small": "real", "large": "real"}
+        parts = _nl2bash(data, cache) | {"told": told, "corrects": True, "small": "real", "large": "real"}
     else:
         parts = _banking77(data) | {
             "told": {"i": 0.1}.get(key, 0.0),
