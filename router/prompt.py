@@ -20,13 +20,20 @@ def with_examples(
     They follow the client's leading system messages and precede its conversation: inside the system prompt they could
     be read as instructions, and before it they would break the engine's prefix cache.
     """
+    return with_pairs(messages, [(one.example.question, one.example.answer) for one in examples])
+
+
+def with_pairs(
+    messages: Sequence[Mapping[str, Any]], pairs: Sequence[tuple[str, str]]
+) -> list[Mapping[str, Any]]:
+    """The same of (question, answer)."""
     lead = 0
     while lead < len(messages) and messages[lead].get("role") in _STABLE:
         lead += 1
     shown: list[Mapping[str, Any]] = []
-    for candidate in examples:
-        shown.append({"role": "user", "content": candidate.example.question})
-        shown.append({"role": "assistant", "content": candidate.example.answer})
+    for question, answer in pairs:
+        shown.append({"role": "user", "content": question})
+        shown.append({"role": "assistant", "content": answer})
     return [*messages[:lead], *shown, *messages[lead:]]
 
 

@@ -51,6 +51,11 @@ _COMMANDS = {
         "usage",
         "What was used and paid, by model, key, tenant, end user or day.",
     ),
+    "rehearse": (
+        "understudy.commands.rehearse",
+        "rehearse",
+        "Ask a small engine past requests, with examples and without.",
+    ),
     "learn": ("understudy.commands.learn", "learn", "Train from labels, or from what was logged."),
     "replay": ("understudy.commands.replay", "replay", "Better the bank of examples, within a budget."),
     "evaluate": (

@@ -82,18 +82,18 @@ def logs(
     lines. The large engine's answers come from the log. Nothing is switched on, and no data folder of yours is read.
     """
     configure("error")
-    read = _read(files, format, limit)
+    read = read_files(files, format, limit)
     if not read.pairs:
         why = "; ".join(f"{count} lines: {reason}" for reason, count in read.left_out.most_common(3))
         give_up(f"no line of the log can be replayed{': ' + why if why else ''}")
     if config is not None:
         if small or small_price or large_price:
             give_up("with --config, engines and prices come from the file")
-        chosen = _configured(config)
+        chosen = configured(config)
     else:
-        chosen = _made(read.pairs, small, small_key, small_price, large_price)
+        chosen = made_of(read.pairs, small, small_key, small_price, large_price)
         model = None
-    pairs, not_served = _served(read.pairs, chosen, model)
+    pairs, not_served = served_pairs(read.pairs, chosen, model)
     read.left_out.update(not_served)
     if not pairs:
         give_up(
@@ -111,7 +111,7 @@ def logs(
     _write(result, labels, json_file, folder)
 
 
-def _read(files: tuple[str, ...], format: str, limit: int) -> ReadLog:
+def read_files(files: tuple[str, ...], format: str, limit: int) -> ReadLog:
     from learning.logs.pairs import read_log
 
     with Progress(files) as progress:
@@ -123,7 +123,7 @@ def _read(files: tuple[str, ...], format: str, limit: int) -> ReadLog:
             give_up(str(error))
 
 
-def _configured(path: Path) -> Config:
+def configured(path: Path) -> Config:
     try:
         config = load_config(path)
     except ConfigError as error:
@@ -135,7 +135,7 @@ def _configured(path: Path) -> Config:
     return config
 
 
-def _made(
+def made_of(
     pairs: list[Pair],
     small: str | None,
     small_key: str | None,
@@ -185,7 +185,7 @@ def _model(pair: Pair) -> str:
     return name if isinstance(name, str) and name else pair.source
 
 
-def _served(
+def served_pairs(
     pairs: list[Pair], config: Config, model: str | None
 ) -> tuple[list[tuple[str, Pair]], Counter[str]]:
     """Each pair with the served model that answers it; and how many there are for models that are not served."""
@@ -218,7 +218,7 @@ def _replayed(
     from understudy.log_replay import LogReplay, Stuck
 
     purse = Purse(budget_usd)
-    replay = LogReplay(config, purse, _models_folder(config, folder))
+    replay = LogReplay(config, purse, models_folder(config, folder))
     try:
         with _progress(len(pairs), lambda: purse.spent_usd) as answered:
             found = asyncio.run(replay.run(pairs, answered=answered))
@@ -237,7 +237,7 @@ def _replayed(
     return result, replay.labels
 
 
-def _models_folder(config: Config, folder: Path | None) -> Path:
+def models_folder(config: Config, folder: Path | None) -> Path:
     """Where an embedding model is built already, or may be kept for the next time."""
     from router.embedding.model import users_models
 
