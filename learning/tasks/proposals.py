@@ -1,4 +1,5 @@
-"""Finds tasks in what is remembered: instructions under which nearly all answers are few distinct labels. A person decides.
+"""Finds tasks in what is remembered: instructions under which nearly all answers are few distinct labels. What is found is a
+task from then on, whose student is proven as any other's, or is proposed to a person, as the model's settings say.
 
 Counts examples: each is an answer of the reference with the fingerprint of its instructions; one that stands for several
 requests counts as many. Private tenants are passed over. Reads only.
@@ -8,7 +9,10 @@ from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import structlog
 
 from router.digest import shared_scope
 from router.tasks.form import normalised, read
@@ -16,11 +20,16 @@ from store import Store
 from store.records import Example
 from store.tasks.tasks import TaskRow
 
+log = structlog.get_logger(__name__)
+
 LEAST_ANSWERS = 200
 MOST_LABELS = 100
 COVERED = 0.95
 """Share of the answers that are among the commonest labels."""
 _LATEST = 20_000
+_LATEST_FOUND = 2_000
+"""The same where nobody asked for it: it is read every few minutes."""
+_WAIT_S = 30.0
 _ASKED_OF = 50
 """Of a scope's requests, how many are looked up to tell which served model they were for."""
 
@@ -44,6 +53,44 @@ def proposals(store: Store, tenant: str, *, latest: int = _LATEST) -> Iterator[T
             yield TaskRow(
                 tenant, model, name, "proposal", "proposed", scope, labels, time.time(), grounds=told
             )
+
+
+class TaskFinder:
+    """Lists, in the learner's process, what is found under models that have their tasks found. A task that a person has
+    paused, or that waits for one, stays as it is."""
+
+    def __init__(
+        self,
+        store: Store,
+        finds: Callable[[str], bool],
+        *,
+        most: int,
+        stopping: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """`finds`: whether tasks of a served model are to be found; `most`: tasks of one tenant."""
+        self._store = store
+        self._finds = finds
+        self._most = most
+        self._stopping = stopping
+        self._seen: dict[str, int] = {}
+        """By tenant, its newest example at the last look."""
+
+    def step(self) -> list[TaskRow]:
+        """What was found and listed now, of tenants of whom something new is remembered. Blocks; raises StoreBusy."""
+        listed: list[TaskRow] = []
+        for tenant in self._store.tenants():
+            newest = next((example.id for example in self._store.examples.newest(tenant, 1)), 0)
+            if self._stopping() or newest == self._seen.get(tenant, 0):
+                continue
+            for row in proposals(self._store, tenant, latest=_LATEST_FOUND):
+                found = replace(row, state="on")
+                if self._finds(row.model) and self._store.tasks.known.add(found, most=self._most).result(
+                    _WAIT_S
+                ):
+                    log.info("task_found", model=row.model, task=row.name, tenant=tenant, **row.grounds)
+                    listed.append(found)
+            self._seen[tenant] = newest
+        return listed
 
 
 def _answers(examples: list[Example]) -> int:

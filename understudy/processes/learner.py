@@ -16,6 +16,7 @@ from understudy.setup.learner import learning
 log = structlog.get_logger(__name__)
 
 _FLOORS_EVERY_S = 0.5
+_TASKS_EVERY_S = 60.0
 _PROMISING_S = 30.0
 _LEARNING_S = 60.0
 """How long their leases last unless they are renewed. Training may hold the interpreter for seconds; workers trust a floor's
@@ -40,9 +41,14 @@ def learn(config: Config) -> int:
             target=_again_and_again, args=(parts.students.step, training, every_s, stopping), name="students"
         )
         students.start()
+        tasks = threading.Thread(
+            target=_again_and_again, args=(parts.tasks.step, training, _TASKS_EVERY_S, stopping), name="tasks"
+        )
+        tasks.start()
         log.info("learning", pid=os.getpid())
         _again_and_again(parts.learner.step, training, every_s, stopping)
         students.join()
+        tasks.join()
         floors.join()
         training.release()
         promising.release()

@@ -109,6 +109,7 @@ FORMER: dict[str, Moved | Fixed | Removed] = {
     "models.*.in_context.load.strength": Moved("models.*.advanced.load_strength"),
     "models.*.in_context.quality_floor.max_loss": Removed(_BY_MODEL),
     "models.*.in_context.max_loss": Removed(_BY_MODEL),
+    "models.*.advanced.enum_tasks": Moved("models.*.advanced.find_tasks"),
     "models.*.in_context.opted_out_keys": Moved("models.*.advanced.opted_out_keys"),
     "models.*.in_context.quality_floor.confidence": Moved("models.*.advanced.floor_confidence"),
     "memory.exact.memory_mib": Fixed(64, "the disk holds the rest"),

@@ -38,10 +38,11 @@ class InContextSettings(Settings):
 class ModelAdvanced(Settings):
     """Less common settings of a model name."""
 
-    enum_tasks: bool | None = Field(
+    find_tasks: bool | None = Field(
         None,
-        description="Whether requests whose response_format has one enum are a task by themselves; null: where policy is "
-        "not fixed.",
+        description="Whether requests become a task by themselves, whose student is proven before it answers: those whose "
+        "response_format has one enum, and those under instructions to which nearly all answers are few labels; null: where "
+        "policy is not fixed.",
     )
     continue_broken: bool = Field(
         True, description="Whether a stream that breaks off is carried on by another engine that can."
@@ -164,9 +165,9 @@ class ModelSettings(Settings):
         return {True: "on", False: "off"}.get(proof, proof) if isinstance(proof, bool) else proof
 
     @property
-    def enum_tasks(self) -> bool:
-        """Whether an enum in `response_format` is a task by itself: fixed says that the reference always answers."""
-        said = self.advanced.enum_tasks
+    def find_tasks(self) -> bool:
+        """Whether tasks are found without being declared: fixed says that the reference always answers."""
+        said = self.advanced.find_tasks
         return self.policy != "fixed" if said is None else said
 
     @property

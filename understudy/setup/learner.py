@@ -12,12 +12,14 @@ import structlog
 from learning.bank.answer_embedding import version_of
 from learning.bank.sharing import lenders
 from learning.evaluation.floor import caught_up
+from learning.tasks.proposals import TaskFinder
 from learning.tasks.trainer import StudentLearner
 from learning.training.learner import Learner, Pace, Trainer
 from learning.training.scorer.lessons import lessons_of
 from learning.training.scorer.rows import AnswersOf
 from learning.training.trainers import BanditTrainer, ScorerTrainer
 from router.choosing.floor import FloorSettings
+from router.tasks.matching import MOST_TASKS
 from store import Store
 from store.jobs.leases import Leases
 from store.learned.quality_floors import FloorRow
@@ -41,6 +43,7 @@ class Learning:
 
     learner: Learner
     students: StudentLearner
+    tasks: TaskFinder
     floors: Callable[[], None]
     """Brings every quality floor's account up to date."""
     leases: Leases
@@ -66,6 +69,16 @@ def learning(config: Config, stopping: Callable[[], bool]) -> Iterator[Learning]
         yield Learning(
             learner,
             student_learner(store, config, stopping),
+            TaskFinder(
+                store,
+                lambda model: (
+                    (served := config.models.get(model)) is not None
+                    and served.find_tasks
+                    and served.may_have_tasks
+                ),
+                most=MOST_TASKS,
+                stopping=stopping,
+            ),
             Floors(store, config).catch_up,
             store.jobs.leases,
         )

@@ -82,7 +82,7 @@ def tasks_of(name: str, model: ModelSettings, memory: Memory) -> Tasks:
         name,
         tuple(_declared(name, model)),
         max_loss=model.max_loss,
-        by_enum=model.enum_tasks,
+        by_enum=model.find_tasks,
         templates=memory.templates,
     )
 

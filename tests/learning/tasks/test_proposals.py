@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from learning.tasks.proposals import proposals
+from learning.tasks.proposals import TaskFinder, proposals
 from store import Store
+from store.tasks.tasks import State
 from tests.store.rows import new_example, request_record
 
 
@@ -80,3 +82,34 @@ def test_a_private_tenant_gets_no_proposal(store: Store) -> None:
     answered(store, lambda n: ("refund", "order")[n % 2])
     store.examples.make_private("a1").result(30)
     assert list(proposals(store, "a1")) == []
+
+
+def labels(n: int) -> str:
+    return ("refund", "order")[n % 2]
+
+
+def test_what_is_found_is_a_task_at_once_where_the_model_has_its_tasks_found(store: Store) -> None:
+    answered(store, labels)
+    assert TaskFinder(store, lambda model: model == "another", most=10).step() == []
+    finder = TaskFinder(store, lambda model: model == "gpt", most=10)
+    (found,) = finder.step()
+    (listed,) = store.tasks.known.all(tenant="a1")
+    assert (listed.name, listed.state, listed.scope) == (found.name, "on", "s1") and not listed.by
+    assert finder.step() == [] == TaskFinder(store, lambda model: True, most=10).step()
+
+
+@pytest.mark.parametrize("state", ["proposed", "paused"])
+def test_a_task_that_a_person_decides_about_stays_as_it_is(store: Store, state: State) -> None:
+    answered(store, labels)
+    (row,) = proposals(store, "a1")
+    store.tasks.known.add(replace(row, state=state), most=10).result(30)
+    assert TaskFinder(store, lambda model: True, most=10).step() == []
+    assert [each.state for each in store.tasks.known.all()] == [state]
+
+
+def test_what_is_remembered_later_is_looked_at_then(store: Store) -> None:
+    answered(store, labels, 100)
+    finder = TaskFinder(store, lambda model: True, most=10)
+    assert finder.step() == []
+    answered(store, labels, 100, scope="s1/ben")
+    assert [found.scope for found in finder.step()] == ["s1"]

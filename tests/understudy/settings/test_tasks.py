@@ -93,7 +93,7 @@ def test_a_task_where_none_can_work_is_refused(more: dict[str, Any], said: str) 
 
 def test_an_enum_is_a_task_by_itself_only_where_the_reference_does_not_always_answer() -> None:
     engines = {"large": ENGINE | {"price": {"input_usd_per_mtok": 1}}, "small": ENGINE}
-    assert not config().models["gpt"].enum_tasks
-    assert config(model={"advanced": {"enum_tasks": True}}).models["gpt"].enum_tasks
+    assert not config().models["gpt"].find_tasks
+    assert config(model={"advanced": {"find_tasks": True}}).models["gpt"].find_tasks
     learned = {"engines": ["small", "large"], "policy": "few_shot"}
-    assert config(model=learned, engines=engines).models["gpt"].enum_tasks
+    assert config(model=learned, engines=engines).models["gpt"].find_tasks
