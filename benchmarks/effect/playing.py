@@ -126,7 +126,9 @@ async def _ask(
         if stream.tells(text):
             right = stream.right[text]
             said = {"completion_id": told["id"], "score": stream.grade(answer, right)}
-            await _tell(session, url, headers, said | ({"correction": right} if stream.corrects else {}))
+            if stream.corrects:
+                said |= {"correction": right, "messages": stream.body(text)["messages"]}
+            await _tell(session, url, headers, said)
         return Answered(text, engine, answer, paid, latency_s)
 
 
