@@ -285,6 +285,7 @@ def _proof(scope: ScopeSummary, names: Mapping[str, str]) -> Summary:
                 "upper": region.upper,
                 "compared": region.compared,
                 "expected_more": region.expected_more,
+                "saving": region.saving,
             }
             for region in scope.regions
         ],

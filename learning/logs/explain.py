@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from learning.logs.reasons import NOT_GOOD_ENOUGH, SCOPE_CHANGES, SMALL_FAILED, told
-from learning.proof.summary import ProofReader, ScopeSummary
+from learning.proof.summary import ProofReader, ScopeSummary, state_of
 from router.digest import shared_scope
 from router.plan import SHADOW
 from router.proving.gate import Gate, RegionSummary
@@ -245,6 +245,8 @@ def _told(
                 "low": each.lower,
                 "high": each.upper,
                 "expected_more": each.expected_more,
+                "state": state_of(each),
+                "saving": each.saving,
             }
             for each in regions
         ],

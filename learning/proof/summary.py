@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from learning.proof.follower import ProofFollower
 from router.proving.gate import Gate, RegionSummary
+from router.proving.standing import Action
 from store.decisions.choices import Choices
 from store.decisions.outcomes import Outcomes
+from store.records import ChoiceRecord
 
 _RECENT = 500
 """Latest requests of a tenant and model whose share is told."""
@@ -52,28 +54,36 @@ class ProofReader:
         by_scope: dict[tuple[str, str], list[RegionSummary]] = {}
         for region in gate.summary():
             by_scope.setdefault((region.tenant, region.scope), []).append(region)
-        traffic = {tenant: self._traffic(tenant, model, gate) for tenant in {key[0] for key in by_scope}}
-        return [
-            ScopeSummary(
-                tenant,
-                model,
-                scope,
-                *traffic[tenant].get(scope, (0, 0)),
-                tuple(regions),
-                gate.seen(tenant, scope),
-            )
-            for (tenant, scope), regions in by_scope.items()
-        ]
+        traffic = {tenant: self._traffic(tenant, model) for tenant in {key[0] for key in by_scope}}
+        summaries = []
+        for (tenant, scope), regions in by_scope.items():
+            latest = traffic[tenant].get(scope, [])
+            told = tuple(replace(each, saving=_saving(latest, each.action, gate.small)) for each in regions)
+            offloaded = sum(choice.engine in gate.small for choice in latest)
+            seen = gate.seen(tenant, scope)
+            summaries.append(ScopeSummary(tenant, model, scope, len(latest), offloaded, told, seen))
+        return summaries
 
-    def _traffic(self, tenant: str, model: str, gate: Gate) -> dict[str, tuple[int, int]]:
-        """Requests and those offloaded, by scope, among the latest."""
-        found: dict[str, tuple[int, int]] = {}
+    def _traffic(self, tenant: str, model: str) -> dict[str, list[ChoiceRecord]]:
+        """The latest requests by scope."""
+        found: dict[str, list[ChoiceRecord]] = {}
         latest = self._outcomes.experiences(tenant, model, limit=_RECENT, judged_only=False, latest=True)
         for each in latest:
-            requests, offloaded = found.get(each.choice.scope, (0, 0))
-            by_small = each.choice.engine in gate.small
-            found[each.choice.scope] = (requests + 1, offloaded + by_small)
+            found.setdefault(each.choice.scope, []).append(each.choice)
         return found
+
+
+def _saving(latest: Sequence[ChoiceRecord], action: Action, small: Sequence[str]) -> float | None:
+    """1 less the action's expected cost over the reference's, of the requests for which both were weighed; None without."""
+    spent_usd = reference_usd = 0.0
+    for choice in latest:
+        costs = {Action(one["engine"], one["with_examples"]): one.get("cost_usd") for one in choice.actions}
+        reference = [cost for way, cost in costs.items() if way.engine not in small and cost is not None]
+        cost_usd = costs.get(action)
+        if reference and cost_usd is not None:
+            spent_usd += cost_usd
+            reference_usd += max(reference)
+    return 1.0 - spent_usd / reference_usd if reference_usd > 0.0 else None
 
 
 def state_of(region: RegionSummary) -> str:
@@ -83,5 +93,6 @@ def state_of(region: RegionSummary) -> str:
     if region.expected_more is None:
         why = "not good enough" if region.hopeless else "not expected to be proven"
         lost = "" if region.mean is None else f": loses {1 - region.mean:.2f} of quality"
-        return f"{why}{lost}; max_loss {1 - region.lower:.2f} would open it"
+        save = "" if region.saving is None else f" and save {100 * max(0.0, region.saving):.0f} %"
+        return f"{why}{lost}; max_loss {1 - region.lower:.2f} would open it{save}"
     return f"about {region.expected_more} more comparisons"

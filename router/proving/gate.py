@@ -74,6 +74,8 @@ class RegionSummary:
     expected_more: int | None
     mean: float | None = None
     """1 less the mean loss, by the evidence that tells best."""
+    saving: float | None = None
+    """Share of the reference's cost that its answers save, by the prices expected for the latest requests; where known."""
 
 
 @dataclass(slots=True)

@@ -43,3 +43,29 @@ def test_an_engine_that_is_not_good_enough_is_told_as_such(store: Store) -> None
         note(store, number, quality=0.0)
     (scope,) = reader.scopes()
     assert all(state_of(region).startswith("not good enough: loses") for region in scope.regions)
+
+
+def test_a_shut_way_says_which_loss_would_open_it_and_what_that_would_save(store: Store) -> None:
+    reader = ProofReader(store.outcomes, store.decisions.choices, {"m": Gate(("small",), 0.05)})
+    costs = (("small", False, 0.1), ("small", True, 0.3), ("large", False, 1.0))
+    actions = tuple(
+        {"engine": engine, "with_examples": given, "cost_usd": cost} for engine, given, cost in costs
+    )
+    for number in range(5):
+        note(store, number, quality=0.0, actions=actions)
+    (scope,) = reader.scopes()
+    (region,) = scope.regions
+    assert region.saving == pytest.approx(0.7)
+    assert state_of(region).endswith("would open it and save 70 %")
+
+
+def test_nothing_is_said_of_a_saving_where_no_price_was_expected(store: Store) -> None:
+    reader = ProofReader(store.outcomes, store.decisions.choices, {"m": Gate(("small",), 0.05)})
+    actions = tuple(
+        {"engine": engine, "with_examples": False, "cost_usd": None} for engine in ("small", "large")
+    )
+    for number in range(5):
+        note(store, number, quality=0.0, actions=actions)
+    (scope,) = reader.scopes()
+    assert scope.regions[0].saving is None
+    assert state_of(scope.regions[0]).endswith("would open it")
