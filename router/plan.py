@@ -179,6 +179,8 @@ class Plan:
     """What is proven of the smaller engines here; None where no proof is asked for."""
     shadow: tuple[Attempt, ...] = ()
     """How smaller engines would be asked, without and with examples: what a comparison in the background asks."""
+    found: Attempt | None = None
+    """A smaller engine with the examples found, drawn for a comparison or not: what people say of the answer tells of it."""
     posed: Posed | None = None
     """The task that the request belongs to, and its input; None where it belongs to none."""
     prediction: Prediction | None = None

@@ -253,7 +253,8 @@ def _with_examples_found(plan: Plan | None, engine: str, served: Attempt) -> Att
 
     A plan that chose the reference holds them too: its small engines stand in, with what was found for them.
     """
-    planned = [a for a in (served, *(plan.attempts if plan else ())) if a.examples and a.messages is not None]
+    held = (*plan.attempts, *([plan.found] if plan.found is not None else [])) if plan else ()
+    planned = [a for a in (served, *held) if a.examples and a.messages is not None]
     if not planned:
         return None
     best = min(planned, key=lambda attempt: attempt.engine != engine)

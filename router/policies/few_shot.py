@@ -147,6 +147,7 @@ class FewShot:
             stages_s=stages,
             proof=found.proof,
             shadow=shadow(found.proof, with_examples_found),
+            found=with_examples_found if found.proof is not None else None,
             settings=_settings(found),
             familiar=found.counted,
         )

@@ -332,3 +332,15 @@ async def test_a_request_whose_answer_a_person_spoke_of_is_compared_at_once_in_e
         noted = await stage.judge()
     assert [o.key for o in noted] == ["told/small/without", "told/small/with"]
     assert {json.loads(o.detail)["loss"] for o in noted} == {-1.0} and not any(o.served for o in noted)
+
+
+async def test_the_examples_found_are_compared_there_where_no_comparison_had_drawn_them(db: Database) -> None:
+    whole = planned(0.0)
+    with_them = next(way for way in whole.shadow if way.examples)
+    undrawn = replace(whole, shadow=(), found=with_them)
+    async with judging(db, with_engines("c_d"), NOTHING_CONFIGURED, PLENTY, judge=None) as stage:
+        assert await stage.judge(served("a_b", undrawn)) == []
+        stage.judging.told("t", "r1", 0.0, "c_d")
+        await stage.judging.join()
+        noted = await stage.judge()
+    assert [o.key for o in noted] == ["told/small/without", "told/small/with"]
