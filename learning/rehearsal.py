@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from engines.asking import chat_of
+from engines.asking import NotAnswered, chat_of
 from engines.chat import ChatRequest
 from learning.evaluation.intervals import Interval, Ratio, bootstrap
 from learning.outcomes.loss import closeness
@@ -84,7 +84,8 @@ async def rehearse(
     seed: int = 0,
     advanced: Callable[[int, int], None] = lambda done, of: None,
 ) -> Rehearsed:
-    """Ask, one request after the other. `ask` gives None where nothing more can be asked: then it ends there."""
+    """Ask, one request after the other. `ask` gives None where nothing more can be asked: then it ends there. A
+    question of which it raises NotAnswered is left out."""
     draw = random.Random(seed)
     scopes: dict[str, list[int]] = defaultdict(list)
     for place, one in enumerate(past):
@@ -106,10 +107,15 @@ async def rehearse(
         # The most similar one stands last, beside the question.
         for shown in ([], order[::-1], draw.sample(others, examples)):
             pairs = [(past[n].question, past[n].answer) for n in shown]
-            said = await ask(chat_of(one.chat.fields, with_pairs(one.chat.messages, pairs)))
+            try:
+                said = await ask(chat_of(one.chat.fields, with_pairs(one.chat.messages, pairs)))
+            except NotAnswered:
+                break
             if said is None:
                 return Rehearsed(found, similarity, large_usd)
             tried.append(Tried(closeness(said.text, one.answer), said.usd, said.seconds))
+        if len(tried) < len(names) - 1:
+            continue
         tried.append(Tried(closeness(past[order[0]].answer, one.answer), 0.0, 0.0))
         for name, each in zip(names, tried, strict=True):
             found[name].append(each)
@@ -188,13 +194,17 @@ def sentence(found: Rehearsed, max_loss: float) -> str:
     took = "nothing" if now.share == 0 else f"{now.share:.0%} ({now.within.low:.0%} to {now.within.high:.0%})"
     text = f"With max_loss {max_loss:.0%} {took} would be offloaded ({way})"
     if now.share > 0 and found.large_usd:
-        text += f", saving {now.saved:.0%}"
+        text += _money(now.saved)
     whole = float(1.0 - _qualities(found.ways[way]).mean())
     if now.share < 1.0:
         text += f"; at {whole:.0%} everything would"
         if found.large_usd:
-            text += f", saving {offload(found, way, whole + 1e-9).saved:.0%}"
+            text += _money(offload(found, way, whole + 1e-9).saved)
     return text + "."
+
+
+def _money(saved: float) -> str:
+    return f", saving {saved:.0%}" if saved >= 0 else f", costing {-saved:.0%} more"
 
 
 def _share(loss: Floats, max_loss: float) -> float:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from engines.asking import chat_of
+from engines.asking import NotAnswered, chat_of
 from engines.chat import ChatRequest
 from learning.rehearsal import ALONE, COPY, Answer, Past, Rehearsed, Tried, offload, rehearse, rows, sentence
 
@@ -48,6 +50,16 @@ async def test_it_ends_where_nothing_more_can_be_asked_and_other_instructions_gi
     assert len(found.similarity) == 1 == len(found.ways[ALONE]) == len(found.ways[COPY])
 
 
+async def test_a_question_that_is_not_answered_is_left_out() -> None:
+    async def ask(chat: ChatRequest) -> Answer:
+        if chat.messages[-1]["content"] == "question 2":
+            raise NotAnswered("too_large")
+        return Answer("a", 0.0, 0.0)
+
+    found = await rehearse([past(number, "a") for number in range(6)], ask, questions=6, examples=2)
+    assert [len(tried) for tried in found.ways.values()] == [5] * 4 == [len(found.similarity)] * 4
+
+
 def of(qualities: list[float]) -> Rehearsed:
     tried = [Tried(quality, 0.001, 1.0) for quality in qualities]
     similarity = [1.0 - n / 100 for n in range(len(tried))]
@@ -60,6 +72,11 @@ def test_the_loss_over_all_requests_says_how_many_of_the_most_alike_are_offloade
     assert took.share == pytest.approx(0.55) and took.saved == pytest.approx(0.55 * 0.9)
     assert took.within.low <= took.share <= took.within.high
     assert "55%" in sentence(found, 0.05) and "at 50% everything would, saving 90%" in sentence(found, 0.05)
+
+
+def test_a_small_engine_that_costs_more_is_said_to() -> None:
+    dear = replace(of([1.0] * 30), large_usd=0.015)
+    assert sentence(dear, 0.05).endswith(", costing 100% more.")
 
 
 def test_what_is_always_wrong_takes_nothing() -> None:

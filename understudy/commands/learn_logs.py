@@ -31,11 +31,47 @@ _MOST_MODELS = 20
 _EVERY_S = 5.0
 
 
+_OF_A_LOG = (
+    click.option(
+        "--format",
+        type=click.Choice(FORMATS),
+        default="auto",
+        show_default=True,
+        help="What wrote the files.",
+    ),
+    click.option(
+        "--config", type=click.Path(path_type=Path), help="The gateway's configuration, or its draft."
+    ),
+    click.option("--model", help="The model of the configuration that serves all of the log's requests."),
+    click.option("--small", metavar="URL=MODEL", help="Without --config: the small engine."),
+    click.option("--small-key", envvar="UNDERSTUDY_SMALL_KEY", metavar="KEY", help="Its API key."),
+    click.option(
+        "--small-price",
+        metavar="IN,OUT",
+        help="Without --config: its US dollars per million tokens in and out.",
+    ),
+    click.option(
+        "--large-price", metavar="IN,OUT", help="The same of the model that gave the log's answers."
+    ),
+    click.option(
+        "--limit",
+        type=click.IntRange(1),
+        default=20_000,
+        show_default=True,
+        help="The latest so many requests.",
+    ),
+)
+
+
+def of_a_log(command: Callable[..., None]) -> Callable[..., None]:
+    """The options that say which requests of a log are meant, and which engines would have answered them."""
+    for option in reversed(_OF_A_LOG):
+        command = option(command)
+    return command
+
+
 @click.command("logs")
 @click.argument("files", nargs=-1, required=True, type=click.Path())
-@click.option(
-    "--format", type=click.Choice(FORMATS), default="auto", show_default=True, help="What wrote the files."
-)
 @click.option(
     "--budget-usd",
     type=click.FloatRange(min=0),
@@ -43,17 +79,7 @@ _EVERY_S = 5.0
     show_default=True,
     help="What may be spent on asking engines; at 0 none is asked, and the quality of offloading stays unknown.",
 )
-@click.option("--config", type=click.Path(path_type=Path), help="The gateway's configuration, or its draft.")
-@click.option("--model", help="The model of the configuration that serves all of the log's requests.")
-@click.option("--small", metavar="URL=MODEL", help="Without --config: the small engine.")
-@click.option("--small-key", envvar="UNDERSTUDY_SMALL_KEY", metavar="KEY", help="Its API key.")
-@click.option(
-    "--small-price", metavar="IN,OUT", help="Without --config: its US dollars per million tokens in and out."
-)
-@click.option("--large-price", metavar="IN,OUT", help="The same of the model that gave the log's answers.")
-@click.option(
-    "--limit", type=click.IntRange(1), default=20_000, show_default=True, help="The latest so many requests."
-)
+@of_a_log
 @click.option(
     "--data",
     type=click.Path(path_type=Path),
@@ -86,13 +112,8 @@ def logs(
     if not read.pairs:
         why = "; ".join(f"{count} lines: {reason}" for reason, count in read.left_out.most_common(3))
         give_up(f"no line of the log can be replayed{': ' + why if why else ''}")
-    if config is not None:
-        if small or small_price or large_price:
-            give_up("with --config, engines and prices come from the file")
-        chosen = configured(config)
-    else:
-        chosen = made_of(read.pairs, small, small_key, small_price, large_price)
-        model = None
+    chosen = chosen_for(read.pairs, config, small, small_key, small_price, large_price)
+    model = model if config is not None else None
     pairs, not_served = served_pairs(read.pairs, chosen, model)
     read.left_out.update(not_served)
     if not pairs:
@@ -123,7 +144,23 @@ def read_files(files: tuple[str, ...], format: str, limit: int) -> ReadLog:
             give_up(str(error))
 
 
-def configured(path: Path) -> Config:
+def chosen_for(
+    pairs: list[Pair],
+    config: Path | None,
+    small: str | None,
+    small_key: str | None,
+    small_price: str | None,
+    large_price: str | None,
+) -> Config:
+    """The configuration that is named, or one of the options' engines."""
+    if config is None:
+        return _made(pairs, small, small_key, small_price, large_price)
+    if small or small_price or large_price:
+        give_up("with --config, engines and prices come from the file")
+    return _configured(config)
+
+
+def _configured(path: Path) -> Config:
     try:
         config = load_config(path)
     except ConfigError as error:
@@ -135,7 +172,7 @@ def configured(path: Path) -> Config:
     return config
 
 
-def made_of(
+def _made(
     pairs: list[Pair],
     small: str | None,
     small_key: str | None,

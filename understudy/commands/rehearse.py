@@ -7,7 +7,7 @@ import hashlib
 import json
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gateway.log import configure
-from learning.bank.importing.formats import FORMATS, Pair
+from learning.bank.importing.formats import Pair
 from understudy.commands.giving_up import give_up
-from understudy.commands.learn_logs import configured, made_of, models_folder, read_files, served_pairs
+from understudy.commands.learn_logs import chosen_for, models_folder, of_a_log, read_files, served_pairs
 from understudy.settings.config import Config
 
 if TYPE_CHECKING:
@@ -29,21 +29,13 @@ if TYPE_CHECKING:
 _EVERY_S = 5.0
 _MOST_TOKENS = 512
 """Of an answer to a request that names no bound."""
+_MOST_FAILED = 5
+"""Requests in a row without an answer after which the engine is taken to be gone."""
 
 
 @click.command()
 @click.argument("files", nargs=-1, required=True, type=click.Path())
-@click.option(
-    "--format", type=click.Choice(FORMATS), default="auto", show_default=True, help="What wrote the files."
-)
-@click.option("--config", type=click.Path(path_type=Path), help="The gateway's configuration, or its draft.")
-@click.option("--model", help="The model of the configuration that serves all of the log's requests.")
-@click.option("--small", metavar="URL=MODEL", help="Without --config: the small engine.")
-@click.option("--small-key", envvar="UNDERSTUDY_SMALL_KEY", metavar="KEY", help="Its API key.")
-@click.option(
-    "--small-price", metavar="IN,OUT", help="Without --config: its US dollars per million tokens in and out."
-)
-@click.option("--large-price", metavar="IN,OUT", help="The same of the model that gave the log's answers.")
+@of_a_log
 @click.option("--questions", type=click.IntRange(2), default=100, show_default=True, help="Questions asked.")
 @click.option("--examples", type=click.IntRange(1, 20), default=5, show_default=True, help="Examples shown.")
 @click.option(
@@ -53,9 +45,6 @@ _MOST_TOKENS = 512
 )
 @click.option(
     "--budget-usd", type=click.FloatRange(min=0), required=True, help="What may be spent on asking."
-)
-@click.option(
-    "--limit", type=click.IntRange(1), default=20_000, show_default=True, help="The latest so many requests."
 )
 @click.option(
     "--state",
@@ -88,13 +77,8 @@ def rehearse(
     """
     configure("error")
     read = read_files(files, format, limit)
-    if config is not None:
-        if small or small_price or large_price:
-            give_up("with --config, engines and prices come from the file")
-        chosen = configured(config)
-    else:
-        chosen = made_of(read.pairs, small, small_key, small_price, large_price)
-        model = None
+    chosen = chosen_for(read.pairs, config, small, small_key, small_price, large_price)
+    model = model if config is not None else None
     pairs, _ = served_pairs(read.pairs, chosen, model)
     if not pairs:
         give_up(
@@ -125,12 +109,14 @@ class _Rehearsal:
         self.served = served
         self.why = ""
         """Why an engine was asked no more; empty where it was not so."""
+        self._failed = 0
+        """Requests in a row that were not answered."""
         self._config = config
         self._settings = config.models[served]
         self._state = state
         self._known: dict[str, list[Any]] = {}
         if state is not None and state.exists():
-            self._known = dict(map(json.loads, state.read_text(encoding="utf-8").splitlines()))
+            self._known = dict(_kept(state))
 
     @property
     def small(self) -> str:
@@ -209,14 +195,27 @@ class _Rehearsal:
         try:
             said = await ask(engine, chat, most_tokens=most, bill=Bill({}), purpose="rehearsal")
         except NotAnswered as error:
+            self._failed += 1
             self.why = f"{self.small} was asked no more: {error}"
-            return None
+            if self.purse.refused or self._failed >= _MOST_FAILED:
+                return None
+            raise
+        self._failed, self.why = 0, ""
         self._known[key] = [said.text, said.cost_usd, said.latency_s]
         if self._state is not None:
             self._state.touch(mode=0o600)
             with self._state.open("a", encoding="utf-8") as file:
                 file.write(json.dumps([key, self._known[key]]) + "\n")
         return Answer(said.text, said.cost_usd, said.latency_s)
+
+
+def _kept(state: Path) -> Iterator[list[Any]]:
+    """What was answered before. A last line that was cut off is dropped, and the file made whole."""
+    text = state.read_text(encoding="utf-8")
+    whole, end, torn = text.rpartition("\n")
+    if torn:
+        state.write_text(whole + end, encoding="utf-8")
+    return map(json.loads, whole.splitlines())
 
 
 def _told(purse: Purse) -> Callable[[int, int], None]:

@@ -39,8 +39,11 @@ def test_examples_are_worth_what_they_teach_and_nothing_is_asked_twice(tmp_path:
         assert ways["small + 3 nearest"]["more"] == 1 and ways["small + 3 random"]["quality"] <= 1
         assert ways["small + 3 nearest"]["usd_per_1000"] > ways["copy of the nearest"]["usd_per_1000"] == 0
         assert "With max_loss 5% 100% (100% to 100%) would be offloaded (small + 3 nearest), saving" in said
+        # The process was killed while it wrote the last line.
+        state.write_text(state.read_text()[:-10])
         again = rehearsed(tmp_path, url, "--budget-usd", "1", "--state", str(state))
-        assert again[1]["ways"] == found["ways"] and len(asked) == 24 and again[1]["spent_usd"] == 0
+        assert len(asked) == 25, "but for the last one"
+        assert [way["quality"] for way in again[1]["ways"]] == [way["quality"] for way in found["ways"]]
 
 
 def test_the_budget_is_kept(tmp_path: Path) -> None:
