@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import signal
@@ -74,6 +75,13 @@ def wait_until(
             last = log.read_bytes()[-2000:].decode("utf-8", "replace").strip()
             raise NotReady(f"{name} {why}; its last words: {last!r}")
         time.sleep(pause_s)
+
+
+async def gateway_ready(url: str, process: subprocess.Popen[bytes], log: Path, *, within_s: float) -> None:
+    """Wait until the gateway at `url` (without a path) is ready. Raises NotReady."""
+    await asyncio.to_thread(
+        wait_until, lambda: is_ready(url), "the gateway", process, log, within_s=within_s, pause_s=0.2
+    )
 
 
 def is_ready(url: str) -> bool:

@@ -18,7 +18,7 @@ import aiohttp
 
 from benchmarks.effect.engines import USD_PER_MTOK, Engine, Upstreams, usd
 from benchmarks.effect.streams import Stream
-from benchmarks.processes import free_port, is_ready, started, wait_until
+from benchmarks.processes import free_port, gateway_ready, started
 from understudy.settings.learning import LearningSettings
 from understudy.settings.models import ModelSettings
 
@@ -44,12 +44,13 @@ async def played(stream: Stream, engines: dict[str, Engine]) -> dict[str, Any]:
     """Every figure of one stream; `engines`: small and large."""
     upstreams = Upstreams(engines)
     began = time.monotonic()
-    async with _gateway(stream, upstreams) as (url, data), aiohttp.ClientSession() as session:
+    async with _gateway(stream, upstreams) as (url, data, log), aiohttp.ClientSession() as session:
         at_once = asyncio.Semaphore(AT_ONCE)
         # As many tasks as requests: they begin in their order, a few at a time.
         rows = await asyncio.gather(*[_ask(session, url, stream, text, at_once) for text in stream.texts])
         await asyncio.sleep(_LAST_OUTCOMES_S)
         said = await asyncio.to_thread(_explained, data)
+        refused = log.read_text(encoding="utf-8").count('"event":"judge_refused"')
     wall_s = time.monotonic() - began
     spent = {name: asked.figures() for name, asked in upstreams.asked.items()}
     # What the large engine would have said where it was not asked; nobody pays for that.
@@ -57,7 +58,11 @@ async def played(stream: Stream, engines: dict[str, Engine]) -> dict[str, Any]:
         row.answer if row.engine == "large" else await engines["large"].would_say(stream.body(row.text))
         for row in rows
     ]
-    return figures(stream, rows, large, spent) | {"said": said, "wall_s": wall_s}
+    return figures(stream, rows, large, spent) | {
+        "said": said,
+        "judges_refused": refused,
+        "wall_s": wall_s,
+    }
 
 
 def figures(
@@ -146,8 +151,8 @@ async def _tell(
 
 
 @asynccontextmanager
-async def _gateway(stream: Stream, upstreams: Upstreams) -> AsyncIterator[tuple[str, Path]]:
-    """The gateway's address and data folder."""
+async def _gateway(stream: Stream, upstreams: Upstreams) -> AsyncIterator[tuple[str, Path, Path]]:
+    """The gateway's address, data folder and log."""
     port = free_port()
     with tempfile.TemporaryDirectory(prefix="understudy-effect-") as name:
         folder = Path(name)
@@ -157,16 +162,8 @@ async def _gateway(stream: Stream, upstreams: Upstreams) -> AsyncIterator[tuple[
             command = [sys.executable, "-m", "understudy", "serve", "--config", str(config)]
             with started(command, log) as process:
                 url = f"http://127.0.0.1:{port}"
-                await asyncio.to_thread(
-                    wait_until,
-                    lambda: is_ready(url),
-                    "the gateway",
-                    process,
-                    log,
-                    within_s=_READY_WITHIN_S,
-                    pause_s=0.2,
-                )
-                yield url, folder / "data"
+                await gateway_ready(url, process, log, within_s=_READY_WITHIN_S)
+                yield url, folder / "data", log
 
 
 def settings(stream: Stream, address: str, data: Path, port: int) -> dict[str, Any]:

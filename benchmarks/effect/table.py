@@ -52,7 +52,10 @@ _GOALS: dict[str, tuple[str, Callable[[Row], bool]]] = {
     ),
     "v": (
         "refused before the third verdict",
-        lambda row: sum(e["verdicts"] for e in row["asked"].values()) < 3,
+        # Where no judge was examined nothing was refused, either.
+        lambda row: (
+            sum(e["verdicts"] for e in row["asked"].values()) < 3 and row.get("judges_refused", 0) > 0
+        ),
     ),
 }
 

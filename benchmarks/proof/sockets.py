@@ -21,7 +21,7 @@ from typing import Any
 import aiohttp
 from aiohttp import web
 
-from benchmarks.processes import free_port, is_ready, started, wait_until
+from benchmarks.processes import free_port, gateway_ready, started
 from benchmarks.proof.replayed import MAX_LOSS
 from benchmarks.proof.streams import Recorded, shuffled, small_answer
 
@@ -188,15 +188,7 @@ async def _serving(upstreams: _Upstreams, *, priced: bool) -> AsyncIterator[tupl
                 command += ["--small", f"{base}/small=small-model", "--large", f"{base}/large=large-model"]
             with started(command, log) as process:
                 url = f"http://127.0.0.1:{theirs}"
-                await asyncio.to_thread(
-                    wait_until,
-                    lambda: is_ready(url),
-                    "the gateway",
-                    process,
-                    log,
-                    within_s=_READY_WITHIN_S,
-                    pause_s=0.2,
-                )
+                await gateway_ready(url, process, log, within_s=_READY_WITHIN_S)
                 yield url, log
     finally:
         await runner.cleanup()

@@ -126,9 +126,10 @@ def test_a_goal_is_reached_or_not_and_overspending_reaches_none() -> None:
     assert reached(played(300)) and not reached(played(0)) and not reached(played(300, learning_usd=1e6))
     for key in ("ii", "iii", "iv", "v"):
         text = table([played(0) | {"stream": key}])
-        assert "**no**" in text.splitlines()[2] or key == "v"
+        assert "**no**" in text.splitlines()[2]
     shut = played(0) | {"stream": "ii", "said": "with max_loss 0.16 it would open"}
     assert reached(shut)
+    assert reached(played(0) | {"stream": "v", "judges_refused": 1}), "one that was examined and refused"
 
 
 def test_what_was_played_before_is_printed_without_playing(

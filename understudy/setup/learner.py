@@ -71,10 +71,12 @@ def learning(config: Config, stopping: Callable[[], bool]) -> Iterator[Learning]
             student_learner(store, config, stopping),
             TaskFinder(
                 store,
+                # What a model declares may be what would be found.
                 lambda model: (
                     (served := config.models.get(model)) is not None
                     and served.find_tasks
                     and served.may_have_tasks
+                    and not served.tasks
                 ),
                 most=MOST_TASKS,
                 stopping=stopping,
