@@ -38,7 +38,15 @@ from learning.outcomes.equality_alone import EqualityAlone
 from learning.outcomes.judge_exam import Exams
 from learning.outcomes.judging_limits import JudgingLimits
 from learning.outcomes.judging_metrics import JudgingMetrics
-from learning.outcomes.judging_sample import Sample, Told, sample, served_answer, told_sample, why_not
+from learning.outcomes.judging_sample import (
+    Sample,
+    Told,
+    held_bytes,
+    sample,
+    served_answer,
+    told_sample,
+    why_not,
+)
 from learning.outcomes.known_quality import OnOutcomes
 from router.finished import Finished
 from router.plan import Plan
@@ -174,7 +182,7 @@ class Judging:
         finished = self._held.pop((tenant, request_id), None)
         if finished is None:
             return
-        self._held_bytes -= _held_bytes(finished)
+        self._held_bytes -= held_bytes(finished)
         try:
             engines, limits = self._comparable(finished), self._limits
             if not engines or why_not(finished, engines, self._opted_out_keys, max_bytes=limits.max_bytes):
@@ -201,9 +209,9 @@ class Judging:
 
     def _hold(self, finished: Finished) -> None:
         self._held[finished.arrival.tenant, finished.arrival.id] = finished
-        self._held_bytes += _held_bytes(finished)
+        self._held_bytes += held_bytes(finished)
         while len(self._held) > _HELD or self._held_bytes > _HELD_BYTES:
-            self._held_bytes -= _held_bytes(self._held.pop(next(iter(self._held))))
+            self._held_bytes -= held_bytes(self._held.pop(next(iter(self._held))))
 
     def _may_compare(self, finished: Finished, engines: Sequence[str]) -> bool:
         """Whether everybody who may be asked to compare is where the tenant's requests may be answered."""
@@ -472,10 +480,6 @@ class Judging:
     def _pressed(self, engine: Engine) -> bool:
         load = engine.load()
         return not load.open or load.utilisation > self._limits.pause_above
-
-
-def _held_bytes(finished: Finished) -> int:
-    return len(finished.asked.chat.body) + finished.body.size_bytes
 
 
 def _paid(taken: Sample, bill: Bill) -> dict[tuple[str, str], float]:

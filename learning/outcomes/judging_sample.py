@@ -133,6 +133,14 @@ def _size_bytes(asked: Asked, body: Body) -> int:
     return len(asked.chat.body) + body.size_bytes
 
 
+def held_bytes(finished: Finished) -> int:
+    """What a finished request keeps in memory, roughly: its body, its answer, and the past ones found for it."""
+    found = finished.plan.neighbours if finished.plan is not None else ()
+    texts = sum(len(one.example.question) + len(one.example.answer) for one in found)
+    vectors = sum(one.vector.nbytes for one in found if one.vector is not None)
+    return _size_bytes(finished.asked, finished.body) + texts + vectors
+
+
 def _not_plain(chat: ChatRequest, *, with_tools: bool) -> str | None:
     """`with_tools`: the model's requests with tools are routed, so its answers to them are compared."""
     fields = chat.fields
