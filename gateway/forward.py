@@ -95,8 +95,9 @@ async def forward(
         and meter is not None
         and meter.whole
         and reply.self_delimiting
+        and headers.get("Content-Type", "").lower().startswith("application/json")
     ):
-        # Its cost goes into its head.
+        # Its cost goes into its head. What is no JSON may be played while it comes: speech.
         small, chunks = await _gathered(chunks)
     if small:
         body = b"".join([chunk async for chunk in (reply.chunks if length is not None else chunks)])

@@ -3,12 +3,14 @@ unpriced, and everyone sees what their own requests cost and nobody else's."""
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import gzip
 import json
 import random
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,6 +22,7 @@ from router.asked import Arrival
 from store.decisions.usage import UsageSum
 from store.records import RequestRecord
 from tests.flow.line import Asked, Got, Line, Upstream, completion, line, upstream
+from tests.patience import PATIENCE_S
 
 PICTURE = base64.b64encode(random.Random(26).randbytes(1_200_000)).decode()
 CACHE = {"cache_creation_input_tokens": 100, "cache_read_input_tokens": 1000}
@@ -308,3 +311,27 @@ async def test_while_a_request_is_under_way_its_cost_is_pending(booked: Booked) 
     status, said = await booked.usage("a" * 24, Authorization="Bearer sk-mine")
     assert status == 202 and said["status"] == "in_progress"
     assert (await booked.usage("a" * 24, Authorization="Bearer sk-theirs"))[0] == 404
+
+
+async def test_speech_is_played_while_it_comes_though_it_is_booked(tmp_path: Path) -> None:
+    async with upstream() as behind:
+        goes_on = asyncio.Event()
+
+        async def speaks(request: web.Request, asked: Asked) -> web.StreamResponse:
+            response = web.StreamResponse(headers={"Content-Type": "audio/mpeg"})
+            await response.prepare(request)
+            await response.write(b"FIRST")
+            await goes_on.wait()
+            await response.write(b"SECOND")
+            return response
+
+        behind.script = speaks
+        config = {"upstream": {"base_url": behind.url}, "memory": {"data_dir": str(tmp_path)}}
+        async with line(config) as gate:
+            asked = {"model": "tts", "input": "Hi", "voice": "alloy"}
+            async with gate.session.post(f"{gate.url}/audio/speech", json=asked) as got:
+                try:
+                    assert await asyncio.wait_for(got.content.readexactly(5), PATIENCE_S) == b"FIRST"
+                finally:
+                    goes_on.set()
+                assert await got.read() == b"SECOND"
