@@ -40,8 +40,9 @@ async def json_in_pieces(
     status: int,
     headers: Mapping[str, str],
 ) -> web.StreamResponse:
-    """The same for an object with a member that may hold megabytes: it is sent one of its own members at a time, each made on a
-    thread where it is large, so that neither the event loop nor the memory bears the whole of it twice."""
+    """The same for an object with a member that may hold megabytes: its members are sent one at a time, each made on a thread.
+
+    So the event loop does not wait for the whole, and memory does not hold it twice."""
     response = web.StreamResponse(
         status=status, headers={"Content-Type": "application/json", "Server": SERVER, **headers}
     )

@@ -299,6 +299,9 @@ async def _told(request: web.BaseRequest, content: dict[str, Any], journey: Jour
 
 async def _answer(request: web.BaseRequest, content: dict[str, Any], status: int) -> web.StreamResponse:
     headers = {"x-understudy-run": content["id"]}
+    if status >= 400:
+        # SDKs would have the steps that ended well asked again, too.
+        headers["x-should-retry"] = "false"
     values = (one["value"] or "" for one in content["variables"].values())
     if (
         sum(len(each) for value in values for each in ([value] if isinstance(value, str) else value))
