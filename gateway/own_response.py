@@ -40,7 +40,7 @@ async def json_in_pieces(
     status: int,
     headers: Mapping[str, str],
 ) -> web.StreamResponse:
-    """The same for an object with a member that may hold megabytes: its members are made on a thread and sent, one at a time.
+    """The same for an object with a member that may hold megabytes: its members are made on a thread and sent one at a time.
 
     So the event loop does not wait for the whole, and memory does not hold it twice."""
     response = web.StreamResponse(
