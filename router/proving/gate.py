@@ -22,8 +22,8 @@ from store.records import Vector
 
 ALPHA = 0.05
 _MOST_SCOPES = 200
-"""Per served model; each holds a few megabytes at most. One more takes the place of the oldest of the tenant with the most, so
-that nobody's varying instructions take another's evidence."""
+"""Per served model; each holds a few megabytes at most. One more takes the place of the oldest of the tenant with the most:
+nobody's varying instructions take another's evidence."""
 _BESIDE = 0.1
 _BY_PROMISE = 4
 OF_REFERENCE = ("again", "right", "copies")
