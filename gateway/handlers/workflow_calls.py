@@ -237,6 +237,8 @@ class Answer:
         response = error_response(error.status, error.message, code=error.code, param=error.param)
         response.headers["x-request-id"] = journey.admitted.id
         response.headers["x-understudy-run"] = self._run.id
+        # SDKs would have all other steps asked again, too.
+        response.headers["x-should-retry"] = "false"
         return response
 
     async def _end(self, cell: Cell, *, usage: bool) -> bytes:
@@ -309,8 +311,8 @@ def step_failed(failure: Failure | None) -> RequestError:
     if failure.code in _NO_STEPS_FAULT:
         return RequestError(failure.message, status=424, code=failure.code, param=step or None)
     return RequestError(
-        f"Step {step!r} failed ({failure.code}): {failure.message}",
-        status=424,
-        code="step_failed",
+        f"Step {step!r} failed: {failure.message}",
+        status=failure.status or 424,
+        code=failure.code,
         param=step,
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -21,7 +22,8 @@ from store.records import Vector
 
 ALPHA = 0.05
 _MOST_SCOPES = 200
-"""Per served model, those with the latest outcomes; each holds a few megabytes at most."""
+"""Per served model; each holds a few megabytes at most. One more takes the place of the oldest of the tenant with the most:
+nobody's varying instructions take another's evidence."""
 _BESIDE = 0.1
 _BY_PROMISE = 4
 OF_REFERENCE = ("again", "right", "copies")
@@ -188,7 +190,8 @@ class Gate:
                 seen.scopes += 1
             self._scopes[tenant, scope] = state
             if len(self._scopes) > _MOST_SCOPES:
-                del self._scopes[next(iter(self._scopes))]
+                crowding, _ = Counter(whose for whose, _ in self._scopes).most_common(1)[0]
+                del self._scopes[next(each for each in self._scopes if each[0] == crowding)]
             if action not in state.actions:
                 return []
             regions = state.actions[action]

@@ -196,7 +196,7 @@ async def test_what_was_learnt_and_forgotten_is_not_said_never_to_have_been(page
         store.forget_tenant("t1", 60)
     else:
         store.decisions.choices.record(choice_record(1, tenant="t1")).result(30)
-        assert store.forget_experience("t1", "key_1/ann", 60) == 1
+        assert store.forget_contributors("t1", ["key_1/ann"]).choices == 1
     viewer = await pages.person("viewer")
     page = (await viewer.get("/learning")).text
     assert "Nothing was learnt yet" not in page

@@ -23,12 +23,14 @@ def asked(made: Gate, scope: str = "scope", *, examples: bool = True, tenant: st
     return made.proof(tenant, scope, VECTOR, EXAMPLES if examples else [])
 
 
-def compare(made: Gate, action: Action, quality: float, times: int = 1, scope: str = "scope") -> list[bool]:
+def compare(
+    made: Gate, action: Action, quality: float, times: int = 1, scope: str = "scope", tenant: str = "t"
+) -> list[bool]:
     turned = []
     for _ in range(times):
-        proof = asked(made, scope)
+        proof = asked(made, scope, tenant=tenant)
         turned += [
-            o.turned.opened for o in made.add("t", scope, VECTOR, proof.noted, action, Compared(quality))
+            o.turned.opened for o in made.add(tenant, scope, VECTOR, proof.noted, action, Compared(quality))
         ]
     return turned
 
@@ -154,6 +156,15 @@ def test_the_scopes_without_late_outcomes_are_let_go() -> None:
     for number in range(210):
         compare(made, HELPED, 1.0, scope=f"scope {number}")
     assert len({row.scope for row in made.summary()}) == 200
+
+
+def test_a_tenant_with_many_scopes_loses_its_own_and_nobody_elses() -> None:
+    made = gate()
+    compare(made, HELPED, 1.0, scope="another's", tenant="another")
+    for number in range(250):
+        compare(made, HELPED, 1.0, scope=f"scope {number}")
+    found = [(row.tenant, row.scope) for row in made.summary()]
+    assert len(found) == 200 and ("another", "another's") in found and ("t", "scope 0") not in found
 
 
 def test_an_action_answers_before_it_is_proven_as_far_as_what_it_can_lose_fits_into_the_promise() -> None:
