@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from engines.codecs.chat import CHAT
 from engines.codecs.codec import Codec
-from engines.codecs.completions import COMPLETIONS
-from engines.codecs.messages import MESSAGES
+from engines.codecs.responses import RESPONSES
+from engines.codecs.table import CODECS
 from engines.engine import Engine
 from engines.guard import Guard
 from engines.prober import Pace, Prober
@@ -23,16 +24,17 @@ from gateway.entry import EntryHandler
 from gateway.guardrails.guardrail import GuardrailMetrics
 from gateway.guardrails.passed_on import GuardedPassing
 from gateway.guardrails.stage import Guardrails
-from gateway.handlers.by_codec import ByCodec
 from gateway.handlers.by_model import PATHS as BY_MODEL
 from gateway.handlers.by_model import ByModel
-from gateway.handlers.chat import PATH as CHAT
-from gateway.handlers.chat import ChatCompletions
-from gateway.handlers.chat import Limits as Sizes
 from gateway.handlers.handler import Handler
 from gateway.handlers.health import Health
+from gateway.handlers.model_endpoint import Instead, ModelEndpoint
+from gateway.handlers.model_endpoint import Limits as Sizes
 from gateway.handlers.models import Models
-from gateway.handlers.responses import PATH as RESPONSES
+from gateway.handlers.responses import StoredAnswers
+from gateway.handlers.steps import WithoutMemory
+from gateway.handlers.stored_responses import StoredResponses
+from gateway.handlers.stored_responses import mounted as below_responses
 from gateway.handlers.usage import Bills, UsageOfOne
 from gateway.keys import Authenticator, CredentialTenants, KeyAuthentication, NoAuthentication
 from gateway.limits.settling import settle
@@ -71,7 +73,7 @@ from understudy.setup.engines import (
 from understudy.setup.exposure import exposure
 from understudy.setup.guardrails import guardrails
 from understudy.setup.keepers import books, keepers, keepers_at_once
-from understudy.setup.responses import response_handlers, response_owners, still_stands
+from understudy.setup.responses import response_owners, still_stands
 from understudy.setup.scraping import reads_people
 from understudy.setup.served_by import digest, ignored_fields, unknown_servers
 from understudy.setup.telemetry import TelemetryMissing, telemetry
@@ -508,9 +510,10 @@ class Gateway:
                 limiter=self._limiter,
                 guarded=GuardedPassing(self._guardrails, self._kept_bytes()) if self._guardrails else None,
             )
-        endpoints: dict[tuple[str, str], Handler] = {("POST", CHAT): self._chat(passthrough)}
-        endpoints |= {
-            ("POST", codec.path): self._by_codec(codec, passthrough) for codec in (MESSAGES, COMPLETIONS)
+        endpoints: dict[tuple[str, str], Handler] = {
+            ("POST", codec.path): self._model_endpoint(codec, passthrough)
+            for codec in CODECS.values()
+            if self.pipeline is not None or codec is not RESPONSES
         }
         models: Models | None = None
         if self._config.models or self._runs is not None:
@@ -530,17 +533,6 @@ class Gateway:
             endpoints["POST", "/embeddings"] = self._embeddings(passthrough, by_model)
         if self.memory and self._config.models and self._config.feedback.enabled:
             endpoints["POST", "/feedback"] = self._feedback(self.memory)
-        responses, before = response_handlers(
-            self.pipeline,
-            self._engines,
-            passthrough,
-            self._keys,
-            Sizes(self._max_json_bytes(), self._kept_bytes()),
-            self._owners,
-            self._end_users(),
-        )
-        if self.pipeline is not None:
-            endpoints["POST", RESPONSES] = responses
         otherwise = (
             with_upgrades(passthrough, self._upstream, self._keys)
             if passthrough is not None and self._upstream is not None
@@ -549,7 +541,8 @@ class Gateway:
         if self.memory or not passthrough:
             otherwise = self._examples_before(otherwise)
         if self.pipeline is not None:
-            otherwise = before(otherwise)
+            below = StoredResponses(self._engines, self._keys, self._owners, self._end_users(), passthrough)
+            otherwise = below_responses(below, otherwise)
         if self.memory is not None:
             otherwise = UsageOfOne(self._bills, self.memory.store.decisions.requests.get, otherwise)
         if self._runs is not None:
@@ -569,20 +562,24 @@ class Gateway:
             otherwise=otherwise,
         )
 
-    def _chat(self, passthrough: Passthrough | None) -> ChatCompletions:
-        return ChatCompletions(
+    def _model_endpoint(self, codec: Codec, passthrough: Passthrough | None) -> ModelEndpoint:
+        instead: tuple[Instead, ...] = ()
+        if codec is CHAT:
+            runs = self._runs
+            instead = (runs.calls, runs.steps) if runs is not None else (WithoutMemory(),)
+        stored = None
+        if codec is RESPONSES and self.pipeline is not None:
+            stored = StoredAnswers(self.pipeline, self._engines, self._owners)
+        return ModelEndpoint(
+            codec,
             self.pipeline,
             passthrough,
             self._keys,
             Sizes(self._max_json_bytes(), self._kept_bytes()),
             self._end_users(),
-            self._runs.steps if self._runs is not None else None,
-            self._runs.calls if self._runs is not None else None,
+            instead=instead,
+            stored=stored,
         )
-
-    def _by_codec(self, codec: Codec, passthrough: Passthrough | None) -> ByCodec:
-        sizes = Sizes(self._max_json_bytes(), self._kept_bytes())
-        return ByCodec(codec, self.pipeline, passthrough, self._keys, sizes, self._end_users())
 
     def _make_runs(self) -> RunParts | None:
         end_users = self._end_users()

@@ -20,7 +20,7 @@ from gateway.controls import read_controls
 from gateway.encodings import accept_only_readable
 from gateway.forward import ChunkBuffer
 from gateway.handlers.by_model import ByModel, unknown_model
-from gateway.handlers.chat import unsupported
+from gateway.handlers.model_endpoint import unsupported
 from gateway.in_flight import FOLLOWED_AT_MOST, Form, InFlight
 from gateway.journey import Journey
 from gateway.keepers.embedding import Embedded, EmbeddingKeeper

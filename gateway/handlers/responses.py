@@ -1,4 +1,4 @@
-"""`POST /v1/responses`: read the request, find who holds what it names, hand it to the pipeline.
+"""What `POST /v1/responses` stores between two requests, and who holds what a request names.
 
 What it names was stored by an engine, which is asked then; or it was kept here, and is put before the input. What was
 stored for others is not there.
@@ -7,40 +7,29 @@ stored for others is not there.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import orjson
-from aiohttp import web
 from multidict import CIMultiDict
 
 from engines.chat import IN_BODY, ChatRequest
 from engines.codecs.response_request import said_before, stored_ids
 from engines.codecs.responses import RESPONSES
-from engines.engine import Engine, EngineRequest
+from engines.engine import Engine
 from engines.errors import EngineError, RequestError
 from engines.replicas import Replicas
-from gateway.controls import read_controls, refuse_unsuited
-from gateway.encodings import accept_only_readable
-from gateway.handlers.by_model import unknown_model
-from gateway.handlers.chat import Limits, placement, unsupported
+from gateway.handlers.model_endpoint import Held
 from gateway.handlers.store_access import stored
-from gateway.journey import Journey
 from gateway.keepers.response import MOST_ITEMS, kept_here
-from gateway.keys import Authenticator, outgoing_headers
 from gateway.off_loop import off_loop
-from gateway.passthrough import Passthrough, reads_bodies
 from gateway.pipeline import Pipeline
-from gateway.relay import Relay
 from gateway.response_owners import ITEM, KEPT, KEPT_ITEM, RESPONSE, Asker, ResponseOwners, id_in
 from gateway.send import Send, Write
-from gateway.wire import is_json, read_body, read_json
-from router.asked import Asked
+from router.asked import Admitted, Asked
 from store.answers.responses import KeptResponse
 from store.people.owned import Owned
 
 if TYPE_CHECKING:
-    from learning.bank.contributor import EndUsers
     from router.finished import Finished
 
 PATH = RESPONSES.path
@@ -51,116 +40,39 @@ _AT_ONE_REPLICA = frozenset({"previous_response_id", "conversation", "prompt", "
 """States that name what one replica has stored, and others need not have."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Held:
-    """Where what a request names is."""
+class StoredAnswers:
+    """Follows what `/responses` stores: see gateway.handlers.model_endpoint.Stored."""
 
-    chat: ChatRequest
-    """The request, with the conversation before its input where that was kept here."""
-    engine: str = ""
-    not_at: frozenset[str] = frozenset()
-
-
-class Responses:
-    """Without a pipeline, and for models that it does not serve, requests go to the default upstream as they came."""
-
-    def __init__(
-        self,
-        pipeline: Pipeline | None,
-        engines: Mapping[str, Engine],
-        passthrough: Passthrough | None,
-        keys: Authenticator,
-        limits: Limits,
-        owners: ResponseOwners,
-        end_users: EndUsers | None = None,
-    ) -> None:
-        """`end_users`: None where nothing is remembered."""
+    def __init__(self, pipeline: Pipeline, engines: Mapping[str, Engine], owners: ResponseOwners) -> None:
         self._pipeline = pipeline
         self._engines = engines
-        self._passthrough = passthrough
-        self._keys = keys
-        self._limits = limits
         self._owners = owners
-        self._end_users = end_users
 
-    async def __call__(self, request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
-        """See gateway.handlers.handler.Handler. Raises RequestError for a body that is not such a request."""
-        headers = outgoing_headers(request.headers, self._keys)
-        body = await read_body(request, self._limits.max_json_bytes)
-        pipeline = self._pipeline
-        serves = pipeline is not None and pipeline.serves_models
-        needed = reads_bodies(self._passthrough, journey, serves_models=serves)
-        fields = (
-            await read_json(request, body, self._limits.max_json_bytes, needed=needed)
-            if is_json(request)
-            else None
-        )
-        if fields is None and serves:
-            raise unsupported(request, "A response")
-        if fields is None or pipeline is None:
-            return await self._forward(request, target, headers, body, journey)
-        try:
-            chat = await off_loop(len(body), RESPONSES.read, body, fields)
-        except RequestError:
-            if needed:
-                raise
-            return await self._forward(request, target, headers, body, journey)
-        journey.model = chat.model
-        if pipeline.model(chat.model) is None:
-            if self._passthrough is None:
-                raise unknown_model(chat.model, journey.admitted, pipeline.model_names)
-            return await self._forward(request, target, headers, body, journey)
-        controls = read_controls(request.headers, fields)
-        refuse_unsuited(controls, chat)
-        if journey.admitted.anonymous:
-            controls = replace(controls, no_store=True, no_cache=True)
-        accept_only_readable(headers)
-        contributor = end_user = user = ""
-        if self._end_users is not None:
-            contributor, end_user = self._end_users.behind(journey.admitted, request.headers, fields)
-            user = self._end_users.user(request.headers, fields)
-        asker = Asker(journey.admitted.tenant, end_user, journey.admitted.key_id or "")
-        held = await self._held(chat, asker, own_account=journey.admitted.reach.own_account)
-        if held.chat is not chat:
-            headers.popall("Content-Length", None)
-            headers.popall("Content-Encoding", None)
-        asked = Asked(
-            journey.admitted,
-            _as_asked(target),
-            headers,
-            held.chat,
-            controls,
-            self._limits.max_kept_bytes,
-            contributor,
-            end_user,
-            placement(fields.get("service_tier")),
-            held.engine,
-            held.not_at,
-            user,
-        )
-        relay = Relay(request)
-        send: Send = relay
-        if fields.get("store") is not False and not journey.admitted.anonymous:
-            reference = pipeline.reference(chat)
-            send = _NotingId(relay, self._owners, asked, reference, keeps=not controls.no_store)
-        journey.in_pipeline = True
-        finished = await pipeline.answer(asked, send)
+    def noting(self, send: Send, asked: Asked) -> Send:
+        """See Stored."""
+        if asked.chat.own_fields.get("store") is False or asked.arrival.anonymous:
+            return send
+        reference = self._pipeline.reference(asked.chat)
+        return _NotingId(send, self._owners, asked, reference, keeps=not asked.controls.no_store)
+
+    def ended(self, finished: Finished) -> None:
+        """See Stored."""
         self._note_replica(finished)
-        if send is not relay:
+        if finished.asked.chat.own_fields.get("store") is not False and not finished.arrival.anonymous:
             self._notice_items(finished)
-        return relay.response
 
-    # ---- what it names
-
-    async def _held(self, chat: ChatRequest, asker: Asker, *, own_account: bool) -> _Held:
-        """Where what it names is. Raises RequestError (404) for what is others' only."""
+    async def found(self, chat: ChatRequest, arrival: Admitted, end_user: str) -> Held:
+        """See Stored."""
+        if not chat.state:
+            return Held(chat)
+        asker = Asker(arrival.tenant, end_user, arrival.key_id or "")
         engine = replica = ""
         before: KeptResponse | None = None
         items: dict[str, KeptResponse] = {}
-        for param, id in list(stored_ids(chat.own_fields)) if chat.state else ():
+        for param, id in list(stored_ids(chat.own_fields)):
             owned = await stored(self._owners.find(id, asker.tenant, asker.end_user))
             if owned is None:
-                if not own_account and await stored(self._owners.is_strangers(id, asker)):
+                if not arrival.reach.own_account and await stored(self._owners.is_strangers(id, asker)):
                     raise not_found(id, param)
                 continue
             kept = await self._owners.kept(id, asker.tenant) if owned.kind in (KEPT, KEPT_ITEM) else None
@@ -172,10 +84,10 @@ class Responses:
                 engine, replica = owned.engine, owned.replica
         if before is not None or items:
             chat = await off_loop(_size_bytes(chat, before, items), _said_here, chat, before, items)
-        return _Held(chat, engine, self._not_at(chat, asker.tenant, engine, replica))
+        return Held(chat, engine, self._not_at(chat, asker.tenant, engine, replica))
 
     def _not_at(self, chat: ChatRequest, tenant: str, engine: str, replica: str) -> frozenset[str]:
-        if chat.state not in _AT_ONE_REPLICA or self._pipeline is None:
+        if chat.state not in _AT_ONE_REPLICA:
             return frozenset()
         holder = self._engines.get(engine or self._pipeline.reference(chat))
         if not isinstance(holder, Replicas):
@@ -206,19 +118,6 @@ class Responses:
         for item in output[:MOST_ITEMS] if isinstance(output, list) else ():
             if isinstance(item, dict) and isinstance(item.get("id"), str):
                 self._owners.noticed(item["id"], owned)
-
-    async def _forward(
-        self,
-        request: web.BaseRequest,
-        target: str,
-        headers: CIMultiDict[str],
-        body: bytes,
-        journey: Journey,
-    ) -> web.StreamResponse:
-        if self._passthrough is None:
-            raise unsupported(request, "A response")
-        outgoing = EngineRequest("POST", target, headers, body)
-        return await self._passthrough.forward(request, outgoing, journey)
 
 
 class _NotingId:
@@ -308,9 +207,3 @@ def _said_here(
     if before is not None:
         said = [*orjson.loads(before.input), *said_before(orjson.loads(before.response)["output"])]
     return RESPONSES.said_here(chat, said, {id: orjson.loads(one.response) for id, one in items.items()})
-
-
-def _as_asked(target: str) -> str:
-    """The target as engines get it: the one spelling of the path, and the query as it came."""
-    _, separator, query = target.partition("?")
-    return PATH + separator + query

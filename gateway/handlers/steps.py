@@ -40,6 +40,24 @@ if TYPE_CHECKING:
 KEY = "understudy"
 
 
+class WithoutMemory:
+    """Refuses chat completions that carry the object, if nothing is remembered (gateway.handlers.model_endpoint.Instead)."""
+
+    def concerns(self, fields: Mapping[str, Any]) -> bool:
+        """See Instead."""
+        return KEY in fields
+
+    async def answer(
+        self, request: web.BaseRequest, target: str, body: bytes, fields: dict[str, Any], journey: Journey
+    ) -> web.StreamResponse:
+        """Raises RequestError."""
+        raise RequestError(
+            "Variables are kept in memory.data_dir, and this gateway has no `memory`.",
+            code="no_memory",
+            param=KEY,
+        )
+
+
 class RunCallers:
     """Who is behind a request about runs."""
 
@@ -110,6 +128,10 @@ class Steps:
         self._intake = intake
         self._callers = callers
         self._pipeline = pipeline
+
+    def concerns(self, fields: Mapping[str, Any]) -> bool:
+        """See gateway.handlers.model_endpoint.Instead."""
+        return KEY in fields
 
     async def answer(
         self,

@@ -63,12 +63,10 @@ class WorkflowCalls:
         self._callers = callers
         self._limits = limits
 
-    async def find(self, tenant: str, model: object) -> Definition | None:
-        """The tenant's workflow that is this model; None if there is none. A look into a dict for other models."""
-        if not isinstance(model, str) or model not in self._catalogue:
-            return None
-        with refusals():
-            return await self._catalogue.find(tenant, model)
+    def concerns(self, fields: Mapping[str, Any]) -> bool:
+        """See gateway.handlers.model_endpoint.Instead."""
+        model = fields.get("model")
+        return isinstance(model, str) and model in self._catalogue
 
     async def names(self, tenant: str) -> list[str]:
         """The workflows that a tenant may call; none of its own where the store cannot be read."""
@@ -83,10 +81,13 @@ class WorkflowCalls:
         target: str,
         body: bytes,
         fields: dict[str, Any],
-        definition: Definition,
         journey: Journey,
-    ) -> web.StreamResponse:
-        """The answer to such a request. Raises RequestError."""
+    ) -> web.StreamResponse | None:
+        """See gateway.handlers.model_endpoint.Instead. None: the model is no workflow of this tenant."""
+        with refusals():
+            definition = await self._catalogue.find(journey.admitted.tenant, fields["model"])
+        if definition is None:
+            return None
         needs_credential(journey.admitted.anonymous)
         journey.model = str(fields["model"])
         chat = await off_loop(len(body), read_chat_request, body, fields)

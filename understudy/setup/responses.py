@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import partial
 from typing import TYPE_CHECKING
 
-from engines.engine import Engine
-from gateway.handlers.chat import Limits
-from gateway.handlers.handler import Handler
-from gateway.handlers.responses import Responses
-from gateway.handlers.stored_responses import StoredResponses, mounted
-from gateway.keys import Authenticator
-from gateway.passthrough import Passthrough
-from gateway.pipeline import Pipeline
 from gateway.response_owners import Asker, ResponseOwners, replayable
 from router.asked import Asked
 from store.records import ExactAnswer
 
 if TYPE_CHECKING:
-    from learning.bank.contributor import EndUsers
     from understudy.memory import Memory
 
 
@@ -35,18 +24,3 @@ async def still_stands(owners: ResponseOwners, asked: Asked, answer: ExactAnswer
     if asked.chat.api != "responses":
         return True
     return await replayable(owners, answer.body, Asker(asked.arrival.tenant, asked.end_user))
-
-
-def response_handlers(
-    pipeline: Pipeline | None,
-    engines: Mapping[str, Engine],
-    passthrough: Passthrough | None,
-    keys: Authenticator,
-    sizes: Limits,
-    owners: ResponseOwners,
-    end_users: EndUsers | None,
-) -> tuple[Responses, partial[Handler]]:
-    """(what is asked, what puts all below an id before another handler)."""
-    asked = Responses(pipeline, engines, passthrough, keys, sizes, owners, end_users)
-    below = StoredResponses(engines, keys, owners, end_users, passthrough)
-    return asked, partial(mounted, below)
