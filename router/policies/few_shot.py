@@ -165,7 +165,8 @@ class FewShot:
         chosen = self._within_budget(near_enough if self._gate is None else near, ask, knobs)
         proof = None
         if self._gate is not None:
-            proof = self._gate.proof(ask.tenant, shared_scope(question.scope), vector, chosen)
+            bank = self._retriever.size(ask.tenant)
+            proof = self._gate.proof(ask.tenant, shared_scope(question.scope), vector, chosen, bank)
         return _Found(near, chosen, proof, counts(near_enough), knobs)
 
     @staticmethod

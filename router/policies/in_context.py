@@ -217,7 +217,8 @@ class InContext:
         if self._gate is not None:
             with decision.stage("prove"):
                 scope = shared_scope(question.scope)
-                decision.proof = self._gate.proof(ask.tenant, scope, vector, chosen.examples)
+                bank = self._retriever.size(ask.tenant)
+                decision.proof = self._gate.proof(ask.tenant, scope, vector, chosen.examples, bank)
         with decision.stage("choose"):
             return self._choose(decision, chosen, states)
         return self._to_reference("undecided", question, decision.bypassed, decision)

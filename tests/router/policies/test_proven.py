@@ -25,7 +25,7 @@ class GivenGate:
         self.opened = opened
         self.examples: list[int] = []
 
-    def proof(self, tenant: str, scope: str, vector: Any, examples: Any) -> Proof:
+    def proof(self, tenant: str, scope: str, vector: Any, examples: Any, bank: int) -> Proof:
         self.examples.append(len(examples))
         standings = [Standing(action, action in self.opened, 0, 1, 0, None) for action in (HELPED, ALONE)]
         return Proof("r", tuple(standings), 1.0, scope, wished=(HELPED, ALONE) if examples else (ALONE,))
