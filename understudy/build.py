@@ -797,7 +797,7 @@ class Gateway:
         from learning.proof.follower import ProofFollower
         from understudy.setup.proof import gates
 
-        made = gates(self._config.models)
+        made = gates(self._config.models, self._config.engines)
         if not made:
             return made
         follower = ProofFollower(memory.store.outcomes, memory.store.decisions.choices, made)

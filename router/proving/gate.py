@@ -30,6 +30,7 @@ OF_REFERENCE = ("again", "right", "copies")
 """What is seen of the reference's own answers: whether its second one is equal, what people say of it, and whether the
 nearest past answer is equal."""
 _SIMILARITY, _AGREEMENT = "similarity", "agreement"
+_BANK, _VERSION = "bank", "version"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,19 +97,26 @@ class Gate:
     max_loss: float
     rng: random.Random = field(default_factory=random.Random)
     clock: Callable[[], float] = time.monotonic
+    version: float | None = None
+    """Of what is compared: which models answer, and how examples are chosen. What another version did proves nothing.
+    None: the version that the latest outcome has."""
 
     def __post_init__(self) -> None:
         self._lock = threading.Lock()
-        self._scopes: dict[tuple[str, str], _Scope] = {}
+        self._follows = self.version is None
+        self._scopes: dict[tuple[str, str, float | None], _Scope] = {}
         self._tenants: dict[str, _Seen] = {}
         self._unknown = self._new_scope(0)
         """What holds of a scope without outcomes."""
 
-    def proof(self, tenant: str, scope: str, vector: Vector, examples: Sequence[Candidate]) -> Proof:
-        """What is proven of each action for a request. `examples`: those that would be sent along, if any."""
+    def proof(
+        self, tenant: str, scope: str, vector: Vector, examples: Sequence[Candidate], bank: int = 0
+    ) -> Proof:
+        """What is proven of each action for a request. `examples`: those that would be sent along, if any, out of the
+        tenant's `bank` of so many."""
         shown = near(examples)
         with self._lock:
-            state = self._scopes.get((tenant, scope), self._unknown)
+            state = self._scopes.get((tenant, scope, self.version), self._unknown)
             weighed = []
             beside = 1.0
             for action, regions in state.actions.items():
@@ -137,7 +145,9 @@ class Gate:
         given = {each.action: each.share / share for each in compared} if share > 0.0 else {}
         noted = {key(each.action): each.predicted for each in compared}
         if examples:
-            noted |= {_SIMILARITY: shown.similarity, _AGREEMENT: shown.agreement}
+            noted |= {_SIMILARITY: shown.similarity, _AGREEMENT: shown.agreement, _BANK: float(bank)}
+        if self.version is not None:
+            noted[_VERSION] = self.version
         return Proof(
             region=f"{scope[:8]}:{'+'.join(each.region.name for each in weighed)}",
             standings=tuple(
@@ -182,13 +192,14 @@ class Gate:
         if predicted is None:
             return []
         shown = Near(noted.get(_SIMILARITY, 0.0), noted.get(_AGREEMENT, 0.0))
+        version = self._version(noted)
         with self._lock:
-            state = self._scopes.pop((tenant, scope), None)
+            state = self._scopes.pop((tenant, scope, version), None)
             if state is None:
                 seen = self._tenants.setdefault(tenant, _Seen())
                 state = self._new_scope(seen.scopes)
                 seen.scopes += 1
-            self._scopes[tenant, scope] = state
+            self._scopes[tenant, scope, version] = state
             if len(self._scopes) > _MOST_SCOPES:
                 crowding, _ = Counter(whose for whose, _ in self._scopes).most_common(1)[0]
                 del self._scopes[next(each for each in self._scopes if each[0] == crowding)]
@@ -196,19 +207,24 @@ class Gate:
                 return []
             regions = state.actions[action]
             regions.of(predicted).told(self.clock())
+            if action.with_examples:
+                regions.grown(noted.get(_BANK, 0.0))
             turned = regions.add(predicted, vector, _of(action, shown), told, opening=state.openings + 1)
             if turned is not None:
                 state.openings += 1
             if turned is None:
                 return []
             self._begin_anew_beside(state, action, opened=turned.opened)
+            if version != self.version:
+                return []
         return [Opening(tenant, scope, action, turned)]
 
-    def saw(self, tenant: str, scope: str, values: Mapping[str, float]) -> None:
-        """Count what is known of an answer of the reference's, 0 to 1 each, by OF_REFERENCE. Before the scope's first
-        comparison there is nowhere to keep it."""
+    def saw(self, tenant: str, scope: str, noted: Mapping[str, float], values: Mapping[str, float]) -> None:
+        """Count what is known of an answer of the reference's, 0 to 1 each, by OF_REFERENCE; `noted` as of `add`. Before the
+        scope's first comparison there is nowhere to keep it."""
+        version = self._version(noted)
         with self._lock:
-            state = self._scopes.get((tenant, scope))
+            state = self._scopes.get((tenant, scope, version))
             if state is None:
                 return
             for name in OF_REFERENCE:
@@ -219,7 +235,7 @@ class Gate:
     def seen(self, tenant: str, scope: str) -> dict[str, tuple[int, float]]:
         """How many answers of the reference's were looked at, and the mean, by OF_REFERENCE as far as known."""
         with self._lock:
-            state = self._scopes.get((tenant, scope), self._unknown)
+            state = self._scopes.get((tenant, scope, self.version), self._unknown)
             return {name: (count, total / count) for name, (count, total) in state.seen.items()}
 
     def summary(self) -> list[RegionSummary]:
@@ -227,11 +243,19 @@ class Gate:
         with self._lock:
             return [
                 _summary(tenant, scope, action, region)
-                for (tenant, scope), state in reversed(self._scopes.items())
+                for (tenant, scope, version), state in reversed(self._scopes.items())
+                if version == self.version
                 for action, regions in state.actions.items()
                 for region in regions
                 if region.evidence.compared
             ]
+
+    def _version(self, noted: Mapping[str, float]) -> float | None:
+        """That an outcome belongs to. Where none was noted it is taken for this one's."""
+        version = noted.get(_VERSION, self.version)
+        if self._follows:
+            self.version = version
+        return version
 
     def _new_scope(self, number: int) -> _Scope:
         actions = [Action(engine, with_examples) for engine in self.small for with_examples in (False, True)]

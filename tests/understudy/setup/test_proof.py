@@ -30,7 +30,7 @@ def test_a_bare_on_and_off_of_yaml_are_understood() -> None:
 
 def test_the_rule_proves_the_engine_it_asks_and_the_learning_policy_all_but_the_reference() -> None:
     made = gates(
-        {"rule": model(max_loss=0.1), "learns": model(policy="in_context"), "off": model(proof="off")}
+        {"rule": model(max_loss=0.1), "learns": model(policy="in_context"), "off": model(proof="off")}, {}
     )
     assert set(made) == {"rule", "learns"}
     assert tuple(made["rule"].small) == ("a",) and made["rule"].max_loss == 0.1
