@@ -10,9 +10,10 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from router.digest import shared_scope
 from router.plan import Candidate
 from router.proving.neighbours import Near, near
 from router.proving.regions import CHECK_SHARE, PROBE_SHARE, Compared, Region, Regions, Turned, spent
@@ -94,6 +95,9 @@ class Gate:
     max_loss: float
     rng: random.Random = field(default_factory=random.Random)
     clock: Callable[[], float] = time.monotonic
+    rehearsed: Mapping[str, Mapping[Action, float]] = field(default_factory=dict)
+    """By shared scope, the mean quality of actions as a rehearsal found it: which is compared first, and so gets most of the
+    comparisons. It proves nothing: bounds rest on outcomes alone."""
 
     def __post_init__(self) -> None:
         self._lock = threading.Lock()
@@ -109,11 +113,11 @@ class Gate:
             state = self._scopes.get((tenant, scope), self._unknown)
             weighed = []
             beside = 1.0
-            for action, regions in state.actions.items():
+            for action, regions in self._in_order(scope, state.actions):
                 if examples or not action.with_examples:
                     weighed.append(_weighed(action, regions, vector, shown, beside))
                 if regions.promising:
-                    # One at a time, the cheapest first: with it proven, the others need no proof.
+                    # One at a time, the first of them: with it proven, the others need no proof.
                     beside = _BESIDE
             state.asked += 1
             opened = [each for each in weighed if each.region.open]
@@ -153,6 +157,12 @@ class Gate:
             noted=noted,
             probing=decides is None and share <= PROBE_SHARE,
         )
+
+    def _in_order(self, scope: str, actions: Mapping[Action, Regions]) -> Iterable[tuple[Action, Regions]]:
+        """The cheapest first, or what a rehearsal found best."""
+        if not (known := self.rehearsed.get(shared_scope(scope)) if self.rehearsed else None):
+            return actions.items()
+        return sorted(actions.items(), key=lambda each: -known.get(each[0], 0.0))
 
     def _tried(self, state: _Scope, weighed: Sequence[_Weighed]) -> list[_Weighed]:
         """The action that may answer before it is proven, if there is one: what it can lose fits into the promise, which is
