@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from router.digest import shared_scope
@@ -113,7 +113,8 @@ class Gate:
             state = self._scopes.get((tenant, scope), self._unknown)
             weighed = []
             beside = 1.0
-            for action, regions in self._in_order(scope, state.actions):
+            actions = self._in_order(scope, state.actions) if self.rehearsed else state.actions
+            for action, regions in actions.items():
                 if examples or not action.with_examples:
                     weighed.append(_weighed(action, regions, vector, shown, beside))
                 if regions.promising:
@@ -158,11 +159,10 @@ class Gate:
             probing=decides is None and share <= PROBE_SHARE,
         )
 
-    def _in_order(self, scope: str, actions: Mapping[Action, Regions]) -> Iterable[tuple[Action, Regions]]:
-        """The cheapest first, or what a rehearsal found best."""
-        if not (known := self.rehearsed.get(shared_scope(scope)) if self.rehearsed else None):
-            return actions.items()
-        return sorted(actions.items(), key=lambda each: -known.get(each[0], 0.0))
+    def _in_order(self, scope: str, actions: dict[Action, Regions]) -> dict[Action, Regions]:
+        """What a rehearsal found best first; else the cheapest."""
+        known = self.rehearsed.get(shared_scope(scope), {})
+        return dict(sorted(actions.items(), key=lambda each: -known.get(each[0], 0.0)))
 
     def _tried(self, state: _Scope, weighed: Sequence[_Weighed]) -> list[_Weighed]:
         """The action that may answer before it is proven, if there is one: what it can lose fits into the promise, which is
