@@ -4,7 +4,8 @@
 
 Recorded streams (i, ii, v) need recorded data; iii and iv real models (benchmarks/effect/weights.py; SMALL and LARGE name
 others). A stream that lacks something is skipped, and says so. One at a time: models need the processors. What real models
-said is kept in --cache. --told prints the table of JSON files that were written before.
+said is kept in --cache. --rehearse plays none: it prints what `understudy rehearse` foresees of each, beside what opened as
+it was played (--played). --told prints the table of JSON files that were written before.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ import aiohttp
 from benchmarks.effect import streams
 from benchmarks.effect.engines import PACE_S, Engine, Real, Recorded
 from benchmarks.effect.playing import played
+from benchmarks.effect.rehearsed import rehearsed
+from benchmarks.effect.rehearsed import table as rehearsals
 from benchmarks.effect.table import table
 from benchmarks.effect.weights import WEIGHTS, NoModel, model_served
 from benchmarks.options import options, write
@@ -44,6 +47,17 @@ def main() -> None:
     parser.add_argument(
         "--told", type=Path, nargs="+", metavar="FILE", help="print these files' table; play nothing"
     )
+    parser.add_argument("--rehearse", action="store_true", help="rehearse the streams; play nothing")
+    parser.add_argument(
+        "--questions", type=int, default=100, help="with --rehearse: asked of each [%(default)s]"
+    )
+    parser.add_argument(
+        "--played",
+        type=Path,
+        metavar="FILE",
+        default=ROOT / "docs" / "experiments" / "effect.json",
+        help="with --rehearse: what the streams came to [%(default)s]",
+    )
     asked = parser.parse_args()
     found: list[dict[str, Any]] = []
     if asked.told:
@@ -52,17 +66,23 @@ def main() -> None:
         import_onnxruntime()  # before anything imports usearch
         for key in asked.only.split(","):
             try:
-                row = asyncio.run(_play(key, asked.data, asked.cache, QUICK if asked.quick else None))
+                quick = QUICK if asked.quick else None
+                questions = asked.questions if asked.rehearse else 0
+                row = asyncio.run(_play(key, asked.data, asked.cache, quick, questions=questions))
             except (NoData, NoModel, NotReady) as why:
                 print(f"{key}: {str(why) if str(why).startswith('skipped') else f'skipped: {why}'}")
                 continue
             found.append(row | where())
             # What was played so far is kept if the rest is not.
             write(found, asked.json)
-    print(table(found))
+    if asked.rehearse:
+        played = json.loads(asked.played.read_text(encoding="utf-8"))
+        print(rehearsals(found, {row["stream"]: row["offloaded"] for row in played}))
+    else:
+        print(table(found))
 
 
-async def _play(key: str, data: Path, cache: Path, requests: int | None) -> dict[str, Any]:
+async def _play(key: str, data: Path, cache: Path, requests: int | None, *, questions: int) -> dict[str, Any]:
     stream, small = streams.stream(key, data, cache, requests)
     print(f"{key}: {stream.title}, {len(stream.texts)} requests", file=sys.stderr, flush=True)
     with ExitStack() as stack:
@@ -76,6 +96,8 @@ async def _play(key: str, data: Path, cache: Path, requests: int | None) -> dict
                     url = await asyncio.to_thread(stack.enter_context, model_served(name))
                     kept = cache / "effect" / f"{WEIGHTS[name].sha256[:8]}.jsonl"
                     engines[name] = Real(url.url, session, kept, PACE_S[name])
+            if questions:
+                return await rehearsed(stream, engines, questions=questions)
             return await played(stream, engines)
 
 

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from router.digest import shared_scope
 from router.plan import Candidate
 from router.proving.neighbours import Near, near
 from router.proving.regions import CHECK_SHARE, PROBE_SHARE, Compared, Region, Regions, Turned, spent
@@ -100,6 +101,9 @@ class Gate:
     version: float | None = None
     """Of what is compared: which models answer, and how examples are chosen. What another version did proves nothing.
     None: the version that the latest outcome has."""
+    rehearsed: Mapping[str, Mapping[Action, float]] = field(default_factory=dict)
+    """By shared scope, the mean quality of actions as a rehearsal found it: which is compared first, and so gets most of the
+    comparisons. It proves nothing: bounds rest on outcomes alone."""
 
     def __post_init__(self) -> None:
         self._lock = threading.Lock()
@@ -119,11 +123,12 @@ class Gate:
             state = self._scopes.get((tenant, scope, self.version), self._unknown)
             weighed = []
             beside = 1.0
-            for action, regions in state.actions.items():
+            actions = self._in_order(scope, state.actions) if self.rehearsed else state.actions
+            for action, regions in actions.items():
                 if examples or not action.with_examples:
                     weighed.append(_weighed(action, regions, vector, shown, beside))
                 if regions.promising:
-                    # One at a time, the cheapest first: with it proven, the others need no proof.
+                    # One at a time, the first of them: with it proven, the others need no proof.
                     beside = _BESIDE
             state.asked += 1
             opened = [each for each in weighed if each.region.open]
@@ -165,6 +170,11 @@ class Gate:
             noted=noted,
             probing=decides is None and share <= PROBE_SHARE,
         )
+
+    def _in_order(self, scope: str, actions: dict[Action, Regions]) -> dict[Action, Regions]:
+        """What a rehearsal found best first; else the cheapest."""
+        known = self.rehearsed.get(shared_scope(scope), {})
+        return dict(sorted(actions.items(), key=lambda each: -known.get(each[0], 0.0)))
 
     def _tried(self, state: _Scope, weighed: Sequence[_Weighed]) -> list[_Weighed]:
         """The action that may answer before it is proven, if there is one: what it can lose fits into the promise, which is

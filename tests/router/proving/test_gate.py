@@ -52,6 +52,20 @@ def test_one_action_is_proven_at_a_time_the_cheapest_first() -> None:
     assert all(HELPED in each for each in wished), "with examples it may yet be good enough"
 
 
+def test_what_was_rehearsed_is_proven_first_and_proves_nothing() -> None:
+    made, without = Gate(("small",), 0.05, rehearsed={"scope": {ALONE: 0.4, HELPED: 0.8}}), gate()
+    wished = [asked(made).wished for _ in range(400)]
+    assert 10 < sum(ALONE in each for each in wished) < 90 and all(HELPED in each for each in wished)
+    assert ALONE in asked(made, "another scope").wished
+    for each in made, without:
+        compare(each, HELPED, 1.0, 30)
+    bounds = [
+        {(s.lower, s.upper, s.open) for s in asked(each).standings if s.action == HELPED}
+        for each in (made, without)
+    ]
+    assert bounds[0] == bounds[1]
+
+
 def test_each_action_says_how_often_it_is_drawn_so_that_its_outcomes_can_be_weighed() -> None:
     made = gate()
     proofs = [asked(made) for _ in range(400)]
