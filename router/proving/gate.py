@@ -211,7 +211,7 @@ class Gate:
                 seen.scopes += 1
             self._scopes[tenant, scope, version] = state
             if len(self._scopes) > _MOST_SCOPES:
-                crowding, _ = Counter(whose for whose, _ in self._scopes).most_common(1)[0]
+                crowding, _ = Counter(whose for whose, *_ in self._scopes).most_common(1)[0]
                 del self._scopes[next(each for each in self._scopes if each[0] == crowding)]
             if action not in state.actions:
                 return []
