@@ -3,11 +3,18 @@
     python -m benchmarks.effect --json effect.json [--only nl2bash,iii] [--quick] [--told FILE ...]
     python -m benchmarks.effect --offline [--questions N] --json offline.json
 
+<<<<<<< HEAD
+Recorded streams (i, ii, v) need recorded data; iii and iv real models (benchmarks/effect/weights.py; SMALL and LARGE name
+others). A stream that lacks something is skipped, and says so. One at a time: models need the processors. What real models
+said is kept in --cache. --rehearse plays none: it prints what `understudy rehearse` foresees of each, beside what opened as
+it was played (--played). --told prints the table of JSON files that were written before.
+=======
 Offline: real models are asked the questions of recorded sets, with examples chosen in every way (benchmarks.effect.asking)
 Streams: requests through `understudy serve` at its defaults: does a small engine come to answer, and as well? i, ii and
 v need recorded answers only. Real models are those of benchmarks.effect.weights, or SMALL and LARGE. What lacks something is
 skipped, and says so. One at a time: models need the processors. What they said is kept in --cache, so that all of it can be
 gone on with. --told prints the tables of JSON files that were written before.
+>>>>>>> w-offline
 """
 
 from __future__ import annotations
@@ -30,6 +37,8 @@ import aiohttp
 from benchmarks.effect import offline, streams
 from benchmarks.effect.engines import PACE_S, Engine, Real, Recorded
 from benchmarks.effect.playing import played
+from benchmarks.effect.rehearsed import rehearsed
+from benchmarks.effect.rehearsed import table as rehearsals
 from benchmarks.effect.sets import HELD_OUT, SETS, question_set
 from benchmarks.effect.table import table
 from benchmarks.effect.weights import WEIGHTS, NoModel, model_served
@@ -40,6 +49,7 @@ from router.embedding.onnx_session import import_onnxruntime
 
 QUICK, QUICK_QUESTIONS = 300, 20
 """Requests of each stream, and questions of each set, with --quick."""
+REHEARSED = 100
 
 
 def main() -> None:
@@ -50,7 +60,12 @@ def main() -> None:
         "--only", metavar="KEYS", type=lambda keys: keys.split(","), help=f"[{','.join(every)}]"
     )
     parser.add_argument("--offline", action="store_true", help=f"only {','.join(SETS)}")
-    parser.add_argument("--questions", type=int, metavar="N", help=f"of each set [{HELD_OUT}]")
+    parser.add_argument(
+        "--questions",
+        type=int,
+        metavar="N",
+        help=f"of each set [{HELD_OUT}]; with --rehearse: of each stream [{REHEARSED}]",
+    )
     parser.add_argument(
         "--quick", action="store_true", help=f"{QUICK_QUESTIONS} questions, and the first {QUICK} requests"
     )
@@ -60,6 +75,14 @@ def main() -> None:
     parser.add_argument(
         "--told", type=Path, nargs="+", metavar="FILE", help="print these files' tables; ask nobody"
     )
+    parser.add_argument("--rehearse", action="store_true", help="rehearse the streams; play nothing")
+    parser.add_argument(
+        "--played",
+        type=Path,
+        metavar="FILE",
+        default=ROOT / "docs" / "experiments" / "effect.json",
+        help="with --rehearse: what the streams came to [%(default)s]",
+    )
     asked = parser.parse_args()
     found: list[dict[str, Any]] = []
     if asked.told:
@@ -67,7 +90,8 @@ def main() -> None:
     else:
         import_onnxruntime()  # before anything imports usearch
         questions = asked.questions or (QUICK_QUESTIONS if asked.quick else HELD_OUT)
-        keys = asked.only or (list(SETS) if asked.offline else every)
+        usual = list(SETS) if asked.offline else list(streams.KEYS) if asked.rehearse else every
+        keys = asked.only or usual
         try:
             sets = [key for key in keys if key in SETS]
             found = asyncio.run(_ask(sets, asked.data, asked.cache, questions, asked.kept)) if sets else []
@@ -75,7 +99,9 @@ def main() -> None:
             _skipped("offline", why)
         for key in [key for key in keys if key not in SETS]:
             try:
-                row = asyncio.run(_play(key, asked.data, asked.cache, QUICK if asked.quick else None))
+                quick = QUICK if asked.quick else None
+                questions = (asked.questions or REHEARSED) if asked.rehearse else 0
+                row = asyncio.run(_play(key, asked.data, asked.cache, quick, questions=questions))
             except (NoData, NoModel, NotReady) as why:
                 _skipped(key, why)
                 continue
@@ -86,8 +112,12 @@ def main() -> None:
     for row in found:
         if "set" in row:
             print(offline.table(row))
-    if played_streams := [row for row in found if "stream" in row]:
-        print(table(played_streams))
+    of_streams = [row for row in found if "stream" in row]
+    if asked.rehearse:
+        played = json.loads(asked.played.read_text(encoding="utf-8"))
+        print(rehearsals(of_streams, {row["stream"]: row["offloaded"] for row in played}))
+    elif of_streams:
+        print(table(of_streams))
 
 
 def _skipped(what: str, why: Exception) -> None:
@@ -114,7 +144,7 @@ async def _ask(
     return [row | where() | {"wall_s": round(time.monotonic() - began, 1)} for row in rows]
 
 
-async def _play(key: str, data: Path, cache: Path, requests: int | None) -> dict[str, Any]:
+async def _play(key: str, data: Path, cache: Path, requests: int | None, *, questions: int) -> dict[str, Any]:
     stream, small = streams.stream(key, data, cache, requests)
     print(f"{key}: {stream.title}, {len(stream.texts)} requests", file=sys.stderr, flush=True)
     with ExitStack() as stack:
@@ -126,6 +156,8 @@ async def _play(key: str, data: Path, cache: Path, requests: int | None) -> dict
             for name in engines:
                 if getattr(stream, name) == "real":
                     engines[name] = await _real(name, stack, session, cache, PACE_S[name])
+            if questions:
+                return await rehearsed(stream, engines, questions=questions)
             return await played(stream, engines)
 
 
