@@ -199,9 +199,9 @@ class Primitives:
     def _collection(self, run: LiveRun, step: Step, name: str) -> RunIndex:
         assert run.flow is not None
         if run.no_store and step.primitive != "search":
-            raise ComponentError(
+            raise WorkflowError(
                 f"The collection '{name}' keeps texts, and nothing of this request may be stored (no-store).",
-                component=_component(step),
+                code="collection_not_stored",
             )
         return self._means.indexes.collection(
             run.tenant,

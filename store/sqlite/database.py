@@ -11,6 +11,7 @@ import time
 import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -136,6 +137,10 @@ class Database:
         Raises StoreBusy when too many jobs wait already, StoreClosed after `close`. Never waits.
         """
         return self._writer.submit(job, after=after, patient=patient, spare=spare)
+
+    def joined(self) -> AbstractContextManager[None]:
+        """See `store.writing.WritingThread.joined`."""
+        return self._writer.joined()
 
     def read(self) -> sqlite3.Connection:
         """This thread's own read-only connection. Fetch all rows at once: an open cursor holds up checkpoints."""

@@ -228,8 +228,7 @@ BUT: dict[str, dict[str, tuple[int, str]]] = {
     "/messages/count_tokens": dict.fromkeys(
         ("everything", "another component", "another region", "no budget"), UNSPOKEN
     ),
-    # The output is what is asked for: it fails because of the step before, whose status it has.
-    "component": {"another component": (403, "producer_failed")},
+    "component": {"another component": (403, "component_not_allowed")},
     # Nobody is asked anything.
     "one model": dict.fromkeys(("another region", "a user required", "no budget", "a guardrail"), OK),
     # It keeps something in the operator's account: closed until the operator lists it.
@@ -246,8 +245,6 @@ BUT: dict[str, dict[str, tuple[int, str]]] = {
     )
     | {"no budget": (403, "unpriced")},
     "upstream": {"no budget": (403, "unpriced")},
-    # The text of a workflow's output: what keeps it away is told in words.
-    "workflow": dict.fromkeys(("another region", "no budget"), (424, "step_failed")),
     # They cost nothing.
     "/tokenize": {"no budget": OK},
     "/detokenize": {"no budget": OK},
