@@ -693,6 +693,8 @@ class _SoFar:
 
     def finished(self) -> Finished:
         """What came of it, now."""
+        if self.plan is not None and self.plan.late is not None:
+            self.plan = self.plan.with_late()
         asked, journey, way, kept = self.asked, self.journey, self._way, self.kept
         policy, version, reason, probability = self._decision
         attempts = self.attempts

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from engines.chat import ChatRequest
@@ -192,6 +193,31 @@ class Plan:
     (store.records.ChoiceRecord.settings)."""
     familiar: Mapping[int, int] = field(default_factory=dict)
     """The past answers that counted as near, by the example's id: how many each stands for."""
+    late: asyncio.Task[Plan] | None = None
+    """Comes to what would have been decided with more time, where the decision was late for its client."""
+
+    def with_late(self) -> Plan:
+        """The same answer to the client, with what was found since for comparisons. What is still going on is ended."""
+        late = self.late
+        if late is None:
+            return self
+        plan = replace(self, late=None)
+        if not late.done():
+            late.cancel()
+            return plan
+        if late.cancelled() or late.exception() is not None or self.reason not in _LATE:
+            return plan
+        found, may_be_asked = late.result(), {attempt.engine for attempt in self.attempts}
+        return replace(
+            plan,
+            **{name: getattr(found, name) for name in _FOUND_LATE},
+            shadow=tuple(way for way in found.shadow if way.engine in may_be_asked),
+        )
+
+
+_LATE = frozenset({"no_embedding", "no_neighbours_known", "undecided"})
+"""Reasons of late decisions. Where another one stands, as for an engine that the client named, nothing is compared."""
+_FOUND_LATE = ("embedded_text", "vector", "neighbours", "proof", "found", "settings", "familiar")
 
 
 class Policy(Protocol):

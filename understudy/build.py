@@ -795,9 +795,10 @@ class Gateway:
 
     def _make_gates(self, memory: Memory) -> dict[str, Gate]:
         from learning.proof.follower import ProofFollower
+        from learning.rehearsal.kept import latest
         from understudy.setup.proof import gates
 
-        made = gates(self._config.models)
+        made = gates(self._config.models, self._config.engines, latest(memory.store.folder))
         if not made:
             return made
         follower = ProofFollower(memory.store.outcomes, memory.store.decisions.choices, made)

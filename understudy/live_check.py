@@ -20,7 +20,7 @@ from engines.engine import Engine, EngineRequest
 from engines.errors import EngineError
 from engines.guard import Guard
 from engines.replicas import Replicas
-from learning.outcomes.judge_exam import Known, examine, questions
+from learning.outcomes.judge_exam import Exam, Known, questions
 from learning.outcomes.judging_limits import JudgingLimits
 from learning.outcomes.verdicts import Judge, VerdictRequest
 from store import Store
@@ -108,6 +108,7 @@ async def _examined(config: Config, engine: Engine, known: list[Known]) -> Found
     name = f"judge {engine.info.name}"
     limits = knobs_of(JudgingLimits, settings, settings.advanced)
     judge = Judge(engine, verdict_tokens=limits.verdict_tokens, fields=limits.judge_fields)
+    exam = Exam()
 
     async def verdict(request: VerdictRequest) -> int | None:
         said = await ask(
@@ -117,10 +118,10 @@ async def _examined(config: Config, engine: Engine, known: list[Known]) -> Found
 
     try:
         async with asyncio.timeout(_EXAM_WITHIN_S):
-            found = await examine(judge, verdict, questions(known))
+            await exam.go_on(judge, verdict, questions(known))
     except (NotAnswered, TimeoutError) as error:
         return Found(name, f"it could not be examined: {error or 'it takes too long'}", False)
-    return Found(name, ("" if found.enough else "refused: ") + found.told, found.enough)
+    return Found(name, ("" if exam.passed else "refused: ") + exam.told, exam.passed)
 
 
 def _keys(config: Config) -> tuple[str, ...]:

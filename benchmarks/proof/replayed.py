@@ -100,7 +100,7 @@ def replayed(recorded: Recorded, vectors: Matrix, engine: str, seed: int, count:
             gate.add("t", "scope", points[of], proof.noted, action, outcome)
         examples = _examples(points, place, remembered, answers)
         nearest = examples[0].example.answer if examples else None
-        proof = gate.proof("t", "scope", points[place], examples)
+        proof = gate.proof("t", "scope", points[place], examples, int(remembered[:place].sum()))
 
         def small(action: Action, text: str = text, right: str = right) -> str:
             example = nearest if action.with_examples else None  # noqa: B023 - called at once

@@ -7,17 +7,20 @@ explain` and the admin overview show the same.
 from __future__ import annotations
 
 import json
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from learning.logs.reasons import NOT_GOOD_ENOUGH, SCOPE_CHANGES, SMALL_FAILED, told
+from learning.logs.reasons import NO_JUDGE, NOT_GOOD_ENOUGH, SCOPE_CHANGES, SMALL_FAILED, told
+from learning.outcomes.account import REFUSED
 from learning.proof.summary import ProofReader, ScopeSummary, state_of
 from router.digest import shared_scope
 from router.plan import SHADOW
 from router.proving.gate import Gate, RegionSummary
 from store import Store
+from store.decisions.rollups import DAY_S
 from store.records import ChoiceRecord, RequestRecord
 
 _RARE = 2
@@ -80,6 +83,12 @@ def explained(
     scopes = _proven(store, small, max_loss) if proven is None else proven()
     regions = {(each.tenant, each.model, each.scope): each.regions for each in scopes}
     ordered = sorted(pooled, key=lambda group: (-group.cost_usd, -group.requests))
+    now_s = time.time()
+    refused = {
+        whose
+        for whose in {group.tenant for group in pooled}
+        if store.decisions.spending.spent(REFUSED, now_s - DAY_S, now_s, whose)
+    }
     return {
         "requests": requests,
         "cost_usd": cost_usd,
@@ -92,6 +101,7 @@ def explained(
                 requests,
                 cost_usd,
                 regions.get((group.tenant, group.model, group.scope), ()),
+                judge_refused=group.tenant in refused,
             )
             for group in ordered
         ],
@@ -208,11 +218,15 @@ def _told(
     requests: int,
     cost_usd: float,
     regions: Sequence[RegionSummary],
+    *,
+    judge_refused: bool,
 ) -> dict[str, Any]:
     more = [each.expected_more for each in regions if not each.open and each.expected_more is not None]
     reasons = Counter(group.reasons)
     if regions and not more and not any(each.open for each in regions) and reasons[SHADOW]:
         reasons[NOT_GOOD_ENOUGH] += reasons.pop(SHADOW)
+    if judge_refused and not regions and reasons[SHADOW]:
+        reasons[NO_JUDGE] += reasons.pop(SHADOW)
     return {
         "tenant": group.tenant,
         "model": group.model,

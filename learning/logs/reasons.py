@@ -21,6 +21,8 @@ SCOPE_CHANGES = "scope_changes"
 """The instructions differ from request to request, so that no request has others like it."""
 NOT_GOOD_ENOUGH = "not_good_enough"
 """The smaller engine's answers were compared, and are surely worse than allowed."""
+NO_JUDGE = "no_judge"
+"""No answer could be compared, and a judge failed its exam."""
 SMALL_FAILED = "small_failed"
 """The smaller engine was asked and failed; the reference stood in."""
 
@@ -36,6 +38,11 @@ REASONS: dict[str, Reason] = {
     NOT_GOOD_ENOUGH: Reason(
         "the smaller engine's answers are worse than max_loss allows",
         "a better small engine, better examples, or a larger models.NAME.max_loss",
+    ),
+    NO_JUDGE: Reason(
+        "the smaller engine's answers cannot be compared: they are worded in many ways, and the judge was refused, as it "
+        "could not tell known pairs of answers apart",
+        "an engine that can judge (judging.engine; `understudy check --live` examines it), or feedback",
     ),
     PROOF_TOO_DEAR: Reason(
         "comparing would cost more than offloading these short answers can save",

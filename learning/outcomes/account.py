@@ -25,8 +25,9 @@ from store.jobs.replay_jobs import ReplayJobs
 log = structlog.get_logger(__name__)
 
 Unit = Literal["usd", "tokens"]
-IN_VAIN_USD, UNREAD = "usd in vain", "unread"
-"""Further units of what was spent: dollars without an outcome, and answers whose verdicts nobody could read."""
+IN_VAIN_USD, UNREAD, REFUSED = "usd in vain", "unread", "judges refused"
+"""Further units of what was spent: dollars without an outcome, answers whose verdicts nobody could read, and judges that
+failed their exam."""
 _ROUNDING = 1e-9
 
 _LATELY_S, _EVER_S = 30 * DAY_S, 399 * DAY_S
@@ -207,6 +208,10 @@ class Accounts:
         for unit, amount in ((IN_VAIN_USD, usd), (UNREAD, unread)):
             if amount > _ROUNDING:
                 _book(self._spending, tenant, unit, 0.0, amount, self._clock())
+
+    def note_refused(self, tenant: str) -> None:
+        """A judge was examined by the tenant's traffic and failed."""
+        _book(self._spending, tenant, REFUSED, 0.0, 1.0, self._clock())
 
     def worth(self, tenant: str, unit: Unit, more: int) -> bool:
         """Whether so many further comparisons cost no more than a month's requests can save; so while that is unknown."""

@@ -10,6 +10,7 @@ import asyncio
 import json
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,7 +24,7 @@ from learning.outcomes.account import price_in
 from learning.outcomes.equal import same, settles
 from learning.outcomes.equality_alone import EqualityAlone
 from learning.outcomes.judge import WORST, Judgement
-from learning.outcomes.judge_exam import Exams, Known, Question
+from learning.outcomes.judge_exam import Exams, Known
 from learning.outcomes.judging_limits import JudgingLimits
 from learning.outcomes.judging_metrics import JudgingMetrics
 from learning.outcomes.judging_sample import Sample, Told, asked_again, most_tokens
@@ -66,6 +67,18 @@ class TooDear(Unjudged):
 
 class NoJudge(Unjudged):
     """A judge is needed, and all that could judge were refused."""
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What may be paid for one sample's verdicts, in what the sample is paid in."""
+
+    afford: Callable[[float], Awaitable[bool]]
+    """Sets aside what they can cost, and tells whether they may be asked for."""
+    pay: Callable[[float], AbstractAsyncContextManager[Bill]]
+    """Sets aside what one verdict of an exam can cost, and books what is put on the bill. Raises TooDear."""
+    questions: int
+    """Most that a judge is examined with for now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,12 +217,9 @@ class Comparison:
         sizes = [request + sum(min(_bytes(text), shown) for text in pair) for pair in pairs]
         return judge.requests * sum(most_usd(price, size, judge.most_tokens) for size in sizes)
 
-    async def compare(
-        self, sample: Sample, served: Assembled, bill: Bill, afford: Callable[[float], Awaitable[bool]]
-    ) -> list[Compared]:
+    async def compare(self, sample: Sample, served: Assembled, bill: Bill, means: Means) -> list[Compared]:
         """The reference's answer first, then those that were to be compared with it, some maybe without a judgement.
 
-        `afford` sets aside what verdicts can cost, in what the sample is paid in, and tells whether they may be asked for.
         Raises NotAnswered where the reference, or every engine that was to be compared with it, gave no answer,
         TooDear and NoJudge.
         """
@@ -256,7 +266,9 @@ class Comparison:
         pairs = [(answer.text, standard.text) for answer in others]
         judge = self._judge(sample)
         if not settled and (
-            judge is None or not await self._may_judge(sample, judge, standard.text, pairs, bill, afford)
+            judge is None
+            or not await self._passes(sample, judge, standard.text, means)
+            or not await means.afford(self.most_for_verdicts(sample, pairs))
         ):
             if not sample.scope:
                 refused = judge is None or self._refused_judge(judge.engine.info.name)
@@ -269,42 +281,26 @@ class Comparison:
         again = standard.again if settled else None
         return [standard, *(_with_loss(each, judged=not settled, again=again) for each in judged)]
 
-    async def _may_judge(
-        self,
-        sample: Sample,
-        judge: Judge,
-        standard: str,
-        pairs: Sequence[tuple[str, str]],
-        bill: Bill,
-        afford: Callable[[float], Awaitable[bool]],
-    ) -> bool:
-        """Whether the judge can be paid and passes its exam, for which it is paid, too."""
+    async def _passes(self, sample: Sample, judge: Judge, standard: str, means: Means) -> bool:
+        """Whether the judge passed its exam, or does now; each verdict of it is paid by itself. Raises NotAnswered."""
         name = judge.engine.info.name
-        due: list[Question] = []
-        if self._exams is not None:
-            also = Known(sample.asked.chat.messages, standard)
-            due = await self._exams.due(name, sample.tenant, also)
-        price = price_in(sample.unit, judge.engine.info.price)
-        most = sum(most_usd(price, self._exam_bytes(each), judge.most_tokens) for each in due)
-        if not await afford(self.most_for_verdicts(sample, pairs) + most):
-            return False
-        if self._exams is None or not due:
+        if self._exams is None or self._exams.passed(name):
             return True
+        price = price_in(sample.unit, judge.engine.info.price)
 
         async def ask_judge(request: VerdictRequest) -> int | None:
-            found, _ = await self._verdict(judge, request, bill)
+            async with means.pay(most_usd(price, len(request.chat.body), request.most_tokens)) as bill:
+                found, _ = await self._verdict(judge, request, bill)
             return found
 
-        passes = await self._exams.passes(judge, ask_judge, due)
+        also = Known(sample.asked.chat.messages, standard)
+        try:
+            passes = await self._exams.passes(judge, ask_judge, sample.tenant, also, most=means.questions)
+        except TooDear:
+            return False
         if passes:
             self._readable.add(name)
         return passes
-
-    def _exam_bytes(self, asked: Question) -> int:
-        shown = 4 * self._limits.characters
-        texts = [message_text(m.get("content")) for m in asked.known.messages]
-        answers = sum(min(_bytes(text), shown) for text in asked.shown)
-        return _PROMPT_BYTES + _TURN_BYTES * len(texts) + min(sum(map(_bytes, texts)), shown) + answers
 
     async def _verdict(self, judge: Judge, request: VerdictRequest, bill: Bill) -> tuple[int | None, float]:
         """A verdict, None if it cannot be read, and what it cost in US dollars. Raises NotAnswered."""

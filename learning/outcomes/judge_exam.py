@@ -1,5 +1,7 @@
 """Examines judges before they are paid: pairs of answers whose verdict is known must be told apart.
 
+Pairs are asked about one by one, each once it can be paid; an exam goes on where it stopped.
+
 A question is a request with its answer beside that same answer, or beside another request's: the first pair is as good as
 equal, and in the second the request's own answer is better. The pairs are the operator's own traffic, so that a judge is
 tried on what it is to judge. One wrong verdict is forgiven; the second refuses the judge, and so does one of the first two
@@ -25,7 +27,7 @@ log = structlog.get_logger(__name__)
 QUESTIONS = 12
 _FORGIVEN = 1
 """Wrong or unreadable verdicts."""
-_READ_FROM_THE_FIRST = 2
+READ_FROM_THE_FIRST = 2
 """Verdicts that must be readable: one that cannot be read here is refused before the third is paid."""
 _LIKE_EQUAL = 1
 """Points by which a judge may tell an answer from itself: both orders of a pair cancel them."""
@@ -64,24 +66,43 @@ class Question:
         return abs(ours) <= _LIKE_EQUAL if self.other == self.known.answer else ours > 0
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
-    """How a judge did."""
+@dataclass(slots=True)
+class Exam:
+    """How a judge did so far."""
 
-    asked: int
-    right: int
-    unread: int
+    asked: int = 0
+    right: int = 0
+    unread: int = 0
     """Verdicts that could not be read."""
-    enough: bool
+    refused: bool = False
+    """Whether the judge cannot pass any more."""
+
+    @property
+    def passed(self) -> bool:
+        """Whether all was asked, and enough was right."""
+        return self.asked == QUESTIONS and not self.refused
 
     @property
     def told(self) -> str:
         """For people: what it got right, and why it is refused if it is."""
         figures = f"it judged {self.right} of {self.asked} known pairs rightly"
-        if self.enough:
+        if not self.refused:
             return figures
         unread = f" ({self.unread} of its verdicts could not be read)" if self.unread else ""
         return f"{figures}{unread}: a judge may be wrong once, and its first two verdicts must be readable"
+
+    async def go_on(self, judge: Judge, ask: AskVerdict, asked: Sequence[Question]) -> None:
+        """Puts those of the questions that are still to come until the judge cannot pass any more. Raises what `ask` raises;
+        that question is asked again the next time."""
+        for question in asked[self.asked :]:
+            if self.refused:
+                return
+            verdict = await ask(judge.request(self.asked, question.known.messages, *question.shown))
+            self.asked += 1
+            self.unread += verdict is None
+            self.right += verdict is not None and question.right(verdict)
+            unread_early = self.unread > 0 and self.asked <= READ_FROM_THE_FIRST
+            self.refused = unread_early or self.asked - self.right > _FORGIVEN
 
 
 GENERAL = (
@@ -123,19 +144,6 @@ def _in_common(one: str, other: str) -> float:
     return len(a & b) / max(1, len(a | b))
 
 
-async def examine(judge: Judge, ask: AskVerdict, asked: Sequence[Question]) -> Result:
-    """Puts the questions one by one until the judge cannot pass any more. Raises what `ask` raises."""
-    right = unread = 0
-    for number, question in enumerate(asked):
-        verdict = await ask(judge.request(number, question.known.messages, *question.shown))
-        unread += verdict is None
-        right += verdict is not None and question.right(verdict)
-        wrong = number + 1 - right
-        if wrong > _FORGIVEN or (unread and number < _READ_FROM_THE_FIRST):
-            return Result(number + 1, right, unread, enough=False)
-    return Result(len(asked), right, unread, enough=True)
-
-
 class Exams:
     """Which judges passed, in one process; on one event loop."""
 
@@ -143,11 +151,15 @@ class Exams:
         self,
         known: Callable[[str], Sequence[Known]],
         *,
+        ended: Callable[[str, str, bool], object] = lambda tenant, judge, passed: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`known` returns some requests of a tenant with their answers, and may block."""
+        """`known` returns some requests of a tenant with their answers, and may block. `ended` is told the tenant whose
+        traffic a judge was examined by, the judge, and whether it passed."""
         self._known = known
+        self._ended = ended
         self._clock = clock
+        self._begun: defaultdict[str, Exam] = defaultdict(Exam)
         self._passed: set[str] = set()
         self._refused: dict[str, float] = {}
         self._unread: defaultdict[str, int] = defaultdict(int)
@@ -158,27 +170,37 @@ class Exams:
         at_s = self._refused.get(judge)
         return at_s is not None and self._clock() < at_s + _AGAIN_AFTER_S
 
-    async def due(self, judge: str, tenant: str, also: Known) -> list[Question]:
-        """What a judge is asked before it may judge; nothing for one that passed. `also`: what it is to judge next."""
-        if judge in self._passed:
-            return []
-        return await asyncio.to_thread(lambda: questions([*self._known(tenant), also]))
+    def passed(self, judge: str) -> bool:
+        """Whether a judge may judge."""
+        return judge in self._passed
 
-    async def passes(self, judge: Judge, ask: AskVerdict, asked: Sequence[Question]) -> bool:
-        """Whether a judge may judge: examined at most by one sample at a time. Raises what `ask` raises."""
+    async def passes(
+        self, judge: Judge, ask: AskVerdict, tenant: str, also: Known, *, most: int = QUESTIONS
+    ) -> bool:
+        """Whether a judge may judge, which up to `most` questions in all may tell: examined at most by one sample at a time,
+        and by that sample's tenant's traffic. `also`: what it is to judge next. Raises what `ask` raises."""
         name = judge.engine.info.name
         async with self._alone[name]:
-            if name in self._passed or self.refuses(name):
-                return name in self._passed
-            result = await examine(judge, ask, asked)
-            if result.enough:
-                self._passed.add(name)
-                self._refused.pop(name, None)
-                log.info("judge_passed", engine=name, asked=result.asked, right=result.right)
-            else:
-                self._refused[name] = self._clock()
-                log.warning("judge_refused", engine=name, reason=result.told)
-            return result.enough
+            if self.passed(name) or self.refuses(name):
+                return self.passed(name)
+            exam = self._begun[name]
+            if exam.asked < most:
+                asked = await asyncio.to_thread(lambda: questions([*self._known(tenant), also]))
+                await exam.go_on(judge, ask, asked[:most])
+            if exam.passed or exam.refused:
+                self._end(name, tenant, exam)
+            return exam.passed
+
+    def _end(self, name: str, tenant: str, exam: Exam) -> None:
+        del self._begun[name]
+        if exam.passed:
+            self._passed.add(name)
+            self._refused.pop(name, None)
+            log.info("judge_passed", engine=name, asked=exam.asked, right=exam.right)
+        else:
+            self._refused[name] = self._clock()
+            log.warning("judge_refused", engine=name, reason=exam.told)
+        self._ended(tenant, name, exam.passed)
 
     def compared(self, judge: str, *, read: bool) -> None:
         """A comparison came to a judgement, or its verdicts could not be read."""

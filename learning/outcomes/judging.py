@@ -12,8 +12,9 @@ import asyncio
 import itertools
 import random
 import time
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import asynccontextmanager
 from typing import Any, Literal, NamedTuple
 
 import structlog
@@ -26,6 +27,7 @@ from learning.outcomes.account import SMALL_TOKEN, Accounts, Purse, Unit, price_
 from learning.outcomes.comparison import (
     Compared,
     Comparison,
+    Means,
     NoJudge,
     TooDear,
     Unjudged,
@@ -35,7 +37,7 @@ from learning.outcomes.comparison import (
 )
 from learning.outcomes.equal import settles
 from learning.outcomes.equality_alone import EqualityAlone
-from learning.outcomes.judge_exam import Exams
+from learning.outcomes.judge_exam import QUESTIONS, READ_FROM_THE_FIRST, Exams
 from learning.outcomes.judging_limits import JudgingLimits
 from learning.outcomes.judging_metrics import JudgingMetrics
 from learning.outcomes.judging_sample import (
@@ -352,10 +354,24 @@ class Judging:
         async def afford(most: float) -> bool:
             return not alone and (most <= verdicts or await purse.add(most - verdicts, last=not taken.scope))
 
+        @asynccontextmanager
+        async def pay(most: float) -> AsyncIterator[Bill]:
+            verdict = await self._accounts.reserve(taken.tenant, taken.unit, most, own_price, last=False)
+            if verdict is None:
+                raise TooDear(served.said())
+            asked = Bill({})
+            try:
+                yield asked
+            finally:
+                self._accounts.note_in_vain(taken.tenant, asked.usd, 0)
+                self._pay(taken, verdict, asked)
+
+        # A judge that cannot be paid for its work anyway is only asked what shows that it cannot do it.
+        means = Means(afford, pay, READ_FROM_THE_FIRST if alone else QUESTIONS)
         bill, came = Bill({}), _Came("late")
         try:
             async with asyncio.timeout(self._limits.deadline_s):
-                came = await self._compared(taken, served, bill, afford)
+                came = await self._compared(taken, served, bill, means)
             return came.result
         except TimeoutError:
             return came.result
@@ -374,18 +390,22 @@ class Judging:
 
     def _settle(self, taken: Sample, purse: Purse, bill: Bill, came: _Came) -> None:
         self._accounts.note_in_vain(taken.tenant, bill.usd - came.noted_usd, came.unread)
-        paid = _paid(taken, bill)
-        spent = sum(paid.values())
+        paid = self._pay(taken, purse, bill)
         small = sum(
             amount
             for (engine, purpose), amount in paid.items()
             if purpose == "answer" and engine != taken.reference
         )
-        purse.settle(spent)
-        self._accounts.note(purse, spent, len(taken.others), small)
+        self._accounts.note(purse, sum(paid.values()), len(taken.others), small)
+
+    def _pay(self, taken: Sample, purse: Purse, bill: Bill) -> dict[tuple[str, str], float]:
+        """Book a bill. Returns it in the unit that the sample is counted in."""
+        paid = _paid(taken, bill)
+        purse.settle(sum(paid.values()))
         for (engine, purpose), usd in bill.items.items():
             self._metrics.cost.labels(engine, purpose).inc(usd)
             self._booked(taken, engine, purpose, usd, bill.tokens.get((engine, purpose), 0))
+        return paid
 
     def _booked(self, taken: Sample, engine: str, purpose: str, usd: float, tokens: int) -> None:
         priced = self._engines[engine].info.price.known
@@ -408,10 +428,10 @@ class Judging:
         taken: Sample,
         served: Assembled,
         bill: Bill,
-        afford: Callable[[float], Awaitable[bool]],
+        means: Means,
     ) -> _Came:
         try:
-            standard, *others = await self._comparison.compare(taken, served, bill, afford)
+            standard, *others = await self._comparison.compare(taken, served, bill, means)
         except Unjudged as error:
             await self._tell(taken, error.said)
             raise

@@ -42,6 +42,12 @@ class JudgingMetrics:
         self.verdicts = Counter(
             "understudy_judging_verdicts", "Verdicts asked for.", ["result"], registry=registry
         )
+        self.exams = Counter(
+            "understudy_judge_exams",
+            "Exams of judges that ended.",
+            ["engine", "result"],
+            registry=registry,
+        )
         self.cost = Counter(
             "understudy_judging_cost_usd",
             "Cost of judging in US dollars: answers asked for comparison, and verdicts.",

@@ -90,12 +90,12 @@ class ProofFollower(Poller):
         if choice is None or choice.vector is None or not choice.scope:
             return []
         if not by_small:
-            gate.saw(outcome.tenant, choice.scope, detail)
+            gate.saw(outcome.tenant, choice.scope, choice.noted, detail)
             return []
         action = Action(outcome.engine, bool(outcome.example_ids))
         told = compared(outcome, detail)
         if told.said is not None and not action.with_examples and detail.get("of") not in gate.small:
-            gate.saw(outcome.tenant, choice.scope, {"right": told.said})
+            gate.saw(outcome.tenant, choice.scope, choice.noted, {"right": told.said})
         return gate.add(outcome.tenant, choice.scope, choice.vector, choice.noted, action, told)
 
 

@@ -64,6 +64,10 @@ class Retriever:
         """Changes `floor` and `enough` from now on. May be called from any thread."""
         self._floor, self._enough = floor, enough
 
+    def size(self, tenant: str) -> int:
+        """How many examples of the tenant's are in memory."""
+        return self._index.size(tenant)
+
     def nearest(
         self,
         tenant: str,

@@ -18,6 +18,7 @@ from router.embedding.embedder import Embedder
 from router.embedding.retriever import Retriever
 from router.embedding.templates import Templates
 from router.plan import SHADOW, Ask, Attempt, Candidate, Plan
+from router.policies.late import LateDecisions
 from router.policies.nearest_examples import counts, familiar, that_fit
 from router.policies.proven import shadow
 from router.policies.question import EmbeddedQuestion, QuestionEmbedder, WithTools
@@ -102,6 +103,7 @@ class FewShot:
         )
         self._retriever = retriever
         self._executor = executor
+        self._late = LateDecisions()
         # Both are replaced as a whole when an operator changes a setting, from any thread.
         self.knobs = knobs
         self.knobs_of: Mapping[str, Knobs] = {}
@@ -113,7 +115,8 @@ class FewShot:
         question = await self._questions.embed(ask)
         text, vector, stages = question.digest.text, question.vector, question.stages_s
         if question.refused or vector is None:
-            return self._to_large(question.refused, text=text, stages=stages, bypassed=question.bypassed)
+            plan = self._to_large(question.refused, text=text, stages=stages, bypassed=question.bypassed)
+            return self._going_on(plan, ask, question) if question.bypassed else plan
         if question.without_examples and self._gate is None:
             # The rule has nothing but examples to go by.
             return self._to_large("tools", text=text, vector=vector, stages=stages)
@@ -125,11 +128,31 @@ class FewShot:
                 )
         except Exception as error:
             skipped = (f"nearest:{type(error).__name__}",)
-            return self._to_large(
+            plan = self._to_large(
                 "no_neighbours_known", text=text, vector=vector, stages=stages, bypassed=skipped
             )
+            return self._going_on(plan, ask, question)
         finally:
             stages["nearest"] = time.perf_counter() - began
+        return self._plan(ask, question, found)
+
+    def _going_on(self, plan: Plan, ask: Ask, question: EmbeddedQuestion) -> Plan:
+        if self._gate is None or ask.forced:
+            # Nothing is compared for it.
+            return plan
+
+        async def decide() -> Plan:
+            embedded = await self._questions.embedded_later(question)
+            assert embedded.vector is not None
+            found = await asyncio.get_running_loop().run_in_executor(
+                self._executor, self._weigh, ask, embedded, embedded.vector
+            )
+            return self._plan(ask, embedded, found)
+
+        return self._late.go_on(plan, decide)
+
+    def _plan(self, ask: Ask, question: EmbeddedQuestion, found: _Found) -> Plan:
+        stages = question.stages_s
         began = time.perf_counter()
         reason, with_them = self._decided(found)
         with_examples_found = self._with_examples(ask, found.chosen)
@@ -141,8 +164,8 @@ class FewShot:
             self.name,
             self.version,
             reason,
-            embedded_text=text,
-            vector=vector,
+            embedded_text=question.digest.text,
+            vector=question.vector,
             neighbours=tuple(found.near),
             stages_s=stages,
             proof=found.proof,
@@ -165,7 +188,8 @@ class FewShot:
         chosen = self._within_budget(near_enough if self._gate is None else near, ask, knobs)
         proof = None
         if self._gate is not None:
-            proof = self._gate.proof(ask.tenant, shared_scope(question.scope), vector, chosen)
+            bank = self._retriever.size(ask.tenant)
+            proof = self._gate.proof(ask.tenant, shared_scope(question.scope), vector, chosen, bank)
         return _Found(near, chosen, proof, counts(near_enough), knobs)
 
     @staticmethod

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from engines.engine import Engine
 from router.choosing.bandit import Bandit, BanditError
@@ -35,6 +35,7 @@ from router.examples.features import RequestView
 from router.examples.fusion import best_fused
 from router.examples.scorer import Scorer, Scores
 from router.plan import SHADOW, Action, Ask, Attempt, Candidate, Choice, ExampleSelection, Plan
+from router.policies.late import LateDecisions
 from router.policies.nearest_examples import counts, familiar, that_fit
 from router.policies.proven import shadow
 from router.policies.question import EmbeddedQuestion, QuestionEmbedder, WithTools
@@ -176,6 +177,7 @@ class InContext:
         self._chooser = chooser
         self._budget = budget
         self._executor = executor
+        self._late = LateDecisions()
         # Both are replaced as a whole when an operator changes a setting, from any thread.
         self.knobs = knobs
         self.knobs_of: Mapping[str, Knobs] = {}
@@ -188,7 +190,8 @@ class InContext:
         """See router.plan.Policy."""
         question = await self._questions.embed(ask)
         if question.refused or question.vector is None:
-            return self._to_reference(question.refused, question, question.bypassed)
+            plan = self._to_reference(question.refused, question, question.bypassed)
+            return self._going_on(plan, ask, question) if question.bypassed else plan
         # Loads are read on the event loop; everything after that runs on a thread.
         states = [engine_state(engine.info, engine.load()) for engine in self._engines]
         try:
@@ -197,7 +200,25 @@ class InContext:
                     self._executor, self._weigh, ask, question, question.vector, states
                 )
         except Exception as error:
-            return self._to_reference("undecided", question, (f"weigh:{type(error).__name__}",))
+            plan = self._to_reference("undecided", question, (f"weigh:{type(error).__name__}",))
+            return self._going_on(plan, ask, question)
+
+    def _going_on(self, plan: Plan, ask: Ask, question: EmbeddedQuestion) -> Plan:
+        if self._gate is None or ask.forced:
+            # Nothing is compared for it.
+            return plan
+
+        async def decide() -> Plan:
+            embedded = await self._questions.embedded_later(question)
+            assert embedded.vector is not None
+            states = [engine_state(engine.info, engine.load()) for engine in self._engines]
+            # It is answered by the reference: nothing is tried on it.
+            settled = replace(ask, forced=True)
+            return await asyncio.get_running_loop().run_in_executor(
+                self._executor, self._weigh, settled, embedded, embedded.vector, states
+            )
+
+        return self._late.go_on(plan, decide)
 
     def _weigh(
         self, ask: Ask, question: EmbeddedQuestion, vector: Vector, states: Sequence[EngineState]
@@ -217,7 +238,8 @@ class InContext:
         if self._gate is not None:
             with decision.stage("prove"):
                 scope = shared_scope(question.scope)
-                decision.proof = self._gate.proof(ask.tenant, scope, vector, chosen.examples)
+                bank = self._retriever.size(ask.tenant)
+                decision.proof = self._gate.proof(ask.tenant, scope, vector, chosen.examples, bank)
         with decision.stage("choose"):
             return self._choose(decision, chosen, states)
         return self._to_reference("undecided", question, decision.bypassed, decision)

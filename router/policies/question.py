@@ -98,6 +98,12 @@ class QuestionEmbedder:
         finally:
             found.stages_s["embed"] = time.perf_counter() - began
 
+    async def embedded_later(self, asked: EmbeddedQuestion) -> EmbeddedQuestion:
+        """With its embedding, which was late, made when no client waits for one. Raises EmbedderError."""
+        if asked.vector is not None:
+            return asked
+        return replace(asked, refused="", vector=await self._embedder.embed_later(asked.digest.text))
+
     def _read(self, ask: Ask) -> EmbeddedQuestion:
         whole = question(ask.chat.messages)
         if not whole:

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from router.digest import shared_scope
 from router.plan import Candidate
 from router.proving.neighbours import Near, near
 from router.proving.regions import CHECK_SHARE, PROBE_SHARE, Compared, Region, Regions, Turned, spent
@@ -30,6 +31,7 @@ OF_REFERENCE = ("again", "right", "copies")
 """What is seen of the reference's own answers: whether its second one is equal, what people say of it, and whether the
 nearest past answer is equal."""
 _SIMILARITY, _AGREEMENT = "similarity", "agreement"
+_BANK, _VERSION = "bank", "version"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,26 +98,37 @@ class Gate:
     max_loss: float
     rng: random.Random = field(default_factory=random.Random)
     clock: Callable[[], float] = time.monotonic
+    version: float | None = None
+    """Of what is compared: which models answer, and how examples are chosen. What another version did proves nothing.
+    None: the version that the latest outcome has."""
+    rehearsed: Mapping[str, Mapping[Action, float]] = field(default_factory=dict)
+    """By shared scope, the mean quality of actions as a rehearsal found it: which is compared first, and so gets most of the
+    comparisons. It proves nothing: bounds rest on outcomes alone."""
 
     def __post_init__(self) -> None:
         self._lock = threading.Lock()
-        self._scopes: dict[tuple[str, str], _Scope] = {}
+        self._follows = self.version is None
+        self._scopes: dict[tuple[str, str, float | None], _Scope] = {}
         self._tenants: dict[str, _Seen] = {}
         self._unknown = self._new_scope(0)
         """What holds of a scope without outcomes."""
 
-    def proof(self, tenant: str, scope: str, vector: Vector, examples: Sequence[Candidate]) -> Proof:
-        """What is proven of each action for a request. `examples`: those that would be sent along, if any."""
+    def proof(
+        self, tenant: str, scope: str, vector: Vector, examples: Sequence[Candidate], bank: int = 0
+    ) -> Proof:
+        """What is proven of each action for a request. `examples`: those that would be sent along, if any, out of the
+        tenant's `bank` of so many."""
         shown = near(examples)
         with self._lock:
-            state = self._scopes.get((tenant, scope), self._unknown)
+            state = self._scopes.get((tenant, scope, self.version), self._unknown)
             weighed = []
             beside = 1.0
-            for action, regions in state.actions.items():
+            actions = self._in_order(scope, state.actions) if self.rehearsed else state.actions
+            for action, regions in actions.items():
                 if examples or not action.with_examples:
                     weighed.append(_weighed(action, regions, vector, shown, beside))
                 if regions.promising:
-                    # One at a time, the cheapest first: with it proven, the others need no proof.
+                    # One at a time, the first of them: with it proven, the others need no proof.
                     beside = _BESIDE
             state.asked += 1
             opened = [each for each in weighed if each.region.open]
@@ -137,7 +150,9 @@ class Gate:
         given = {each.action: each.share / share for each in compared} if share > 0.0 else {}
         noted = {key(each.action): each.predicted for each in compared}
         if examples:
-            noted |= {_SIMILARITY: shown.similarity, _AGREEMENT: shown.agreement}
+            noted |= {_SIMILARITY: shown.similarity, _AGREEMENT: shown.agreement, _BANK: float(bank)}
+        if self.version is not None:
+            noted[_VERSION] = self.version
         return Proof(
             region=f"{scope[:8]}:{'+'.join(each.region.name for each in weighed)}",
             standings=tuple(
@@ -155,6 +170,11 @@ class Gate:
             noted=noted,
             probing=decides is None and share <= PROBE_SHARE,
         )
+
+    def _in_order(self, scope: str, actions: dict[Action, Regions]) -> dict[Action, Regions]:
+        """What a rehearsal found best first; else the cheapest."""
+        known = self.rehearsed.get(shared_scope(scope), {})
+        return dict(sorted(actions.items(), key=lambda each: -known.get(each[0], 0.0)))
 
     def _tried(self, state: _Scope, weighed: Sequence[_Weighed]) -> list[_Weighed]:
         """The action that may answer before it is proven, if there is one: what it can lose fits into the promise, which is
@@ -182,33 +202,39 @@ class Gate:
         if predicted is None:
             return []
         shown = Near(noted.get(_SIMILARITY, 0.0), noted.get(_AGREEMENT, 0.0))
+        version = self._version(noted)
         with self._lock:
-            state = self._scopes.pop((tenant, scope), None)
+            state = self._scopes.pop((tenant, scope, version), None)
             if state is None:
                 seen = self._tenants.setdefault(tenant, _Seen())
                 state = self._new_scope(seen.scopes)
                 seen.scopes += 1
-            self._scopes[tenant, scope] = state
+            self._scopes[tenant, scope, version] = state
             if len(self._scopes) > _MOST_SCOPES:
-                crowding, _ = Counter(whose for whose, _ in self._scopes).most_common(1)[0]
+                crowding, _ = Counter(whose for whose, *_ in self._scopes).most_common(1)[0]
                 del self._scopes[next(each for each in self._scopes if each[0] == crowding)]
             if action not in state.actions:
                 return []
             regions = state.actions[action]
             regions.of(predicted).told(self.clock())
+            if action.with_examples:
+                regions.grown(noted.get(_BANK, 0.0))
             turned = regions.add(predicted, vector, _of(action, shown), told, opening=state.openings + 1)
             if turned is not None:
                 state.openings += 1
             if turned is None:
                 return []
             self._begin_anew_beside(state, action, opened=turned.opened)
+            if version != self.version:
+                return []
         return [Opening(tenant, scope, action, turned)]
 
-    def saw(self, tenant: str, scope: str, values: Mapping[str, float]) -> None:
-        """Count what is known of an answer of the reference's, 0 to 1 each, by OF_REFERENCE. Before the scope's first
-        comparison there is nowhere to keep it."""
+    def saw(self, tenant: str, scope: str, noted: Mapping[str, float], values: Mapping[str, float]) -> None:
+        """Count what is known of an answer of the reference's, 0 to 1 each, by OF_REFERENCE; `noted` as of `add`. Before the
+        scope's first comparison there is nowhere to keep it."""
+        version = self._version(noted)
         with self._lock:
-            state = self._scopes.get((tenant, scope))
+            state = self._scopes.get((tenant, scope, version))
             if state is None:
                 return
             for name in OF_REFERENCE:
@@ -219,7 +245,7 @@ class Gate:
     def seen(self, tenant: str, scope: str) -> dict[str, tuple[int, float]]:
         """How many answers of the reference's were looked at, and the mean, by OF_REFERENCE as far as known."""
         with self._lock:
-            state = self._scopes.get((tenant, scope), self._unknown)
+            state = self._scopes.get((tenant, scope, self.version), self._unknown)
             return {name: (count, total / count) for name, (count, total) in state.seen.items()}
 
     def summary(self) -> list[RegionSummary]:
@@ -227,11 +253,19 @@ class Gate:
         with self._lock:
             return [
                 _summary(tenant, scope, action, region)
-                for (tenant, scope), state in reversed(self._scopes.items())
+                for (tenant, scope, version), state in reversed(self._scopes.items())
+                if version == self.version
                 for action, regions in state.actions.items()
                 for region in regions
                 if region.evidence.compared
             ]
+
+    def _version(self, noted: Mapping[str, float]) -> float | None:
+        """That an outcome belongs to. Where none was noted it is taken for this one's."""
+        version = noted.get(_VERSION, self.version)
+        if self._follows:
+            self.version = version
+        return version
 
     def _new_scope(self, number: int) -> _Scope:
         actions = [Action(engine, with_examples) for engine in self.small for with_examples in (False, True)]

@@ -36,6 +36,8 @@ _DIVIDE_AFTER = 80
 _GIVE_UP_AFTER = 50
 _ANEW_AFTER = 100
 _HOPE_AFTER = 10
+_GROWN = 2.0
+"""Times as many examples to choose from after which it is tried again."""
 _TRY_AFTER, _TRY_BELOW = 20, 0.3
 """Comparisons, and the bound of the mean loss, from which an action may answer before it is proven."""
 _IN_DOUBT = 20.0
@@ -240,6 +242,15 @@ class Region:
             if evidence.compared:
                 self._begin(kind)
 
+    def reconsider(self) -> None:
+        """Begin anew what enough comparisons say will not be proven; what may yet be proven goes on."""
+        if self.open:
+            return
+        self._given_up = False
+        for kind, evidence in self.kinds.items():
+            if evidence.compared >= _TRY_AFTER and evidence.expected_more() is None:
+                self._begin(kind)
+
     def _begin(self, kind: str) -> None:
         self._begun[kind] += 1
         self.kinds[kind] = self._fresh(kind)
@@ -291,6 +302,7 @@ class Regions:
             for least, share in zip(BANDS, _BAND_ALPHAS, strict=True)
         )
         self._outcomes = Outcomes()
+        self._bank = 0.0
 
     def __iter__(self) -> Iterator[Region]:
         return iter(self.bands if self.divided else (self.whole,))
@@ -341,6 +353,18 @@ class Regions:
         unlikely = self.whole.agreement.compared >= _DIVIDE_AFTER and self.whole.expected_more is None
         self.divided = turned is not None or self.whole.hopeless or unlikely
         return turned
+
+    def grown(self, bank: float) -> None:
+        """The examples are chosen from so many. With twice as many as before they are better ones, and what was not expected
+        to be proven may be."""
+        if bank < _GROWN * self._bank:
+            return
+        first, self._bank = not self._bank, bank
+        if first:
+            return
+        for region in (self.whole, *self.bands):
+            region.reconsider()
+        self.divided = self.divided and any(band.open for band in self.bands)
 
     def restart(self, *, proven: bool) -> None:
         """Begin anew where nothing is proven yet, and with `proven` where something is: the requests to decide on are

@@ -10,12 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
 
 from learning.outcomes.account import Purse
 from learning.outcomes.judging import Judging
 from learning.proof.follower import ProofFollower
-from store.records import OutcomeRecord
-from tests.flow.line import Got, Line, line, upstream
+from router.embedding.embedder import Embedder, EmbedderLate
+from router.plan import Plan
+from router.policies.late import LateDecisions
+from store.records import OutcomeRecord, Vector
+from tests.flow.line import Asked, Got, Line, Upstream, completion, line, upstream
 from tests.patience import until
 from understudy.settings.models import ModelSettings
 
@@ -27,6 +31,7 @@ class Rehearsal:
     """A line whose small engine is compared by hand."""
 
     gate: Line
+    large: Upstream
     asked: list[Got] = field(default_factory=list)
 
     async def ask(self) -> Got:
@@ -90,7 +95,7 @@ async def rehearsal(data: Path, policy: str, **model: Any) -> AsyncIterator[Rehe
             "memory": {"data_dir": str(data)},
         }
         async with line(config) as gate:
-            yield Rehearsal(gate)
+            yield Rehearsal(gate, large)
 
 
 def test_proof_is_asked_for_by_default() -> None:
@@ -176,3 +181,38 @@ async def test_without_proof_the_rule_decides_as_before(tmp_path: Path) -> None:
         assert (await here.ask()).headers["x-understudy-engine"] == "large"
         got = await here.ask()
         assert got.headers["x-understudy-engine"] == "small" and "x-understudy-reason" not in got.headers
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+async def test_a_request_whose_embedding_was_late_is_compared_and_remembered_all_the_same(
+    tmp_path: Path, policy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    going_on: list[asyncio.Task[Plan]] = []
+    go_on = LateDecisions.go_on
+
+    async def late(self: Embedder, text: str) -> Vector:
+        raise EmbedderLate("late")
+
+    def noted(self: LateDecisions, plan: Plan, decide: Any) -> Plan:
+        plan = go_on(self, plan, decide)
+        assert plan.late is not None
+        going_on.append(plan.late)
+        return plan
+
+    async def answers_when_it_is_known(request: web.Request, asked: Asked) -> web.Response:
+        await asyncio.wait(going_on)
+        return web.json_response(completion("42"))
+
+    monkeypatch.setattr(Embedder, "embed", late)
+    monkeypatch.setattr(LateDecisions, "go_on", noted)
+    async with rehearsal(tmp_path, policy) as here:
+        here.large.script = answers_when_it_is_known
+        got = await here.ask()
+        assert (got.headers["x-understudy-engine"], len(going_on)) == ("large", 1)
+        memory = here.gate.gateway.memory
+        assert memory is not None
+        outcomes = memory.store.outcomes
+        await until(lambda: {one.engine for one in outcomes.after(0)} >= {"small"}, "its comparison")
+        choice = memory.store.decisions.choices.get("default", got.headers["x-understudy-decision-id"])
+        assert choice is not None and choice.vector is not None and choice.scope
+        assert memory.store.examples.count("default") == 1

@@ -125,7 +125,9 @@ def sources(
             ),
             judged=config.judging is not None or any(m.policy != "fixed" for m in config.models.values()),
             quality_alarm=config.learning.quality_alarm,
-            proven=ProofReader(store.outcomes, store.decisions.choices, gates(config.models)).scopes,
+            proven=ProofReader(
+                store.outcomes, store.decisions.choices, gates(config.models, config.engines)
+            ).scopes,
             task_of=partial(task_of, config),
             actions=actions or OperatorActions(),
         ),

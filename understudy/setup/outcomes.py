@@ -97,6 +97,13 @@ def judging(config: Config, store: Store, engines: Mapping[str, Engine], metrics
     configured = config.judging
     settings = configured or JudgingSettings(engine="")
     none = {} if configured else {"share_offloaded": 0.0, "share_reference": 0.0, "others": 0}
+    spending = accounts(config, store, settings)
+
+    def ended(tenant: str, judge: str, passed: bool) -> None:
+        metrics.exams.labels(judge, "passed" if passed else "refused").inc()
+        if not passed:
+            spending.note_refused(tenant)
+
     return Judging(
         engines,
         {name: model.engines for name, model in config.models.items()},
@@ -104,13 +111,13 @@ def judging(config: Config, store: Store, engines: Mapping[str, Engine], metrics
         store.outcomes,
         metrics,
         knobs_of(JudgingLimits, settings, settings.advanced, **none),
-        accounts(config, store, settings),
+        spending,
         qualities=store.examples.ledger,
         known=known_quality(store, config),
         teacher_said=GivenLabels(store.tasks).teacher_said,
         opted_out_keys=settings.advanced.opted_out_keys,
         book=store.decisions.usage.book,
-        exams=Exams(partial(known_answers, store)),
+        exams=Exams(partial(known_answers, store), ended=ended),
     )
 
 

@@ -2,18 +2,38 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
+from typing import Any
 
+from learning.rehearsal.kept import qualities
 from router.proving.gate import Gate
+from understudy.settings.config import AnyEngine
 from understudy.settings.models import ModelSettings
 
 
-def gates(models: Mapping[str, ModelSettings]) -> dict[str, Gate]:
-    """One per served model that needs proof; few_shot never asks engines between the first and the last."""
+def gates(
+    models: Mapping[str, ModelSettings],
+    engines: Mapping[str, AnyEngine],
+    rehearsal: Mapping[str, Any] | None = None,
+) -> dict[str, Gate]:
+    """One per served model that needs proof; few_shot never asks engines between the first and the last. `rehearsal`: the
+    latest one's report."""
     return {
         name: Gate(
-            model.engines[:1] if model.policy == "few_shot" else model.engines[:-1], max_loss=model.max_loss
+            model.engines[:1] if model.policy == "few_shot" else model.engines[:-1],
+            max_loss=model.max_loss,
+            version=_version(model, engines),
+            rehearsed=qualities(rehearsal, name, model.engines[0]) if rehearsal is not None else {},
         )
         for name, model in models.items()
         if model.proves
     }
+
+
+def _version(model: ModelSettings, engines: Mapping[str, AnyEngine]) -> float:
+    """Another number where another model answers behind an engine's name, or another policy chooses the examples."""
+    upstream = [[name, getattr(engines.get(name), "model", None)] for name in model.engines]
+    told = json.dumps([model.policy, upstream]).encode()
+    return float(int.from_bytes(hashlib.blake2b(told, digest_size=6).digest()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from learning.logs.explain import explained, label
+from learning.outcomes.account import REFUSED
 from store import Store
 from store.records import NewExample, OutcomeRecord
 from tests.store.rows import choice_record, request_record
@@ -103,6 +105,15 @@ def test_a_shadow_whose_comparisons_all_failed_is_not_good_enough(store: Store) 
         compared(store, number, 0.0)
     [scope] = explained(store, limit=99)["scopes"]
     assert scope["reasons"][0]["reason"] == "not_good_enough" and scope["expected_more"] is None
+
+
+def test_a_shadow_without_comparisons_whose_judge_was_refused_says_so(store: Store) -> None:
+    note(store, 1, scope="s", reason="shadow")
+    assert explained(store, limit=9)["scopes"][0]["reasons"][0]["reason"] == "shadow"
+    store.decisions.spending.settle("a1", REFUSED, 0.0, 1.0, time.time()).result(60)
+    assert explained(store, limit=9)["scopes"][0]["reasons"][0]["reason"] == "no_judge"
+    compared(store, 2, 1.0)
+    assert explained(store, limit=9)["scopes"][0]["reasons"][0]["reason"] == "shadow"
 
 
 def test_a_shadow_that_may_still_open_says_how_many_comparisons_it_expects(store: Store) -> None:

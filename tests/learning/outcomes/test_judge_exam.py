@@ -9,7 +9,7 @@ import pytest
 
 from engines.chat import message_text
 from engines.engine import EngineInfo
-from learning.outcomes.judge_exam import QUESTIONS, Exams, Known, Result, examine, questions
+from learning.outcomes.judge_exam import QUESTIONS, Exam, Exams, Known, questions
 from learning.outcomes.verdicts import Judge, VerdictRequest
 from tests.learning.outcomes.test_judging import Judges
 
@@ -40,11 +40,13 @@ def knowing(request: VerdictRequest, known: Sequence[Known] = TRAFFIC) -> int:
     return 0 if first == second else 2 if first == own else -2
 
 
-async def examined(says: Callable[[VerdictRequest], int | None]) -> Result:
+async def examined(says: Callable[[VerdictRequest], int | None]) -> Exam:
     async def ask(request: VerdictRequest) -> int | None:
         return says(request)
 
-    return await examine(judge(), ask, questions(TRAFFIC))
+    exam = Exam()
+    await exam.go_on(judge(), ask, questions(TRAFFIC))
+    return exam
 
 
 def test_the_pairs_are_of_the_traffic_and_both_kinds_occur() -> None:
@@ -63,7 +65,7 @@ def test_little_traffic_is_filled_up(known: list[Known]) -> None:
 
 async def test_a_judge_that_can_judge_passes() -> None:
     found = await examined(knowing)
-    assert (found.asked, found.right, found.unread, found.enough) == (QUESTIONS, QUESTIONS, 0, True)
+    assert (found.asked, found.right, found.unread, found.passed) == (QUESTIONS, QUESTIONS, 0, True)
 
 
 @pytest.mark.parametrize(
@@ -73,18 +75,19 @@ async def test_a_judge_that_can_judge_passes() -> None:
 )
 async def test_one_that_cannot_is_refused_early(says: Any, asked: int) -> None:
     found = await examined(says)
-    assert not found.enough and found.asked <= asked
+    assert found.refused and not found.passed and found.asked <= asked
     assert "known pairs" in found.told and "a judge may be wrong once" in found.told
 
 
 async def test_one_wrong_verdict_is_forgiven() -> None:
     found = await examined(lambda r: None if r.number == 5 else knowing(r))
-    assert found.enough and found.right == QUESTIONS - 1
+    assert found.passed and found.right == QUESTIONS - 1
 
 
 async def test_a_judge_is_examined_once_and_again_after_it_could_not_be_read_or_an_hour() -> None:
-    at_s = [0.0]
-    exams, asked = Exams(lambda tenant: TRAFFIC, clock=lambda: at_s[0]), []
+    at_s, asked = [0.0], []
+    ended: list[tuple[str, str, bool]] = []
+    exams = Exams(lambda tenant: TRAFFIC, ended=lambda *how: ended.append(how), clock=lambda: at_s[0])
 
     async def ask(request: VerdictRequest) -> int | None:
         asked.append(request)
@@ -93,16 +96,39 @@ async def test_a_judge_is_examined_once_and_again_after_it_could_not_be_read_or_
     async def never(request: VerdictRequest) -> int | None:
         return None
 
-    due = await exams.due("judge", "t", TRAFFIC[0])
-    assert await exams.passes(judge(), ask, due) and len(asked) == QUESTIONS
-    assert await exams.due("judge", "t", TRAFFIC[0]) == []
+    assert await exams.passes(judge(), ask, "t", TRAFFIC[0]) and len(asked) == QUESTIONS
+    assert await exams.passes(judge(), never, "t", TRAFFIC[0])
     exams.compared("judge", read=False)
     exams.compared("judge", read=True)
     exams.compared("judge", read=False)
-    assert await exams.due("judge", "t", TRAFFIC[0]) == []
+    assert exams.passed("judge")
     exams.compared("judge", read=False)
-    due = await exams.due("judge", "t", TRAFFIC[0])
-    assert due and not await exams.passes(judge(), never, due) and exams.refuses("judge")
+    assert not exams.passed("judge")
+    assert not await exams.passes(judge(), never, "t", TRAFFIC[0]) and exams.refuses("judge")
     at_s[0] = 3601.0
     assert not exams.refuses("judge")
-    assert await exams.passes(judge(), ask, await exams.due("judge", "t", TRAFFIC[0]))
+    assert await exams.passes(judge(), ask, "u", TRAFFIC[0])
+    assert ended == [("t", "judge", True), ("t", "judge", False), ("u", "judge", True)]
+
+
+async def test_an_exam_goes_on_where_the_money_ended_and_asks_no_more_than_it_may() -> None:
+    asked: list[int] = []
+    exams = Exams(lambda tenant: TRAFFIC)
+
+    class NoMoney(Exception):
+        pass
+
+    async def ask(request: VerdictRequest) -> int | None:
+        if len(asked) == 5:
+            asked.append(-1)
+            raise NoMoney
+        asked.append(request.number)
+        return knowing(request)
+
+    for _ in range(2):
+        assert not await exams.passes(judge(), ask, "t", TRAFFIC[0], most=2)
+    assert asked == [0, 1]
+    with pytest.raises(NoMoney):
+        await exams.passes(judge(), ask, "t", TRAFFIC[0])
+    assert await exams.passes(judge(), ask, "u", TRAFFIC[1])
+    assert asked == [0, 1, 2, 3, 4, -1, *range(5, QUESTIONS)]

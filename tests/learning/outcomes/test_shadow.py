@@ -17,7 +17,8 @@ from structlog.testing import capture_logs
 from engines.chat import ChatRequest, Usage
 from engines.engine import Engine, EngineInfo, EngineRequest, Price
 from learning.outcomes import account
-from learning.outcomes.account import Purse
+from learning.outcomes.account import IN_VAIN_USD, Purse
+from learning.outcomes.judge_exam import Exams
 from learning.outcomes.judging_sample import Sample, sample
 from router.asked import Controls
 from router.finished import Finished
@@ -302,6 +303,24 @@ async def test_where_no_judge_can_be_paid_answers_that_mostly_are_equal_count_an
         assert await compared(*(f"worse {n}" for n in range(200))) == [0.0] * 4, "and then it tells no more"
         assert len(small.asked) < 80
         assert stage.spent() < 100 * price and not asked_of(engines["large"])
+
+
+@pytest.mark.usefixtures("no_pause")
+async def test_a_judge_that_cannot_be_paid_for_its_work_is_refused_at_its_first_unreadable_verdict(
+    db: Database,
+) -> None:
+    command, plan = "find . -name '*.py'", planned(1.0)
+    plan = replace(plan, proof=replace(plan.proof, scope="scope") if plan.proof else None)
+    engines = with_engines("ls", "Both of these look fine to me.")
+    dear = replace(PLENTY, starting_requests=100)
+    ended: list[tuple[str, str, bool]] = []
+    exams = Exams(lambda tenant: [], ended=lambda *how: ended.append(how))
+    one_by_one = replace(NOTHING_CONFIGURED, max_in_flight=1)
+    async with judging(db, engines, one_by_one, dear, judge=None, exams=exams) as stage:
+        assert await stage.judge(*(served(command, plan, id=f"r{n}") for n in range(5))) == []
+        assert len(asked_of(engines["large"])) == 1 and ended == [("t", "large", False)]
+        verdict = stage.metric("understudy_judging_cost_usd_total", engine="large", purpose="verdict")
+        assert 0 < verdict < stage.spent(IN_VAIN_USD) <= stage.spent()
 
 
 @pytest.mark.slow

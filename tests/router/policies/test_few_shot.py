@@ -44,6 +44,9 @@ class GivenNeighbours:
         self.words = words
         self.merged = merged
 
+    def size(self, tenant: str) -> int:
+        return len(self.similarities)
+
     def nearest(self, tenant: str, scope: str, vector: Vector, comparable: object) -> list[Candidate]:
         if self.failure is not None:
             raise self.failure

@@ -68,6 +68,9 @@ class GivenNeighbours:
     merged: int = 0
     wait: threading.Event | None = None
 
+    def size(self, tenant: str) -> int:
+        return len(self.similarities)
+
     def nearest(
         self, tenant: str, scope: str, vector: Vector, comparable: object, text: str
     ) -> list[Candidate]:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
+from router.embedding.embedder import EmbedderLate
 from router.plan import Ask, Plan
 from router.policies.few_shot import FewShot
+from router.policies.late import AT_ONCE
 from router.policies.proven import shadow
 from router.proving.standing import Action, Proof, Standing
 from tests.knobs import few_shot_knobs
@@ -25,7 +29,7 @@ class GivenGate:
         self.opened = opened
         self.examples: list[int] = []
 
-    def proof(self, tenant: str, scope: str, vector: Any, examples: Any) -> Proof:
+    def proof(self, tenant: str, scope: str, vector: Any, examples: Any, bank: int) -> Proof:
         self.examples.append(len(examples))
         standings = [Standing(action, action in self.opened, 0, 1, 0, None) for action in (HELPED, ALONE)]
         return Proof("r", tuple(standings), 1.0, scope, wished=(HELPED, ALONE) if examples else (ALONE,))
@@ -79,3 +83,62 @@ async def test_a_gate_that_fails_leaves_the_request_with_the_reference(threads: 
 
 def test_without_a_proof_nothing_is_asked_in_the_background() -> None:
     assert shadow(None, object()) == ()  # type: ignore[arg-type]
+
+
+class LateEmbedder(GivenEmbedder):
+    """Late for every client, and there later."""
+
+    async def embed(self, text: str) -> Any:
+        raise EmbedderLate("late")
+
+    async def embed_later(self, text: str) -> Any:
+        return await GivenEmbedder.embed(self, text)
+
+
+class SlowNeighbours(GivenNeighbours):
+    """Finds its neighbours once it is let go on."""
+
+    def __init__(self, *similarities: float) -> None:
+        super().__init__(*similarities)
+        self.let_go_on = threading.Event()
+
+    def nearest(self, *args: Any) -> Any:
+        assert self.let_go_on.wait(60)
+        return super().nearest(*args)
+
+
+@pytest.mark.parametrize("late", ["embedding", "neighbours"])
+async def test_a_decision_that_was_late_for_its_client_is_compared_by_all_the_same(
+    threads: ThreadPoolExecutor, late: str
+) -> None:
+    embedder = LateEmbedder() if late == "embedding" else GivenEmbedder()
+    near = SlowNeighbours(0.95, 0.5) if late == "neighbours" else GivenNeighbours(0.95, 0.5)
+    knobs = few_shot_knobs(retrieve_deadline_s=0.01 if late == "neighbours" else 30.0)
+    gate: Any = GivenGate(HELPED)
+    policy = FewShot(("small", "large"), embedder, near, threads, knobs, gate=gate)  # type: ignore[arg-type]
+    plan = await policy.decide(Ask(chat(), "t"))
+    assert plan.attempts[0].engine == "large" and plan.shadow == () and plan.late is not None
+    if isinstance(near, SlowNeighbours):
+        near.let_go_on.set()
+    await plan.late
+    found = plan.with_late()
+    assert (found.attempts, found.reason, found.late) == (plan.attempts, plan.reason, None)
+    assert [way.engine for way in found.shadow] == ["small", "small"] and found.proof is not None
+    assert found.vector is not None and len(found.neighbours) == 2
+
+
+async def test_what_is_not_known_at_the_end_of_the_answer_is_let_go(threads: ThreadPoolExecutor) -> None:
+    class Never(LateEmbedder):
+        async def embed_later(self, text: str) -> Any:
+            await asyncio.Event().wait()
+
+    gate: Any = GivenGate()
+    policy = FewShot(("small", "large"), Never(), GivenNeighbours(), threads, few_shot_knobs(), gate=gate)  # type: ignore[arg-type]
+    plans = [await policy.decide(Ask(chat(), "t")) for _ in range(AT_ONCE + 1)]
+    going_on = [plan.late for plan in plans if plan.late is not None]
+    assert len(going_on) == AT_ONCE, "a busy machine is not made busier"
+    assert all(plan.with_late().proof is None for plan in plans)
+    await asyncio.wait(going_on)
+    assert all(task.cancelled() for task in going_on)
+    forced = await policy.decide(Ask(chat(), "t", forced=True))
+    assert forced.late is None, "nothing is compared for it"

@@ -19,8 +19,10 @@ def gate() -> Gate:
     return Gate(("small",), 0.05)
 
 
-def asked(made: Gate, scope: str = "scope", *, examples: bool = True, tenant: str = "t") -> Proof:
-    return made.proof(tenant, scope, VECTOR, EXAMPLES if examples else [])
+def asked(
+    made: Gate, scope: str = "scope", *, examples: bool = True, tenant: str = "t", bank: int = 100
+) -> Proof:
+    return made.proof(tenant, scope, VECTOR, EXAMPLES if examples else [], bank)
 
 
 def compare(
@@ -48,6 +50,20 @@ def test_one_action_is_proven_at_a_time_the_cheapest_first() -> None:
     compare(made, ALONE, 0.0, 20)
     wished = [asked(made).wished for _ in range(50)]
     assert all(HELPED in each for each in wished), "with examples it may yet be good enough"
+
+
+def test_what_was_rehearsed_is_proven_first_and_proves_nothing() -> None:
+    made, without = Gate(("small",), 0.05, rehearsed={"scope": {ALONE: 0.4, HELPED: 0.8}}), gate()
+    wished = [asked(made).wished for _ in range(400)]
+    assert 10 < sum(ALONE in each for each in wished) < 90 and all(HELPED in each for each in wished)
+    assert ALONE in asked(made, "another scope").wished
+    for each in made, without:
+        compare(each, HELPED, 1.0, 30)
+    bounds = [
+        {(s.lower, s.upper, s.open) for s in asked(each).standings if s.action == HELPED}
+        for each in (made, without)
+    ]
+    assert bounds[0] == bounds[1]
 
 
 def test_each_action_says_how_often_it_is_drawn_so_that_its_outcomes_can_be_weighed() -> None:
@@ -191,5 +207,56 @@ def test_what_is_seen_of_the_references_own_answers_is_kept_by_scope() -> None:
     made = gate()
     compare(made, HELPED, 1.0)
     for value in (1.0, 0.0):
-        made.saw("t", "scope", {"again": value, "reference": 1.0})
+        made.saw("t", "scope", {}, {"again": value, "reference": 1.0})
     assert made.seen("t", "scope") == {"again": (2, 0.5)} and made.seen("t", "another") == {}
+
+
+def test_what_was_proven_of_another_version_counts_for_nothing_and_takes_its_share_of_alpha() -> None:
+    first, second = Gate(("small",), 0.05, version=1.0), Gate(("small",), 0.05, version=2.0)
+    fresh = Gate(("small",), 0.05, version=2.0)
+    told = [asked(first).noted] * 400
+
+    def opens_after(made: Gate) -> int:
+        for number in range(400):
+            if made.add("t", "scope", VECTOR, asked(made).noted, HELPED, Compared(1.0)):
+                return number
+        raise AssertionError("it never opened")
+
+    for noted in told:
+        opened = first.add("t", "scope", VECTOR, noted, HELPED, Compared(1.0))
+        assert second.add("t", "scope", VECTOR, noted, HELPED, Compared(1.0)) == [] or not opened
+    assert asked(first).open_actions() == (HELPED,)
+    assert asked(second).open_actions() == () and second.summary() == []
+    assert opens_after(second) > opens_after(fresh)
+
+
+def test_who_does_not_know_the_version_shows_the_latest_one() -> None:
+    shows = gate()
+    for version, quality in ((1.0, 1.0), (2.0, 0.0)):
+        noted = asked(Gate(("small",), 0.05, version=version)).noted
+        shows.add("t", "scope", VECTOR, noted, HELPED, Compared(quality))
+    assert [each.mean for each in shows.summary()] == [0.0]
+
+
+def test_what_is_not_expected_to_be_proven_begins_anew_when_there_are_twice_as_many_examples() -> None:
+    made = gate()
+    compare(made, ALONE, 0.0, 30)
+    compare(made, HELPED, 0.0, 30)
+
+    def compare_once(bank: int) -> None:
+        made.add("t", "scope", VECTOR, asked(made, bank=bank).noted, HELPED, Compared(0.0))
+
+    compare_once(199)
+    shut = asked(made, bank=199)
+    assert shut.probing and shut.expected_more is None
+    compare_once(200)
+    anew = {standing.action: standing for standing in asked(made, bank=200).standings}
+    assert anew[HELPED].expected_more is not None and anew[HELPED].compared == 1
+    assert anew[ALONE].expected_more is None, "it gets no examples"
+
+
+def test_what_may_yet_be_proven_goes_on_when_there_are_twice_as_many_examples() -> None:
+    made = gate()
+    compare(made, HELPED, 1.0, 60)
+    made.add("t", "scope", VECTOR, asked(made, bank=1000).noted, HELPED, Compared(1.0))
+    assert next(s.compared for s in asked(made).standings if s.action == HELPED) == 61

@@ -136,3 +136,15 @@ def test_an_action_may_be_tried_before_it_is_proven_and_not_while_it_is_in_doubt
     assert made.may_try and not made.open and made.most_lost < 0.1
     made.add(Compared(0.0))
     assert not made.may_try
+
+
+def test_people_who_found_a_way_bad_with_few_examples_do_not_keep_it_shut_with_many() -> None:
+    regions = Regions(0.95, 0.05)
+    regions.grown(100)
+    for _ in range(20):
+        regions.add(0.95, VECTOR, GOOD, Compared(loss=0.0, said=1.0))
+    for _ in range(60):
+        regions.add(0.95, VECTOR, GOOD, Compared(loss=1.0, said=0.9))
+    assert regions.whole.expected_more is None
+    regions.grown(200)
+    assert regions.whole.expected_more is not None and not regions.divided
