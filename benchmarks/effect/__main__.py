@@ -132,7 +132,7 @@ async def _ask(
         return []
     began = time.monotonic()
     with ExitStack() as stack:
-        async with aiohttp.ClientSession() as session:
+        async with _session() as session:
             names = ["small"] if all(of.recorded_large for of in sets) else ["small", "large"]
             engines = {name: await _real(name, stack, session, cache, 0.0, kept) for name in names}
             rows = await offline.outcomes(sets, engines, cache)
@@ -143,7 +143,7 @@ async def _play(key: str, data: Path, cache: Path, requests: int | None, *, ques
     stream, small = streams.stream(key, data, cache, requests)
     print(f"{key}: {stream.title}, {len(stream.texts)} requests", file=sys.stderr, flush=True)
     with ExitStack() as stack:
-        async with aiohttp.ClientSession() as session:
+        async with _session() as session:
             engines: dict[str, Engine] = {
                 "small": Recorded(small, PACE_S["small"]),
                 "large": Recorded(stream.recorded, PACE_S["large"], streams.second_answer(stream)),
@@ -154,6 +154,11 @@ async def _play(key: str, data: Path, cache: Path, requests: int | None, *, ques
             if questions:
                 return await rehearsed(stream, engines, questions=questions)
             return await played(stream, engines)
+
+
+def _session() -> aiohttp.ClientSession:
+    # While vectors are computed between two sets, a server closes connections that nobody uses.
+    return aiohttp.ClientSession(connector=aiohttp.TCPConnector(force_close=True))
 
 
 async def _real(
