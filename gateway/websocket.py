@@ -15,6 +15,7 @@ from aiohttp import web
 from aiohttp.http_writer import StreamWriter
 from aiohttp.streams import StreamReader
 
+from engines.aiohttp_client import AiohttpAnswer
 from engines.engine import EngineRequest
 from engines.errors import RequestError
 from engines.headers import named_by_connection
@@ -89,7 +90,9 @@ async def tunnel(
         response.headers["Upgrade"] = "websocket"
         journey.engine = reply.engine
         journey.answered(101)
-        connection = exchange.response.connection
+        # An upgrade is asked for by aiohttp's client.
+        assert isinstance(exchange.answer, AiohttpAnswer)
+        connection = exchange.answer.response.connection
         if connection is None or connection.protocol is None or request.transport is None:
             raise ConnectionResetError("a side left during the handshake")
         allowed = partial(again, request, target, journey.admitted)
