@@ -42,9 +42,9 @@ $(VENV)/installed: requirements-dev.lock requirements-weights.lock pyproject.tom
 	$(project)
 
 # The developer's environment holds all that the demo needs.
-demo: $(or $(wildcard $(VENV)/installed),$(VENV)/installed-demo)      ## Watch the gateway at work on a simulated world; Ctrl-C ends it
+demo: $(or $(wildcard $(VENV)/installed),$(VENV)/installed-demo)      ## Watch the gateway at work on a simulated world; Ctrl-C ends it. REAL=1: with two real models
 	$(call say,starting the demo)
-	@$(BIN)/understudy demo
+	@$(if $(REAL),$(BIN)/python -m benchmarks.effect.weights $(BIN)/understudy demo --real,$(BIN)/understudy demo)
 
 # One worker more than the processors of a small machine, since many tests wait for processes; a thread per worker. Neighbouring
 # tests stay together, with what they share.
@@ -95,7 +95,7 @@ format: $(VENV)/installed    ## Format the code
 bench: $(VENV)/installed     ## What the gateway costs, beside a bare relay, in one run
 	$(BIN)/python -m benchmarks.overhead
 
-effect: $(VENV)/installed    ## Does a small model come to answer at the defaults, as well as the large one? Real models; EFFECT=--quick
+effect: $(VENV)/installed    ## What examples do for a small model, and whether it comes to answer at the defaults. Real models; EFFECT=--quick
 	$(BIN)/python -m benchmarks.effect $(EFFECT)
 
 claims: $(VENV)/installed    ## Write docs/claims.md; fails on a figure in the README without a row, and on a row older than its code

@@ -6,25 +6,33 @@ Refuses to know retries, limits and breakers (engines.guard), and what the bytes
 from __future__ import annotations
 
 import asyncio
-import errno
 import functools
 import os
 import socket
 import ssl
 import time
 from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
-from typing import Any
 
-import aiohttp
-from aiohttp.client_proto import ResponseHandler
-from aiohttp.http_exceptions import HttpProcessingError
 from multidict import CIMultiDict
 from yarl import URL
 
+from engines.aiohttp_client import AiohttpClient
 from engines.answer_times import FirstDataTimes
 from engines.answers.beginning import holds_data
+from engines.connection import Origin
 from engines.engine import EngineInfo, EngineLoad, EngineReply, EngineRequest
 from engines.errors import ConnectFailed, EngineError, Kind, StreamBroken, TimedOut
+from engines.exchanges import (
+    Answer,
+    ConnectTimeout,
+    Cut,
+    Disconnected,
+    Failure,
+    Invalid,
+    NotConnected,
+    ProxyRefused,
+    ReadTimeout,
+)
 from engines.headers import (
     ForbiddenCharacter,
     holds_credential,
@@ -32,65 +40,18 @@ from engines.headers import (
     without_credentials,
     without_key_parameters,
 )
-from engines.raw_headers import install
 from engines.timeouts import Phases, Timeouts, model_of
 from engines.tracing import UpstreamCall, call_to
 
 HEALTH_AGENT = "understudy-health"
 """What a health check calls itself, so that an upstream's log tells it from clients' requests."""
-_NOTHING_INVENTED = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
-"""Headers aiohttp would add by itself: the upstream sees what the client sent, no more."""
-
-_KEEPALIVE_S = 4.0
-"""Below the 5 s after which uvicorn (and so vLLM) closes an idle connection: reusing one at that very moment would fail
-a request that was never at fault."""
-
-_PIECE_BYTES = 256 * 1024
-"""A larger body leaves in pieces of this size."""
-
+_ODD = ("Upgrade", "Expect", "Transfer-Encoding")
+"""Headers of requests that engines.connection does not take."""
 _LOOKED_AT_BYTES = 256 * 1024
 """A stream that has said nothing in so much is taken to have begun."""
 _HEAD_QUICK_S = 0.5
 _NOT_IMPLEMENTED = 501
 _HEALTH_S = 5.0
-_SOON_S = 0.001
-
-_CLOSED = frozenset({errno.ECONNRESET, errno.EPIPE})
-
-_FOREIGN = (aiohttp.ClientError, TimeoutError, OSError)
-"""What aiohttp raises of a request that fails."""
-
-# Once for all sessions of this process.
-install()
-
-
-class _Unanswered(aiohttp.ServerDisconnectedError):
-    """A connection that had been kept alive was closed without a byte of an answer."""
-
-
-class _Connection(ResponseHandler):
-    """aiohttp's connection, except that the reader of a body whose framing breaks is told: it would wait for ever; and that
-    it tells whether it was kept alive."""
-
-    _requests = 0
-
-    def set_response_params(self, **params: Any) -> None:
-        self._requests += 1
-        super().set_response_params(**params)
-
-    def set_exception(self, exc: BaseException, exc_cause: BaseException | None = None) -> None:
-        if self._requests > 1 and _says_nothing(exc):
-            exc = _Unanswered()
-        super().set_exception(exc, *(() if exc_cause is None else (exc_cause,)))
-        if isinstance(exc, HttpProcessingError) and self._payload is not None and not self._payload.is_eof():
-            self._payload.set_exception(aiohttp.ClientPayloadError())
-
-
-def _says_nothing(error: BaseException) -> bool:
-    """Whether a connection was closed before an answer began; else aiohttp's error holds what came of its head."""
-    if isinstance(error, aiohttp.ServerDisconnectedError):
-        return isinstance(error.message, str)
-    return isinstance(error, aiohttp.ClientOSError) and error.errno in _CLOSED
 
 
 class Exchange:
@@ -100,18 +61,18 @@ class Exchange:
     it is, and never be taken for a failure of the upstream.
     """
 
-    __slots__ = ("_began", "_call", "_engine", "_phases", "_request", "_response")
+    __slots__ = ("_answer", "_began", "_call", "_engine", "_phases", "_request")
 
     @property
-    def response(self) -> aiohttp.ClientResponse:
+    def answer(self) -> Answer:
         """The answer below the reply, for those who must have its connection. Only inside the context."""
-        assert self._response is not None
-        return self._response
+        assert self._answer is not None
+        return self._answer
 
     def __init__(self, engine: OpenAIHTTP, request: EngineRequest) -> None:
         self._engine = engine
         self._request = request
-        self._response: aiohttp.ClientResponse | None = None
+        self._answer: Answer | None = None
         self._phases = engine.timeouts.phases(request, engine.first_data_times)
         self._began = 0.0
         self._call: UpstreamCall | None = None
@@ -123,19 +84,13 @@ class Exchange:
         self._request, call = engine.traced(self._request)
         self._call = call
         try:
-            try:
-                response = self._response = await engine.sent(self._request, self._phases)
-            except _Unanswered:
-                # Its server closed a kept-alive connection just then, without a byte: it is sent once more.
-                if not engine.resends or not isinstance(self._request.body, bytes):
-                    raise
-                response = self._response = await engine.sent(self._request, self._phases)
-            headers = engine.checked_headers(self._request, response)
+            answer = self._answer = await engine.sent(self._request, self._phases)
+            headers = engine.checked_headers(self._request, answer)
         except BaseException as error:
             engine.in_flight -= 1
-            if self._response is not None:
-                self._response.close()
-            if isinstance(error, _FOREIGN):
+            if self._answer is not None:
+                self._answer.release()
+            if isinstance(error, Failure):
                 kind = Kind.TIMEOUT_ANSWER if _is_plain(self._request) else Kind.TIMEOUT_FIRST_DATA
                 translated = engine.translated(error, self._phases, kind)
                 _note(call, translated)
@@ -143,57 +98,48 @@ class Exchange:
             _note(call, error)
             raise
         if call is not None:
-            call.status = response.status
+            call.status = answer.status
+        reason = answer.reason
         return EngineReply(
-            response.status,
+            answer.status,
             headers,
-            self._chunks(response),
+            self._chunks(answer),
             engine=engine.info.name,
-            self_delimiting="Content-Length" in response.headers or "Transfer-Encoding" in response.headers,
-            reason=response.reason if response.reason and response.reason.isprintable() else None,
+            self_delimiting="Content-Length" in answer.headers or "Transfer-Encoding" in answer.headers,
+            reason=reason if reason and reason.isprintable() else None,
         )
 
     async def __aexit__(self, *_: object) -> None:
         self._engine.in_flight -= 1
         if self._call is not None:
             self._call.end()
-        response = self._response
-        if response is None:
-            return
-        if response.content.at_eof():
-            response.release()
-        else:
-            # Not drained, so the connection cannot be reused, and closing it is what tells the upstream to stop.
-            response.close()
+        if self._answer is not None:
+            # One that is not taken whole is not drained: closing its connection is what tells the upstream to stop.
+            self._answer.release()
 
-    async def _chunks(self, response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+    async def _chunks(self, answer: Answer) -> AsyncIterator[bytes]:
         """The body as it arrives. Raises engines.errors.EngineError when it ends early or stalls."""
-        protocol = response.connection.protocol if response.connection else None
-        engine, content, phases, kind = self._engine, response.content, self._phases, Kind.TIMEOUT_FIRST_DATA
-        events = response.content_type == "text/event-stream"
-        readable = events and "Content-Encoding" not in response.headers
+        engine, phases, kind = self._engine, self._phases, Kind.TIMEOUT_FIRST_DATA
+        events = _media_type(answer.headers.get("Content-Type", "")) == "text/event-stream"
+        readable = events and "Content-Encoding" not in answer.headers
         plain = not events and _is_plain(self._request)
         if plain:
             kind = Kind.TIMEOUT_ANSWER
         until = self._began + (phases.answer_s if plain else phases.first_data_s)
-        if protocol is not None and time.monotonic() - self._began > _HEAD_QUICK_S:
+        if time.monotonic() - self._began > _HEAD_QUICK_S:
             # The timer began anew when the head came.
-            _limit(protocol, until - time.monotonic())
+            answer.limit(until - time.monotonic())
         seen = b""
         try:
-            while chunk := await content.readany():
+            while chunk := await answer.readany():
                 if readable:
                     seen += chunk
                 if plain or (readable and not holds_data(seen) and len(seen) <= _LOOKED_AT_BYTES):
-                    if protocol is not None and not content.is_eof():
-                        _limit(protocol, until - time.monotonic())
+                    answer.limit(until - time.monotonic())
                     yield chunk
                     continue
-                if protocol is not None:
-                    # The limit set until now was for the first data, and so was the timer that is running.
-                    protocol.read_timeout = phases.gap_s
-                    if not content.is_eof():
-                        protocol.start_timeout()
+                # The limit set until now was for the first data, and so was the timer that is running.
+                answer.limit(phases.gap_s)
                 kind = Kind.TIMEOUT_GAP
                 if events:
                     engine.first_data_times.took(model_of(self._request), time.monotonic() - self._began)
@@ -201,10 +147,10 @@ class Exchange:
                     self._call.first_chunk_at = time.perf_counter()
                 yield chunk
                 break
-            while chunk := await content.readany():
+            while chunk := await answer.readany():
                 yield chunk
-        except _FOREIGN as error:
-            translated = engine.translated(error, phases, kind, began=True)
+        except Failure as error:
+            translated = engine.translated(error, phases, kind)
             _note(self._call, translated)
             raise translated from error
 
@@ -214,12 +160,6 @@ def _note(call: UpstreamCall | None, error: BaseException) -> None:
     if call is not None:
         call.failed(str(error.kind) if isinstance(error, EngineError) else type(error).__name__)
         call.end()
-
-
-def _limit(protocol: ResponseHandler, seconds: float) -> None:
-    """How long the next chunk may take, from now."""
-    protocol.read_timeout = max(_SOON_S, seconds)
-    protocol.start_timeout()
 
 
 def _is_plain(request: EngineRequest) -> bool:
@@ -262,11 +202,11 @@ class OpenAIHTTP:
         self._credential_headers = tuple(credential_headers)
         self._extra_headers = dict(extra_headers or {})
         self.resends = resends
-        self._proxy = proxy
         self.timeouts = timeouts
         self.first_data_times = FirstDataTimes()
-        self._session: aiohttp.ClientSession | None = None
-        self._url = functools.lru_cache(maxsize=1024)(self._build_url)
+        self._plain = None if proxy is not None or self._base.raw_user else Origin(self._base)
+        self._odd = AiohttpClient(proxy, resends=resends)
+        self._path = functools.lru_cache(maxsize=1024)(self._build_path)
         self.own_keys: Mapping[str, str] = {}
         """Tenants that have a key of their own here, by id: the value of `key_header` that is sent of their requests."""
 
@@ -284,38 +224,32 @@ class OpenAIHTTP:
             port=self._base.port or 0,
         )
 
-    def sent(self, request: EngineRequest, phases: Phases) -> Awaitable[aiohttp.ClientResponse]:
-        """The head of the answer, to be awaited. Raises what aiohttp raises: see `translated`."""
-        headers, body = self._outgoing(request), request.body
-        if isinstance(body, bytes) and len(body) > _PIECE_BYTES:
-            # aiohttp would copy all of it at once, to send it together with the head.
-            headers = headers.copy()
-            headers["Content-Length"] = str(len(body))
-            body = _in_pieces(body)
-        return self._open_session().request(
-            request.method,
-            self._url(
-                request.target if self._forwards_credentials else without_key_parameters(request.target),
-                request.below,
-            ),
-            data=body or None,
-            headers=headers,
-            allow_redirects=False,
-            timeout=_client_timeout(
-                phases.connect_s, phases.answer_s if _is_plain(request) else phases.first_data_s
-            ),
+    def sent(self, request: EngineRequest, phases: Phases) -> Awaitable[Answer]:
+        """The answer, to be awaited until its head is here. Raises engines.exchanges.Failure."""
+        headers, body, method = self._outgoing(request), request.body, request.method
+        target = request.target if self._forwards_credentials else without_key_parameters(request.target)
+        path = self._path(target, request.below)
+        read_s = phases.answer_s if _is_plain(request) else phases.first_data_s
+        if self._plain is None or not isinstance(body, bytes) or any(map(headers.__contains__, _ODD)):
+            # With encoded=True nothing is re-quoted, and the query rides inside `path`.
+            url = URL.build(
+                scheme=self._base.scheme, authority=self._base.raw_authority, path=path, encoded=True
+            )
+            return self._odd.ask(method, url, headers, body, connect_s=phases.connect_s, read_s=read_s)
+        return self._plain.ask(
+            method, path, headers, body, connect_s=phases.connect_s, read_s=read_s, resends=self.resends
         )
 
-    def checked_headers(self, request: EngineRequest, response: aiohttp.ClientResponse) -> CIMultiDict[str]:
+    def checked_headers(self, request: EngineRequest, answer: Answer) -> CIMultiDict[str]:
         """The headers to pass on. Raises ConnectFailed for an answer that could only be passed on as another one."""
-        coding = response.headers.get("Transfer-Encoding", "chunked").lower()
+        coding = answer.headers.get("Transfer-Encoding", "chunked").lower()
         if coding not in ("chunked", "identity"):
             wrong = "has a Transfer-Encoding not known here"
-        elif response.status < 200 and not (response.status == 101 and "Upgrade" in request.headers):
-            wrong = f"has the status {response.status}, which nothing asked for"
+        elif answer.status < 200 and not (answer.status == 101 and "Upgrade" in request.headers):
+            wrong = f"has the status {answer.status}, which nothing asked for"
         else:
             try:
-                return response_headers(response.headers)
+                return response_headers(answer.headers)
             except ForbiddenCharacter:
                 wrong = "has a header that holds a control character"
         raise ConnectFailed(f"The upstream's answer {wrong}.", engine=self.info.name)
@@ -342,37 +276,14 @@ class OpenAIHTTP:
 
     async def aclose(self) -> None:
         """Close all connections."""
-        if self._session is not None:
-            await self._session.close()
+        if self._plain is not None:
+            await self._plain.aclose()
+        await self._odd.aclose()
 
-    def _open_session(self) -> aiohttp.ClientSession:
-        if self._session is None:
-            connector = aiohttp.TCPConnector(limit=0, ttl_dns_cache=60, keepalive_timeout=_KEEPALIVE_S)
-            # There is no public way to say which connections a connector makes.
-            connector._factory = functools.partial(  # type: ignore[assignment]
-                _Connection, asyncio.get_running_loop()
-            )
-            self._session = aiohttp.ClientSession(
-                connector=connector,
-                cookie_jar=aiohttp.DummyCookieJar(),
-                skip_auto_headers=_NOTHING_INVENTED,
-                auto_decompress=False,
-                trust_env=False,
-                proxy=self._proxy,
-                max_line_size=64 * 1024,
-                max_field_size=64 * 1024,
-            )
-            # Nor to keep it from sending a GET twice.
-            self._session._retry_connection = self.resends
-        return self._session
-
-    def _build_url(self, target: str, below: str | None = None) -> URL:
-        # With encoded=True nothing is re-quoted, and the query rides inside `path`: the upstream gets the raw request
-        # target byte for byte, even a lone trailing "?" that a parsed URL would lose.
-        base = self._base
-        path = base.raw_path.rstrip("/")
-        path = (path if below is None else path.removesuffix("/v1") + below) + target
-        return URL.build(scheme=base.scheme, authority=base.raw_authority, path=path or "/", encoded=True)
+    def _build_path(self, target: str, below: str | None = None) -> str:
+        # The upstream gets the raw request target byte for byte, even a lone trailing "?" that a parsed URL would lose.
+        path = self._base.raw_path.rstrip("/")
+        return ((path if below is None else path.removesuffix("/v1") + below) + target) or "/"
 
     def _outgoing(self, request: EngineRequest) -> CIMultiDict[str]:
         headers = request.headers
@@ -394,54 +305,51 @@ class OpenAIHTTP:
             headers.update(self._extra_headers)
         return headers
 
-    def translated(self, error: Exception, phases: Phases, kind: Kind, *, began: bool = False) -> EngineError:
-        """Foreign errors become ours at this border, once. The text names the limit, never a header or a URL's query.
+    def translated(self, error: Failure, phases: Phases, kind: Kind) -> EngineError:
+        """A failure of the connection as an error of this engine. The text names the limit, never a header or a URL's query.
 
-        `kind`: of a timeout now. `began`: the head of the answer is here.
+        `kind`: of a timeout now.
         """
         name = self.info.name
         where = f"{self._base.host}:{self._base.port}"
-        if isinstance(error, aiohttp.ConnectionTimeoutError):
+        if isinstance(error, ConnectTimeout):
             text = f"No connection to {where} within {phases.connect_s:g} s (connect_s)."
             return TimedOut(text, kind=Kind.TIMEOUT_CONNECT, engine=name)
-        if isinstance(error, aiohttp.SocketTimeoutError):
+        if isinstance(error, ReadTimeout):
             return TimedOut(_too_late(phases, kind), kind=kind, engine=name)
-        if began:
+        if isinstance(error, Cut):
             return StreamBroken(
                 "The upstream closed the connection before its answer was complete.", engine=name
             )
-        if isinstance(error, aiohttp.ClientHttpProxyError):
-            return ConnectFailed(f"The proxy opened no connection to {where}: {error.status}.", engine=name)
-        if isinstance(error, aiohttp.ClientProxyConnectionError):
-            text = f"No connection to the proxy before {where}: {_reason(error.os_error)}."
-            return ConnectFailed(text, engine=name)
-        if isinstance(error, aiohttp.ClientResponseError):
+        if isinstance(error, Invalid):
             return ConnectFailed("The upstream's answer was not valid HTTP.", engine=name, kind=Kind.INVALID)
-        if isinstance(error, aiohttp.ServerDisconnectedError | ConnectionResetError):
-            return ConnectFailed("The upstream closed the connection without answering.", engine=name)
-        if isinstance(error, aiohttp.ClientConnectorDNSError):
-            text = f"No connection to {where}: {_reason(error.os_error)}."
-            return ConnectFailed(text, engine=name, kind=Kind.DNS)
-        if isinstance(error, aiohttp.ClientSSLError):
-            cause = (
-                error.certificate_error
-                if isinstance(error, aiohttp.ClientConnectorCertificateError)
-                else error.os_error
-            )
-            return ConnectFailed(
-                f"No connection to {where}: TLS: {_tls_reason(cause)}.", engine=name, kind=Kind.TLS
-            )
-        if isinstance(error, aiohttp.ClientConnectorError):
-            return ConnectFailed(f"No connection to {where}: {_reason(error.os_error)}.", engine=name)
-        # Never str(error): it may quote the URL, and a query may hold a key.
-        reason = _reason(error) if isinstance(error, OSError) else type(error).__name__
-        return ConnectFailed(f"The connection to the upstream failed: {reason}.", engine=name)
+        if isinstance(error, ProxyRefused):
+            return ConnectFailed(f"The proxy opened no connection to {where}: {error.status}.", engine=name)
+        if isinstance(error, NotConnected):
+            return _not_connected(error, where, name)
+        if isinstance(error, Disconnected) and isinstance(error.cause, OSError):
+            # Never str(cause): it may quote the URL, and a query may hold a key.
+            text = f"The connection to the upstream failed: {_reason(error.cause)}."
+            return ConnectFailed(text, engine=name)
+        return ConnectFailed("The upstream closed the connection without answering.", engine=name)
 
 
-@functools.lru_cache(maxsize=64)
-def _client_timeout(connect_s: float, read_s: float) -> aiohttp.ClientTimeout:
-    # `connect` bounds the name's resolution, too; it is looked at only where no connection is there.
-    return aiohttp.ClientTimeout(connect=connect_s, sock_connect=connect_s, sock_read=read_s)
+def _not_connected(error: NotConnected, where: str, name: str) -> ConnectFailed:
+    """Which phase of connecting failed, and why."""
+    cause = error.cause
+    if error.proxy:
+        return ConnectFailed(f"No connection to the proxy before {where}: {_reason(cause)}.", engine=name)
+    if isinstance(cause, ssl.SSLError):
+        return ConnectFailed(
+            f"No connection to {where}: TLS: {_tls_reason(cause)}.", engine=name, kind=Kind.TLS
+        )
+    if isinstance(cause, socket.gaierror):
+        return ConnectFailed(f"No connection to {where}: {_reason(cause)}.", engine=name, kind=Kind.DNS)
+    return ConnectFailed(f"No connection to {where}: {_reason(cause)}.", engine=name)
+
+
+def _media_type(content_type: str) -> str:
+    return content_type.partition(";")[0].strip().lower()
 
 
 def _too_late(phases: Phases, kind: Kind) -> str:
@@ -452,15 +360,11 @@ def _too_late(phases: Phases, kind: Kind) -> str:
     return f"The upstream sent no data for {phases.first_data_s:g} s (first_data_s)."
 
 
-async def _in_pieces(body: bytes) -> AsyncIterator[bytes]:
-    for start in range(0, len(body), _PIECE_BYTES):
-        yield body[start : start + _PIECE_BYTES]
-
-
-def _reason(error: OSError) -> str:
+def _reason(error: Exception) -> str:
     if isinstance(error, socket.gaierror):
         return error.strerror or "the name does not resolve"
-    return os.strerror(error.errno) if error.errno else type(error).__name__
+    number = error.errno if isinstance(error, OSError) else None
+    return os.strerror(number) if number else type(error).__name__
 
 
 def _tls_reason(error: Exception) -> str:

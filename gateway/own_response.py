@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
+from typing import Any
 
 import orjson
 from aiohttp import web
@@ -28,6 +30,34 @@ def own_response(
 def json_response(content: object, *, status: int = 200) -> web.Response:
     """The same, from an object."""
     return own_response(orjson.dumps(content), status=status)
+
+
+async def json_in_pieces(
+    request: web.BaseRequest,
+    content: Mapping[str, Any],
+    member: str,
+    *,
+    status: int,
+    headers: Mapping[str, str],
+) -> web.StreamResponse:
+    """The same for an object with a member that may hold megabytes: its members are made on a thread and sent one at a time.
+
+    So the event loop does not wait for the whole, and memory does not hold it twice."""
+    response = web.StreamResponse(
+        status=status, headers={"Content-Type": "application/json", "Server": SERVER, **headers}
+    )
+    await response.prepare(request)
+    rest = {name: each for name, each in content.items() if name != member}
+    await response.write(orjson.dumps({**rest, member: {}})[:-2])
+    between = b""
+    for name, each in content[member].items():
+        # Without their outer braces they are members of one object.
+        piece = await asyncio.to_thread(orjson.dumps, {name: each})
+        await response.write(between + piece[1:-1])
+        between = b","
+    await response.write(b"}}")
+    await response.write_eof()
+    return response
 
 
 def error_response(

@@ -26,7 +26,7 @@ from gateway.forward import ChunkBuffer
 from gateway.guardrails.contract import told
 from gateway.journey import Journey
 from gateway.keys import Authenticator, outgoing_headers
-from gateway.relay import Relay, relay_to
+from gateway.relay import relay_for, relay_to
 from gateway.send import Send
 from gateway.wire import BODY_READ
 from router.asked import Arrival
@@ -100,7 +100,7 @@ class Passthrough:
         codec: Codec | None = None,
     ) -> web.StreamResponse:
         """The same for a request that was read already. See gateway.relay.relay for the options."""
-        relay = Relay(request)
+        relay = relay_for(request)
         send: Send = relay
         held = await self._guarded.hold(outgoing, journey, relay) if self._guarded is not None else None
         if held is not None:

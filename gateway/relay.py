@@ -12,6 +12,7 @@ from engines.errors import EngineError
 from gateway.booking import Meter
 from gateway.errors import ENDED_IN_ERROR, error_event
 from gateway.forward import ChunkBuffer, forward
+from gateway.http.plain import PlainRelay, PlainRequest
 from gateway.journey import Journey
 from gateway.limits.headers import TICKET
 from gateway.limits.usage_chunk import UsageStripper
@@ -75,6 +76,11 @@ class Relay:
             transport.close()
 
 
+def relay_for(request: web.BaseRequest) -> Relay | PlainRelay:
+    """What answers this request."""
+    return PlainRelay(request) if isinstance(request, PlainRequest) else Relay(request)
+
+
 async def relay(
     request: web.BaseRequest,
     reply: EngineReply,
@@ -88,7 +94,7 @@ async def relay(
 
     `choices`: how many answers a stream of this endpoint holds, which must end with a terminal event; 0 where it need not.
     """
-    send = Relay(request)
+    send = relay_for(request)
     bodiless = request.method == "HEAD"
     await relay_to(send, reply, journey, kept=kept, meter=meter, choices=choices, bodiless=bodiless)
     return send.response

@@ -11,7 +11,6 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any
 
 import aiohttp
 import structlog
@@ -22,6 +21,7 @@ from aiohttp.web_protocol import RequestHandler, RequestPayloadError, _ErrInfo
 from gateway.body_watch import BodyWatch
 from gateway.cors import requests_of
 from gateway.errors import error_body
+from gateway.http.plain import PlainConnection, Site
 from gateway.own_response import error_response
 
 log = structlog.get_logger(__name__)
@@ -29,6 +29,8 @@ log = structlog.get_logger(__name__)
 _BACKLOG = 4096
 _TELL_EVERY_S = 60.0
 _LOOK_EVERY_S = 0.05
+_IDLE_S = 75.0
+"""How long a connection may be unused."""
 _FULL_BODY = error_body(
     503, "This gateway has as many open connections as it takes.", code="too_many_connections"
 )
@@ -39,13 +41,10 @@ _FULL = (
 
 
 class _Connection(RequestHandler):
-    """aiohttp's connection, except that what its parser refuses is answered, in OpenAI's shape, and at once."""
+    """aiohttp's connection, for what is not plain (gateway.http.plain).
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        super().connection_made(transport)
-        if isinstance(self._manager, _Server) and self._manager.full() and self.transport is not None:
-            self.transport.write(_FULL)
-            self.force_close()
+    What its parser refuses is answered, in OpenAI's shape, and at once.
+    """
 
     def data_received(self, data: bytes) -> None:
         if self._request_in_progress and self.transport is not None:
@@ -101,25 +100,26 @@ class ServerLimits:
 
 
 class _Server(web.Server):
-    """aiohttp's low-level server with our connections, and no more than so many of them."""
-
-    def __init__(self, *arguments: Any, max_connections: int, **options: Any) -> None:
-        super().__init__(*arguments, **options)
-        self._max_connections = max_connections
-        self._told_at = -_TELL_EVERY_S
-        self.leaving = False
-        """Whether answers say from now on that their connection is closed after them."""
-
-    def full(self) -> bool:
-        """Whether the newest connection is one too many."""
-        full = len(self._connections) > self._max_connections
-        if full and time.monotonic() - self._told_at >= _TELL_EVERY_S:
-            self._told_at = time.monotonic()
-            log.warning("too_many_connections", limit=self._max_connections)
-        return full
+    """aiohttp's low-level server with our connections."""
 
     def __call__(self) -> RequestHandler:
         return _Connection(self, loop=self._loop, **self._kwargs)
+
+
+class _Fullness:
+    """Whether the newest connection is one too many. Says so in the log, once a minute."""
+
+    def __init__(self, limit: int, connections: Callable[[], int]) -> None:
+        self._limit = limit
+        self._connections = connections
+        self._told_at = -_TELL_EVERY_S
+
+    def __call__(self) -> bool:
+        full = self._connections() > self._limit
+        if full and time.monotonic() - self._told_at >= _TELL_EVERY_S:
+            self._told_at = time.monotonic()
+            log.warning("too_many_connections", limit=self._limit)
+        return full
 
 
 async def serve(
@@ -139,48 +139,70 @@ async def serve(
     """
     # aiohttp logs tracebacks of its own for broken connections; what matters of them is in our request log.
     logging.getLogger("aiohttp").setLevel(logging.CRITICAL)
+    loop = asyncio.get_running_loop()
     server = _Server(
         handler,
         # A client that leaves cancels its handler, which closes the upstream in whatever phase it is.
         handler_cancellation=True,
-        max_connections=limits.max_connections,
-        request_factory=_request_factory(asyncio.get_running_loop(), limits, lambda: server.leaving),
+        request_factory=_request_factory(loop, limits, lambda: site.leaving),
         access_log=None,
         auto_decompress=False,
         max_line_size=max(8190, limits.max_header_bytes),
         max_field_size=limits.max_header_bytes,
-        keepalive_timeout=75,
+        keepalive_timeout=_IDLE_S,
         lingering_time=2,
     )
-    runner = web.ServerRunner(server, shutdown_timeout=limits.grace_s)
-    await runner.setup()
-    site = web.SockSite(runner, sock, backlog=_BACKLOG)
-    await site.start()
+    site = Site(
+        handler,
+        server,
+        full=_Fullness(limits.max_connections, lambda: len(site.connections) + len(server.connections)),
+        refusal=_FULL,
+        max_header_bytes=limits.max_header_bytes,
+        # What is said of other origins is added to aiohttp's answers (gateway.cors).
+        takes_plain=not limits.cors,
+        idle_s=_IDLE_S,
+    )
+    listener = await loop.create_server(lambda: PlainConnection(site), sock=sock, backlog=_BACKLOG)
     listening()
-    await stop.wait()
-    if (idle_s := linger_s()) > 0:
-        await site.stop()
-        runner._shutdown_timeout = await _left(server, idle_s, limits.grace_s)
-    await runner.cleanup()
+    left_s = limits.grace_s
+    try:
+        await stop.wait()
+    finally:
+        listener.close()
+        if stop.is_set() and (idle_s := linger_s()) > 0:
+            left_s = await _left(site, server, idle_s, limits.grace_s)
+        plain = loop.create_task(site.close(left_s))
+        # What was handed over a moment ago is under way only after this.
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        server.pre_shutdown()
+        await server.shutdown(left_s)
+        await plain
 
 
-async def _left(server: _Server, linger_s: float, grace_s: float) -> float:
+async def _left(site: Site, server: _Server, linger_s: float, grace_s: float) -> float:
     """Let clients come to the end of their connections. Gives how much of `grace_s` is left."""
-    server.leaving = True
+    site.leaving = True
     end = time.monotonic() + grace_s
-    idle_since: dict[RequestHandler, float] = {}
-    while server.connections and (now := time.monotonic()) < end:
-        for connection in server.connections:
-            if connection._request_in_progress or connection._messages:
+    idle_since: dict[RequestHandler | PlainConnection, float] = {}
+    while (server.connections or site.connections) and (now := time.monotonic()) < end:
+        connections: list[RequestHandler | PlainConnection] = [*server.connections, *site.connections]
+        for connection in connections:
+            if isinstance(connection, PlainConnection):
+                busy, close = connection.busy, connection.close
+            else:
+                busy = connection._request_in_progress or bool(connection._messages)
+                close = connection.force_close
+            if busy:
                 idle_since.pop(connection, None)
             elif now - idle_since.setdefault(connection, now) >= linger_s and not _has_come(connection):
-                connection.force_close()
+                close()
         await asyncio.sleep(_LOOK_EVERY_S)
     # aiohttp takes 0 for no limit at all.
     return max(0.01, end - time.monotonic())
 
 
-def _has_come(connection: RequestHandler) -> bool:
+def _has_come(connection: RequestHandler | PlainConnection) -> bool:
     """Whether something has come that the event loop has not read yet: a request that crossed with our decision to close."""
     sock = connection.transport.get_extra_info("socket") if connection.transport is not None else None
     if sock is None or sock.fileno() < 0:

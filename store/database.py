@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import AbstractContextManager
 from typing import Any, Literal, Protocol, TypeVar
 
 from store.reading import Reads
@@ -127,6 +128,10 @@ class Database(Protocol):
 
         Raises StoreBusy when too many jobs wait already, StoreClosed after `close`. Never waits.
         """
+        ...
+
+    def joined(self) -> AbstractContextManager[None]:
+        """What the block writes is one job: see store.writing.WritingThread.joined."""
         ...
 
     def read(self) -> Connection:

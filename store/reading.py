@@ -53,6 +53,12 @@ class Reads:
         call = partial(read, *args, **kwargs)
         return await asyncio.get_running_loop().run_in_executor(self._threads, call)
 
+    async def large(self, read: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """The same for what may be megabytes: on a thread in any case. Not for what is kept in this process's memory."""
+        if self._threads is not None:
+            return await self(read, *args, **kwargs)
+        return await asyncio.to_thread(read, *args, **kwargs)
+
     async def in_time(self, read: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """The same for a request, which goes on without where it takes too long. Raises ReadLate."""
         if self._threads is None:
@@ -82,8 +88,16 @@ class Reads:
             self._threads.shutdown(wait=False, cancel_futures=True)
 
 
+class FromMemory(Reads):
+    """Where there is no store: nothing is read, and only the event loop's thread may look."""
+
+    async def large(self, read: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """See `Reads.large`."""
+        return read(*args, **kwargs)
+
+
 INLINE = Reads()
-"""For SQLite, and where there is no store."""
+"""For SQLite."""
 
 refused: list[str] = []
 """Where blocking reads were refused: for tests, as most of who reads takes an error for a store that fails."""

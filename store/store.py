@@ -23,7 +23,7 @@ commit; those that say so wait for it themselves. Errors: store.errors.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
@@ -418,66 +418,97 @@ class Store:
     def forget_tenant(self, tenant: str, timeout_s: float = 60.0) -> Forgotten:
         """Delete everything remembered of a tenant, and overwrite what was deleted, also in the index's files.
 
-        Waits; not for the event loop. Other workers' memories follow within about a second. The tenant's keys stay
-        (`tenant_records.delete` revokes them), and so do sums, as those of deleted tenants together. Raises what writing
-        raises, TimeoutError among it, and ValueError for those sums' own tenant.
+        One transaction. Waits; not for the event loop. Other workers' memories follow within about a second. The tenant's
+        keys stay (`tenant_records.delete` revokes them), and so do sums, as those of deleted tenants together. Raises what
+        writing raises, TimeoutError among it, and ValueError for those sums' own tenant.
         """
         if tenant == DELETED:
             raise ValueError("what deleted tenants have left are sums of nobody")
-        forgetting = self.answers.exact.forget(tenant=tenant)
-        removing = self.examples.remove_tenant(tenant)
-        unlogging = self.decisions.requests.forget_tenant(tenant)
-        self.examples.imports.forget_tenant(tenant).result(timeout_s)
-        self.decisions.texts.forget_tenant(tenant).result(timeout_s)
-        self.jobs.operator_asks.forget_tenant(tenant).result(timeout_s)
-        self.tasks.answers.forget_tenant(tenant).result(timeout_s)
-        self.tasks.known.forget_tenant(tenant).result(timeout_s)
-        self.runs.forget_tenant(tenant).result(timeout_s)
-        self.outcomes.feedback.forget_tenant(tenant).result(timeout_s)
-        self.outcomes.forget_tenant(tenant).result(timeout_s)
-        choices = self.decisions.choices.forget_tenant(tenant).result(timeout_s)
-        self.quality_floors.forget_tenant(tenant).result(timeout_s)
-        self.dials.forget_tenant(tenant).result(timeout_s)
-        self.outcomes.reviews.forget_tenant(tenant).result(timeout_s)
-        self.examples.private.forget_tenant(tenant).result(timeout_s)
-        self.jobs.replay.forget_tenant(tenant).result(timeout_s)
-        self.owned.forget_tenant(tenant).result(timeout_s)
-        # The empty tenant's versions were learnt from labels that the operator brought.
-        versions = self.artifacts.forget_tenant(tenant) if tenant else 0
-        self.answers.entries.forget_tenant(tenant).result(timeout_s)
-        self.answers.observations.forget_tenant(tenant).result(timeout_s)
-        self.answers.responses.forget_tenant(tenant).result(timeout_s)
-        examples, answers, requests = (
-            waited.result(timeout_s) for waited in (removing, forgetting, unlogging)
-        )
-        self.decisions.kept_costs.forget_tenant(tenant).result(timeout_s)
+        with self._db.joined():
+            answers = self.answers.exact.forget(tenant=tenant)
+            examples = self.examples.remove_tenant(tenant)
+            requests = self.decisions.requests.forget_tenant(tenant)
+            self.examples.imports.forget_tenant(tenant)
+            self.decisions.texts.forget_tenant(tenant)
+            self.jobs.operator_asks.forget_tenant(tenant)
+            self.tasks.answers.forget_tenant(tenant)
+            self.tasks.known.forget_tenant(tenant)
+            self.runs.forget_tenant(tenant)
+            self.outcomes.feedback.forget_tenant(tenant)
+            self.outcomes.forget_tenant(tenant)
+            choices = self.decisions.choices.forget_tenant(tenant)
+            self.quality_floors.forget_tenant(tenant)
+            self.dials.forget_tenant(tenant)
+            self.outcomes.reviews.forget_tenant(tenant)
+            self.examples.private.forget_tenant(tenant)
+            self.jobs.replay.forget_tenant(tenant)
+            self.owned.forget_tenant(tenant)
+            # The empty tenant's versions were learnt from labels that the operator brought.
+            versions = self.artifacts.forget_rows(tenant) if tenant else None
+            self.answers.entries.forget_tenant(tenant)
+            self.answers.observations.forget_tenant(tenant)
+            self.answers.responses.forget_tenant(tenant)
+            done = self.decisions.kept_costs.forget_tenant(tenant)
+        done.result(timeout_s)
+        if versions is not None:
+            self.artifacts.forget_files(tenant)
         if self.indexes is not None and self.follower is not None:
             self.follower.wait_for(self.examples.last_seq(), timeout_s)
             self.indexes.forget(tenant)
-        return Forgotten(examples, answers, requests, choices, versions, self.erase(timeout_s))
+        return Forgotten(
+            examples.result(),
+            answers.result(),
+            requests.result(),
+            choices.result(),
+            versions.result() if versions is not None else 0,
+            self.erase(timeout_s),
+        )
 
-    def forget_experience(self, tenant: str, contributor: str, timeout_s: float = 60.0) -> int:
-        """Delete what there is to learn from a contributor, and what was learnt. Gives how many choices.
+    def forget_contributors(
+        self, tenant: str, contributors: Sequence[str], key_id: str = "", timeout_s: float = 60.0
+    ) -> Forgotten:
+        """Delete what came from contributors of a tenant, and all that was learnt of it if there was anything of theirs to
+        learn from, in one transaction. `key_id`: taken off the rows that stay.
 
+        With it go exact answers that were made with their examples, and those of which nobody knows whom they answered.
         Raises what writing raises, ValueError for an empty contributor, and TimeoutError.
         """
-        self.decisions.texts.forget_contributor(tenant, contributor).result(timeout_s)
-        self.answers.responses.forget_contributor(tenant, contributor).result(timeout_s)
-        self.examples.private.forget_contributor(tenant, contributor).result(timeout_s)
-        self.outcomes.feedback.forget_contributor(tenant, contributor).result(timeout_s)
-        self.outcomes.reviews.forget_contributor(tenant, contributor).result(timeout_s)
-        self.outcomes.forget_contributor(tenant, contributor).result(timeout_s)
-        choices = self.decisions.choices.forget_contributor(tenant, contributor).result(timeout_s)
-        labelled = self.tasks.answers.forget_contributor(tenant, contributor).result(timeout_s)
-        self.runs.forget_contributor(tenant, contributor).result(timeout_s)
-        if end_user := contributor.partition("/")[2]:
-            self.owned.forget_end_user(tenant, end_user).result(timeout_s)
-        if user := contributor.partition("/")[2]:
-            self.decisions.requests.forget_user(tenant, user).result(timeout_s)
-        if (choices or labelled) and tenant:
-            # A bandit keeps the vector of every outcome, a student the words. What is left is learnt from anew.
-            self.artifacts.forget_tenant(tenant)
-        return choices
+        with self._db.joined():
+            # What there was to learn from is looked for before it goes.
+            versions = self.artifacts.forget_rows(tenant, contributors) if tenant else None
+            answers = self.answers.exact.forget(tenant=tenant, contributors=contributors)
+            examples, choices = [], []
+            for name in contributors:
+                examples.append(self.examples.remove_contributor(tenant, name))
+                self.decisions.texts.forget_contributor(tenant, name)
+                self.answers.responses.forget_contributor(tenant, name)
+                self.examples.private.forget_contributor(tenant, name)
+                self.outcomes.feedback.forget_contributor(tenant, name)
+                self.outcomes.reviews.forget_contributor(tenant, name)
+                self.outcomes.forget_contributor(tenant, name)
+                choices.append(self.decisions.choices.forget_contributor(tenant, name))
+                self.tasks.answers.forget_contributor(tenant, name)
+                self.runs.forget_contributor(tenant, name)
+                if end_user := name.partition("/")[2]:
+                    self.owned.forget_end_user(tenant, end_user)
+                    self.decisions.requests.forget_user(tenant, end_user)
+            if key_id:
+                self.owned.forget_key(tenant, key_id)
+                self.decisions.requests.forget_key(tenant, key_id)
+        answers.result(timeout_s)
+        learnt = versions.result() if versions is not None else 0
+        if learnt:
+            self.artifacts.forget_files(tenant)
+        if self.follower is not None:
+            self.follower.wait_for(self.examples.last_seq(), timeout_s)
+        return Forgotten(
+            sum(each.result() for each in examples),
+            answers.result(),
+            0,
+            sum(each.result() for each in choices),
+            learnt,
+            erased=False,
+        )
 
     def purge_index(self, tenant: str) -> None:
         """Have nothing of removed vectors left in the tenant's index and its snapshot. Blocks for a rebuild.

@@ -6,8 +6,10 @@ import collections
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -21,7 +23,7 @@ log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
 _MAX_BATCH_JOBS = 256
-_GATHER_S = 0.01
+_GATHER_S = 0.02
 """How long patient jobs are gathered: waking this thread for each one costs its request more than what is written."""
 _STUCK_S = 5.0
 
@@ -38,6 +40,10 @@ class Item:
     """Nobody waits for it."""
     spare: bool = False
     """Dropped first where there is no room."""
+
+
+_JOINED: ContextVar[list[Item] | None] = ContextVar("joined", default=None)
+"""What is handed over to be written as one job; None: each for itself."""
 
 
 class WritingThread(ABC):
@@ -109,6 +115,9 @@ class WritingThread(ABC):
         dropped: Item | None = None
         if not alone:
             job = checked(job)
+            if (joined := _JOINED.get()) is not None:
+                joined.append(Item(job, future, after, alone, patient, spare))
+                return future
         with self._state:
             if self._closing:
                 raise StoreClosed("the store is closed: nothing more can be written")
@@ -127,6 +136,28 @@ class WritingThread(ABC):
         if dropped is not None:
             fail(dropped.future, StoreBusy(f"{self._max_pending} jobs already wait to be written"))
         return future
+
+    @contextmanager
+    def joined(self) -> Iterator[None]:
+        """The jobs that the block hands over are one: all of them are written in their order, or none; their futures resolve
+        after the block. Not for two databases at once."""
+        items: list[Item] = []
+        token = _JOINED.set(items)
+        try:
+            yield
+        finally:
+            _JOINED.reset(token)
+
+        def settle(written: Future[list[Any]]) -> None:
+            if error := written.exception():
+                for item in items:
+                    fail(item.future, error)
+                return
+            for item, result in zip(items, written.result(), strict=True):
+                succeed(item, result)
+
+        written = self.submit(lambda connection: [item.job(connection) for item in items])
+        written.add_done_callback(settle)
 
     def _drop_spare(self) -> Item:
         at = next(place for place, item in enumerate(self._waiting) if item.spare)

@@ -139,6 +139,8 @@ TESTED_BY = {
     "store/workflows/going.py": "store/contract/test_workflow_runs.py",
     "store/workflows/rows.py": "store/contract/test_workflow_runs.py",
     "store/workflows/values.py": "store/contract/test_workflow_runs.py",
+    "learning/rehearsal/report.py": "understudy/commands/test_rehearse.py",
+    "learning/rehearsal/sources.py": "understudy/commands/test_rehearse.py",
     "understudy/settings/admin.py": "flow/test_admin_process.py",
     # Each is a line that names a summary and a template; every test of access asks for all of them.
     "admin/pages/runs.py": "admin/test_summaries_runs.py",

@@ -534,7 +534,7 @@ class Gateway:
         if self.memory and self._config.models and self._config.feedback.enabled:
             endpoints["POST", "/feedback"] = self._feedback(self.memory)
         otherwise = (
-            with_upgrades(passthrough, self._upstream, self._keys)
+            with_upgrades(passthrough, self._upstream, self._keys, self._admission.again)
             if passthrough is not None and self._upstream is not None
             else None
         )
@@ -795,9 +795,10 @@ class Gateway:
 
     def _make_gates(self, memory: Memory) -> dict[str, Gate]:
         from learning.proof.follower import ProofFollower
+        from learning.rehearsal.kept import latest
         from understudy.setup.proof import gates
 
-        made = gates(self._config.models, self._config.engines)
+        made = gates(self._config.models, self._config.engines, latest(memory.store.folder))
         if not made:
             return made
         follower = ProofFollower(memory.store.outcomes, memory.store.decisions.choices, made)

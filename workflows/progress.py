@@ -66,9 +66,9 @@ class Failure:
     """Why a variable has no value."""
 
     code: str
-    """`step_failed`, `transform_failed`, `producer_failed`, `cancelled`, `budget_exceeded`, … """
+    """Of the first failure: `step_failed`, `transform_failed`, `cancelled`, `budget_exceeded`, what refused the step, …"""
     message: str
-    """Of the first failure; it never holds a value."""
+    """Of the same; it never holds a value."""
     chain: tuple[str, ...]
     """Names of variables, from this one to the one that failed first."""
     status: int | None = None
@@ -583,7 +583,7 @@ class Progress:
         self._set(step.id, StepState.CANCELLED if cancelled else StepState.FAILED, changes)
         if step.of and producer is not None and producer.of == step.of:
             return self._fail_all(step, replace(cause, chain=cause.chain[1:]), changes)
-        return self._fail_all(step, _inherited(cause), changes)
+        return self._fail_all(step, cause, changes)
 
     def _fail_all(self, step: Step, failure: Failure, changes: Changes) -> list[VariableId]:
         """Fails a step's variables, each under its own name; those that were not written yet."""
@@ -684,11 +684,6 @@ def _readers(graph: Graph, step: Step) -> Iterable[StepId]:
 
 def _makes_opaque(step: Step) -> bool:
     return step.primitive in ("embed", "ingest") or step.what.get("how") in ("vectors", "index")
-
-
-def _inherited(cause: Failure) -> Failure:
-    """The failure of what depends on a variable; a cancelled one's dependents are cancelled."""
-    return cause if cause.code == CANCELLED else replace(cause, code="producer_failed")
 
 
 def effort(step: Step, text: str) -> int:

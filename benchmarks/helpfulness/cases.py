@@ -93,7 +93,14 @@ def _questions(name: str, read: list[dict[str, Any]], cache: Path) -> Case:
     right = [frozenset(map(_normal, row["answers"])) for row in read]
     answers = [str(row["answers"][0]) for row in read]
     return Case(
-        name, "questions", prompts, answers, right, _same_text(prompts), embedded(prompts, cache), None
+        name,
+        "questions",
+        prompts,
+        answers,
+        right,
+        one_text_one_group(prompts),
+        embedded(prompts, cache),
+        None,
     )
 
 
@@ -103,7 +110,9 @@ def _labels(name: str, read: list[dict[str, Any]], cache: Path) -> Case:
     right = [frozenset([_normal(_label(row, ("gold", *_LABELS)))]) for row in read]
     kinds = sorted(set(labelled))
     said = embedded(kinds, cache)[[kinds.index(label) for label in labelled]]
-    return Case(name, "labels", prompts, labelled, right, _same_text(prompts), embedded(prompts, cache), said)
+    return Case(
+        name, "labels", prompts, labelled, right, one_text_one_group(prompts), embedded(prompts, cache), said
+    )
 
 
 def _label(row: dict[str, Any], of: Sequence[str]) -> str:
@@ -134,6 +143,7 @@ def _some(every: list[dict[str, Any]], most: int | None) -> list[dict[str, Any]]
     return [every[i] for i in np.linspace(0, len(every) - 1, most).astype(int)]
 
 
-def _same_text(prompts: list[str]) -> list[int]:
+def one_text_one_group(prompts: list[str]) -> list[int]:
+    """A group for each text, whatever its case and blanks."""
     known: dict[str, int] = {}
     return [known.setdefault(" ".join(prompt.casefold().split()), len(known)) for prompt in prompts]

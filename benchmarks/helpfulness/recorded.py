@@ -155,7 +155,7 @@ def measured(case: Case, settings: Settings, rarity: Rarity) -> dict[str, Any]:
     for number, (places, asked) in enumerate(folds(case, settings.folds, settings.seed)):
         bank = Bank(case, places, rarity)
         asked = np.array(rng.sample(asked.tolist(), min(len(asked), settings.asked or len(asked))))
-        taught = _lessons(bank, features)
+        taught = bank_lessons(bank, features)
         learnt_from = rng.sample(places.tolist(), min(len(places), settings.outcomes))
         seen = list(zip(learnt_from, bank.near(learnt_from), strict=True))
         near = bank.near(asked.tolist())
@@ -197,7 +197,8 @@ def measured(case: Case, settings: Settings, rarity: Rarity) -> dict[str, Any]:
     }
 
 
-def _lessons(bank: Bank, features: Features) -> Lessons:
+def bank_lessons(bank: Bank, features: Features) -> Lessons:
+    """What a bank teaches by itself."""
     case = bank.case
     remembered = [
         Candidate(

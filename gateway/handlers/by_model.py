@@ -38,7 +38,7 @@ from gateway.off_loop import off_loop
 from gateway.passthrough import Passthrough, refuse_elsewhere
 from gateway.paths import canonical
 from gateway.pipeline import not_spoken
-from gateway.relay import Relay, relay_to
+from gateway.relay import relay_for, relay_to
 from gateway.send import Send
 from gateway.wire import is_form, is_json, read_body, read_form_once, read_json
 from router.asked import Arrival
@@ -152,7 +152,7 @@ class ByModel:
             outgoing = await off_loop(len(raw), _request, target, headers, body, None, below=journey.below)
             # How long the default upstream may take is not told by what is asked of it.
             return await self._passthrough.forward(request, replace(outgoing, plain=False), journey)
-        send = Relay(request)
+        send = relay_for(request)
         await self._answer(send, request, target, body, headers, journey)
         return send.response
 

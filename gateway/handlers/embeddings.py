@@ -28,7 +28,7 @@ from gateway.keys import Authenticator, outgoing_headers
 from gateway.off_loop import off_loop
 from gateway.own_response import own_response
 from gateway.passthrough import Passthrough, reads_bodies
-from gateway.relay import Relay
+from gateway.relay import relay_for
 from gateway.same_request import SameRequest
 from gateway.send import Send
 from gateway.wire import is_json, read_body, read_json
@@ -104,7 +104,7 @@ class Embeddings:
         fields = (
             await read_json(request, body, self._max_json_bytes, needed=needed) if is_json(request) else None
         )
-        send = Relay(request)
+        send = relay_for(request)
         if fields is None:
             if self._passthrough is None:
                 raise unsupported(request)

@@ -26,7 +26,7 @@ from gateway.keys import Authenticator, outgoing_headers
 from gateway.off_loop import off_loop
 from gateway.passthrough import Passthrough, reads_bodies
 from gateway.pipeline import Pipeline
-from gateway.relay import Relay
+from gateway.relay import relay_for
 from gateway.send import Send
 from gateway.wire import is_json, read_body, read_json
 from router.asked import Admitted, Asked
@@ -145,7 +145,7 @@ class ModelEndpoint:
                 raise unknown_model(chat.model, journey.admitted, names)
             return await self._forward(request, target, headers, body, journey, choices=chat.choices)
         asked = await self._asked(request, target, headers, chat, fields, journey.admitted)
-        relay = Relay(request)
+        relay = relay_for(request)
         stored = self._stored
         journey.in_pipeline = True
         if stored is None:

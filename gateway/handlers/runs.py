@@ -20,8 +20,8 @@ from gateway.handlers.steps import RunCallers
 from gateway.handlers.workflow_calls import WorkflowCalls
 from gateway.journey import Journey
 from gateway.keys import needs_credential
-from gateway.off_loop import off_loop
-from gateway.own_response import json_response
+from gateway.off_loop import LARGE_BYTES, off_loop
+from gateway.own_response import json_in_pieces, json_response, own_response
 from gateway.pipeline import Pipeline
 from gateway.response_owners import Asker
 from gateway.runs import shown
@@ -71,8 +71,9 @@ class RunsHandler:
             case "GET", ["runs", id]:
                 if (passed := await self._passed_on(request, journey, id)) is not None:
                     return passed
+                content = await self._shown(self._asker(request, journey), id)
                 journey.answered(200)
-                return json_response(await self._shown(self._asker(request, journey), id))
+                return await _answer(request, content, 200)
             case "POST", ["runs", id, "cancel"]:
                 return await self._cancel(request, journey, id)
             case "POST", ["runs", id, "steps", step]:
@@ -123,10 +124,10 @@ class RunsHandler:
         asked: RunAsked | WorkflowAsked,
     ) -> web.StreamResponse:
         if taken.live is None:
-            return await self._repeated(journey, asker, taken)
+            return await self._repeated(request, journey, asker, taken)
         if asked.background and not asked.stream:
             journey.answered(202)
-            return _answer(await self._shown(asker, taken.run), taken.run, 202)
+            return await _answer(request, await self._shown(asker, taken.run), 202)
         try:
             if asked.stream:
                 return await self._stream(request, journey, asker, taken.live)
@@ -135,7 +136,7 @@ class RunsHandler:
             if not asked.background:
                 self._runs.left(taken.live)
             raise
-        return _told(await self._shown(asker, taken.run, taken.live), taken.run, journey)
+        return await _told(request, await self._shown(asker, taken.run, taken.live), journey)
 
     def _caller(self, request: web.BaseRequest, target: str, asked: RunAsked, journey: Journey) -> Caller:
         for index, step in enumerate(asked.steps):
@@ -164,12 +165,14 @@ class RunsHandler:
         for cell in wanted or tuple(run.cells.values()):
             await self._runs.until_ended(cell)
 
-    async def _repeated(self, journey: Journey, asker: Asker, taken: Taken) -> web.StreamResponse:
+    async def _repeated(
+        self, request: web.BaseRequest, journey: Journey, asker: Asker, taken: Taken
+    ) -> web.StreamResponse:
         content = await self._shown(asker, taken.run)
         if content["status"] == "running":
             journey.answered(202)
-            return _answer(content, taken.run, 202)
-        return _told(content, taken.run, journey)
+            return await _answer(request, content, 202)
+        return await _told(request, content, journey)
 
     async def _stream(
         self, request: web.BaseRequest, journey: Journey, asker: Asker, run: LiveRun
@@ -230,7 +233,7 @@ class RunsHandler:
         live = live or self._runs.live.get(id)
         with refusals():
             store = self._runs.store
-            whole = await store.reads(store.run, id, asker.tenant) if is_id("run", id) else None
+            whole = await store.reads.large(store.run, id, asker.tenant) if is_id("run", id) else None
         if whole is None or whole.run.end_user != asker.end_user:
             raise absent("run")
         return shown.run(whole, live.cells if live is not None and not live.lost else {})
@@ -278,11 +281,11 @@ class RunsHandler:
         return json_response({"id": id, "object": "run.deleted", "deleted": True})
 
 
-def _told(content: dict[str, Any], run: str, journey: Journey) -> web.Response:
+async def _told(request: web.BaseRequest, content: dict[str, Any], journey: Journey) -> web.StreamResponse:
     """The answer to who waited for a run: one that failed is the error of the step where that began, beside its values."""
     if content["status"] != "failed":
         journey.answered(200)
-        return _answer(content, run, 200)
+        return await _answer(request, content, 200)
     errors = [one["error"] for one in content["variables"].values() if one["error"] is not None]
     why = content["error"] or min(errors, key=lambda one: len(one["chain"]))
     status = why["status"] or 424
@@ -291,10 +294,18 @@ def _told(content: dict[str, Any], run: str, journey: Journey) -> web.Response:
     told = orjson.loads(
         error_body(status, why["message"], code=why["code"], param=next(iter(why["chain"]), None))
     )
-    return _answer(content | {"error": {**why, **told["error"]}}, run, status)
+    return await _answer(request, content | {"error": {**why, **told["error"]}}, status)
 
 
-def _answer(content: dict[str, Any], run: str, status: int) -> web.Response:
-    response = json_response(content, status=status)
-    response.headers["x-understudy-run"] = run
-    return response
+async def _answer(request: web.BaseRequest, content: dict[str, Any], status: int) -> web.StreamResponse:
+    headers = {"x-understudy-run": content["id"]}
+    if status >= 400:
+        # SDKs would have the steps that ended well asked again, too.
+        headers["x-should-retry"] = "false"
+    values = (one["value"] or "" for one in content["variables"].values())
+    if (
+        sum(len(each) for value in values for each in ([value] if isinstance(value, str) else value))
+        <= LARGE_BYTES
+    ):
+        return own_response(orjson.dumps(content), status=status, headers=headers)
+    return await json_in_pieces(request, content, "variables", status=status, headers=headers)

@@ -22,7 +22,7 @@ from gateway.limits.headers import TICKET, lend_place
 from gateway.off_loop import off_loop
 from gateway.own_response import json_response
 from gateway.pipeline import Pipeline
-from gateway.relay import Relay
+from gateway.relay import relay_for
 from gateway.runs.caller import Caller, chat_of, scoped
 from gateway.runs.cell import Cell
 from gateway.runs.intake import Intake, Taken, idempotency, no_value, refusals, value_elsewhere
@@ -184,7 +184,7 @@ class Steps:
             journey.in_pipeline = True
             return admitted
 
-        send = Relay(request)
+        send = relay_for(request)
         with refusals():
             answered = await self._intake.runs.call(run, taken.step, send, let_in)
         if answered is None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import orjson
 from aiohttp import web
+from multidict import CIMultiDict
 
 from engines.chat_json import read_chat_request
 from engines.errors import RequestError
@@ -22,6 +23,7 @@ from gateway.journey import Journey
 from gateway.keys import needs_credential
 from gateway.off_loop import off_loop
 from gateway.own_response import error_response, json_response
+from gateway.relay import relay_for
 from gateway.runs.caller import Caller, chat_of
 from gateway.runs.catalogue import Catalogue
 from gateway.runs.cell import Cell
@@ -203,25 +205,23 @@ class Answer:
         if cell.ended and cell.state != "ready":
             return self._failed(cell, journey)
         journey.answered(200)
-        response = web.StreamResponse(
-            headers={
-                "Content-Type": "text/event-stream; charset=utf-8",
-                "Cache-Control": "no-store",
-                "Server": SERVER,
-                "x-request-id": journey.admitted.id,
-                "x-understudy-run": self._run.id,
-            }
-        )
-        await response.prepare(request)
-        await response.write(self._chunk({"role": "assistant", "content": ""}))
+        send = relay_for(request)
+        head = {
+            "Content-Type": "text/event-stream; charset=utf-8",
+            "Cache-Control": "no-store",
+            "Server": SERVER,
+            "x-request-id": journey.admitted.id,
+            "x-understudy-run": self._run.id,
+        }
+        write = await send.begin(200, CIMultiDict(head))
+        await write(self._chunk({"role": "assistant", "content": ""}))
         async for piece in pieces(cell):
-            await response.write(_IDLE if piece is None else self._chunk({"content": piece}))
+            await write(_IDLE if piece is None else self._chunk({"content": piece}))
         if cell.state != "ready":
             # Its code: an engine's message may quote what it was asked, and the log holds no words.
             journey.outcome, journey.error = Outcome.FAILED, step_failed(cell.failure).code
-        await response.write(await self._end(cell, usage=usage))
-        await response.write_eof()
-        return response
+        await write(await self._end(cell, usage=usage))
+        return send.response
 
     async def _usage(self) -> dict[str, Any]:
         store = self._runs.store
@@ -237,6 +237,8 @@ class Answer:
         response = error_response(error.status, error.message, code=error.code, param=error.param)
         response.headers["x-request-id"] = journey.admitted.id
         response.headers["x-understudy-run"] = self._run.id
+        # SDKs would have all other steps asked again, too.
+        response.headers["x-should-retry"] = "false"
         return response
 
     async def _end(self, cell: Cell, *, usage: bool) -> bytes:
@@ -309,8 +311,8 @@ def step_failed(failure: Failure | None) -> RequestError:
     if failure.code in _NO_STEPS_FAULT:
         return RequestError(failure.message, status=424, code=failure.code, param=step or None)
     return RequestError(
-        f"Step {step!r} failed ({failure.code}): {failure.message}",
-        status=424,
-        code="step_failed",
+        f"Step {step!r} failed: {failure.message}",
+        status=failure.status or 424,
+        code=failure.code,
         param=step,
     )

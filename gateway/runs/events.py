@@ -12,11 +12,13 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from aiohttp import web
+from multidict import CIMultiDict
 
 from engines.sse import DONE, encode_typed
+from gateway.relay import relay_for
 from gateway.runs.cell import Cell
 from gateway.runs.shown import no_value_told, variable
-from gateway.send import SERVER
+from gateway.send import SERVER, Write
 
 _ATTEMPT = 2**32
 _IDLE_S = 15.0
@@ -27,29 +29,25 @@ class Events:
     """Writes events to a client."""
 
     def __init__(self, request: web.BaseRequest) -> None:
-        self._request = request
-        self._response = web.StreamResponse(
-            headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store", "Server": SERVER}
-        )
+        self._send = relay_for(request)
+        self._write: Write | None = None
 
     async def begin(self, **headers: str) -> None:
         """Send the head."""
-        for name, value in headers.items():
-            self._response.headers[name.replace("_", "-")] = value
-        await self._response.prepare(self._request)
+        told = {name.replace("_", "-"): value for name, value in headers.items()}
+        head = {"Content-Type": "text/event-stream", "Cache-Control": "no-store", "Server": SERVER, **told}
+        self._write = await self._send.begin(200, CIMultiDict(head))
 
     async def send(self, event: dict[str, Any] | None) -> None:
         """Send one event; None: a comment, so that nobody on the way takes the stream for dead."""
-        if event is None:
-            await self._response.write(_IDLE)
-        else:
-            await self._response.write(encode_typed(event))
+        assert self._write is not None
+        await self._write(_IDLE if event is None else encode_typed(event))
 
     async def end(self) -> web.StreamResponse:
         """That was all."""
-        await self._response.write(DONE)
-        await self._response.write_eof()
-        return self._response
+        assert self._write is not None
+        await self._write(DONE)
+        return self._send.response
 
 
 async def deltas(cell: Cell, after: int = -1) -> AsyncIterator[dict[str, Any] | None]:

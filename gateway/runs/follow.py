@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 from gateway.runs.cell import Cell
@@ -32,26 +32,32 @@ async def followed(run: LiveRun) -> AsyncIterator[dict[str, Any] | None]:
         # Calls of its app may add steps while an event is being sent.
         for cell in tuple(run.cells.values()):
             if cell.ended:
+                for event in _grown(cell, told):
+                    yield event
                 yield ended_event(cell)
         while not run.lost and (
             run.ended is None or not all(cell.kept for cell in run.cells.values()) or not queue.empty()
         ):
             for cell in streamed:
-                if len(cell.text) > told[cell.id] and not cell.ended:
-                    piece, told[cell.id] = cell.text[told[cell.id] :], len(cell.text)
-                    yield {"type": "variable.delta", "variable": cell.id, "name": cell.name, "delta": piece}
+                for event in () if cell.ended else _grown(cell, told):
+                    yield event
             found = await _next(queue, [cell.changed for cell in streamed if not cell.ended])
             if found is None:
                 yield None
             for event in found or ():
-                if event["type"].startswith("variable.") and (id := event["variable"]["id"]) in told:
-                    cell = run.cells[id]
-                    if len(cell.text) > told[id]:
-                        piece, told[id] = cell.text[told[id] :], len(cell.text)
-                        yield {"type": "variable.delta", "variable": id, "name": cell.name, "delta": piece}
+                if event["type"].startswith("variable."):
+                    for grown in _grown(run.cells[event["variable"]["id"]], told):
+                        yield grown
                 yield event
     finally:
         run.watchers.remove(watch)
+
+
+def _grown(cell: Cell, told: dict[str, int]) -> Iterator[dict[str, Any]]:
+    """What was said of a variable since it was told last, if its text is told as it comes."""
+    if len(cell.text) > told.get(cell.id, len(cell.text)):
+        piece, told[cell.id] = cell.text[told[cell.id] :], len(cell.text)
+        yield {"type": "variable.delta", "variable": cell.id, "name": cell.name, "delta": piece}
 
 
 def _watcher(run: LiveRun, queue: asyncio.Queue[list[dict[str, Any]]]) -> Callable[[Changes], None]:

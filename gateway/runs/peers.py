@@ -16,9 +16,11 @@ from pathlib import Path
 import aiohttp
 import structlog
 from aiohttp import web
+from multidict import CIMultiDict
 from yarl import URL
 
 from engines.headers import HOP_BY_HOP, request_headers
+from gateway.relay import relay_for
 from gateway.server import ServerLimits, serve
 
 log = structlog.get_logger(__name__)
@@ -95,15 +97,12 @@ class Peers:
             except (aiohttp.ClientError, OSError, TimeoutError) as error:
                 raise PeerGone from error
             async with answer:
-                response = web.StreamResponse(status=answer.status, reason=answer.reason)
-                for header, value in answer.headers.items():
-                    if header.lower() not in HOP_BY_HOP:
-                        response.headers.add(header, value)
-                await response.prepare(request)
+                kept = [(n, value) for n, value in answer.headers.items() if n.lower() not in HOP_BY_HOP]
+                send = relay_for(request)
+                write = await send.begin(answer.status, CIMultiDict(kept), answer.reason)
                 async for chunk in answer.content.iter_any():
-                    await response.write(chunk)
-                await response.write_eof()
-                return response
+                    await write(chunk)
+                return send.response
 
     def _connector(self, owner: str) -> aiohttp.UnixConnector:
         self._open()

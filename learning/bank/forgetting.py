@@ -60,19 +60,10 @@ class Forgetter:
             for n in store.examples.contributors.names(tenant)
             if is_from(n, key_id=key_id or None, digest=digest)
         ]
-        forgetting = store.answers.exact.forget(tenant=tenant, contributors=whose)
-        removing = [store.examples.remove_contributor(tenant, name) for name in whose]
-        if key_id:
-            store.decisions.requests.forget_key(tenant, key_id).result(timeout_s)
-        versions = store.held_of(tenant).versions
-        examples = sum(removed.result(timeout_s) for removed in removing)
-        answers = forgetting.result(timeout_s)
-        choices = sum(store.forget_experience(tenant, name, timeout_s) for name in whose)
-        if store.follower is not None:
-            store.follower.wait_for(store.examples.last_seq(), timeout_s)
+        done = store.forget_contributors(tenant, whose, key_id, timeout_s)
         if purge:
             store.purge_index(tenant)
-        return Forgotten(examples, answers, 0, choices, versions - store.held_of(tenant).versions)
+        return Forgotten(done.examples, done.answers, 0, done.choices, done.versions)
 
     def delete_tenant(self, tenant: str, name: str = "", timeout_s: float = 60.0) -> Forgotten:
         """Revokes a tenant's keys, drops its limits and deletes everything of it. Its totals stay, as deleted tenants'.

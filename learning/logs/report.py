@@ -5,9 +5,11 @@ Intervals are bootstrapped over requests. They speak of this log's kind of traff
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -21,9 +23,22 @@ REPORT = "log-replay.json"
 """The report's name in a data folder, where the admin pages look for it."""
 VERSION = 1
 """Of a report's form."""
+_LARGEST_BYTES = 2**20
 _SCOPES = 20
 _REASONS = 4
 _EXPLAINED = 5
+
+
+def stored(folder: Path, name: str, version: int) -> dict[str, Any] | None:
+    """A report that a command left in a data folder; None where there is none, or one of another version."""
+    path = folder / name
+    try:
+        if path.stat().st_size > _LARGEST_BYTES:
+            return None
+        found = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) and found.get("version") == version else None
 
 
 @dataclass(frozen=True, slots=True)

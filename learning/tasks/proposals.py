@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import structlog
@@ -45,7 +45,7 @@ def proposals(store: Store, tenant: str, *, latest: int = _LATEST) -> Iterator[T
         (row.model, row.scope) for row in store.tasks.known.all(tenant=tenant) if row.state != "proposed"
     }
     for scope, examples in sorted(by_scope.items(), key=lambda found: -_answers(found[1])):
-        grounds = _labels(examples)
+        grounds = labels_of([(example.answer, 1 + example.merged) for example in examples])
         model = _model(store, tenant, examples) if grounds is not None else ""
         if grounds is not None and model and (model, scope) not in known:
             labels, told = grounds
@@ -97,16 +97,19 @@ def _answers(examples: list[Example]) -> int:
     return sum(1 + example.merged for example in examples)
 
 
-def _labels(examples: list[Example]) -> tuple[tuple[str, ...], dict[str, float]] | None:
-    """The labels, commonest first, each as it is mostly written, and the figures; None where the answers are no labels."""
-    total = _answers(examples)
-    if total < LEAST_ANSWERS:
+def labels_of(
+    answers: Sequence[tuple[str, int]], *, least: int = LEAST_ANSWERS
+) -> tuple[tuple[str, ...], dict[str, float]] | None:
+    """The labels, commonest first, each as it is mostly written, and the figures; None where the answers are no labels, or
+    fewer than `least`. `answers`: each with how often it was given."""
+    total = sum(count for _, count in answers)
+    if total < least:
         return None
     written: dict[str, Counter[str]] = defaultdict(Counter)
-    for example in examples:
-        found = read(example.answer)
+    for answer, count in answers:
+        found = read(answer)
         if found is not None:
-            written[normalised(found[0])][found[0]] += 1 + example.merged
+            written[normalised(found[0])][found[0]] += count
     ranked = sorted(written.values(), key=lambda ways: (-ways.total(), min(ways)))[:MOST_LABELS]
     covered = sum(ways.total() for ways in ranked) / total
     # What was answered once may be a slip, or a text that happens to be short.

@@ -10,9 +10,11 @@ from __future__ import annotations
 import random
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from router.digest import shared_scope
 from router.plan import Candidate
 from router.proving.neighbours import Near, near
 from router.proving.regions import CHECK_SHARE, PROBE_SHARE, Compared, Region, Regions, Turned, spent
@@ -21,7 +23,8 @@ from store.records import Vector
 
 ALPHA = 0.05
 _MOST_SCOPES = 200
-"""Per served model, those with the latest outcomes; each holds a few megabytes at most."""
+"""Per served model; each holds a few megabytes at most. One more takes the place of the oldest of the tenant with the most:
+nobody's varying instructions take another's evidence."""
 _BESIDE = 0.1
 _BY_PROMISE = 4
 OF_REFERENCE = ("again", "right", "copies")
@@ -122,6 +125,9 @@ class Gate:
     version: float | None = None
     """Of what is compared: which models answer, and how examples are chosen. What another version did proves nothing.
     None: the version that the latest outcome has."""
+    rehearsed: Mapping[str, Mapping[Action, float]] = field(default_factory=dict)
+    """By shared scope, the mean quality of actions as a rehearsal found it: which is compared first, and so gets most of the
+    comparisons. It proves nothing: bounds rest on outcomes alone."""
 
     def __post_init__(self) -> None:
         self._lock = threading.Lock()
@@ -141,11 +147,12 @@ class Gate:
             state = self._scopes.get((tenant, scope, self.version), self._unknown)
             weighed = []
             beside = 1.0
-            for action, regions in state.actions.items():
+            actions = self._in_order(scope, state.actions) if self.rehearsed else state.actions
+            for action, regions in actions.items():
                 if examples or not action.with_examples:
                     weighed.append(_weighed(action, regions, vector, shown, beside))
                 if regions.promising:
-                    # One at a time, the cheapest first: with it proven, the others need no proof.
+                    # One at a time, the first of them: with it proven, the others need no proof.
                     beside = _BESIDE
             state.asked += 1
             opened = [each for each in weighed if each.region.open]
@@ -191,6 +198,11 @@ class Gate:
             seconds=seconds,
         )
 
+    def _in_order(self, scope: str, actions: dict[Action, Regions]) -> dict[Action, Regions]:
+        """What a rehearsal found best first; else the cheapest."""
+        known = self.rehearsed.get(shared_scope(scope), {})
+        return dict(sorted(actions.items(), key=lambda each: -known.get(each[0], 0.0)))
+
     def _tried(self, state: _Scope, weighed: Sequence[_Weighed]) -> list[_Weighed]:
         """The action that may answer before it is proven, if there is one: what it can lose fits into the promise, which is
         about all requests. Only where it would answer all of them alike, so that what is compared stays a fair sample."""
@@ -228,7 +240,8 @@ class Gate:
                 seen.scopes += 1
             self._scopes[tenant, scope, version] = state
             if len(self._scopes) > _MOST_SCOPES:
-                del self._scopes[next(iter(self._scopes))]
+                crowding, _ = Counter(whose for whose, *_ in self._scopes).most_common(1)[0]
+                del self._scopes[next(each for each in self._scopes if each[0] == crowding)]
             if action not in state.actions:
                 return []
             if seconds is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -58,7 +59,10 @@ class Client:
     ) -> None:
         rate_per_s = self._settings.rate_per_s
         if rate_per_s is None:
+            ends = time.perf_counter() + (self._settings.seconds or math.inf)
             for ask in asks:
+                if time.perf_counter() > ends:
+                    break
                 await self._send_one(ask, answers, headers)
                 if after_each is not None:
                     await after_each()

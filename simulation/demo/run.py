@@ -20,12 +20,14 @@ from simulation.demo.client import AfterEach, Client
 from simulation.demo.gateway_process import RunningGateway, running_gateway
 from simulation.demo.keys import create_keys
 from simulation.demo.log_report import report_on
+from simulation.demo.notes import notes, with_notes
 from simulation.demo.operator import Operator, PagesDidNot
 from simulation.demo.results import Answers, Results, quarters, summary
 from simulation.demo.screen import Screen
 from simulation.demo.settings import (
     KEY,
     LARGE,
+    REAL_WITHIN_S,
     REPLAY_USD,
     SMALL,
     DemoSettings,
@@ -57,10 +59,12 @@ async def run(settings: DemoSettings, screen: Screen, *, results_file: Path | No
             async with started(settings, Path(folder), screen) as (gateway, admin):
                 results = await measure(settings, gateway, screen)
                 screen.results(results)
-                await ask_about_documents(gateway, screen)
-                await sort_some(settings, gateway, screen)
-                if admin is not None:
-                    await look_after(settings, gateway, admin, screen)
+                # What follows needs simulated engines.
+                if not settings.real:
+                    await ask_about_documents(gateway, screen)
+                    await sort_some(settings, gateway, screen)
+                    if admin is not None:
+                        await look_after(settings, gateway, admin, screen)
                 if results_file is not None:
                     _write(results_file, results)
                 finished = True
@@ -103,14 +107,19 @@ async def measure(settings: DemoSettings, gateway: RunningGateway, screen: Scree
     from openai import AsyncOpenAI
 
     world = World(settings.seed, settings.facts)
-    asks = list(Stream(world, settings.requests, seed=settings.seed))
+    asks: list[Ask] = list(Stream(world, settings.requests, seed=settings.seed))
+    if settings.real:
+        asks = with_notes(world, asks)
     pace = "one by one" if settings.sequential else f"{settings.rate_per_s:g} per second"
+    number = f"{len(asks)} requests" if settings.seconds is None else f"{settings.seconds:g} s of requests"
     screen.step(
-        f"Playing {len(asks)} requests about an invented world at {gateway.url}/v1 ({pace}, seed {settings.seed}) ..."
+        f"Playing {number} about an invented world at {gateway.url}/v1 ({pace}, seed {settings.seed}) ..."
     )
     answers = Answers()
     async with (
-        AsyncOpenAI(base_url=f"{gateway.url}/v1", api_key=KEY, max_retries=0, timeout=60) as openai,
+        AsyncOpenAI(
+            base_url=f"{gateway.url}/v1", api_key=KEY, max_retries=0, timeout=REAL_WITHIN_S
+        ) as openai,
         aiohttp.ClientSession() as http,
     ):
         client = Client(openai, world, settings)
@@ -229,9 +238,11 @@ async def _compared(
 ) -> Results:
     """The results, with the baselines: a sample of the requests, sent again to each engine alone."""
     rng = seeded("baseline", settings.seed)
-    sample = rng.sample(list(asks), min(settings.baseline, len(asks)))
+    sent = asks[: len(answers.graded) + len(answers.failures)]
+    sample = rng.sample(sent, min(settings.baseline, len(sent)))
     offloaded = sorted(answer.number for answer in answers.of("offloaded"))
-    offloaded_sample = [asks[n] for n in rng.sample(offloaded, min(settings.baseline, len(offloaded)))]
+    by_number = {ask.number: ask for ask in sent}
+    offloaded_sample = [by_number[n] for n in rng.sample(offloaded, min(settings.baseline, len(offloaded)))]
     large, small, without_examples = Answers(), Answers(), Answers()
     screen.step(f"To compare: {len(sample)} of the same requests to the large engine alone ...")
     await client.send_to_engine(sample, LARGE, large)
@@ -261,5 +272,7 @@ def _write(path: Path, results: Results) -> None:
 
 
 def _example_question(settings: DemoSettings) -> str:
-    fact = World(settings.seed, settings.facts).facts[0]
-    return fact.relation.forms[0].format(e=fact.entity)
+    world = World(settings.seed, settings.facts)
+    fact = world.facts[0]
+    question = fact.relation.forms[0].format(e=fact.entity)
+    return f"{notes(world)['content']}\n\n{question}" if settings.real else question

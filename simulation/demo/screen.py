@@ -19,6 +19,11 @@ from simulation.demo.results import Answers, Results, Summary, summary
 from simulation.demo.settings import KEY, MAX_EXAMPLES, MAX_LOSS, MODEL, SMALL, THETA, DemoSettings, M
 
 _PLAIN_EVERY_S = 5.0
+_SIMULATED = "Everything here is simulated: questions, engines, prices and times. See docs/explanation/simulated-world.md."
+_REAL = (
+    "The models and their times are real, the questions invented, the prices assumed. So few requests tell little:"
+    " docs/experiments/effect.md has what was measured."
+)
 _ADMIN_PAGES = """
   {admin.url}   the admin pages (name {admin.user}, password {admin.password}): what happened and why, what it saved,
       which examples were sent with a request, what other settings of the router would have brought
@@ -91,9 +96,7 @@ class Screen:
             f"Cost: {r.cost_ratio:.0%} of always-large. Mean latency: {r.latency_ratio:.0%} of always-large."
         )
         self._proof(results)
-        self.say(
-            "Everything here is simulated: questions, engines, prices and times. See docs/explanation/simulated-world.md."
-        )
+        self.say(_REAL if self._settings.real else _SIMULATED)
         if r.bypassed:
             self.say(
                 f"This machine was busy: {r.bypassed} times a stage was late, and the request continued without it."

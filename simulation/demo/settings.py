@@ -27,6 +27,8 @@ MAX_LOSS = 0.05
 """What the README promises, and a gateway by default. A minute of traffic proves little of it, so little is offloaded."""
 QUALITY_ALARM = 0.75
 """Quality of offloaded answers below which the alarm is raised: the guarantee is of all answers together."""
+REAL_WITHIN_S = 300.0
+"""A real model on a busy processor takes its time."""
 THETA, M, MAX_EXAMPLES, SAME_NAMES = 0.77, 1, 5, True
 """The policy's knobs, chosen by the sweep in docs/explanation/simulated-world.md."""
 
@@ -63,6 +65,17 @@ class DemoSettings:
     """Whether the small engine turns bad half-way."""
     admin_port: int | None = None
     """Where the admin pages are served, 0 for a free port; None serves none."""
+    small_url: str = ""
+    large_url: str = ""
+    """Real engines to play it with, each a base URL with /v1 whose server takes the model names `small` and `large`; else
+    simulated ones."""
+    seconds: float | None = None
+    """Where requests are sent one after the other: none begins later."""
+
+    @property
+    def real(self) -> bool:
+        """Whether the engines are real models. They know nothing of the invented facts: they are given notes."""
+        return bool(self.large_url)
 
     @property
     def learns(self) -> bool:
@@ -77,7 +90,7 @@ class DemoSettings:
     @property
     def judges(self) -> bool:
         """Whether a judge is asked."""
-        return self.judged or self.proof != "off"
+        return not self.real and (self.judged or self.proof != "off")
 
     @property
     def sequential(self) -> bool:
@@ -116,42 +129,56 @@ def gateway_config(settings: DemoSettings, data_dir: Path) -> dict[str, Any]:
             **more,
         }
 
-    few_shot = {"theta": THETA, "m": M, "max_examples": MAX_EXAMPLES, "same_names": SAME_NAMES}
+    def real_engine(name: str, url: str) -> dict[str, Any]:
+        price = dict(zip(("input_usd_per_mtok", "output_usd_per_mtok"), PRICES[name], strict=True))
+        phases = ("connect_s", "first_data_s", "gap_s", "answer_s")
+        patient = dict.fromkeys(phases, REAL_WITHIN_S)
+        return {"kind": "openai", "base_url": url, "model": name, "price": price, "advanced": patient}
+
+    few_shot = {
+        "theta": THETA,
+        "m": M,
+        "max_examples": MAX_EXAMPLES,
+        "same_names": SAME_NAMES,
+    }
     # The simulated judge is noisy: more votes make it steadier. A minute has few offloaded answers: more of them are judged.
     judging = {"engine": JUDGE, "share_offloaded": 0.3, "advanced": {"samples": 2, "max_in_flight": 64}}
     # The usual deadline suits a server. A laptop busy with the demo's other half would often be late, and a late embedding
     # is bypassed; where the numbers must repeat, it must never be.
     deadline_ms = 30_000 if settings.sequential else 500
-    return {
-        "listen": {"host": "127.0.0.1", "port": settings.port, "grace_s": 2},
-        "engines": {
-            SMALL: engine(
-                SMALL,
-                "understudy",
-                ttft_ms=90,
-                token_ms=5,
-                capacity=64,
-                turns_bad_at=str(turns_bad_at(data_dir)),
-            ),
+    models: dict[str, Any] = {
+        MODEL: {
+            "engines": [SMALL, LARGE],
+            "policy": settings.policy,
+            "few_shot": few_shot,
+            "proof": settings.proof,
+            "max_loss": MAX_LOSS,
+        }
+    }
+    if settings.real:
+        engines = {
+            SMALL: real_engine(SMALL, settings.small_url),
+            LARGE: real_engine(LARGE, settings.large_url),
+        }
+    else:
+        bad_at = str(turns_bad_at(data_dir))
+        engines = {
+            SMALL: engine(SMALL, "understudy", ttft_ms=90, token_ms=5, capacity=64, turns_bad_at=bad_at),
             LARGE: engine(LARGE, "lead", ttft_ms=350, token_ms=18, capacity=96),
             JUDGE: engine(JUDGE, "judge", ttft_ms=50, token_ms=1, capacity=128),
             READER: engine(READER, "reader", ttft_ms=90, token_ms=5, capacity=64),
-        },
-        "models": {
-            MODEL: {
-                "engines": [SMALL, LARGE],
-                "policy": settings.policy,
-                "few_shot": few_shot,
-                "proof": settings.proof,
-                "max_loss": MAX_LOSS,
-            },
-            READER: {"engines": [READER], "remember": False},
-            SORTER: {
-                "engines": [LARGE],
-                "tasks": {"about": {"labels": [*kinds(settings), OTHER], "system": "^Sort the question"}},
-            },
-        },
-        "workflows": {WORKFLOW: workflow()},
+        }
+        models[READER] = {"engines": [READER], "remember": False}
+        models[SORTER] = {
+            "engines": [LARGE],
+            "tasks": {"about": {"labels": [*kinds(settings), OTHER], "system": "^Sort the question"}},
+        }
+    return {
+        "listen": {"host": "127.0.0.1", "port": settings.port, "grace_s": 2},
+        **({"upstream": {"base_url": settings.large_url}} if settings.real else {}),
+        "engines": engines,
+        "models": models,
+        "workflows": {} if settings.real else {WORKFLOW: workflow()},
         "memory": {
             "data_dir": str(memory_folder(data_dir)),
             "advanced": {

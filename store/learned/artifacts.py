@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import os
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, Literal
 
@@ -30,6 +32,11 @@ _UNFINISHED = ".unfinished-"
 _PREFIX = "artifacts/"
 _DELETIONS_KEPT_S = 400 * 86_400.0
 """Of a file's name where all replicas have it."""
+_LEARNT_FROM = (
+    "WITH named AS (SELECT value FROM json_each(?2))"
+    " SELECT 1 FROM choices WHERE tenant = ?1 AND contributor IN (SELECT value FROM named)"
+    " UNION ALL SELECT 1 FROM task_answers WHERE tenant = ?1 AND contributor IN (SELECT value FROM named) LIMIT 1"
+)
 _ORPHAN_AGE_S = 3600.0
 """A file that young may belong to a version whose row is being written."""
 
@@ -289,10 +296,23 @@ class Artifacts:
 
         Raises ValueError for the empty tenant: what the operator brought is nobody's to forget.
         """
+        deleted = self.forget_rows(tenant).result(self._timeout_s)
+        self.forget_files(tenant)
+        return deleted
+
+    def forget_rows(self, tenant: str, contributors: Sequence[str] | None = None) -> Future[int]:
+        """Delete all versions that were learnt from a tenant; gives how many.
+
+        `contributors`: only where there is a choice or a labelled answer of one of them, which somebody may have learnt
+        from. `forget_files` is to follow. Raises ValueError for the empty tenant.
+        """
         if not tenant:
             raise ValueError("the empty tenant's versions are the operator's: delete them by name")
+        named = None if contributors is None else json.dumps(list(contributors))
 
         def delete(connection: Connection) -> int:
+            if named is not None and not connection.execute(_LEARNT_FROM, (tenant, named)).fetchone():
+                return 0
             connection.execute("DELETE FROM frozen_artifacts WHERE tenant = ?", (tenant,))
             self._generation.bump(connection)
             deleted = connection.execute("DELETE FROM artifacts WHERE tenant = ?", (tenant,)).rowcount
@@ -306,13 +326,15 @@ class Artifacts:
                 )
             return deleted
 
-        deleted = self._db.write(delete).result(self._timeout_s)
+        return self._db.write(delete)
+
+    def forget_files(self, tenant: str) -> None:
+        """Delete the files of all versions that were learnt from a tenant."""
         # By name rather than by row: a file that a kill left without one goes, too.
         names = {file.name for file in self._folder.glob(f"*-{_short(tenant)}-*-*")}
         for kind in KINDS if self._blobs is not None else ():
             names |= set(self._shared(f"{kind}-{_short(tenant)}-"))
         self._remove_files(names)
-        return deleted
 
     def latest_deletion(self) -> tuple[float, int] | None:
         """When versions were last deleted with a tenant (Unix seconds), and how many; None: never within 400 days."""

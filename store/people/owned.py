@@ -85,6 +85,14 @@ class OwnedIds:
         """Delete what was noted for one end user of a tenant. Gives how many rows went."""
         return self._delete(_FORGET_USER, tenant, end_user)
 
+    def forget_key(self, tenant: str, key_id: str) -> Future[int]:
+        """Take a key's id off what was noted with it, which stays its tenant's. Gives how many rows."""
+        return self._delete(
+            "UPDATE owned_ids SET key_id = '' WHERE tenant = ? AND key_id = ? AND key_id <> ''",
+            tenant,
+            key_id,
+        )
+
     def trim(self, before_s: float, limit: int = 10_000, *, tenants: TenantScope = ALL) -> Future[int]:
         """Delete what these tenants noted before this time (Unix seconds), at most `limit` at once; gives how many."""
         return self._delete(

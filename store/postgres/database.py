@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any, Literal, TypeVar
 
@@ -128,6 +129,10 @@ class PostgresDatabase:
     ) -> Future[T]:
         """See `store.database.Database`."""
         return self._writer.submit(job, after=after, patient=patient, spare=spare)
+
+    def joined(self) -> AbstractContextManager[None]:
+        """See `store.database.Database`."""
+        return self._writer.joined()
 
     def read(self) -> Connection:
         """The pool: each statement is run on whichever connection is free."""

@@ -11,8 +11,9 @@ import time
 import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from store.database import Connection, Rows
 from store.errors import SchemaError, StoreBusy, StoreClosed
@@ -137,6 +138,10 @@ class Database:
         """
         return self._writer.submit(job, after=after, patient=patient, spare=spare)
 
+    def joined(self) -> AbstractContextManager[None]:
+        """See `store.writing.WritingThread.joined`."""
+        return self._writer.joined()
+
     def read(self) -> sqlite3.Connection:
         """This thread's own read-only connection. Fetch all rows at once: an open cursor holds up checkpoints."""
         connection: sqlite3.Connection | None = getattr(self._mine, "connection", None)
@@ -209,16 +214,17 @@ class Database:
         amounts: Sequence[float],
         only_if: Rows | None = None,
     ) -> None:
-        """Done at once."""
-        if only_if is None or only_if.rowcount:
-            connection.execute(sql, (*key, *amounts))
+        """See store.sqlite.writer.WritingConnection."""
+        assert isinstance(connection, WritingConnection)
+        connection.add(sql, key, amounts, only_if)
 
     def append(self, connection: Connection, sql: str, row: Sequence[Any]) -> Rows:
-        """Done at once."""
-        return connection.execute(sql, row)
+        """See store.sqlite.writer.WritingConnection."""
+        assert isinstance(connection, WritingConnection)
+        return cast(Rows, connection.append(sql, row))
 
     def settle(self, connection: Connection) -> None:
-        """Nothing: see `add`."""
+        """Nothing: every statement writes first what was added before it."""
 
     def on_news(self, told: Callable[[], None]) -> None:
         """Nothing: see `tell`."""

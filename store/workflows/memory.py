@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 
-from store.reading import INLINE
+from store.reading import FromMemory
 from store.workflows.assets import Assets
 from store.workflows.memory_assets import MemoryAssets, done
 from store.workflows.records import (
@@ -89,7 +89,7 @@ class MemoryRuns:
         self._log: list[Change] = []
         self._cut = 0
         """How many lines were dropped from the beginning of the log."""
-        self.reads = INLINE
+        self.reads = FromMemory()
         self._assets = MemoryAssets(self._bytes)
         self.assets: Assets = self._assets
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from admin.summaries.learning import learning
+from learning.rehearsal.kept import REPORT, VERSION
 from store.learned.artifacts import Artifacts
 from tests.admin.site import ENGINES, Site, site
 from tests.store.rows import choice_record, outcome_record
@@ -196,9 +198,23 @@ async def test_what_was_learnt_and_forgotten_is_not_said_never_to_have_been(page
         store.forget_tenant("t1", 60)
     else:
         store.decisions.choices.record(choice_record(1, tenant="t1")).result(30)
-        assert store.forget_experience("t1", "key_1/ann", 60) == 1
+        assert store.forget_contributors("t1", ["key_1/ann"]).choices == 1
     viewer = await pages.person("viewer")
     page = (await viewer.get("/learning")).text
     assert "Nothing was learnt yet" not in page
     assert "3 versions were deleted with data that they were learnt from" in page
     assert (await viewer.get("/learning.json")).json["deleted"]["versions"] == 3
+
+
+async def test_the_latest_rehearsal_is_shown_with_its_date(pages: Site) -> None:
+    viewer = await pages.person("viewer")
+    assert "The latest rehearsal" not in (await viewer.get("/learning")).text
+    way = {"way": "small alone", "questions": 100, "quality": 0.5, "within": [0.4, 0.6], "more": 0.0}
+    way |= {"more_within": [0.0, 0.0], "usd_per_1000": 0.12, "median_s": 1.5}
+    told = {"version": VERSION, "made_at_s": 1.7e9, "said": "With max_loss 5% nothing would be offloaded."}
+    told |= {"proven": "", "ways": [way], "small": "tiny", "model": "demo", "source": "a log"}
+    (pages.sources.store.folder / REPORT).write_text(json.dumps(told))
+    page = (await viewer.get("/learning")).text
+    assert (
+        "nothing would be offloaded" in page and "tiny for demo, from a log" in page and "2023-11-14" in page
+    )

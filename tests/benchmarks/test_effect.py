@@ -15,6 +15,8 @@ from benchmarks.effect import __main__ as effect
 from benchmarks.effect import weights
 from benchmarks.effect.engines import Recorded, Said, Upstreams, usd
 from benchmarks.effect.playing import Answered, figures, settings
+from benchmarks.effect.rehearsed import foreseen
+from benchmarks.effect.rehearsed import table as rehearsals
 from benchmarks.effect.streams import Stream, same_label, second_answer, shared_words, unwrapped
 from benchmarks.effect.table import reached, table
 from understudy.settings.file import parse_config
@@ -150,3 +152,14 @@ def test_the_gateways_configuration_is_its_defaults(tmp_path: Path) -> None:
 
 def test_a_cost_is_that_of_its_tokens() -> None:
     assert usd("large", 1_000_000, 0) == 2.5 and Said("a", 1, 2).completion_tokens == 2
+
+
+def test_a_prediction_is_inside_its_interval_or_not_and_a_declared_task_counts_its_student() -> None:
+    row: dict[str, Any] = {"stream": "iv", "task": True, "said": "little", "wall_s": 60.0, "asked": 30}
+    row |= {"gate": {"share": 0.1, "within": [0.0, 0.2]}, "student": {"share": 0.2, "within": [0.1, 0.3]}}
+    row |= {"ways": [{"questions": 10}]}
+    assert foreseen(row, task=False) == (0.1, 0.0, 0.2)
+    assert foreseen(row, task=True) == pytest.approx((0.3, 0.1, 0.5))
+    told = [rehearsals([row], {"iv": opened}).split() for opened in (0.45, 0.55)]
+    assert "yes" in told[0] and "30.0%" in told[0] and "**no**" in told[1]
+    assert "not played" in rehearsals([row], {})

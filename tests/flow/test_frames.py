@@ -1,4 +1,4 @@
-"""How deep a request goes: the functions of ours between the way in and the upstream's socket, and one tail per stream."""
+"""How deep a request goes: the functions of ours between the way in and the upstream's client, and one tail per stream."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-import aiohttp
 import pytest
 
 from engines.answers.tail import Tail
+from engines.connection import Connection, Origin
 from tests.flow.line import line, upstream
 
 MOST_FRAMES = 10
@@ -39,22 +39,21 @@ async def test_a_request_reaches_the_socket_through_few_functions(
     monkeypatch: pytest.MonkeyPatch, stream: bool
 ) -> None:
     seen: list[list[str]] = []
-    sends = aiohttp.ClientSession._request
+    asks = Origin.ask
 
-    async def noting(self: aiohttp.ClientSession, *args: Any, **options: Any) -> aiohttp.ClientResponse:
-        frames = own_frames(sys._getframe())
-        if frames:
-            seen.append(frames)
-        return await sends(self, *args, **options)
+    async def noting(self: Origin, *args: Any, **options: Any) -> Connection:
+        seen.append(own_frames(sys._getframe()))
+        return await asks(self, *args, **options)
 
-    monkeypatch.setattr(aiohttp.ClientSession, "_request", noting)
+    monkeypatch.setattr(Origin, "ask", noting)
     async with upstream() as behind:
         engines = {"large": {"base_url": behind.url, "model": "gpt-4o"}}
         async with line(CONFIG | {"engines": engines}) as made:
             got = await made.chat("How deep?", stream=stream)
     assert got.status == 200
     (frames,) = seen
-    assert frames[0] == "entry.py:EntryHandler.__call__"
+    # In place of two frames of aiohttp's.
+    assert frames.pop(0) == "plain.py:PlainConnection._answered"
     assert len(frames) <= MOST_FRAMES, "\n".join(frames)
 
 

@@ -183,7 +183,7 @@ async def test_what_is_no_answer_fails_the_step_and_is_told(
     assert (await call(gate)).status == 200
     components.instead[name] = lambda asked: web.json_response(answer)
     got = await call(gate, stream=stream)
-    assert got.status == 424, got.body
+    assert got.status == 502, got.body
     error = got.json["error"]
     assert error["code"] == "step_failed" and error["param"].startswith(step)
     assert says in error["message"] and CANARY not in json.dumps(got.json)
@@ -197,12 +197,12 @@ async def test_redirects_and_refusals_are_told_without_what_they_say(
         status=302, headers={"Location": f"http://169.254.169.254/{CANARY}"}
     )
     got = await call(gate)
-    assert got.status == 424 and "302" in got.json["error"]["message"] and CANARY not in str(got.body)
+    assert got.status == 502 and "302" in got.json["error"]["message"] and CANARY not in str(got.body)
     components.instead[name] = lambda asked: web.Response(
         status=401, text=f"Incorrect API key provided: {CANARY}"
     )
     got = await call(gate)
-    assert got.status == 424 and "401" in got.json["error"]["message"] and CANARY not in str(got.body)
+    assert got.status == 502 and "401" in got.json["error"]["message"] and CANARY not in str(got.body)
 
 
 async def test_an_effect_is_asked_for_once_with_a_key(gate: Line, components: Components) -> None:
@@ -213,7 +213,7 @@ async def test_an_effect_is_asked_for_once_with_a_key(gate: Line, components: Co
     assert asked.headers["Idempotency-Key"] == f"{got.headers['x-understudy-run']}:placed"
     components.instead["order"] = lambda asked: web.Response(status=503)
     got = await call(gate, "order", "pie")
-    assert got.status == 424 and "503" in got.json["error"]["message"]
+    assert got.status == 502 and "503" in got.json["error"]["message"]
     assert len(components.asked["order"]) == 2
 
 

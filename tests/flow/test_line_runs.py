@@ -129,6 +129,17 @@ async def test_a_run_in_any_order_is_answered_with_its_values(gate: Line) -> Non
     assert again["variables"] == run["variables"]
 
 
+async def test_a_run_with_large_values_is_told_as_any_other(gate: Line) -> None:
+    asked = run_of(("A" * 200_000, "a"), ("B", "b"), background=True)
+    id = (await gate.post("/runs", asked, KEY)).json["variables"]["a"]["id"]
+    assert (await get(gate, f"/variables/{id}?wait_s=30")).status == 200
+    answered = await gate.post("/runs", asked | {"background": False}, KEY)
+    told = await get(gate, f"/runs/{answered.json['id']}")
+    assert told.status == 200 and told.headers["x-understudy-run"] == told.json["id"]
+    assert told.json == answered.json and told.json["variables"]["b"]["value"] == "<B>"
+    assert told.json["variables"]["a"]["value"] == "<" + "A" * 200_000 + ">"
+
+
 async def test_a_chain_of_twenty_and_a_map_reduce_of_twenty(gate: Line, behind: Upstream) -> None:
     chain = run_of(*((f"{i} {{{{v{i - 1}}}}}" if i else "0", f"v{i}") for i in range(20)))
     expected = "<0>"

@@ -217,7 +217,7 @@ async def test_what_is_to_be_stored_nowhere_is_kept_in_no_collection(
     async with line(config(behind, tmp_path, workflows={"keep": keep})) as gate:
         asked = question(model="keep", understudy={"inputs": {"pages": ["zanzibar-4711 is an island."]}})
         got = await call(gate, asked, KEY | {"Cache-Control": "no-store"})
-        assert the_error(got) == (424, "step_failed", "kept")
+        assert the_error(got) == (400, "collection_not_stored", "kept")
         assert "no-store" in got.json["error"]["message"] and "zanzibar" not in str(got.json)
         assert (await get(gate, "/collections")).json["data"] == []
         assert (await call(gate, asked)).status == 200
@@ -303,9 +303,9 @@ async def test_a_step_that_fails_is_an_error_that_names_it(gate: Line, behind: U
     behind.script = no_list
     for stream in (False, True):
         got = await call(gate, question(stream=stream))
-        assert got.status == 424, got.body
+        assert got.status == 424 and got.headers["x-should-retry"] == "false", got.body
         error = got.json["error"]
-        assert error["code"] == "step_failed" and error["param"] == "queries"
+        assert error["code"] == "transform_failed" and error["param"] == "queries"
         assert "'queries'" in error["message"]
 
 
@@ -315,7 +315,7 @@ async def test_a_step_that_its_engine_refuses_names_the_cause(gate: Line, behind
 
     behind.script = refuses
     got = await call(gate, question(model="echo"))
-    assert got.status == 424 and "The prompt is odd." in got.json["error"]["message"]
+    assert got.status == 400 and "The prompt is odd." in got.json["error"]["message"]
     assert got.json["error"]["param"] == "answer"
 
 

@@ -118,7 +118,7 @@ def check(seen: dict[str, Any]) -> None:
     assert seen["usage"] == seen["streamed_usage"] == 30
     assert seen["run"].startswith("run_") and seen["status"] == "done"
     assert seen["refused"] == ["BadRequestError", 400, "unused_input", "understudy.inputs.x"]
-    assert seen["failed"][1:] == [424, "step_failed", "list"]
+    assert seen["failed"][1:] == [424, "transform_failed", "list"]
 
 
 async def walk_async(url: str) -> None:

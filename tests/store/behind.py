@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 
 from store import Forgotten, Store
 from store.examples.bank import ExampleBank
@@ -21,14 +22,10 @@ def database(store: Store) -> Database:
 
 def forget_contributor(store: Store, tenant: str, contributor: str) -> Forgotten:
     """What `understudy forget --key` does, for one contributor by its name."""
-    answers = store.answers.exact.forget(tenant=tenant, contributors=[contributor]).result(60)
-    removing = store.examples.remove_contributor(tenant, contributor)
-    choices = store.forget_experience(tenant, contributor)
-    examples = removing.result(60)
+    done = store.forget_contributors(tenant, [contributor])
     if store.follower is not None:
-        store.follower.wait_for(store.examples.last_seq(), 60)
         store.purge_index(tenant)
-    return Forgotten(examples, answers, 0, choices, 0, store.erase())
+    return replace(done, erased=store.erase())
 
 
 def admit_each(bank: ExampleBank, news: Iterable[NewExample], chunk: int = 256) -> Iterator[Admitted]:

@@ -8,12 +8,20 @@ from pathlib import Path
 
 import pytest
 
+from learning.bank.forgetting import Forgetter
 from store import Store
+from store.errors import StoreError
 from store.moving.tables import OF_SQLITE, WORDS_TRIGGERS
-from store.tables import TABLES, WHOSE
+from store.tables import TABLES, WHOSE, Whose
 from tests.store.postgres.test_schema import connected
 
 GONE = "forgotten"
+OWNERS: dict[Whose, str] = {
+    "tenant": GONE,
+    "contributor": "key_1/user",
+    "end_user": "user",
+    "key_id": "key_1",
+}
 
 
 def of_sqlite(connection: sqlite3.Connection) -> dict[str, dict[str, str]]:
@@ -55,8 +63,9 @@ def test_every_table_of_postgresql_is_declared_too(postgres_url: str) -> None:
         assert column not in WHOSE or table not in TABLES or column in TABLES[table].whose, (table, column)
 
 
-def test_forgetting_a_tenant_leaves_none_of_its_rows(path: Path) -> None:
-    """A row in each table with a tenant's column, whatever else stands in it."""
+@pytest.fixture
+def filled(path: Path) -> Path:
+    """The file, with a row in each table with a tenant's column, whatever else stands in it."""
     filler = {"INTEGER": 1000, "REAL": 1.0, "TEXT": "x", "BLOB": b"x"}
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         tables = of_sqlite(connection)
@@ -68,7 +77,9 @@ def test_forgetting_a_tenant_leaves_none_of_its_rows(path: Path) -> None:
             connection.execute(f"DROP TRIGGER {name}")
         for name, columns in tables.items():
             if "tenant" in columns:
-                row = {column: filler[kind] for column, kind in columns.items()} | {"tenant": GONE}
+                row = {column: filler[kind] for column, kind in columns.items()} | {
+                    name: value for name, value in OWNERS.items() if name in columns
+                }
                 marks = ", ".join("?" * len(row))
                 listed = ", ".join(f'"{column}"' for column in row)
                 connection.execute(f"INSERT INTO {name} ({listed}) VALUES ({marks})", tuple(row.values()))
@@ -77,17 +88,44 @@ def test_forgetting_a_tenant_leaves_none_of_its_rows(path: Path) -> None:
         connection.execute("UPDATE workflow_bytes SET total_bytes = 4000")
         for _, sql in triggers:
             connection.execute(sql)
-    store = Store.open(path.parent)
-    try:
-        store.forget_tenant(GONE)
-    finally:
-        store.close()
+    return path
+
+
+def left(path: Path, whose: Whose) -> set[str]:
+    """Tables with rows of the owner."""
     with closing(sqlite3.connect(path)) as connection:
-        left = {
+        return {
             name
             for name, kept in TABLES.items()
-            if "tenant" in kept.whose
-            and not kept.outlives
-            and connection.execute(f"SELECT 1 FROM {name} WHERE tenant = ?", (GONE,)).fetchone()
+            if whose in kept.whose
+            and connection.execute(f"SELECT 1 FROM {name} WHERE {whose} = ?", (OWNERS[whose],)).fetchone()
         }
-    assert not left
+
+
+def test_forgetting_a_tenant_leaves_none_of_its_rows(filled: Path) -> None:
+    with closing(Store.open(filled.parent)) as store:
+        store.forget_tenant(GONE)
+    assert {name for name in left(filled, "tenant") if not TABLES[name].outlives} == set()
+
+
+def test_forgetting_a_key_leaves_no_row_of_it(filled: Path) -> None:
+    with closing(Store.open(filled.parent)) as store:
+        Forgetter(store).contributor(GONE, key_id=OWNERS["key_id"])
+    for whose in ("contributor", "end_user", "key_id"):
+        # A key's older secret ends by its time; without the key it opens nothing.
+        assert left(filled, whose) - {"older_secrets"} == set(), whose
+
+
+def test_a_deletion_that_fails_midway_deletes_nothing(filled: Path) -> None:
+    with closing(sqlite3.connect(filled, isolation_level=None)) as connection:
+        before = {whose: left(filled, whose) for whose in WHOSE}
+        connection.execute(
+            "CREATE TRIGGER no BEFORE DELETE ON kept_responses BEGIN SELECT RAISE(ABORT, 'no'); END"
+        )
+        with closing(Store.open(filled.parent)) as store:
+            with pytest.raises(StoreError):
+                store.forget_tenant(GONE)
+            with pytest.raises(StoreError):
+                Forgetter(store).contributor(GONE, key_id=OWNERS["key_id"])
+        connection.execute("DROP TRIGGER no")
+    assert {whose: left(filled, whose) for whose in WHOSE} == before

@@ -62,6 +62,10 @@ class Outcome:
     """Of failed steps."""
 
 
+INHERITED = "inherited"
+"""Instead of the code of what a step depends on: which of several is known first is nobody's promise."""
+
+
 # ---- step after step
 
 
@@ -108,7 +112,7 @@ class Reference:
             return "skipped", None
         lost += [name for name, state in read if state == "failed"]
         if lost:
-            return "failed", "producer_failed"
+            return "failed", INHERITED
         try:
             return "ready", self._made(spec)
         except Refused:
@@ -394,7 +398,7 @@ class Carried:
                 case state:
                     assert state is VariableState.FAILED, (name, state)
                     failure = self.progress.failures[variable]
-                    steps[name] = "failed", failure.code
+                    steps[name] = "failed", failure.code if len(failure.chain) == 1 else INHERITED
                     chains[name] = failure.chain
         return Outcome(self.progress.state, steps, self.effects, chains)
 

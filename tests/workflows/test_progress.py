@@ -70,9 +70,9 @@ def test_a_failure_fails_what_depends_on_it_and_nothing_else() -> None:
     failed = progress.refused("s-a", "step_failed", "No such model.", 404)
     assert failed.failed == {
         "a": Failure("step_failed", "No such model.", ("a",), 404),
-        "b": Failure("producer_failed", "No such model.", ("b", "a"), 404),
-        "c": Failure("producer_failed", "No such model.", ("c", "b", "a"), 404),
-        "both": Failure("producer_failed", "No such model.", ("both", "a"), 404),
+        "b": Failure("step_failed", "No such model.", ("b", "a"), 404),
+        "c": Failure("step_failed", "No such model.", ("c", "b", "a"), 404),
+        "both": Failure("step_failed", "No such model.", ("both", "a"), 404),
     }
     assert {each for each, state in failed.steps.items() if state is StepState.FAILED} == set(
         ids("a b c both")
@@ -303,7 +303,7 @@ def _play(checked: Checked, data: st.DataObject) -> None:
                 checked.take(progress.running(each.id))
         elif event in ("outside", "lost"):
             variable = data.draw(st.sampled_from(["x0", "x1", "x2"]))
-            failure = Failure("producer_failed", "x", (variable,))
+            failure = Failure("step_failed", "x", (variable,))
             checked.take(
                 progress.value(variable, "v") if event == "outside" else progress.lost(variable, failure)
             )
@@ -433,7 +433,7 @@ def test_between_parts_of_one_step_a_failure_stays_what_it_is() -> None:
     progress = running(declared("g[0]", of="g"), gather, declared("h", "g"))
     failed = progress.refused("g[0]", "step_failed", "x", 404).failed
     assert failed["g"] == Failure("step_failed", "x", ("g",), 404)
-    assert failed["h"] == Failure("producer_failed", "x", ("h", "g"), 404)
+    assert failed["h"] == Failure("step_failed", "x", ("h", "g"), 404)
 
 
 def test_opaque_values_are_ready_but_not_told_as_values() -> None:

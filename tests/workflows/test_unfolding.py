@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.workflows.carried import MAX_ITEMS, Carried, Outcome, Reference, offsets
+from tests.workflows.carried import INHERITED, MAX_ITEMS, Carried, Outcome, Reference, offsets
 from tests.workflows.definitions import (
     EMBEDDER,
     RERANKER,
@@ -62,9 +62,7 @@ def check(found: Outcome, expected: Outcome) -> None:
     assert dict(found.steps) == dict(expected.steps)
     assert found == expected
     failing = {
-        name
-        for name, (state, code) in expected.steps.items()
-        if state == "failed" and code != "producer_failed"
+        name for name, (state, code) in expected.steps.items() if state == "failed" and code != INHERITED
     }
     for name, chain in found.chains.items():
         assert chain[0] == name and chain[-1] in failing, (name, chain)
@@ -239,7 +237,7 @@ def test_what_a_failed_list_has_started_is_cancelled_and_dropped() -> None:
     invalid.item("l", 0, "x")
     failed = invalid.progress.answered("l", {invalid.unfolding.variable("l"): TransformFailed("No list.")})
     assert failed.dropped == failed.stop == ["a[0]"]
-    assert invalid.progress.failures[invalid.unfolding.output].code == "producer_failed"
+    assert invalid.progress.failures[invalid.unfolding.output].code == "transform_failed"
 
 
 def test_tools_with_effects_start_on_no_item_early() -> None:
@@ -285,7 +283,7 @@ def test_a_piece_that_fails_fails_its_step_once_it_is_known_that_nothing_else_di
     assert run.state("s") is StepState.WAITING
     run.progress.refused("i.embed[0]", "step_failed", "No.")
     failure = run.progress.failures[run.unfolding.output]
-    assert (failure.code, failure.chain) == ("producer_failed", ("s", "i"))
+    assert (failure.code, failure.chain) == ("step_failed", ("s", "i"))
 
 
 def test_a_branch_that_is_not_taken_is_skipped() -> None:

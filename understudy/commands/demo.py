@@ -12,6 +12,11 @@ from typing import Literal
 
 import click
 
+_REAL_BASELINE = 12
+"""A real model on a processor takes seconds for each."""
+_REAL_FACTS = 1
+"""The smallest world there is, of 140 facts: its questions come again."""
+
 
 @click.command()
 @click.option("--seconds", default=60.0, show_default=True, help="How long traffic is sent.")
@@ -37,9 +42,7 @@ import click
 @click.option(
     "--policy",
     type=click.Choice(["few_shot", "in_context"]),
-    default="in_context",
-    show_default=True,
-    help="The one that learns; or that of `serve --small --large`.",
+    help="The one that learns; or that of `serve --small --large`  [in_context; few_shot with --real].",
 )
 @click.option(
     "--proof",
@@ -56,6 +59,25 @@ import click
     show_default=True,
     help="Whether to serve the admin pages, on port 8081 if it is free.",
 )
+@click.option(
+    "--real",
+    is_flag=True,
+    help="Play it with two real models, --small and --large, which are given notes; one request after the other.",
+)
+@click.option(
+    "--small",
+    "small_url",
+    envvar="SMALL",
+    metavar="URL",
+    help="Server of the model `small`; with /v1. Also SMALL.",
+)
+@click.option(
+    "--large",
+    "large_url",
+    envvar="LARGE",
+    metavar="URL",
+    help="Server of the model `large`; with /v1. Also LARGE.",
+)
 @click.option("--json", "json_path", type=click.Path(path_type=Path), help="Write the results here.")
 @click.option("--no-wait", is_flag=True, help="Stop the gateway at the end instead of leaving it running.")
 def demo(
@@ -65,17 +87,33 @@ def demo(
     port: int | None,
     baseline: int,
     feedback_share: float,
-    policy: Literal["few_shot", "in_context"],
+    policy: Literal["few_shot", "in_context"] | None,
     proof: Literal["on", "floor", "off"] | None,
     drift: bool,
     admin: str,
+    real: bool,
+    small_url: str | None,
+    large_url: str | None,
     json_path: Path | None,
     no_wait: bool,
 ) -> None:
-    """Send simulated traffic through a gateway and show what it saves. No key, no GPU, no network."""
+    """Send simulated traffic through a gateway and show what it saves. No key, no GPU, no network.
+
+    With --real two real models answer, from notes that go with each request.
+    """
+    policy = policy or ("few_shot" if real else "in_context")
     if proof == "floor" and policy == "few_shot":
         raise click.UsageError("--proof floor needs --policy in_context: few_shot expects no quality")
-    click.echo("A demo of Understudy on a simulated world: no key, no GPU, no network. Loading ...")
+    if real and drift:
+        raise click.UsageError("--drift is of a simulated engine: it does not go with --real")
+    if real and not (small_url and large_url):
+        raise click.UsageError(
+            "--real needs --small URL and --large URL; `make demo REAL=1` starts two servers"
+        )
+    if real:
+        click.echo("A demo of Understudy with two real models on questions of an invented world. Loading ...")
+    else:
+        click.echo("A demo of Understudy on a simulated world: no key, no GPU, no network. Loading ...")
     try:
         import openai  # noqa: F401
         from rich.console import Console
@@ -84,6 +122,7 @@ def demo(
             f"the demo needs the package {error.name}: pip install 'understudy-gateway[demo]'"
         ) from None
     import asyncio
+    from dataclasses import replace
 
     from simulation.demo.gateway_process import GatewayDidNotStart
     from simulation.demo.run import run
@@ -102,6 +141,16 @@ def demo(
         drift=drift,
         admin_port=_free_port(8081) if admin == "on" else None,
     )
+    if real:
+        settings = replace(
+            settings,
+            small_url=small_url or "",
+            large_url=large_url or "",
+            rate_per_s=None,
+            seconds=seconds,
+            facts=_REAL_FACTS,
+            baseline=min(settings.baseline, _REAL_BASELINE),
+        )
     screen = Screen(Console(width=None if sys.stdout.isatty() else 110), settings)
     try:
         status = asyncio.run(run(settings, screen, results_file=json_path, stay=not no_wait))

@@ -6,7 +6,7 @@ import asyncio
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -112,7 +112,7 @@ def logs(
     if not read.pairs:
         why = "; ".join(f"{count} lines: {reason}" for reason, count in read.left_out.most_common(3))
         give_up(f"no line of the log can be replayed{': ' + why if why else ''}")
-    chosen = chosen_for(read.pairs, config, small, small_key, small_price, large_price)
+    chosen = chosen_for(map(model_of, read.pairs), config, small, small_key, small_price, large_price)
     model = model if config is not None else None
     pairs, not_served = served_pairs(read.pairs, chosen, model)
     read.left_out.update(not_served)
@@ -145,16 +145,16 @@ def read_files(files: tuple[str, ...], format: str, limit: int) -> ReadLog:
 
 
 def chosen_for(
-    pairs: list[Pair],
+    names: Iterable[str],
     config: Path | None,
     small: str | None,
     small_key: str | None,
     small_price: str | None,
     large_price: str | None,
 ) -> Config:
-    """The configuration that is named, or one of the options' engines."""
+    """The configuration that is named, or one of the options' engines. `names`: of the models that requests were for."""
     if config is None:
-        return _made(pairs, small, small_key, small_price, large_price)
+        return _made(names, small, small_key, small_price, large_price)
     if small or small_price or large_price:
         give_up("with --config, engines and prices come from the file")
     return _configured(config)
@@ -166,14 +166,16 @@ def _configured(path: Path) -> Config:
     except ConfigError as error:
         give_up(f"configuration error\n{error}")
     if not any(len(model.engines) > 1 for model in config.models.values()):
+        name, model = next(iter(config.models.items()))
         give_up(
-            "no model of the configuration has a smaller engine before its reference: see `models` in config.example.yaml"
+            f"no model of the configuration has a smaller engine before its reference: models.{name}.engines is"
+            f" [{', '.join(model.engines)}]; [SMALL, {model.engines[-1]}] would be right, with SMALL under `engines`"
         )
     return config
 
 
 def _made(
-    pairs: list[Pair],
+    names: Iterable[str],
     small: str | None,
     small_key: str | None,
     small_price: str | None,
@@ -187,10 +189,9 @@ def _made(
             give_up("--small: write URL=MODEL, e.g. http://127.0.0.1:8000/v1=my-model")
         engine = {"base_url": url, "model": name, "api_key": small_key or "none"}
     engine["price"] = _price("--small-price", small_price)
-    names = Counter(_model(pair) for pair in pairs)
     served = {
         name: {"engines": ["small", "large"], "policy": "few_shot"}
-        for name, _ in names.most_common(_MOST_MODELS)
+        for name, _ in Counter(names).most_common(_MOST_MODELS)
     }
     try:
         return parse_config(
@@ -217,7 +218,8 @@ def _price(option: str, text: str | None) -> dict[str, float]:
     return {"input_usd_per_mtok": into, "output_usd_per_mtok": out}
 
 
-def _model(pair: Pair) -> str:
+def model_of(pair: Pair) -> str:
+    """The model that a request of the log was for."""
     name = pair.fields.get("model")
     return name if isinstance(name, str) and name else pair.source
 
@@ -232,7 +234,7 @@ def served_pairs(
     found: list[tuple[str, Pair]] = []
     refused: Counter[str] = Counter()
     for pair in pairs:
-        asked = _model(pair)
+        asked = model_of(pair)
         name = model or (asked if asked in config.models else only)
         if name is None:
             refused[f"its model {asked[:60]!r} is not served"] += 1

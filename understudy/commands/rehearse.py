@@ -8,23 +8,31 @@ import json
 import secrets
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from gateway.log import configure
-from learning.bank.importing.formats import Pair
+from understudy.commands.data_folder import store_in
 from understudy.commands.giving_up import give_up
-from understudy.commands.learn_logs import chosen_for, models_folder, of_a_log, read_files, served_pairs
+from understudy.commands.learn_logs import (
+    chosen_for,
+    model_of,
+    models_folder,
+    of_a_log,
+    read_files,
+    served_pairs,
+)
+from understudy.commands.tenant_option import tenant_named, tenant_option
 from understudy.settings.config import Config
 
 if TYPE_CHECKING:
     from engines.chat import ChatRequest
-    from engines.engine import Engine
+    from engines.engine import Engine, Price
     from learning.logs.purse import Purse
-    from learning.rehearsal import Answer, Past, Rehearsed
+    from learning.rehearsal.arms import Answer, Past, Rehearsed
+    from router.embedding.embedder import Embedder
 
 _EVERY_S = 5.0
 _MOST_TOKENS = 512
@@ -32,9 +40,17 @@ _MOST_TOKENS = 512
 _MOST_FAILED = 5
 """Requests in a row without an answer after which the engine is taken to be gone."""
 
+_Read = Callable[["Price", "Embedder"], Iterator["Past"]]
+
 
 @click.command()
-@click.argument("files", nargs=-1, required=True, type=click.Path())
+@click.argument("files", nargs=-1, type=click.Path())
+@click.option(
+    "--bank",
+    type=click.Path(path_type=Path),
+    help="Instead of FILES: the examples of this data folder. A gateway may be running on it.",
+)
+@tenant_option("Whose, with --bank [the one with the most examples].")
 @of_a_log
 @click.option("--questions", type=click.IntRange(2), default=100, show_default=True, help="Questions asked.")
 @click.option("--examples", type=click.IntRange(1, 20), default=5, show_default=True, help="Examples shown.")
@@ -44,16 +60,30 @@ _MOST_FAILED = 5
     help="Loss against the recorded answers that may be promised [the model's max_loss].",
 )
 @click.option(
-    "--budget-usd", type=click.FloatRange(min=0), required=True, help="What may be spent on asking."
+    "--budget-usd",
+    type=click.FloatRange(min=0),
+    default=1.0,
+    show_default=True,
+    help="What may be spent on asking.",
 )
 @click.option(
     "--state",
     type=click.Path(path_type=Path),
+    default="understudy-rehearsal.jsonl",
+    show_default=True,
     help="A file of answers, with their texts: what is in it is not asked again, so a rehearsal can be gone on with.",
+)
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path),
+    help="The gateway's data folder, whose admin pages then show the rehearsal, and whose gateway begins with what it found"
+    " [--bank, or memory.data_dir of --config].",
 )
 @click.option("--json", "json_file", type=click.Path(path_type=Path), help="Also write every figure here.")
 def rehearse(
     files: tuple[str, ...],
+    bank: Path | None,
+    tenant: str | None,
     format: str,
     config: Path | None,
     model: str | None,
@@ -66,47 +96,102 @@ def rehearse(
     max_loss: float | None,
     budget_usd: float,
     limit: int,
-    state: Path | None,
+    state: Path,
+    data: Path | None,
     json_file: Path | None,
 ) -> None:
-    """Ask the small engine past requests of FILES (JSONL, also gzipped): alone, with the most similar other requests as
-    examples, and with random ones.
+    """Ask the small engine past requests of FILES (JSONL, also gzipped) or of a bank: alone, with the most similar other
+    requests as examples, and with random ones; beside it stand a copy of the nearest and the student of the task.
 
-    Prints how close each comes to the recorded answers, with 95 % intervals, US dollars and seconds, and what would be
-    offloaded at which loss. The formats are those of `understudy import`. Nothing is switched on or stored but --state.
+    Prints how close each comes to the recorded answers, with 95 % intervals, US dollars and seconds, what would be
+    offloaded at which loss, and how much a gateway would come to prove. The formats are those of `understudy import`.
+    Nothing is switched on.
     """
     configure("error")
-    read = read_files(files, format, limit)
-    chosen = chosen_for(read.pairs, config, small, small_key, small_price, large_price)
+    if bool(files) == (bank is not None):
+        give_up("name FILES, or a data folder with --bank")
+    if config is None and not small:
+        give_up("name the small engine: --small URL=MODEL, or --config FILE")
     model = model if config is not None else None
-    pairs, _ = served_pairs(read.pairs, chosen, model)
-    if not pairs:
-        give_up(
-            f"no request of the log is for a model that is served ({', '.join(chosen.models)}): name one with --model"
-        )
-    served = pairs[0][0]
-    mine = [pair for name, pair in pairs if name == served]
+    if bank is not None:
+        chosen = chosen_for(["bank"], config, small, small_key, small_price, large_price)
+        served, read = _served(chosen, model), _of_bank(bank, tenant, limit)
+    else:
+        log = read_files(files, format, limit)
+        chosen = chosen_for(map(model_of, log.pairs), config, small, small_key, small_price, large_price)
+        pairs, _ = served_pairs(log.pairs, chosen, model)
+        if not pairs:
+            names = ", ".join(chosen.models)
+            give_up(f"no request of the log is for a model that is served ({names}): name one with --model")
+        served = _served(chosen, pairs[0][0])
+        read = _of_log([pair for name, pair in pairs if name == served])
+    folder = data or bank or (chosen.memory.data_dir if chosen.memory is not None and config else None)
     rehearsal = _Rehearsal(chosen, served, budget_usd, state)
-    found = rehearsal.run(mine, models_folder(chosen, None), questions, examples)
-    if not found.similarity:
+    loss = chosen.models[served].max_loss if max_loss is None else max_loss
+    past, found = rehearsal.run(read, models_folder(chosen, folder), questions, examples)
+    if not found.questions:
         give_up(
             "no question was answered: "
-            + (
-                rehearsal.why
-                or f"each needs {examples} other requests under the same instructions in the log"
-            )
+            + (rehearsal.why or f"each needs {examples} other requests under the same instructions")
         )
-    _print(found, chosen.models[served].max_loss if max_loss is None else max_loss, rehearsal, json_file)
+    result = _result(past, found, loss, examples) | {
+        "model": served,
+        "small": rehearsal.small,
+        "source": "the bank" if bank is not None else "a log",
+        "spent_usd": rehearsal.purse.spent_usd,
+    }
+    _print(result)
+    if rehearsal.why:
+        click.echo(rehearsal.why, err=True)
+    _write(result, json_file, folder)
+
+
+def _served(config: Config, model: str | None) -> str:
+    """The served model whose small engine is asked: it must have one."""
+    small = [name for name, each in config.models.items() if len(each.engines) > 1]
+    name = model or small[0]
+    if name not in config.models:
+        give_up(f"--model {name!r} is not in the configuration: {', '.join(config.models)}")
+    engines = config.models[name].engines
+    if len(engines) < 2:
+        give_up(
+            f"models.{name}.engines is [{', '.join(engines)}]: nothing smaller is to be rehearsed;"
+            f" [SMALL, {engines[-1]}] would be right"
+        )
+    return name
+
+
+def _of_log(pairs: list[Any]) -> _Read:
+    from learning.rehearsal.sources import of_log
+
+    return lambda price, embedder: of_log(pairs, price, embedder)
+
+
+def _of_bank(bank: Path, tenant: str | None, limit: int) -> _Read:
+    from learning.rehearsal.sources import of_bank
+
+    def read(price: Price, embedder: Embedder) -> Iterator[Past]:
+        with store_in(bank) as store:
+            counts = store.examples.tenants()
+            whose = (
+                tenant_named(store.keys, tenant)
+                if tenant
+                else max(counts, key=counts.__getitem__, default="")
+            )
+            if whose in store.examples.private.tenants():
+                give_up("the tenant's bank is private: its examples are not read")
+            yield from of_bank(store, whose, limit, price, embedder)
+
+    return read
 
 
 class _Rehearsal:
     """One engine that is asked, a budget, and what was answered before."""
 
-    def __init__(self, config: Config, served: str, budget_usd: float, state: Path | None) -> None:
+    def __init__(self, config: Config, served: str, budget_usd: float, state: Path) -> None:
         from learning.logs.purse import Purse
 
         self.purse = Purse(budget_usd)
-        self.served = served
         self.why = ""
         """Why an engine was asked no more; empty where it was not so."""
         self._failed = 0
@@ -115,24 +200,27 @@ class _Rehearsal:
         self._settings = config.models[served]
         self._state = state
         self._known: dict[str, list[Any]] = {}
-        if state is not None and state.exists():
-            self._known = dict(_kept(state))
+        if state.exists():
+            try:
+                self._known = dict(_kept(state))
+            except (OSError, ValueError) as error:
+                give_up(f"--state {state}: {error}")
 
     @property
     def small(self) -> str:
         """Its name in the configuration."""
         return self._settings.engines[0]
 
-    def run(self, pairs: list[Pair], models: Path, questions: int, examples: int) -> Rehearsed:
+    def run(self, read: _Read, models: Path, questions: int, examples: int) -> tuple[list[Past], Rehearsed]:
         """Blocks, with a line on standard error now and then."""
         from engines.registry import Registry
         from learning.logs.purse import Paid
-        from learning.rehearsal import rehearse as rehearsed
+        from learning.rehearsal.arms import rehearse as rehearsed
         from router.embedding.model import EmbeddingModelMissing
         from understudy.setup.engines import Tenants, engines
 
         try:
-            past = self._past(pairs, models)
+            past = self._past(read, models)
         except (EmbeddingModelMissing, OSError) as error:
             give_up(str(error))
 
@@ -151,14 +239,10 @@ class _Rehearsal:
             finally:
                 await registry.aclose()
 
-        return asyncio.run(go())
+        return past, asyncio.run(go())
 
-    def _past(self, pairs: list[Pair], models: Path) -> list[Past]:
-        """The log's requests that can stand as a question or an example, with their vectors. Blocks."""
-        from engines.asking import chat_of
-        from engines.chat import Usage, estimated_tokens, prompt_tokens
-        from learning.rehearsal import Past
-        from router.digest import question, scope
+    def _past(self, read: _Read, models: Path) -> list[Past]:
+        """The requests that can stand as a question or an example, with their vectors. Blocks."""
         from router.embedding.embedder import Embedder
         from understudy.setup.engines import price_of
 
@@ -166,28 +250,18 @@ class _Rehearsal:
         memory = self._config.memory
         source = memory.examples.embedding_model if memory is not None else "package"
         embedder = Embedder.open(source, models)
-        made = []
         try:
-            for pair in pairs:
-                chat = chat_of(pair.fields, pair.fields["messages"])
-                if not (asked := question(chat.messages)):
-                    continue
-                used = Usage(
-                    pair.prompt_tokens or prompt_tokens(chat.messages),
-                    pair.completion_tokens or estimated_tokens(pair.answer),
-                )
-                vector = embedder.embed_blocking(asked)
-                made.append(Past(chat, asked, pair.answer, scope(chat), vector, price.cost_usd(used) or 0.0))
+            return list(read(price, embedder))
         finally:
             embedder.close()
-        return made
 
     async def _ask(self, engine: Engine, chat: ChatRequest) -> Answer | None:
         from engines.asking import Bill, NotAnswered, ask
-        from learning.rehearsal import Answer
+        from learning.rehearsal.arms import Answer
         from router.prompt import most_answer_tokens
 
-        told = [self.small, self._config.engines[self.small].model, chat.fields]
+        asked = self._config.engines[self.small]
+        told = [str(getattr(asked, "base_url", "")), asked.model, chat.fields]
         key = hashlib.sha256(json.dumps(told, sort_keys=True, default=str).encode()).hexdigest()[:32]
         if key in self._known:
             return Answer(*self._known[key])
@@ -202,10 +276,9 @@ class _Rehearsal:
             raise
         self._failed, self.why = 0, ""
         self._known[key] = [said.text, said.cost_usd, said.latency_s]
-        if self._state is not None:
-            self._state.touch(mode=0o600)
-            with self._state.open("a", encoding="utf-8") as file:
-                file.write(json.dumps([key, self._known[key]]) + "\n")
+        self._state.touch(mode=0o600)
+        with self._state.open("a", encoding="utf-8") as file:
+            file.write(json.dumps([key, self._known[key]]) + "\n")
         return Answer(said.text, said.cost_usd, said.latency_s)
 
 
@@ -231,35 +304,47 @@ def _told(purse: Purse) -> Callable[[int, int], None]:
     return advanced
 
 
-def _print(found: Rehearsed, max_loss: float, rehearsal: _Rehearsal, json_file: Path | None) -> None:
-    from learning.rehearsal import rows, sentence
+def _result(past: list[Past], found: Rehearsed, max_loss: float, examples: int) -> dict[str, Any]:
+    """Every figure. Blocks for as long as a student's training and the gates' streams take."""
+    # Before anything that imports usearch: see understudy.setup.examples.
+    import onnxruntime  # noqa: F401
 
-    table, said = rows(found), sentence(found, max_loss)
+    from learning.rehearsal.report import report
+
+    click.echo("the student is trained, and what a gateway would prove is computed", err=True)
+    return report(past, found, max_loss, examples=examples) | {"made_at_s": time.time()}
+
+
+def _print(result: dict[str, Any]) -> None:
     click.echo(
         f"{'':<22}{'questions':>9}  {'close to the recorded':<24}{'against alone':<24}{'USD/1000':>9}{'s':>7}"
     )
-    for row in table:
-        close = f"{row.quality:.3f} [{row.within.low:.3f}, {row.within.high:.3f}]"
-        alone = f"{row.more:+.3f} [{row.more_within.low:+.3f}, {row.more_within.high:+.3f}]"
+    for row in result["ways"]:
+        close = "{:.3f} [{:.3f}, {:.3f}]".format(row["quality"], *row["within"])
+        alone = "{:+.3f} [{:+.3f}, {:+.3f}]".format(row["more"], *row["more_within"])
         click.echo(
-            f"{row.way:<22}{row.questions:>9}  {close:<24}{alone:<24}{row.usd_per_1000:>9.4f}{row.median_s:>7.2f}"
+            f"{row['way']:<22}{row['questions']:>9}  {close:<24}{alone:<24}{row['usd_per_1000']:>9.4f}"
+            f"{row['median_s']:>7.2f}"
         )
-    click.echo(f"\n{said}")
+    click.echo(f"\n{result['said']}\n{result['proven']}")
     click.echo(
-        "The loss is counted against the recorded answers: another answer may be as good. A gateway begins without it and"
-        " has to see as much for itself."
+        "The loss is counted against the recorded answers: another answer may be as good. These are predictions, no proofs:"
+        " a gateway has to see as much for itself."
     )
-    if rehearsal.why:
-        click.echo(rehearsal.why, err=True)
-    if json_file is not None:
-        result = {
-            "model": rehearsal.served,
-            "max_loss": max_loss,
-            "ways": [asdict(row) for row in table],
-            "said": said,
-            "spent_usd": rehearsal.purse.spent_usd,
-        }
-        try:
+
+
+def _write(result: dict[str, Any], json_file: Path | None, folder: Path | None) -> None:
+    """The report holds no words of the log: what is kept in the folder must go when somebody is forgotten."""
+    from learning.rehearsal.kept import REPORT
+
+    try:
+        if json_file is not None:
             json_file.write_text(json.dumps(result, indent=1, allow_nan=False) + "\n", encoding="utf-8")
-        except (OSError, ValueError) as error:
-            give_up(str(error))
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            target = folder / REPORT
+            target.touch(mode=0o600)
+            target.write_text(json.dumps(result, allow_nan=False) + "\n", encoding="utf-8")
+            click.echo(f"\nthe admin pages of {folder} show this rehearsal", err=True)
+    except (OSError, ValueError) as error:
+        give_up(str(error))

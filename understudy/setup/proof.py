@@ -5,19 +5,27 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from typing import Any
 
+from learning.rehearsal.kept import qualities
 from router.proving.gate import Gate
 from understudy.settings.config import AnyEngine
 from understudy.settings.models import ModelSettings
 
 
-def gates(models: Mapping[str, ModelSettings], engines: Mapping[str, AnyEngine]) -> dict[str, Gate]:
-    """One per served model that needs proof; few_shot never asks engines between the first and the last."""
+def gates(
+    models: Mapping[str, ModelSettings],
+    engines: Mapping[str, AnyEngine],
+    rehearsal: Mapping[str, Any] | None = None,
+) -> dict[str, Gate]:
+    """One per served model that needs proof; few_shot never asks engines between the first and the last. `rehearsal`: the
+    latest one's report."""
     return {
         name: Gate(
             model.engines[:1] if model.policy == "few_shot" else model.engines[:-1],
             max_loss=model.max_loss,
             version=_version(model, engines),
+            rehearsed=qualities(rehearsal, name, model.engines[0]) if rehearsal is not None else {},
         )
         for name, model in models.items()
         if model.proves

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -40,6 +40,10 @@ class Pair:
     """0 if the log does not say."""
     completion_tokens: int = 0
     """0 if the log does not say."""
+    score: float | None = None
+    """How good a person found the answer, 0 to 1; None if the log does not say."""
+    correction: str = ""
+    """The right answer by a person's word; empty if the log does not say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +151,16 @@ def _batch(line: Mapping[str, Any]) -> BatchInput | BatchOutput:
 
 
 def _request_and_response(line: Mapping[str, Any]) -> Pair:
-    return _pair(_object(line["request"], "request"), _object(line["response"], "response"))
+    """May hold what a person said of the answer, as `POST /v1/feedback` takes it: `score` and `correction`."""
+    pair = _pair(_object(line["request"], "request"), _object(line["response"], "response"))
+    score, correction = line.get("score"), line.get("correction")
+    if score is not None and (
+        isinstance(score, bool) or not isinstance(score, int | float) or not 0 <= score <= 1
+    ):
+        raise BadLine(f"'score' is {score!r:.20}: a number from 0 to 1 is right")
+    if correction is not None and not isinstance(correction, str):
+        raise BadLine("'correction' must be a text")
+    return replace(pair, score=score, correction=correction or "")
 
 
 def _litellm(line: Mapping[str, Any]) -> Pair:

@@ -33,7 +33,7 @@ from tests.gateway.runs.carried_out import KNOBS
 from tests.gateway.runs.declared_world import World, begun, chunk, finished
 from tests.gateway.serving import open_admission
 from tests.workflows import carried
-from tests.workflows.carried import MAX_ITEMS, Reference, breaks
+from tests.workflows.carried import INHERITED, MAX_ITEMS, Reference, breaks
 from tests.workflows.definitions import (
     EMBEDDER,
     RERANKER,
@@ -177,7 +177,9 @@ def reached(definition: Definition, run: LiveRun, name: str) -> tuple[str, Any]:
     cell = run.cells[run.flow.unfolding.variable(name)]
     if cell.state in ("ready", "skipped"):
         return _shown(definition, name, cell.state, cell.value)
-    return cell.state, cell.failure and cell.failure.code
+    if cell.failure is None:
+        return cell.state, None
+    return cell.state, cell.failure.code if len(cell.failure.chain) == 1 else INHERITED
 
 
 def _shown(definition: Definition, name: str, state: str, held: Any) -> tuple[str, Any]:

@@ -82,7 +82,7 @@ async def test_a_failed_step_fails_what_depends_on_it_and_nothing_else(passes: f
     seed = next(s for s in range(99) if not Answers(s).chat(chat_messages("x"), Splits("json")).endswith("]"))
     found = await ended(World(Answers(seed)), declared, QUESTION)
     assert found.state == "done"
-    assert found.failed == {"broken": "transform_failed", "each": "producer_failed"}
+    assert found.failed == {"broken": "transform_failed", "each": "transform_failed"}
 
 
 @settings(

@@ -129,7 +129,7 @@ def test_after_a_user_is_forgotten_a_student_is_trained_without_what_they_said(b
     bench.say(60, contributor="key:1")
     bench.say(30, contributor="key:2")
     (before,) = bench.learner.step()
-    bench.store.forget_experience("acme", "key:2")
+    bench.store.forget_contributors("acme", ["key:2"])
     assert bench.active() is None
     (after,) = bench.learner.step()
     assert (after.metrics["outcomes"], after.state) == (60, "active") and after.id > before.id

@@ -219,7 +219,7 @@ def test_what_is_forgotten_is_learnt_anew_without(bench: Bench) -> None:
     bench.happens(4, contributor="key_1/ann")
     bench.happens(4, contributor="key_1/bob")
     bench.step()
-    bench.store.forget_experience("a", "key_1/ann")
+    bench.store.forget_contributors("a", ["key_1/ann"])
     bench.happens(1, contributor="key_1/bob")
     assert bench.step() == PUBLISHED
     record = bench.active()

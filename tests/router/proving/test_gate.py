@@ -25,12 +25,14 @@ def asked(
     return made.proof(tenant, scope, VECTOR, EXAMPLES if examples else [], bank)
 
 
-def compare(made: Gate, action: Action, quality: float, times: int = 1, scope: str = "scope") -> list[bool]:
+def compare(
+    made: Gate, action: Action, quality: float, times: int = 1, scope: str = "scope", tenant: str = "t"
+) -> list[bool]:
     turned = []
     for _ in range(times):
-        proof = asked(made, scope)
+        proof = asked(made, scope, tenant=tenant)
         turned += [
-            o.turned.opened for o in made.add("t", scope, VECTOR, proof.noted, action, Compared(quality))
+            o.turned.opened for o in made.add(tenant, scope, VECTOR, proof.noted, action, Compared(quality))
         ]
     return turned
 
@@ -48,6 +50,20 @@ def test_one_action_is_proven_at_a_time_the_cheapest_first() -> None:
     compare(made, ALONE, 0.0, 20)
     wished = [asked(made).wished for _ in range(50)]
     assert all(HELPED in each for each in wished), "with examples it may yet be good enough"
+
+
+def test_what_was_rehearsed_is_proven_first_and_proves_nothing() -> None:
+    made, without = Gate(("small",), 0.05, rehearsed={"scope": {ALONE: 0.4, HELPED: 0.8}}), gate()
+    wished = [asked(made).wished for _ in range(400)]
+    assert 10 < sum(ALONE in each for each in wished) < 90 and all(HELPED in each for each in wished)
+    assert ALONE in asked(made, "another scope").wished
+    for each in made, without:
+        compare(each, HELPED, 1.0, 30)
+    bounds = [
+        {(s.lower, s.upper, s.open) for s in asked(each).standings if s.action == HELPED}
+        for each in (made, without)
+    ]
+    assert bounds[0] == bounds[1]
 
 
 def test_each_action_says_how_often_it_is_drawn_so_that_its_outcomes_can_be_weighed() -> None:
@@ -156,6 +172,15 @@ def test_the_scopes_without_late_outcomes_are_let_go() -> None:
     for number in range(210):
         compare(made, HELPED, 1.0, scope=f"scope {number}")
     assert len({row.scope for row in made.summary()}) == 200
+
+
+def test_a_tenant_with_many_scopes_loses_its_own_and_nobody_elses() -> None:
+    made = gate()
+    compare(made, HELPED, 1.0, scope="another's", tenant="another")
+    for number in range(250):
+        compare(made, HELPED, 1.0, scope=f"scope {number}")
+    found = [(row.tenant, row.scope) for row in made.summary()]
+    assert len(found) == 200 and ("another", "another's") in found and ("t", "scope 0") not in found
 
 
 def test_an_action_answers_before_it_is_proven_as_far_as_what_it_can_lose_fits_into_the_promise() -> None:

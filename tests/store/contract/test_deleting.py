@@ -57,7 +57,7 @@ def test_no_total_changes_with_a_deletion(store: Store) -> None:
         filled(store, tenant)
     before = totals(store)
     assert before[3:6] == (0.5, 1.0, 0.25)
-    store.forget_experience("a1", "key_1/ann")
+    store.forget_contributors("a1", ["key_1/ann"])
     assert totals(store) == pytest.approx(before), "of one of its users"
     assert store.outcomes.spent_usd(0.0, "a1") == 0.25
     store.forget_tenant("a1")

@@ -130,7 +130,7 @@ def test_a_repeat_has_its_own_user_and_the_first_ones_body(store: Store) -> None
 def test_details_go_with_whoever_asked(store: Store) -> None:
     logged(store, 1, end_user="ann", session="n1", trail='{"tried":[],"error":"ann@x.org is unknown"}')
     kept(store, 1)
-    store.forget_experience("a1", "key_1/ann")
+    store.forget_contributors("a1", ["key_1/ann"])
     found = store.decisions.details.get("a1", "req-1")
     assert (
         found is not None

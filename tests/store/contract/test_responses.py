@@ -34,7 +34,7 @@ def test_it_goes_after_thirty_days_and_with_its_owner(store: Store) -> None:
         and kept.get("old", "acme", now_s=KEPT_S + 1) is None
     )
     assert kept.trim(1.0).result(30) == 1
-    store.forget_experience("acme", "k/ann")
+    store.forget_contributors("acme", ["k/ann"])
     assert kept.get("hers", "acme") is None and kept.get("his", "acme") == KEPT
     store.forget_tenant("acme")
     assert kept.get("his", "acme") is None and kept.get("theirs", "beta") == KEPT

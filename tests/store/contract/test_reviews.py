@@ -94,7 +94,7 @@ def test_verdicts_go_with_their_tenant_their_contributor_and_their_time(store: S
         reviews.note(review(number)).result(30)
     reviews.note(review(9, tenant="a2")).result(30)
     assert reviews.trim(_AT_S + 1).result(30) == 1
-    store.forget_experience("a1", "key_1")
+    store.forget_contributors("a1", ["key_1"])
     assert [reviews.of("a1", f"req-{n}") is not None for n in range(4)] == [False, False, True, True]
     with pytest.raises(ValueError, match="nobody"):
         reviews.forget_contributor("a1", "")

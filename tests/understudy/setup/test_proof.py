@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from router.proving.standing import Action
 from understudy.settings.file import parse_config
 from understudy.settings.models import ModelSettings
 from understudy.setup.proof import gates
@@ -35,3 +36,10 @@ def test_the_rule_proves_the_engine_it_asks_and_the_learning_policy_all_but_the_
     assert set(made) == {"rule", "learns"}
     assert tuple(made["rule"].small) == ("a",) and made["rule"].max_loss == 0.1
     assert tuple(made["learns"].small) == ("a", "b") and made["learns"].max_loss == 0.05
+
+
+def test_a_gate_begins_with_what_its_own_engine_rehearsed() -> None:
+    rehearsal = {"model": "rule", "small": "a", "scopes": {"s": {"alone": [9, 0.42], "examples": [9, 0.8]}}}
+    made = gates({"rule": model(), "learns": model(policy="in_context")}, rehearsal)
+    assert made["rule"].rehearsed == {"s": {Action("a", False): 0.4, Action("a", True): 0.8}}
+    assert not made["learns"].rehearsed

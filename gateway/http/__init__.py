@@ -1,0 +1,1 @@
+"""The server: connections of plain requests, whose way is short."""
