@@ -13,18 +13,21 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 import aiohttp
 from cachetools import TTLCache
 from yarl import URL
 
 from admin.roles import Role
+from store.people.secret import derive
 
 _ALGORITHMS = ("RS256", "PS256", "ES256", "ES384", "RS384", "RS512", "EdDSA")
 """With a public key only: `none`, and what is signed with a shared secret, is not believed."""
 _UNDER_WAY_S = 600.0
-_MOST_UNDER_WAY = 1000
+_MOST_TAKEN = 1000
+_STATE, _LONGEST_TO = 64, 1000
+"""Characters of a state, and of a page's path that a cookie holds."""
 _ASKED_AGAIN_S = 3600.0
 _KEYS_AGAIN_S = 30.0
 """How soon keys are fetched anew because of one that is not among them."""
@@ -87,27 +90,24 @@ class Person:
     """The page that was wanted first."""
 
 
-@dataclass(frozen=True, slots=True)
-class _UnderWay:
-    cookie: str
-    nonce: str
-    verifier: str
-    to: str
-    begun_s: float
-
-
 START, CALLBACK = "/sign-in/oidc", "/sign-in/oidc/callback"
 
 
 class OidcSignIn:
-    """Begins sign-ins and finishes them. For the event loop; keeps those under way in memory."""
+    """Begins sign-ins and finishes them, also those that another process with the same secret began. For the event loop.
 
-    def __init__(self, options: OidcOptions) -> None:
-        """Raises ImportError without the extra `oidc`."""
+    What is under way stands in the browser's cookie: when it began and where it goes. State, nonce and verifier are HMACs of
+    the cookie: nobody without the installation's secret makes up a cookie, or tells a verifier from one.
+    """
+
+    def __init__(self, options: OidcOptions, secret: bytes) -> None:
+        """`secret`: the installation's. Raises ImportError without the extra `oidc`."""
         import joserfc  # noqa: F401
 
         self._options = options
-        self._under_way: TTLCache[str, _UnderWay] = TTLCache(_MOST_UNDER_WAY, _UNDER_WAY_S)
+        self._secret = secret
+        self._taken: TTLCache[str, bool] = TTLCache(_MOST_TAKEN, _UNDER_WAY_S)
+        """States that came back here. In another process it is the provider that takes no code twice."""
         self._provider: Mapping[str, Any] | None = None
         self._provider_until_s = 0.0
         self._keys: Any = None
@@ -116,8 +116,8 @@ class OidcSignIn:
     async def begin(self, to: str) -> Begun:
         """A new sign-in, which goes to the page `to` in the end. Raises NotSignedIn while the provider cannot be asked."""
         provider = await self._asked_provider()
-        state, cookie, nonce, verifier = (secrets.token_urlsafe(32) for _ in range(4))
-        self._under_way[state] = _UnderWay(cookie, nonce, verifier, to, time.time())
+        cookie = f"{secrets.token_urlsafe(32)}.{time.time():.0f}.{quote(to[:_LONGEST_TO], safe='')}"
+        state, nonce, verifier = self._made_of(cookie)
         challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
         options = self._options
         url = URL(provider["authorization_endpoint"]).update_query(
@@ -134,8 +134,13 @@ class OidcSignIn:
 
     async def finish(self, query: Mapping[str, str], cookie: str) -> Person:
         """Who came back from the provider with this query and cookie. A state is taken once. Raises NotSignedIn."""
-        under_way = self._under_way.pop(query.get("state", ""), None)
-        if under_way is None or not hmac.compare_digest(under_way.cookie.encode(), cookie.encode()):
+        came = query.get("state", "")
+        state, nonce, verifier = self._made_of(cookie)
+        known = hmac.compare_digest(state.encode(), came.encode())
+        begun_s, to = cookie.split(".", 2)[1:] if known else ("0", "")
+        spent = came in self._taken
+        self._taken[came[:_STATE]] = True
+        if not known or spent or time.time() > float(begun_s) + _UNDER_WAY_S:
             raise NotSignedIn(
                 "This sign-in was not begun here, or took longer than ten minutes. Begin anew.", "state"
             )
@@ -144,8 +149,15 @@ class OidcSignIn:
         code = query.get("code", "")
         if "error" in query or not code:
             raise NotSignedIn("The provider did not sign you in.", "refused")
-        claims = await self._claims(await self._id_token(code, under_way.verifier), under_way.nonce)
-        return Person(self._name(claims), self._role(claims), under_way.to)
+        claims = await self._claims(await self._id_token(code, verifier), nonce)
+        return Person(self._name(claims), self._role(claims), unquote(to))
+
+    def _made_of(self, cookie: str) -> tuple[str, str, str]:
+        """State, nonce and verifier of a sign-in."""
+        state, nonce, verifier = (
+            derive(self._secret, f"{name} of a sign-in", cookie) for name in ("state", "nonce", "verifier")
+        )
+        return state, nonce, verifier
 
     # ---- asking the provider
 

@@ -27,8 +27,9 @@ def usage_rows(sums: Iterable[UsageSum], names: Mapping[str, Mapping[str, str]])
             row[dimension] = names.get(dimension, {}).get(id, id)
         amounts = one.amounts
         row |= {name: _rounded(value) for name, value in amounts._asdict().items()}
-        # The lines of the gateway's own accord save nothing by themselves, and cost.
-        saved = amounts.reference_usd - amounts.reckoned_usd if one.line == "answer" else -amounts.cost_usd
+        # The lines of the gateway's own accord save nothing by themselves, and cost; components are asked in any case.
+        of_clients = one.line in ("answer", "component")
+        saved = amounts.reference_usd - amounts.reckoned_usd if of_clients else -amounts.cost_usd
         row["saved_usd"] = _rounded(saved)
         rows.append(row)
     return rows
@@ -37,16 +38,20 @@ def usage_rows(sums: Iterable[UsageSum], names: Mapping[str, Mapping[str, str]])
 def usage_total(sums: Iterable[UsageSum]) -> dict[str, Any]:
     """All of it: every line's dollars, and what was saved when all of them are paid.
 
-    `answer_usd` is what answers cost, `examples_usd` the part of it that examples sent along account for; `overheads_usd` is
-    the other lines together. `saved_usd`: what the reference engines would have charged less what was paid for the same
-    requests, less the overheads; of tenants whose requests nobody could reckon it is what the overheads cost.
+    `answer_usd` is what answers cost, `examples_usd` the part of it that examples sent along account for; `component_usd`
+    is what components of workflows cost; `overheads_usd` the other lines together. `saved_usd`: what the reference
+    engines would have charged less what was paid for the same requests, less the overheads; of tenants whose requests
+    nobody could reckon it is what the overheads cost.
     """
     answers, unpriced = Amounts(), 0
+    components = 0.0
     lines = {"judge": 0.0, "shadow": 0.0, "replay": 0.0, "manual_queries": 0.0, "warm": 0.0}
     for one in sums:
         unpriced += one.amounts.unpriced
         if one.line == "answer":
             answers = answers.plus(one.amounts)
+        elif one.line == "component":
+            components += one.amounts.cost_usd
         else:
             lines[one.line] += one.amounts.cost_usd
     overheads = sum(lines.values())
@@ -62,9 +67,10 @@ def usage_total(sums: Iterable[UsageSum]) -> dict[str, Any]:
         "answer_usd": _rounded(answers.cost_usd),
         "examples_usd": _rounded(answers.examples_usd),
         "example_tokens": answers.example_tokens,
+        "component_usd": _rounded(components),
         **{f"{line}_usd": _rounded(usd) for line, usd in lines.items()},
         "overheads_usd": _rounded(overheads),
-        "cost_usd": _rounded(answers.cost_usd + overheads),
+        "cost_usd": _rounded(answers.cost_usd + components + overheads),
         "reference_usd": _rounded(answers.reference_usd),
         "saved_usd": _rounded(saved),
         "unpriced": unpriced,

@@ -122,6 +122,11 @@ class Admission:
             user = end_users.digest(sender.tenant, named)
         return await self.admit(arrival, sender, wanted, user, request.content_length or 0)
 
+    async def again(self, request: web.BaseRequest, target: str, who: Admitted) -> Admitted:
+        """A WebSocket that is open, with what its key may do by now. Raises as `request`, and RequestError: 401 for a key
+        that is gone, 503 where that cannot be told."""
+        return await self.request(request, target, self._sender(who), who)
+
     async def admit(
         self, who: Arrival, sender: Sender, wanted: Wanted, user: str, size_bytes: int = 0
     ) -> Admitted:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, fields
+from functools import lru_cache
 from operator import attrgetter
 from typing import Any
 
@@ -82,6 +83,7 @@ class Recorder:
         self._at_once = tuple(at_once)
         self._keepers = tuple(keepers)
         self._metrics = metrics
+        self._remembered = lru_cache(maxsize=256)(metrics.remembered.labels)
         self._report = report
         # Not queue.Queue: what that costs a request, for conditions that nobody waits for, is more than all else here.
         self._queue: queue.SimpleQueue[_Taken | _Mark | None] = queue.SimpleQueue()
@@ -199,7 +201,7 @@ class Recorder:
             try:
                 for kind, kept in keeper.keep(finished):
                     if isinstance(kept, str):
-                        self._metrics.remembered.labels(kind, kept).inc()
+                        self._counted(kind, kept)
                     else:
                         self.follow(kind, kept)
             except Exception as error:
@@ -218,7 +220,7 @@ class Recorder:
             error = finished.exception()
             # The bank tells what became of a pair (added, merged, ...); the others have stored what they were given.
             result = "failed" if error is not None else getattr(finished.result(), "outcome", "stored")
-            self._metrics.remembered.labels(kind, result).inc()
+            self._counted(kind, result)
             if isinstance(error, StoreError) and not isinstance(error, ValueRefused):
                 self._lost_at_s = time.monotonic()
             if error is not None:
@@ -227,6 +229,9 @@ class Recorder:
                 self._unfinished.discard(finished)
 
         future.add_done_callback(done)
+
+    def _counted(self, kind: str, result: str) -> None:
+        self._remembered(kind, result).inc()
 
     def _tell(self, kind: str, error: BaseException) -> None:
         """Log a failure, and those that follow within seconds as a number: a full disk fails for every request."""

@@ -7,6 +7,7 @@ from prometheus_client import CollectorRegistry, Counter
 from router.finished import Finished
 from router.tasks.form import normalised
 from router.tasks.task import Posed
+from store.records import DRAWN
 
 _STUDENT_STAGES = ("pose:", "student:", "task:", "engine:student")
 
@@ -40,7 +41,9 @@ class TaskMetrics:
         if plan is None or plan.posed is None or finished.attempt is None:
             return
         by = "student" if finished.by_student else "teacher" if finished.from_reference else "other"
-        self.answers.labels(*_of(plan.posed), "check" if plan.checked and by == "teacher" else by).inc()
+        self.answers.labels(
+            *_of(plan.posed), "check" if plan.checked & DRAWN and by == "teacher" else by
+        ).inc()
         if any(name.startswith(_STUDENT_STAGES) for name in finished.bypassed):
             self.bypassed.labels(*_of(plan.posed)).inc()
 

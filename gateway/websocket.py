@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable
+from functools import partial
 
 import aiohttp
 from aiohttp import web
@@ -15,6 +17,7 @@ from aiohttp.streams import StreamReader
 
 from engines.aiohttp_client import AiohttpAnswer
 from engines.engine import EngineRequest
+from engines.errors import RequestError
 from engines.headers import named_by_connection
 from engines.openai_http import OpenAIHTTP
 from gateway.handlers.handler import Handler
@@ -22,8 +25,14 @@ from gateway.journey import Journey
 from gateway.keys import Authenticator, outgoing_headers
 from gateway.passthrough import refuse_elsewhere
 from gateway.relay import relay
+from router.asked import Admitted
+
+Again = Callable[[web.BaseRequest, str, Admitted], Awaitable[object]]
+"""Lets a request in once more, by what its key may do by now: gateway.admission.Admission.again."""
 
 _BUFFER_BYTES = 64 * 1024
+_LOOK_EVERY_S = 1.0
+"""How often it is looked whether the key of an open WebSocket may still what it was let in for."""
 
 
 def wants_upgrade(request: web.BaseRequest) -> bool:
@@ -57,9 +66,15 @@ class _Raw:
 
 
 async def tunnel(
-    request: web.BaseRequest, engine: OpenAIHTTP, keys: Authenticator, target: str, journey: Journey
+    request: web.BaseRequest,
+    engine: OpenAIHTTP,
+    keys: Authenticator,
+    again: Again,
+    target: str,
+    journey: Journey,
 ) -> web.StreamResponse:
-    """Pass the handshake on; if the upstream agrees, pass the bytes on. A refusal is relayed like any answer."""
+    """Pass the handshake on; if the upstream agrees, pass the bytes on, while its key may. A refusal is relayed like any
+    answer."""
     refuse_elsewhere(journey.admitted, engine)
     headers = outgoing_headers(request.headers, keys)
     headers["Connection"] = "Upgrade"
@@ -80,13 +95,17 @@ async def tunnel(
         connection = exchange.answer.response.connection
         if connection is None or connection.protocol is None or request.transport is None:
             raise ConnectionResetError("a side left during the handshake")
-        await _splice(request, response, connection)
+        allowed = partial(again, request, target, journey.admitted)
+        await _splice(request, response, connection, allowed if journey.admitted.key_id is not None else None)
         request.protocol.force_close()
         return response
 
 
 async def _splice(
-    request: web.BaseRequest, response: web.StreamResponse, upstream: aiohttp.connector.Connection
+    request: web.BaseRequest,
+    response: web.StreamResponse,
+    upstream: aiohttp.connector.Connection,
+    allowed: Callable[[], Awaitable[object]] | None,
 ) -> None:
     loop = asyncio.get_running_loop()
     client, server = request.protocol, upstream.protocol
@@ -99,9 +118,29 @@ async def _splice(
     to_server = StreamWriter(server, loop)
     client.set_parser(_Raw(from_client))  # type: ignore[arg-type]
     server.set_parser(_Raw(from_server), from_server)
-    async with asyncio.TaskGroup() as both:
-        both.create_task(_pump(from_client, to_server), name="websocket client->upstream")
-        both.create_task(_pump(from_server, to_client), name="websocket upstream->client")
+    async with asyncio.TaskGroup() as tasks:
+        watching = (
+            tasks.create_task(_watch(allowed, client, server), name="websocket's key") if allowed else None
+        )
+        async with asyncio.TaskGroup() as both:
+            both.create_task(_pump(from_client, to_server), name="websocket client->upstream")
+            both.create_task(_pump(from_server, to_client), name="websocket upstream->client")
+        if watching is not None:
+            watching.cancel()
+
+
+async def _watch(allowed: Callable[[], Awaitable[object]], *ends: asyncio.BaseProtocol) -> None:
+    """Close both ends once the key may no longer what it was let in for."""
+    while True:
+        await asyncio.sleep(_LOOK_EVERY_S)
+        try:
+            await allowed()
+        except RequestError as refusal:
+            if refusal.status < 500:
+                break
+    for end in ends:
+        if (transport := getattr(end, "transport", None)) is not None:
+            transport.abort()
 
 
 async def _pump(source: StreamReader, sink: aiohttp.abc.AbstractStreamWriter) -> None:
@@ -116,12 +155,12 @@ async def _pump(source: StreamReader, sink: aiohttp.abc.AbstractStreamWriter) ->
         transport.close()
 
 
-def with_upgrades(passthrough: Handler, upstream: OpenAIHTTP, keys: Authenticator) -> Handler:
+def with_upgrades(passthrough: Handler, upstream: OpenAIHTTP, keys: Authenticator, again: Again) -> Handler:
     """`passthrough`, but for requests that ask for a WebSocket: those get a tunnel to `upstream`."""
 
     async def handle(request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
         if wants_upgrade(request):
-            return await tunnel(request, upstream, keys, target, journey)
+            return await tunnel(request, upstream, keys, again, target, journey)
         return await passthrough(request, target, journey)
 
     return handle

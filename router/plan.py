@@ -186,8 +186,8 @@ class Plan:
     """The task that the request belongs to, and its input; None where it belongs to none."""
     prediction: Prediction | None = None
     """What the task's student makes of it, whoever answers; None where there is no student, or it may not tell."""
-    checked: bool = False
-    """Whether the student would have answered, and the teacher was asked to check it."""
+    checked: int = 0
+    """Why what the teacher says is a fair comparison with the student (store.records.TaskAnswer.checked)."""
     settings: Mapping[str, float] = field(default_factory=dict)
     """The routing settings in force for this request and what else the draw depended on, by name
     (store.records.ChoiceRecord.settings)."""

@@ -532,6 +532,11 @@ AnsweredBy = Literal["teacher", "student", "other", "sample", "person"]
 the background about a request that another engine answered."""
 
 
+DRAWN, ALL_TO_TEACHER = 1, 2
+"""Why what the teacher said to a task's request is a fair comparison: it was drawn for one; what the student left was the
+teacher's at that time."""
+
+
 @dataclass(frozen=True, slots=True)
 class TaskAnswer:
     """What was learnt of one request of a task. A label by a person or a sample is a later row of the same request."""
@@ -559,8 +564,8 @@ class TaskAnswer:
     """The student's, 0 to 1."""
     version: int | None = None
     """The student's."""
-    checked: bool = False
-    """Whether the student would have answered, and the teacher was asked to check it."""
+    checked: int = 0
+    """DRAWN, ALL_TO_TEACHER, their sum, or 0."""
     contributor: str = ""
     """As of Example.contributor, so that it goes when its contributor is forgotten."""
     end_user: str = ""

@@ -534,7 +534,7 @@ class Gateway:
         if self.memory and self._config.models and self._config.feedback.enabled:
             endpoints["POST", "/feedback"] = self._feedback(self.memory)
         otherwise = (
-            with_upgrades(passthrough, self._upstream, self._keys)
+            with_upgrades(passthrough, self._upstream, self._keys, self._admission.again)
             if passthrough is not None and self._upstream is not None
             else None
         )

@@ -175,6 +175,7 @@ def _money(
         "paid_usd": paid,
         "examples_usd": total["examples_usd"],
         "unpriced": total["unpriced"],
+        "component_usd": total["component_usd"],
         "warm_usd": total["warm_usd"],
         "always_large_usd": always_large,
         "judging_usd": judging,

@@ -2,19 +2,14 @@
 
     python -m benchmarks.effect --json effect.json [--only nl2bash,iii] [--quick] [--told FILE ...]
     python -m benchmarks.effect --offline [--questions N] --json offline.json
+    python -m benchmarks.effect --rehearse [--only i,ii] [--questions N] --json rehearsed.json
 
-<<<<<<< HEAD
-Recorded streams (i, ii, v) need recorded data; iii and iv real models (benchmarks/effect/weights.py; SMALL and LARGE name
-others). A stream that lacks something is skipped, and says so. One at a time: models need the processors. What real models
-said is kept in --cache. --rehearse plays none: it prints what `understudy rehearse` foresees of each, beside what opened as
-it was played (--played). --told prints the table of JSON files that were written before.
-=======
 Offline: real models are asked the questions of recorded sets, with examples chosen in every way (benchmarks.effect.asking)
 Streams: requests through `understudy serve` at its defaults: does a small engine come to answer, and as well? i, ii and
 v need recorded answers only. Real models are those of benchmarks.effect.weights, or SMALL and LARGE. What lacks something is
 skipped, and says so. One at a time: models need the processors. What they said is kept in --cache, so that all of it can be
-gone on with. --told prints the tables of JSON files that were written before.
->>>>>>> w-offline
+gone on with. --rehearse plays no stream: it prints what `understudy rehearse` foresees of each, beside what opened when it
+was played (--played). --told prints the tables of JSON files that were written before.
 """
 
 from __future__ import annotations
@@ -137,7 +132,7 @@ async def _ask(
         return []
     began = time.monotonic()
     with ExitStack() as stack:
-        async with aiohttp.ClientSession() as session:
+        async with _session() as session:
             names = ["small"] if all(of.recorded_large for of in sets) else ["small", "large"]
             engines = {name: await _real(name, stack, session, cache, 0.0, kept) for name in names}
             rows = await offline.outcomes(sets, engines, cache)
@@ -148,7 +143,7 @@ async def _play(key: str, data: Path, cache: Path, requests: int | None, *, ques
     stream, small = streams.stream(key, data, cache, requests)
     print(f"{key}: {stream.title}, {len(stream.texts)} requests", file=sys.stderr, flush=True)
     with ExitStack() as stack:
-        async with aiohttp.ClientSession() as session:
+        async with _session() as session:
             engines: dict[str, Engine] = {
                 "small": Recorded(small, PACE_S["small"]),
                 "large": Recorded(stream.recorded, PACE_S["large"], streams.second_answer(stream)),
@@ -159,6 +154,11 @@ async def _play(key: str, data: Path, cache: Path, requests: int | None, *, ques
             if questions:
                 return await rehearsed(stream, engines, questions=questions)
             return await played(stream, engines)
+
+
+def _session() -> aiohttp.ClientSession:
+    # While vectors are computed between two sets, a server closes connections that nobody uses.
+    return aiohttp.ClientSession(connector=aiohttp.TCPConnector(force_close=True))
 
 
 async def _real(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from dataclasses import replace
+from typing import Any
 
 import orjson
 import structlog
@@ -57,9 +57,10 @@ class RequestKeeper:
             kept = self._text_of(finished, self._texts)
             no_text = kept if isinstance(kept, str) else ""
             yield "text", kept
-        row = row_of(finished)
+        more = {}
         if finished.row_allowed:
-            row = replace(row, no_text=no_text, session=session_of(self._secret, finished.asked))
+            more = {"no_text": no_text, "session": session_of(self._secret, finished.asked)}
+        row = row_of(finished, **more)
         yield "request", self._kept(row, stored=finished.row_allowed)
 
     @staticmethod
@@ -90,63 +91,69 @@ class RequestKeeper:
         return self._books.book(usage_of(row))
 
 
-def row_of(ended: Ended) -> RequestRecord:
-    """The row of a request, as the log has it."""
-    return _of_pipeline(ended) if isinstance(ended, Finished) else _row_of(ended)
+def row_of(ended: Ended, **more: Any) -> RequestRecord:
+    """The row of a request, as the log has it; with `more` of its fields."""
+    if not isinstance(ended, Finished):
+        return _row_of(ended, more)
+    return _row_of(ended, more | _of_pipeline(ended))
 
 
-def _of_pipeline(finished: Finished) -> RequestRecord:
-    return replace(
-        _row_of(finished),
-        policy_version=finished.policy_version,
-        probability=finished.probability,
-        example_ids=finished.example_ids if finished.reused_example is None else (finished.reused_example,),
-        reference_cost_usd=finished.reference_cost_usd,
-        continued=",".join(finished.carried_on_by),
-        exact_key=finished.exact_key,
-        completion_id=completion_id(finished.assembled),
-        finish_reason=finished.assembled.finish_reason()[:40] if finished.assembled is not None else "",
-        end_user=user_part(finished.asked.contributor) or finished.arrival.user,
-        example_tokens=finished.example_tokens,
-        examples_usd=finished.examples_usd,
-    )
+def _of_pipeline(finished: Finished) -> dict[str, Any]:
+    assembled = finished.assembled
+    return {
+        "policy_version": finished.policy_version,
+        "probability": finished.probability,
+        "example_ids": (finished.reused_example,)
+        if finished.reused_example is not None
+        else finished.example_ids,
+        "reference_cost_usd": finished.reference_cost_usd,
+        "continued": ",".join(finished.carried_on_by),
+        "exact_key": finished.exact_key,
+        "completion_id": completion_id(assembled),
+        "finish_reason": assembled.finish_reason()[:40] if assembled is not None else "",
+        "end_user": user_part(finished.asked.contributor) or finished.arrival.user,
+        "example_tokens": finished.example_tokens,
+        "examples_usd": finished.examples_usd,
+    }
 
 
-def _row_of(ended: Ended) -> RequestRecord:
+def _row_of(ended: Ended, more: dict[str, Any]) -> RequestRecord:
     arrival, usage = ended.arrival, ended.usage or _NO_USAGE
-    return RequestRecord(
-        id=arrival.id,
-        tenant=arrival.tenant,
-        started_at_s=arrival.started_at_s,
-        endpoint=arrival.path,
-        model=ended.model,
-        engine=ended.engine,
-        outcome=ended.outcome.value,
-        status=ended.status,
-        policy=ended.policy,
-        policy_version="",
-        probability=1.0,
-        reason=_reason(ended),
-        example_ids=(),
-        prompt_tokens=usage.prompt_tokens,
-        completion_tokens=usage.completion_tokens,
-        usage_estimated=usage.estimated,
-        cost_usd=ended.cost_usd,
-        total_ms=_ms(ended.total_s),
-        first_chunk_ms=None if ended.first_chunk_s is None else _ms(ended.first_chunk_s),
-        overhead_ms=_ms(ended.overhead_s),
-        cached_tokens=usage.cached_tokens,
-        stages_ms=orjson.dumps({name: _ms(s) for name, s in ended.stages_s.items()}).decode(),
-        key_id=arrival.key_id or "",
-        failed_over="" if ended.stood_in_for is None else str(ended.stood_in_for),
-        trail=_trail(ended),
-        error_kind=_error_kind(ended),
-        api=arrival.api or "chat",
-        end_user=arrival.user,
-        cache_write_tokens=usage.cache_write_tokens,
-        images=usage.images,
-        service_tier=usage.service_tier[:40],
-    )
+    row: dict[str, Any] = {
+        "id": arrival.id,
+        "tenant": arrival.tenant,
+        "started_at_s": arrival.started_at_s,
+        "endpoint": arrival.path,
+        "model": ended.model,
+        "engine": ended.engine,
+        "outcome": ended.outcome.value,
+        "status": ended.status,
+        "policy": ended.policy,
+        "policy_version": "",
+        "probability": 1.0,
+        "reason": _reason(ended),
+        "example_ids": (),
+        "prompt_tokens": usage.prompt_tokens,
+        "completion_tokens": usage.completion_tokens,
+        "usage_estimated": usage.estimated,
+        "cost_usd": ended.cost_usd,
+        "total_ms": _ms(ended.total_s),
+        "first_chunk_ms": None if ended.first_chunk_s is None else _ms(ended.first_chunk_s),
+        "overhead_ms": _ms(ended.overhead_s),
+        "cached_tokens": usage.cached_tokens,
+        "stages_ms": orjson.dumps({name: _ms(s) for name, s in ended.stages_s.items()}).decode(),
+        "key_id": arrival.key_id or "",
+        "failed_over": "" if ended.stood_in_for is None else str(ended.stood_in_for),
+        "trail": _trail(ended),
+        "error_kind": _error_kind(ended),
+        "api": arrival.api or "chat",
+        "end_user": arrival.user,
+        "cache_write_tokens": usage.cache_write_tokens,
+        "images": usage.images,
+        "service_tier": usage.service_tier[:40],
+    }
+    # One record made once: a copy of so many fields costs as much again.
+    return RequestRecord(**row | more)
 
 
 def _reason(ended: Ended) -> str:

@@ -14,6 +14,7 @@ from typing import Protocol
 from engines.components.component import Components
 from gateway.runs.indexes import Indexes
 from gateway.runs.live import LiveRun
+from store.decisions.usage import Used
 from workflows.names import StepId, VariableId
 from workflows.plan import Profile
 
@@ -60,3 +61,5 @@ class Means:
     """Entered while a step is carried out, any number of times at once."""
     usd_per_item: Mapping[str, float] = field(default_factory=dict)
     """What components charge for a text, a search or a call, by name; 0 for those that are not in it."""
+    book: Callable[[Used], object] | None = None
+    """Takes what a component has charged; None: nobody sums it up."""

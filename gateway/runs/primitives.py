@@ -16,7 +16,9 @@ A tool with effects is asked only once the store has committed that it is about 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import numpy as np
@@ -32,6 +34,9 @@ from gateway.runs.knobs import RunKnobs
 from gateway.runs.live import MAX_ATTEMPTS, MAX_COMPUTED, LiveRun
 from gateway.runs.means import Means
 from gateway.runs.scores import scored
+from router.asked import Admitted
+from store.decisions.usage import Amounts, Used
+from store.errors import StoreBusy
 from workflows import compute
 from workflows.errors import WorkflowError
 from workflows.graph import Step
@@ -88,10 +93,12 @@ class Primitives:
             try:
                 return run.progress.answered(id, await self._outcome(run, step, work))
             finally:
-                usd = usd_each * sum(each.items for each in work.shared)
+                items = sum(each.items for each in work.shared)
+                usd = usd_each * items
                 run.spent.usd += usd
                 if usd:
                     run.step(id, cost_usd=usd)
+                    self._book(admitted, named, items, usd)
                 if bill is not None:
                     bill.settle(usd, None)
         except ComponentError as error:
@@ -106,6 +113,14 @@ class Primitives:
             return run.progress.refused(id, "internal_error", "The gateway failed on this step.", 500)
         finally:
             _note(run, step, work)
+
+    def _book(self, who: Admitted, component: str, items: int, usd: float) -> None:
+        if self._means.book is not None:
+            amounts = Amounts(requests=items, cost_usd=usd)
+            with suppress(StoreBusy):
+                self._means.book(
+                    Used(time.time(), who.tenant, amounts, "component", who.key_id or "", engine=component)
+                )
 
     async def _committed(self, run: LiveRun, step: Step, kept: Callable[[], Awaitable[None]]) -> None:
         await kept()

@@ -128,6 +128,8 @@ async def rehearse(
     for place, one in enumerate(past):
         scopes[one.scope].append(place)
     chosen = _chosen(past, scopes, examples, draw)
+    # The same random ones for all questions, as in a prompt written by hand: an engine reads their tokens once.
+    fixed = {scope: draw.sample(places, len(places)) for scope, places in scopes.items()}
     names = ALONE, NEAREST.format(examples), RANDOM.format(examples), COPY
     found: dict[str, list[Tried | None]] = {name: [] for name in names}
     answered: list[Question] = []
@@ -143,7 +145,8 @@ async def rehearse(
         answers = [past[n].answer for n in order]
         said: list[Tried | None] = []
         # The most similar one stands last, beside the question.
-        for shown in ([], order[::-1], draw.sample(others, examples)):
+        by_chance = [n for n in fixed[one.scope] if past[n].question != one.question][:examples]
+        for shown in ([], order[::-1], by_chance):
             pairs = [(past[n].question, past[n].answer) for n in shown]
             try:
                 answer = await ask(chat_of(one.chat.fields, with_pairs(one.chat.messages, pairs)))

@@ -23,7 +23,7 @@ from router.prompt import prompt_tokens
 from router.tasks.student import Student, Students, predicted
 from router.tasks.takeover import Decided, Takeover
 from router.tasks.task import Posed, Task
-from store.records import Vector
+from store.records import ALL_TO_TEACHER, DRAWN, Vector
 
 STUDENT = "student"
 """Name of the engine that answers with a prediction (engines.student)."""
@@ -111,16 +111,18 @@ class NeuralCache:
         if posed is None:
             return _noting(await self.inner.decide(ask), stages)
         prediction, vector = await self._predict(posed, stages)
-        decided = Decided("inner")
+        decided, takeover = Decided("inner"), self._takeovers(posed.task)
         with stages.stage("task"):
             if self._preferences().of(ask) < _BEST_QUALITY:
                 usd = self._price.compared_usd(prompt_tokens(ask.chat), _LABEL_TOKENS)
-                decided = self._takeovers(posed.task).decide(prediction, usd)
+                decided = takeover.decide(prediction, usd)
         if decided.by == "student" and prediction is not None:
             return await self._by_student(ask, posed, prediction, vector, stages)
         plan = await self.inner.decide(ask)
-        changes: dict[str, Any] = {"prediction": prediction, "checked": decided.checked}
-        if decided.by == "teacher":
+        shut = takeover.all_to_teacher(plan.proof)
+        checked = DRAWN * decided.checked | ALL_TO_TEACHER * shut
+        changes: dict[str, Any] = {"prediction": prediction, "checked": checked}
+        if decided.by == "teacher" and not shut:
             reason = "student_check"
             changes |= {"attempts": self._teacher_first(plan), "reason": reason, "choice": None, "shadow": ()}
         return _noting(plan, stages, **_of_task(plan, posed, vector), **changes)

@@ -55,6 +55,12 @@ class _Scope:
     asked: int = 0
     """Requests that this process was asked about."""
 
+    @property
+    def shut(self) -> bool:
+        """Whether no action answers any request."""
+        regions = (region for action in self.actions.values() for region in action)
+        return not any(region.open or region.may_try for region in regions)
+
     def may_lose(self, region: Region, max_loss: float) -> bool:
         """Whether all that this process's small answers may have lost stays within `max_loss` of all requests, if the action
         of `region` answers another one."""
@@ -133,6 +139,7 @@ class Gate:
             state.asked += 1
             opened = [each for each in weighed if each.region.open]
             tried = [] if opened else self._tried(state, weighed)
+            shut = state.shut
         # Where several are proven the first decides: the others were proven on requests that it does not decide.
         decides = min(opened, key=lambda each: each.region.opened_at) if opened else None
         if decides is None and tried:
@@ -169,6 +176,7 @@ class Gate:
             wished=tuple(each.action for each in compared if self.rng.random() < given.get(each.action, 0.0)),
             noted=noted,
             probing=decides is None and share <= PROBE_SHARE,
+            shut=shut,
         )
 
     def _in_order(self, scope: str, actions: dict[Action, Regions]) -> dict[Action, Regions]:

@@ -58,6 +58,9 @@ class Proof:
     probing: bool = False
     """Whether `share` is of requests by which no proof is expected soon: it falls with the money left."""
 
+    shut: bool = False
+    """Whether the reference answers every request of the scope for now."""
+
     def nearest_to_proof(self) -> Standing | None:
         """The standing that decides where one is open, else the one with the highest lower bound; None without any."""
         return max(self.standings, key=lambda each: (each.open, each.lower), default=None)

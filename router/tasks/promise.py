@@ -110,7 +110,8 @@ class Promise:
 
     def __init__(self, max_loss: float, rest_share: float = 1.0) -> None:
         """`max_loss`: largest share of the task's requests, 0 to 1, whose answer may differ from the teacher's.
-        `rest_share`: with which probability there is a fair comparison where the student would not answer."""
+        `rest_share`: with which probability there is a fair comparison where the student would not answer, as far as
+        `add` says nothing else."""
         self._rest_share = rest_share
         self._max_loss = max_loss
         self._ways = [_Way(1 - max_loss / (1 - CHECK_FLOOR)) for _ in LOSSES]
@@ -122,16 +123,19 @@ class Promise:
         self._broken: int | None = None
         self.standing = Standing()
 
-    def add(self, confidence: float, version: int, agreed: bool | None) -> Turned | None:
+    def add(
+        self, confidence: float, version: int, agreed: bool | None, rest_share: float | None = None
+    ) -> Turned | None:
         """Count one request that the student predicted. `confidence`: 0 where it was not its to answer. `agreed`:
-        whether the teacher gave the same label, for a fair comparison; None for any other request."""
+        whether the teacher gave the same label, for a fair comparison; None for any other request. `rest_share`: what it was
+        when the request was answered."""
         if self._broken is not None:
             if version <= self._broken:
                 return None
             self._broken = None
         turned = None
         if agreed is not None and self._seen >= _SETTLED_EVERY:
-            turned = self._compared(confidence, version, agreed)
+            turned = self._compared(confidence, version, agreed, rest_share or self._rest_share)
         self._seen += 1
         self._recent.append(confidence)
         if turned is not None or self._seen % _SETTLED_EVERY == 0:
@@ -156,11 +160,11 @@ class Promise:
         self._settle()
         return turned
 
-    def _compared(self, confidence: float, version: int, agreed: bool) -> Turned | None:
+    def _compared(self, confidence: float, version: int, agreed: bool, rest_share: float) -> Turned | None:
         before = self._open
         served = before >= 0 and confidence >= self._ways[before].threshold
-        served_share = self.standing.check_share if before >= 0 else self._rest_share
-        weight = min(served_share, self._rest_share) / (served_share if served else self._rest_share)
+        served_share = self.standing.check_share if before >= 0 else rest_share
+        weight = min(served_share, rest_share) / (served_share if served else rest_share)
         self._checks += served
         for way in self._ways:
             way.add(float(agreed or confidence < way.threshold), weight)

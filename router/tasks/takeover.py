@@ -16,13 +16,14 @@ from typing import Literal
 from cachetools import LRUCache
 
 from engines.prediction import Prediction
+from router.proving.standing import Proof
 from router.tasks.budget import Purse
 from router.tasks.drift import Drift
 from router.tasks.form import normalised
 from router.tasks.promise import Promise, Standing, Turned
 from router.tasks.strategies import STRATEGIES, Threshold
 from router.tasks.task import Task
-from store.records import TaskAnswer
+from store.records import ALL_TO_TEACHER, DRAWN, TaskAnswer
 
 REST_SHARE = 0.2
 """Of the requests that the student leaves to others, how many the teacher is asked for where small engines may answer them:
@@ -63,6 +64,8 @@ class Takeover:
         self._promise = Promise(task.max_loss, self._rest_share)
         self._drift = Drift()
         self._asked, self._told_at = 0, 0.0
+        self._open_scopes: set[str] = set()
+        """Those in which a small engine may answer."""
         self._known_wrong: LRUCache[str, bool] = LRUCache(_KNOWN_WRONG)
         """Requests whose loss is counted: a person who says the same again adds nothing."""
         self.task = task
@@ -112,6 +115,15 @@ class Takeover:
                 self._purse.call(usd)
             return decided
 
+    def all_to_teacher(self, proof: Proof | None) -> bool:
+        """Whether whatever the student leaves is the teacher's for now, in every scope of the task that was met. `proof`: of
+        the policy beneath, for this request."""
+        if proof is None:
+            return False
+        with self._lock:
+            (self._open_scopes.discard if proof.shut else self._open_scopes.add)(proof.scope)
+            return not self._open_scopes
+
     def _by_promise(self, prediction: Prediction) -> Decided:
         standing = self._promise.standing
         would = standing.threshold is not None and prediction.confidence >= standing.threshold
@@ -149,16 +161,17 @@ class Takeover:
             if row.confidence is None or row.version is None:
                 return None
             agreed = self._compare(row) if by_teacher else None
-            if row.checked:
+            if row.checked & DRAWN:
                 self._asked, self._told_at = 0, self._clock()
             threshold = self._promise.standing.threshold
             served = threshold is not None and row.confidence >= threshold
-            if not row.checked and (served or self._rest_share < 1):
+            rest_share = 1.0 if row.checked & ALL_TO_TEACHER else self._rest_share
+            if not row.checked & DRAWN and (served or rest_share < 1):
                 # Nobody drew it for a comparison: it says something of the task, and nothing of the student's share of it.
                 agreed = None
             if agreed is False:
                 self._known_wrong[row.request_id] = True
-            return self._promise.add(row.confidence, row.version, agreed)
+            return self._promise.add(row.confidence, row.version, agreed, rest_share)
 
     def _compare(self, row: TaskAnswer) -> bool | None:
         """Whether the teacher said what the student did; None where the student said nothing."""

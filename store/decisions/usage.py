@@ -28,8 +28,9 @@ OTHERS = "(others)"
 
 Dimension = Literal["day", "tenant", "key", "user", "model", "engine", "api"]
 DIMENSIONS: tuple[Dimension, ...] = get_args(Dimension)
-Line = Literal["answer", "judge", "shadow", "replay", "manual_queries", "warm"]
-"""answer: clients' requests. The others the gateway asks of its own accord: verdicts of a judge, answers to compare with,
+Line = Literal["answer", "component", "judge", "shadow", "replay", "manual_queries", "warm"]
+"""answer: clients' requests; component: what steps of their workflows asked of components, by whose name in place of an
+engine's, and of no end user's. The others the gateway asks of its own accord: verdicts of a judge, answers to compare with,
 replay and all that is prepared off-peak, what an operator asked on the admin pages, prompts computed early."""
 
 

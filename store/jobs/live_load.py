@@ -38,7 +38,9 @@ class LoadReport:
         try:
             # Locked and filled before it gets its name: a reader takes what is not locked for dead.
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            self.say(0)
+            with contextlib.suppress(OSError):
+                # Without room for a word it is still known that this worker lives, and has said nothing.
+                self.say(0)
             hidden.rename(self._path)
         except BaseException:
             os.close(self._fd)
@@ -101,7 +103,7 @@ def _read(path: Path) -> tuple[float, int, float] | None:
             fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
             said = os.pread(fd, _WORD.size, 0)
-            return _WORD.unpack(said) if len(said) == _WORD.size else None
+            return _WORD.unpack(said) if len(said) == _WORD.size else (0.0, 0, 0.0)
         path.unlink(missing_ok=True)
         return None
     finally:

@@ -76,6 +76,31 @@ class Writer(WritingThread):
 
     def _write_some(self, batch: list[Item]) -> list[Item]:
         """Write a transaction's worth from the front of `batch`; returns what still has to be written."""
+        left = self._write_together(batch)
+        return self._write_apart(batch) if left is None else left
+
+    def _write_together(self, batch: list[Item]) -> list[Item] | None:
+        """The same for jobs that all succeed, without a savepoint for each. None: one did not, and nothing was written."""
+        results: list[tuple[Item, Any]] = []
+        before = self._connection.total_changes
+        until_s = time.monotonic() + _MAX_BATCH_S
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+            for item in batch:
+                results.append((item, item.job(self._connection)))
+                if time.monotonic() >= until_s:
+                    break
+            self._commit(before)
+        except BaseException:
+            # Whose fault it was, and what is wrong, is found out by writing them apart.
+            self._roll_back()
+            return None
+        for item, result in results:
+            succeed(item, result)
+        return batch[len(results) :]
+
+    def _write_apart(self, batch: list[Item]) -> list[Item]:
+        """Write a transaction's worth; a job that fails is undone, and the others are written."""
         results: list[tuple[Item, Any]] = []
         failures: list[tuple[Item, BaseException]] = []
         left = collections.deque(batch)

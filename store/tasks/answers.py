@@ -16,7 +16,7 @@ import orjson
 
 from store.database import Connection, Database
 from store.examples.vectors import from_blob, to_blob
-from store.records import AnsweredBy, TaskAnswer, Vector
+from store.records import DRAWN, AnsweredBy, TaskAnswer, Vector
 
 PERSONS_WEIGHT = 10.0
 """A person's label counts as so many of the teacher's."""
@@ -165,9 +165,9 @@ class TaskAnswers:
         Shares, agreement and confusions are sums of these.
         """
         rows = self._db.read().execute(
-            "SELECT answered_by, label, student_label, unread, checked, count(*), CAST(at_s / ?1 AS INTEGER) * ?1"
+            "SELECT answered_by, label, student_label, unread, checked & ?5, count(*), CAST(at_s / ?1 AS INTEGER) * ?1"
             " FROM task_answers WHERE tenant = ?2 AND slot = ?3 AND at_s >= ?4 GROUP BY 1, 2, 3, 4, 5, 7",
-            (step_s or _EVER_S, tenant, slot, since_s),
+            (step_s or _EVER_S, tenant, slot, since_s, DRAWN),
         )
         return [
             TaskCount(by, label, student_label, unread, bool(checked), count, start_s)
@@ -246,7 +246,7 @@ class TaskAnswers:
                 student_label=student_label,
                 confidence=confidence,
                 version=version,
-                checked=bool(checked),
+                checked=checked,
                 id=id,
             )
             for tenant, slot, request_id, at_s, by, label, unread, student_label, confidence, version, checked, id in rows
@@ -287,5 +287,4 @@ def _as_answer(row: tuple[Any, ...]) -> TaskAnswer:
     fields: dict[str, Any] = dict(zip((*_COLUMNS, "id"), row, strict=True))
     fields["vector"] = None if fields["vector"] is None else from_blob(fields["vector"])
     fields["soft"] = None if fields["soft"] is None else orjson.loads(fields["soft"])
-    fields["checked"] = bool(fields["checked"])
     return TaskAnswer(**fields)

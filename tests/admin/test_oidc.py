@@ -7,14 +7,17 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 from joserfc.jwk import RSAKey
+from yarl import URL
 
 from admin.oidc import CALLBACK, NotSignedIn, OidcOptions, OidcSignIn
 from tests.admin.openid_provider import CLIENT, SECRET, Provider, provider
 from tests.admin.site import Got, Person, Site, site
 from understudy.settings.file import ConfigError, parse_config
 
+OURS = b"of the installation"
 ROLES = {"sre": "operator", "everybody": "viewer"}
 
 
@@ -139,10 +142,38 @@ async def test_a_state_is_taken_once_and_from_the_browser_it_was_given_to(pages:
         back = CALLBACK + "?" + answer.headers["Location"].partition("?")[2]
     assert (await mallory.get(back)).status == 403, "nobody is signed in by another's link"
     assert (await ann.get(back)).status == 403, "and then it is spent"
+    assert not pages.sources.store.operators.any()
     for query in ("", "?code=x", "?state=x&code=x", "?error=%3Cscript%3E"):
         got = await ann.get(CALLBACK + query)
         assert got.status == 403 and "<script>" not in got.text.partition("<main")[2]
     assert "/token" not in idp.asked
+
+
+async def test_a_sign_in_may_come_back_to_another_process(idp: Provider) -> None:
+    one, other, stranger = (
+        OidcSignIn(OidcOptions(idp.url, CLIENT, "http://127.0.0.1:1", ROLES, client_secret=SECRET), secret)
+        for secret in (OURS, OURS, b"another")
+    )
+    begun = await one.begin("/tenants?a=ü.b")
+    async with aiohttp.ClientSession() as session, session.get(begun.url, allow_redirects=False) as answer:
+        query = dict(URL(answer.headers["Location"]).query)
+    later = begun.cookie.replace("tenants", "audit")
+    for finishing, cookie in ((stranger, begun.cookie), (one, later), (one, "x.y"), (one, "")):
+        with pytest.raises(NotSignedIn, match="not begun here"):
+            await finishing.finish(query, cookie)
+    assert (await other.finish(query, begun.cookie)).to == "/tenants?a=ü.b"
+    with pytest.raises(NotSignedIn, match="not begun here"):
+        await other.finish(query, begun.cookie)
+
+
+async def test_a_sign_in_that_took_too_long_is_begun_anew(
+    idp: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = OidcSignIn(OidcOptions(idp.url, CLIENT, "http://127.0.0.1:1", ROLES), OURS)
+    begun = await made.begin("/tenants")
+    monkeypatch.setattr("admin.oidc._UNDER_WAY_S", -1.0)
+    with pytest.raises(NotSignedIn, match="ten minutes"):
+        await made.finish({"state": URL(begun.url).query["state"], "code": "c"}, begun.cookie)
 
 
 async def test_a_new_key_of_the_provider_is_fetched_and_another_name_is_not_taken(
@@ -155,9 +186,9 @@ async def test_a_new_key_of_the_provider_is_fetched_and_another_name_is_not_take
     assert idp.asked.count("/keys") == 2 and idp.asked.count("/.well-known/openid-configuration") == 1
     idp.issuer = "http://127.0.0.1:2"
     with pytest.raises(NotSignedIn, match="another name"):
-        await OidcSignIn(OidcOptions(idp.url, CLIENT, "http://127.0.0.1:1", ROLES)).begin("/overview")
+        await OidcSignIn(OidcOptions(idp.url, CLIENT, "http://127.0.0.1:1", ROLES), OURS).begin("/overview")
     with pytest.raises(NotSignedIn, match="cannot be reached"):
-        await OidcSignIn(OidcOptions("http://127.0.0.1:1", CLIENT, "http://127.0.0.1:1", ROLES)).begin(
+        await OidcSignIn(OidcOptions("http://127.0.0.1:1", CLIENT, "http://127.0.0.1:1", ROLES), OURS).begin(
             "/overview"
         )
 

@@ -9,7 +9,8 @@ import ast
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from store.records import Terms
 from tests.aiohttp_server import aiohttp_server
 from tests.flow.line import completion, line
 from tests.flow.process import Gateway, running
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -56,7 +58,9 @@ OF_MODELS = (
 )
 DOORS = {
     "chat": Door(
-        "/chat/completions", {"model": "m", "messages": Q}, ("POST /chat/completions", "entry.py:__call__")
+        "/chat/completions",
+        {"model": "m", "messages": Q},
+        ("POST /chat/completions", "entry.py:__call__", "admission.py:again"),
     ),
     "azure": Door("/openai/deployments/m/chat/completions?api-version=1", {"messages": Q}),
     "messages": Door("/messages", {"model": "m", "messages": Q, "max_tokens": 9}, ("POST /messages",)),
@@ -124,6 +128,12 @@ class House:
     spare: str
     """A folder for another gateway."""
 
+    def revoke(self, name: str) -> None:
+        """As `understudy keys revoke` beside the gateway."""
+        with closing(Store.open(Path(self.config["memory"]["data_dir"]))) as store:
+            (key,) = [each for each in store.keys.list() if each.name == name]
+            store.keys.revoke(key.id).result(30)
+
     async def through(self, door: Door, right: str) -> tuple[int, str]:
         """(status, code of the error) of a request of this key."""
         body, method = door.body, "GET" if door.body is None else "POST"
@@ -152,6 +162,12 @@ async def house(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[House
 
     async def engine(request: web.Request) -> web.StreamResponse:
         asked.append(request.path)
+        if "Upgrade" in request.headers:
+            talk = web.WebSocketResponse()
+            await talk.prepare(request)
+            async for said in talk:
+                await talk.send_str(said.data)
+            return talk
         if request.path == "/look":
             return web.json_response("found")
         if request.path == "/guard":
@@ -191,6 +207,12 @@ async def house(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[House
             for right, terms in RIGHTS.items()
         }
         others = {name: store.keys.create(name, name) for name in ("a stranger", "apart")}
+        for right, terms in {**RIGHTS, "later revoked": {}}.items():
+            listed = replace(terms.get("limits", Limits()), endpoints=("/realtime",))
+            name = right if right not in RIGHTS else f"{right}, realtime"
+            tenant = TENANTS.get(right, "acme")
+            others[name] = store.keys.create(tenant, name, terms=Terms(**{**terms, "limits": listed}))
+        store.keys.revoke(others["revoked, realtime"][0].id).result(30)
         store.keys.revoke(made["revoked"][0].id).result(30)
         store.close()
         (folder / "config.yaml").write_text(json.dumps(config))
@@ -205,6 +227,45 @@ async def house(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[House
                 yield House(gateway, session, keys, asked, config, str(folder / "spare"))
         finally:
             await asyncio.to_thread(starting.__exit__, None, None, None)
+
+
+SPOKEN = dict.fromkeys(("everything", "another component", "a user required", "a guardrail"), 101) | {
+    "another endpoint": 101,
+    "another model": 403,
+    "another region": 403,
+    "no budget": 403,
+    "rate used up": 429,
+    "revoked": 401,
+    "expired": 401,
+}
+"""What a WebSocket's handshake comes to, with a key that lists the endpoint."""
+
+
+@pytest.mark.parametrize("right", RIGHTS)
+async def test_a_listed_websocket_is_opened_as_documented(house: House, right: str) -> None:
+    url = house.gateway.url + "/realtime?model=m"
+    key = {**house.keys[f"{right}, realtime"]}
+    if right == "rate used up":
+        async with house.session.ws_connect(url, headers=key):
+            pass
+    try:
+        async with house.session.ws_connect(url, headers=key) as socket:
+            await socket.send_str("Q")
+            assert (await socket.receive_str(timeout=PATIENCE_S), SPOKEN[right]) == ("Q", 101)
+    except aiohttp.WSServerHandshakeError as refused:
+        assert refused.status == SPOKEN[right]
+
+
+async def test_an_open_websocket_ends_when_its_key_does(house: House) -> None:
+    url = house.gateway.url + "/realtime?model=m"
+    async with house.session.ws_connect(url, headers=house.keys["later revoked"]) as socket:
+        await socket.send_str("Q")
+        assert await socket.receive_str(timeout=PATIENCE_S) == "Q"
+        await asyncio.to_thread(house.revoke, "later revoked")
+        assert (await socket.receive(timeout=PATIENCE_S)).type in (
+            aiohttp.WSMsgType.CLOSED,
+            aiohttp.WSMsgType.ERROR,
+        )
 
 
 REFUSED = {

@@ -135,12 +135,23 @@ def fill(folder: Path) -> Path:
 
 async def test_a_full_disk_is_told_in_words_and_stops_no_request(small_disk: Path) -> None:
     async with place(small_disk / "data") as here:
-        said = (await here.ready())[1]
-        assert (said["status"], said["problems"]) == ("ok", [])
+        ready = (await here.ready())[1]
+        assert (ready["status"], ready["problems"]) == ("ok", [])
         filler = fill(small_disk)
         with capture_logs() as logs:
             await here.answers()
             await here.stores_nothing()
+            fresh = await here.post(
+                "/chat/completions",
+                {"model": "gpt-4o", "messages": [{"role": "user", "content": "And now?"}]},
+            )
+            kept, here.decision = here.decision, fresh.headers["x-understudy-decision-id"]
+            said = await here.say()
+            assert (said.status, said.json["error"]["code"]) == (503, "store_busy"), (
+                "a 404 is not asked again"
+            )
+            assert int(said.headers["Retry-After"]) > 0
+            here.decision = kept
             await here.degraded("disk full")
         assert [entry["reason"] for entry in logs if entry["event"] == "store_cannot_write"] == ["disk full"]
         filler.unlink()

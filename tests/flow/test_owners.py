@@ -14,10 +14,13 @@ from typing import Any, NamedTuple
 import pytest
 import pytest_asyncio
 
+from admin.usage_report import usage_total
+from store.decisions.usage import UsageSum
 from store.people.limits import Budget, Limits
 from store.records import Terms
 from tests.flow.line import Got, Line, line, upstream
 from tests.flow.test_line_runs import config, echo
+from tests.patience import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -210,7 +213,9 @@ async def test_what_components_charge_counts_against_the_budget_of_who_asks(worl
     memory = world.gate.gateway.memory
     assert memory is not None
     terms = Terms(limits=Limits(budgets=(Budget(0.035, "total"),)))
-    _, world.secrets["poor"] = await asyncio.to_thread(memory.store.keys.create, "beta", "poor", terms=terms)
+    poor, world.secrets["poor"] = await asyncio.to_thread(
+        memory.store.keys.create, "beta", "poor", terms=terms
+    )
 
     async def keep(*pages: str) -> Got:
         return await world.send(
@@ -220,6 +225,18 @@ async def test_what_components_charge_counts_against_the_budget_of_who_asks(worl
     first = await keep("One page.", "Another page.")
     assert first.json["status"] == "done", first.body
     assert sum(step["cost_usd"] for step in first.json["steps"]) == pytest.approx(0.02)
+    usage = memory.store.decisions.usage
+
+    def booked() -> list[UsageSum]:
+        sums = usage.sums(["engine"], key_id=poor.id)
+        return [each for each in sums if each.line == "component"]
+
+    await until(lambda: bool(booked()), "what the component has charged is in the sums")
+    (line,) = booked()
+    assert (line.engine, line.amounts.requests) == ("local", 2)
+    assert line.amounts.cost_usd == pytest.approx(0.02) and usage_total([line])["cost_usd"] == pytest.approx(
+        0.02
+    )
     refused = await keep("A third page.", "A fourth page.")
     assert refused.json["status"] == "failed" and b"insufficient_quota" in refused.body
 

@@ -52,6 +52,7 @@ class LoadReporter:
         self._worker = f"{socket.gethostname()[:60]}-{os.getpid()}-{secrets.token_hex(4)}"
         self._said_at_s = -math.inf
         self._recorded_to_s = 0.0
+        self._report: LoadReport | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
     @property
@@ -72,6 +73,9 @@ class LoadReporter:
         """Start the thread, unless it runs. Inside the running loop."""
         if not self._thread.is_alive():
             self._loop = asyncio.get_running_loop()
+            # Before the first request: who asks meanwhile has to know that this worker may be behind.
+            with contextlib.suppress(OSError):
+                self._report = LoadReport(self._data_folder)
             self._thread.start()
 
     def stop(self) -> None:
@@ -85,7 +89,7 @@ class LoadReporter:
 
     def _run(self) -> None:
         assert self._loop is not None
-        report: LoadReport | None = None
+        report = self._report
         try:
             while not self._stopping.wait(self._every_s):
                 try:

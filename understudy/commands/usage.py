@@ -205,6 +205,7 @@ def _table(rows: Sequence[dict[str, Any]], by: Sequence[str], total: dict[str, A
             "",
             f"answers {_usd(total['answer_usd'])}, of which examples {_usd(total['examples_usd'])}"
             f" ({total['example_tokens']} tokens)",
+            *([f"components {_usd(total['component_usd'])}"] if total["component_usd"] else []),
             f"of the gateway's own accord {_usd(total['overheads_usd'])}{f' ({parts})' if parts else ''}",
             f"paid {_usd(total['cost_usd'])}; the reference engines alone {_usd(total['reference_usd'])}; saved "
             f"{_usd(total['saved_usd'])}, all of that counted",

@@ -54,7 +54,7 @@ def admin(
             Options(
                 cookie=f"understudy_admin_{port}",
                 secure=config.admin.https,
-                oidc=_oidc(config.admin.oidc),
+                oidc=_oidc(config.admin.oidc, store.secret),
                 failed=lambda path, error: log.error("admin_failed", path=path, error=error),
                 zone=time_zone(config.admin.time_zone),
                 version=version("understudy-gateway"),
@@ -69,11 +69,11 @@ def admin(
         store.close()
 
 
-def _oidc(settings: OidcSettings | None) -> OidcSignIn | None:
+def _oidc(settings: OidcSettings | None, secret: bytes) -> OidcSignIn | None:
     """Who signs people in beside passwords; None, and an error in the log, where the extra is not installed."""
     if settings is None:
         return None
-    secret, advanced = settings.client_secret, settings.advanced
+    own, advanced = settings.client_secret, settings.advanced
     try:
         return OidcSignIn(
             OidcOptions(
@@ -81,12 +81,13 @@ def _oidc(settings: OidcSettings | None) -> OidcSignIn | None:
                 settings.client_id,
                 settings.public_url,
                 settings.roles,
-                client_secret=secret.get_secret_value() if secret is not None else "",
+                client_secret=own.get_secret_value() if own is not None else "",
                 role_claim=settings.role_claim,
                 name_claim=advanced.name_claim,
                 default_role=advanced.default_role,
                 scopes=advanced.scopes,
-            )
+            ),
+            secret,
         )
     except ImportError:
         log.error("oidc_missing", remedy="install the extra: pip install 'understudy-gateway[oidc]'")

@@ -87,6 +87,7 @@ def workflow_parts(
             warmer,
             in_use,
             {name: each.price.usd_per_item for name, each in config.components.items()},
+            memory.store.decisions.usage.book,
         ),
     )
 

@@ -19,9 +19,10 @@ from engines.prediction import Prediction
 from router.plan import Ask, Attempt, Plan
 from router.policies.fixed import Fixed
 from router.policies.neural_cache import NeuralCache
+from router.proving.standing import Proof
 from router.tasks.takeover import Takeover
 from router.tasks.task import Budget, Posed, Task
-from store.records import TaskAnswer, Vector
+from store.records import ALL_TO_TEACHER, DRAWN, TaskAnswer, Vector
 
 CHAT = ChatRequest(
     b"{}", {}, "m", [{"role": "user", "content": "so happy"}], stream=False, include_usage=False
@@ -207,3 +208,23 @@ def test_nothing_is_drawn_for_comparison_where_the_student_or_its_check_answers(
     assert all(plan.shadow == () for plan in plans)
     unsure = Given(GivenStudent(0.55), inner=Shadowing(("large", "small")))
     assert unsure.decide().shadow == (Attempt("small"),)
+
+
+class Shut(Fixed):
+    """A policy whose small engines may answer nothing yet, and are compared."""
+
+    async def decide(self, ask: Ask) -> Plan:
+        plan = await super().decide(ask)
+        return replace(
+            plan, reason="shadow", proof=Proof("r", (), 1.0, "s", shut=True), shadow=(Attempt("small"),)
+        )
+
+
+def test_while_no_small_engine_may_answer_every_request_is_a_fair_comparison_and_small_ones_are_compared() -> (
+    None
+):
+    given = Given(GivenStudent(), inner=Shut(("large", "small")), proven=False)
+    given.takeover._rest_share = 0.2
+    plans = [given.decide() for _ in range(40)]
+    assert all(plan.checked & ALL_TO_TEACHER and plan.shadow and plan.reason == "shadow" for plan in plans)
+    assert 0 < sum(plan.checked & DRAWN for plan in plans) < 40

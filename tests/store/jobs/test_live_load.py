@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import os
 import subprocess
 import sys
 import time
@@ -10,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from store.jobs import live_load as module
-from store.jobs.live_load import LiveLoad, LoadReport, live_load
+from store.jobs.live_load import LiveLoad, LoadReport, live_load, recorded_to_s
 
 CHILD = """
 import sys, time
@@ -62,3 +64,12 @@ def test_a_living_worker_that_says_nothing_counts_as_silent_not_as_gone(
     report.say(2)
     assert live_load(tmp_path) == LiveLoad(1, 2, 0)
     report.close()
+
+
+def test_a_worker_that_had_no_room_for_a_word_is_behind(tmp_path: Path) -> None:
+    report = LoadReport(tmp_path)
+    (file,) = (tmp_path / "live").iterdir()
+    os.truncate(file, 0)
+    assert recorded_to_s(tmp_path) == 0.0 and live_load(tmp_path).silent == 1
+    report.close()
+    assert recorded_to_s(tmp_path) == math.inf
