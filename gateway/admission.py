@@ -161,7 +161,7 @@ class Admission:
             )
         for name in named:
             if not reach.allows_model(name):
-                raise _not_among(name, reach)
+                raise _not_among("model", name, reach.models)
         if asks and reach.priced_only:
             for name in named or [""]:
                 self._check_price(name, asked)
@@ -214,12 +214,7 @@ class Admission:
         sender = self._sender(who)
         reach = EVERYTHING if sender.key is None else self._terms_of(sender).reach
         if name and not reach.allows_component(name):
-            raise RequestError(
-                f"The component '{name[:_MOST_QUOTED]}' is not among those that this key may use"
-                f" ({'; '.join(_listed(globs) for globs in reach.components)}).",
-                status=403,
-                code="component_not_allowed",
-            )
+            raise _not_among("component", name, reach.components)
         return _of_sender(Admitted, who, who.api, sender, reach, who.user)
 
     async def reserve(self, who: Admitted, component: str, usd: float) -> Reservation | None:
@@ -434,13 +429,13 @@ def _unpriced(what: str, asked: Endpoint, param: str | None = None) -> RequestEr
     )
 
 
-def _not_among(name: str, reach: Reach) -> RequestError:
+def _not_among(kind: str, name: str, listed: Iterable[Iterable[str]]) -> RequestError:
     return RequestError(
-        f"The model '{name[:_MOST_QUOTED]}' is not among those that this key may use"
-        f" ({'; '.join(_listed(globs) for globs in reach.models)}).",
+        f"The {kind} '{name[:_MOST_QUOTED]}' is not among those that this key may use"
+        f" ({'; '.join(map(_listed, listed))}).",
         status=403,
-        code="model_not_allowed",
-        param="model",
+        code=f"{kind}_not_allowed",
+        param="model" if kind == "model" else None,
     )
 
 

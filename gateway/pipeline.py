@@ -225,7 +225,9 @@ class Pipeline:
         if asked.arrival.guarded is None:
             # A step of a run, which came through no door.
             asked = so_far.asked = await guardrails.step(asked, so_far.journey)
-        held = guardrails.hold(asked.arrival, asked.chat, send, asked.max_kept_bytes)
+        held = guardrails.hold(
+            asked.arrival, asked.chat.model, asked.chat.own_fields, send, asked.max_kept_bytes
+        )
         return asked, held or send, held
 
     async def _judged(self, guardrails: Guardrails, held: HeldAnswer, asked: Asked, so_far: _SoFar) -> None:

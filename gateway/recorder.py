@@ -35,7 +35,7 @@ _QUEUED_BYTES = 2**28
 _LOST_S = 30.0
 """For so long after a write that failed nobody can say that an answer is not there: it may be one that could not be kept."""
 _TOLD_EVERY_S = 10.0
-_GATHER_S = 0.01
+_GATHER_S = 0.02
 _AT_ONCE_BYTES = 16 * 1024
 """Up to here assembling an answer costs the event loop less than a tenth of a millisecond."""
 

@@ -23,7 +23,7 @@ log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
 _MAX_BATCH_JOBS = 256
-_GATHER_S = 0.01
+_GATHER_S = 0.02
 """How long patient jobs are gathered: waking this thread for each one costs its request more than what is written."""
 _STUCK_S = 5.0
 

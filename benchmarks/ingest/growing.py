@@ -28,9 +28,10 @@ def main() -> None:
     arguments.add_argument("--more", type=int, default=200, help="texts that come later [%(default)s]")
     arguments.add_argument("--seed", type=int, default=1)
     chosen = arguments.parse_args()
-    rows = [asyncio.run(measured(size, chosen.dimensions, chosen.more, chosen.seed)) for size in chosen.sizes]
-    for row in rows:
-        print("  ".join(f"{name} {value}" for name, value in row.items()), flush=True)
+    rows = []
+    for size in chosen.sizes:
+        rows.append(asyncio.run(measured(size, chosen.dimensions, chosen.more, chosen.seed)))
+        print("  ".join(f"{name} {value}" for name, value in rows[-1].items()), flush=True)
     write(rows, chosen.json)
 
 

@@ -104,9 +104,11 @@ def read_verdict(body: bytes) -> Verdict:
     return Verdict(action, _readable(reason) if isinstance(reason, str) else "", said)
 
 
-def replaced_request(api: str, fields: dict[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:
-    """The body's fields with what the guardrail puts in their place. Raises NoVerdict where it names none of this API's, or
-    what is no request any more."""
+def replaced_request(api: str, fields: dict[str, Any] | None, said: Mapping[str, Any]) -> dict[str, Any]:
+    """The body's fields with what the guardrail puts in their place. Raises NoVerdict where they are not known, where it
+    names none of this API's, or what is no request any more."""
+    if fields is None:
+        raise NoVerdict
     changes = {name: said[name] for name in _SAYS.get(api, ()) if name in said}
     if not changes or not all(isinstance(value, str | list) for value in changes.values()):
         raise NoVerdict
@@ -126,10 +128,10 @@ def _is_request(api: str, fields: dict[str, Any]) -> bool:
     return True
 
 
-def replaced_answer(api: str, assembled: Assembled, said: Mapping[str, Any]) -> Assembled:
+def replaced_answer(api: str, assembled: Assembled | None, said: Mapping[str, Any]) -> Assembled:
     """The answer with the guardrail's `content` as all that it says: no tool calls, no reasoning. Raises NoVerdict."""
     text = said.get("content")
-    if not isinstance(text, str):
+    if assembled is None or not isinstance(text, str):
         raise NoVerdict
     own = _ANSWERS[api](_own(assembled), text)
     return Assembled(

@@ -6,13 +6,17 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from typing import Any, TypeVar
 
 import aiohttp
 from prometheus_client import CollectorRegistry, Counter
 
 from engines.breaker import Breaker
 from gateway.guardrails.contract import UNAVAILABLE, NoVerdict, Verdict, Withheld, read_verdict
+from gateway.off_loop import off_loop
 from router.asked import Arrival
+
+T = TypeVar("T")
 
 _ANSWER_BYTES = 64 * 1024
 _FAILURES = 5
@@ -66,8 +70,41 @@ class Guardrail:
         self._verdicts = metrics.verdicts
         self._breaker = Breaker(failures=_FAILURES, open_s=_OPEN_S)
 
-    async def says(self, question: bytes) -> Verdict:
-        """What it says. Raises NoVerdict, which is noted against it."""
+    async def rules(self, question: bytes, what: str, instead: Callable[[Mapping[str, Any]], T]) -> T | None:
+        """What is to stand in place of a request or an answer (`what`), which `instead` makes of what it said; None: it may
+        pass. Raises Withheld for what it blocks, and NoVerdict, which is noted against it."""
+        verdict, made = await self._says(question), None
+        if verdict.action == "replace":
+            try:
+                made = await off_loop(len(question), instead, verdict.said)
+            except NoVerdict:
+                self.counted("failed")
+                raise
+        self.counted(verdict.action)
+        if verdict.action == "block":
+            said = f": {verdict.reason}" if verdict.reason else "."
+            name = self.guarding.name
+            raise Withheld(name, f"The guardrail '{name}' blocked this {what}{said}")
+        return made
+
+    def counted(self, verdict: str) -> None:
+        """Count what it said."""
+        when = "before" if self.guarding.before else "after"
+        self._verdicts.labels(self.guarding.name, when, verdict).inc()
+
+    def missed(self) -> str:
+        """It gave no verdict, and what it was asked about passes: how that is noted. Raises Withheld where it does not."""
+        name = self.guarding.name
+        if not self.guarding.lets_pass:
+            raise Withheld(
+                name,
+                f"The guardrail '{name}' gave no verdict, and nothing passes without it.",
+                status=503,
+                code=UNAVAILABLE,
+            )
+        return f"guardrails:{name}"
+
+    async def _says(self, question: bytes) -> Verdict:
         gate = self._breaker.gate
         if not gate.lets_through:
             self.counted("skipped")
@@ -87,30 +124,6 @@ class Guardrail:
             self._breaker.probed(entered)
         self._breaker.answered()
         return verdict
-
-    def counted(self, verdict: str) -> None:
-        """Count what it said."""
-        when = "before" if self.guarding.before else "after"
-        self._verdicts.labels(self.guarding.name, when, verdict).inc()
-
-    def missed(self) -> str:
-        """It gave no verdict, and what it was asked about passes: how that is noted. Raises Withheld where it does not."""
-        name = self.guarding.name
-        if not self.guarding.lets_pass:
-            raise Withheld(
-                name,
-                f"The guardrail '{name}' gave no verdict, and nothing passes without it.",
-                status=503,
-                code=UNAVAILABLE,
-            )
-        return f"guardrails:{name}"
-
-    def blocks(self, verdict: Verdict, what: str) -> None:
-        """Raises Withheld where the verdict says so."""
-        if verdict.action == "block":
-            said = f": {verdict.reason}" if verdict.reason else "."
-            name = self.guarding.name
-            raise Withheld(name, f"The guardrail '{name}' blocked this {what}{said}")
 
     async def _posted(self, question: bytes) -> bytes:
         headers = {"Content-Type": "application/json", **self.guarding.headers}

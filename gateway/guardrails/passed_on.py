@@ -52,8 +52,8 @@ class GuardedPassing:
         fields, chat = None, None
         if isinstance(outgoing.body, bytes):
             fields, chat = await off_loop(len(outgoing.body), _read, codec, outgoing.body)
-        model = chat.model if chat is not None else journey.model
-        held = self._guardrails.hold_unread(journey.arrival, model, fields, send, self._limit_bytes)
+        model = chat.model if chat is not None else journey.model or None
+        held = self._guardrails.hold(journey.arrival, model, fields, send, self._limit_bytes)
         return HeldPassing(held, codec, self._guardrails, fields, chat) if held is not None else None
 
 

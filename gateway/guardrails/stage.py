@@ -9,6 +9,7 @@ import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import aiohttp
@@ -87,7 +88,7 @@ class Guardrails:
         journey.arrival = journey.admitted = replace(journey.admitted, guarded=guarded)
         if changed is fields or changed is None:
             return request
-        return replace_body(request, await off_loop(len(raw), _dumped, changed, raw), changed)
+        return replace_body(request, await off_loop(len(raw), dumped, changed, like=raw), changed)
 
     async def step(self, asked: Asked, journey: Journey) -> Asked:
         """The same for a step of a run, whose prompt was made of templates and values. Raises Withheld."""
@@ -106,7 +107,7 @@ class Guardrails:
         headers = asked.headers.copy()
         headers.popall("Content-Length", None)
         headers.popall("Content-Encoding", None)
-        body = await off_loop(len(chat.body), _dumped, changed, chat.body)
+        body = await off_loop(len(chat.body), dumped, changed, like=chat.body)
         read = await off_loop(len(body), codec_of(chat).read, body, changed)
         journey.arrival = replace(arrival, guarded=Guarded(by=by))
         return replace(asked, chat=replace(read, state=chat.state), headers=headers)
@@ -123,36 +124,33 @@ class Guardrails:
         by = ""
         for guardrail in guardrails:
             try:
-                question = await off_loop(len(raw), _about_request, arrival, fields, raw)
-                verdict = await guardrail.says(question)
-                if verdict.action == "replace":
-                    fields = await off_loop(len(raw), _replaced, guardrail, arrival.api, fields, verdict.said)
-                    by = guardrail.guarding.name
+                question = await off_loop(len(raw), asked_before, arrival, fields, like=raw)
+                instead = partial(replaced_request, arrival.api, fields)
+                changed = await guardrail.rules(question, "request", instead)
             except NoVerdict:
                 bypassed.append(guardrail.missed())
                 continue
-            guardrail.counted(verdict.action)
-            guardrail.blocks(verdict, "request")
+            if changed is not None:
+                fields, by = changed, guardrail.guarding.name
         return fields, by
 
     # ---- answers
 
-    def hold(self, arrival: Arrival, chat: ChatRequest, send: Send, limit_bytes: int) -> HeldAnswer | None:
-        """What holds the answer back; None where nobody is asked about it. Raises RequestError (400) for one that would come
-        where nobody can judge it."""
-        concerned = self._concerned(self._after, arrival, chat.model)
-        if concerned:
-            _refuse_background(chat.own_fields, concerned[0])
-        return HeldAnswer(send, concerned, limit_bytes) if concerned else None
-
-    def hold_unread(
-        self, arrival: Arrival, model: str, fields: dict[str, Any] | None, send: Send, limit_bytes: int
+    def hold(
+        self,
+        arrival: Arrival,
+        model: str | None,
+        fields: Mapping[str, Any] | None,
+        send: Send,
+        limit_bytes: int,
     ) -> HeldAnswer | None:
-        """The same for a request that is passed on."""
-        concerned = self._concerned(self._after, arrival, model or None)
-        if concerned and fields is not None:
-            _refuse_background(fields, concerned[0])
-        return HeldAnswer(send, concerned, limit_bytes) if concerned else None
+        """What holds the answer back; None where nobody is asked about it. `model`, `fields`: of the request, where known.
+        Raises RequestError (400) for one that would come where nobody can judge it."""
+        concerned = self._concerned(self._after, arrival, model)
+        if not concerned:
+            return None
+        _refuse_background(fields or {}, concerned[0])
+        return HeldAnswer(send, concerned, limit_bytes)
 
     async def release(
         self,
@@ -206,16 +204,15 @@ class Guardrails:
                 if assembled is None:
                     guardrail.counted("failed")
                     raise NoVerdict
-                question = await off_loop(size, _about_answer, arrival, fields, assembled, size)
-                verdict = await guardrail.says(question)
-                if verdict.action == "replace":
-                    assembled = _replaced_answer(guardrail, codec, chat, assembled, verdict.said)
-                    by = guardrail.guarding.name
+                question = await off_loop(size, asked_after, arrival, fields, assembled, like=b" " * size)
+                # What nobody here reads cannot be said otherwise.
+                known = assembled if chat is not None else None
+                said = await guardrail.rules(question, "answer", partial(replaced_answer, codec.api, known))
             except NoVerdict:
                 journey.bypassed.append(guardrail.missed())
                 continue
-            guardrail.counted(verdict.action)
-            guardrail.blocks(verdict, "answer")
+            if said is not None:
+                assembled, by = said, guardrail.guarding.name
         if by and assembled is not None and chat is not None:
             body, content_type = await off_loop(size, _as_asked, codec, assembled, chat)
             held.replace(body, content_type, by)
@@ -250,48 +247,6 @@ def _model(target: str, fields: dict[str, Any] | None) -> str | None:
         return found[1]
     model = fields.get("model") if fields is not None else None
     return model if isinstance(model, str) else None
-
-
-def _about_request(arrival: Arrival, fields: dict[str, Any] | None, raw: bytes) -> bytes:
-    return asked_before(arrival, fields, like=raw)
-
-
-def _about_answer(
-    arrival: Arrival, fields: Mapping[str, Any] | None, assembled: Assembled, size_bytes: int
-) -> bytes:
-    return asked_after(arrival, fields, assembled, like=b" " * size_bytes)
-
-
-def _dumped(fields: dict[str, Any], raw: bytes) -> bytes:
-    return dumped(fields, like=raw)
-
-
-def _replaced(
-    guardrail: Guardrail, api: str, fields: dict[str, Any] | None, said: Mapping[str, Any]
-) -> dict[str, Any]:
-    try:
-        if fields is None:
-            raise NoVerdict
-        return replaced_request(api, fields, said)
-    except NoVerdict:
-        guardrail.counted("failed")
-        raise
-
-
-def _replaced_answer(
-    guardrail: Guardrail,
-    codec: Codec,
-    chat: ChatRequest | None,
-    assembled: Assembled,
-    said: Mapping[str, Any],
-) -> Assembled:
-    try:
-        if chat is None:
-            raise NoVerdict
-        return replaced_answer(codec.api, assembled, said)
-    except NoVerdict:
-        guardrail.counted("failed")
-        raise
 
 
 def _as_asked(codec: Codec, assembled: Assembled, chat: ChatRequest) -> tuple[bytes, str]:

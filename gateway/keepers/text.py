@@ -86,6 +86,9 @@ class TextKeeper:
         """The write under way, or why nothing is kept. Raises StoreBusy."""
         if refusal := self._refusal(finished):
             return refusal
+        if _is_repeat(finished):
+            # Reading this thread's clock is a system call, and would be most of what such a request costs.
+            return self._texts.keep(self._of_repeat(finished))
         began = time.thread_time()
         texts = self._texts_of(finished)
         self._allowance.spend(time.thread_time() - began)
@@ -124,8 +127,6 @@ class TextKeeper:
     def _texts_of(self, finished: Finished) -> RequestTexts | str:
         arrival, chat, assembled = finished.arrival, finished.asked.chat, finished.assembled
         by = finished.asked.contributor
-        if _is_repeat(finished):
-            return self._of_repeat(finished)
         flat = [_flat(message) for message in chat.messages]
         left_out, cut = _too_many(flat, self._max_characters), 0
         if left_out and left_out == len(flat):

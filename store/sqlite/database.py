@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from store.database import Connection, Rows
 from store.errors import SchemaError, StoreBusy, StoreClosed
@@ -214,16 +214,17 @@ class Database:
         amounts: Sequence[float],
         only_if: Rows | None = None,
     ) -> None:
-        """Done at once."""
-        if only_if is None or only_if.rowcount:
-            connection.execute(sql, (*key, *amounts))
+        """See store.sqlite.writer.WritingConnection."""
+        assert isinstance(connection, WritingConnection)
+        connection.add(sql, key, amounts, only_if)
 
     def append(self, connection: Connection, sql: str, row: Sequence[Any]) -> Rows:
-        """Done at once."""
-        return connection.execute(sql, row)
+        """See store.sqlite.writer.WritingConnection."""
+        assert isinstance(connection, WritingConnection)
+        return cast(Rows, connection.append(sql, row))
 
     def settle(self, connection: Connection) -> None:
-        """Nothing: see `add`."""
+        """Nothing: every statement writes first what was added before it."""
 
     def on_news(self, told: Callable[[], None]) -> None:
         """Nothing: see `tell`."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import collections
 import sqlite3
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import structlog
@@ -16,15 +17,95 @@ from store.writing import Item, WritingThread, fail, succeed
 
 log = structlog.get_logger(__name__)
 
+_MOST_ROWS = 64
+"""Inserted by one statement: SQLite takes 32,766 values."""
 _MAX_BATCH_S = 0.05
 """Other processes wait for the same lock: a batch is cut here, so that they get their turn."""
 
 
+@dataclass(slots=True)
+class _Appended:
+    """A row to be inserted with others. See store.database.Database.append."""
+
+    row: Sequence[Any]
+    needed: bool = False
+    """Sums are added to on the condition that it is new."""
+    rowcount: int = 1
+    """It is taken to be new: where one is not, the batch is written apart."""
+
+
+class _Repeated(Exception):
+    """A row that sums depend on is there already."""
+
+
 class WritingConnection(sqlite3.Connection):
-    """The writer's connection as a job sees it: it may read and write, but where a transaction ends is not its business."""
+    """The writer's connection as a job sees it: it may read and write, but where a transaction ends is not its business.
+
+    While `gathering`, rows that jobs append and sums that they add to are written in bulk, before the next statement of any
+    other kind: each statement lets go of the interpreter, and waits to get it back.
+    """
+
+    gathering = False
+
+    def append(self, sql: str, row: Sequence[Any]) -> sqlite3.Cursor | _Appended:
+        """See store.database.Database.append."""
+        if not self.gathering:
+            return self.execute(sql, row)
+        appended = _Appended(row)
+        self._rows.setdefault(sql, []).append(appended)
+        return appended
+
+    def add(self, sql: str, key: tuple[Any, ...], amounts: Sequence[float], only_if: Any = None) -> None:
+        """See store.database.Database.add."""
+        if isinstance(only_if, _Appended):
+            only_if.needed = True
+        elif only_if is not None and not only_if.rowcount:
+            return
+        if not self.gathering:
+            self.execute(sql, (*key, *amounts))
+            return
+        before = self._sums.get((sql, key))
+        added = amounts if before is None else [a + b for a, b in zip(before, amounts, strict=True)]
+        self._sums[sql, key] = added
+
+    def gather(self) -> None:
+        """Write in bulk from now on, until `flush`."""
+        self.gathering = True
+        self._rows: dict[str, list[_Appended]] = {}
+        self._sums: dict[tuple[str, tuple[Any, ...]], Sequence[float]] = {}
+
+    def flush(self) -> None:
+        """Write what was gathered. Raises _Repeated, and what `execute` does."""
+        rows, sums = self._rows, self._sums
+        if not (rows or sums):
+            return
+        self._rows, self._sums = {}, {}
+        self.gathering = False
+        for sql, appended in rows.items():
+            self._insert(sql, appended)
+        for (sql, key), amounts in sums.items():
+            self.execute(sql, (*key, *amounts))
+        self.gathering = True
+
+    def _insert(self, sql: str, appended: list[_Appended]) -> None:
+        begin, _, rest = sql.partition(" VALUES (")
+        values, _, end = rest.partition(")")
+        assert not values.strip("?, "), "a row is appended by its values alone"
+        at = 0
+        while at < len(appended):
+            # Powers of two: as many statements are prepared, and then known.
+            count = min(_MOST_ROWS, 1 << ((len(appended) - at).bit_length() - 1))
+            some = appended[at : at + count]
+            many = f"{begin} VALUES {', '.join([f'({values})'] * count)}{end}"
+            new = self.execute(many, [value for one in some for value in one.row]).rowcount
+            if new < count and any(one.needed for one in some):
+                raise _Repeated
+            at += count
 
     def execute(self, sql: str, parameters: Any = (), /) -> sqlite3.Cursor:
         """As sqlite3's, but for a value that the schema forbids: ValueRefused."""
+        if self.gathering:
+            self.flush()
         try:
             return super().execute(sql, parameters)
         except sqlite3.IntegrityError as error:
@@ -34,6 +115,8 @@ class WritingConnection(sqlite3.Connection):
 
     def executemany(self, sql: str, parameters: Iterable[Any], /) -> sqlite3.Cursor:
         """As `execute`."""
+        if self.gathering:
+            self.flush()
         try:
             return super().executemany(sql, parameters)
         except sqlite3.IntegrityError as error:
@@ -56,7 +139,7 @@ class WritingConnection(sqlite3.Connection):
 class Writer(WritingThread):
     """Owns the writing connection and its thread. `submit` may be called from any thread and never waits."""
 
-    def __init__(self, connection: sqlite3.Connection, *, max_pending: int) -> None:
+    def __init__(self, connection: WritingConnection, *, max_pending: int) -> None:
         super().__init__(max_pending=max_pending)
         self._connection = connection
         self.start()
@@ -86,12 +169,16 @@ class Writer(WritingThread):
         until_s = time.monotonic() + _MAX_BATCH_S
         try:
             self._connection.execute("BEGIN IMMEDIATE")
+            self._connection.gather()
             for item in batch:
                 results.append((item, item.job(self._connection)))
                 if time.monotonic() >= until_s:
                     break
+            self._connection.flush()
+            self._connection.gathering = False
             self._commit(before)
         except BaseException:
+            self._connection.gathering = False
             # Whose fault it was, and what is wrong, is found out by writing them apart.
             self._roll_back()
             return None

@@ -197,3 +197,41 @@ def test_closing_waits_for_no_patience(tmp_path: Path, monkeypatch: pytest.Monke
     future = db.write(insert("patient"), patient=True)
     assert db.close()
     assert future.result(0) == 1
+
+
+def test_what_jobs_append_and_add_together_is_written_in_bulk(db: Database) -> None:
+    """Each row once, each sum whole; a job that reads sees what those before it wrote."""
+    statements: list[str] = []
+    new_row = "INSERT INTO t (id, n) VALUES (?, ?) ON CONFLICT (id) DO NOTHING"
+    add = "INSERT INTO s (key, n) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET n = n + excluded.n"
+
+    def prepare(connection: sqlite3.Connection) -> None:
+        connection.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, n INTEGER)")
+        connection.execute("CREATE TABLE s (key TEXT PRIMARY KEY, n INTEGER)")
+        connection.set_trace_callback(statements.append)
+
+    db.write(prepare).result(30)
+
+    def row(id: int, *, then: bool = False):
+        def job(connection: sqlite3.Connection) -> int:
+            new = db.append(connection, new_row, (id, id))
+            db.add(connection, add, ("all",), (1,), only_if=new)
+            return connection.execute("SELECT count(*) FROM t").fetchone()[0] if then else -1
+
+        return job
+
+    def batch(*jobs) -> list[int]:
+        release = held_up(db)
+        statements.clear()
+        futures = [db.write(job) for job in jobs]
+        release.set()
+        return [future.result(30) for future in futures]
+
+    assert batch(*(row(n) for n in range(40)), row(40, then=True), row(41)) == [-1] * 40 + [41, -1]
+    assert sum(one.startswith("INSERT INTO t") for one in statements) == 4
+    assert sum(one.startswith("INSERT INTO s") for one in statements) == 2
+    assert not any("SAVEPOINT" in one for one in statements)
+    # One is there already: no sum counts it twice, and the others are written all the same.
+    assert batch(row(41), row(42)) == [-1, -1]
+    assert db.read().execute("SELECT count(*), sum(n) FROM t").fetchone() == (43, sum(range(43)))
+    assert db.read().execute("SELECT n FROM s").fetchone()[0] == 43
