@@ -194,14 +194,13 @@ def test_a_slow_reader_of_a_stream_slows_the_upstream_and_gets_every_event(
             event = b"data: %d %b\n\n" % (number, b"z" * 20_000)
             sent.update(event)
             data = b"%x\r\n%b\r\n" % (len(event), event)
-            call.connection.settimeout(0.5)
-            try:
-                while data and not stalled.is_set():
+            call.connection.settimeout(PATIENCE_S if stalled.is_set() else 0.5)
+            while data:
+                try:
                     data = data[call.connection.send(data) :]
-            except TimeoutError:
-                stalled.set()
-            call.connection.settimeout(PATIENCE_S)
-            call.send(data)
+                except TimeoutError:
+                    stalled.set()
+                    call.connection.settimeout(PATIENCE_S)
         done = b"data: [DONE]\n\n"
         sent.update(done)
         call.chunk(done)
