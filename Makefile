@@ -81,12 +81,13 @@ test-vllm: $(if $(UNDERSTUDY_VLLM_SMALL),$(VENV)/installed,vllm-env tiny-models)
 screenshots: $(VENV)/installed ## Pictures of every admin page in both themes, in build/screenshots; needs Chromium
 	$(BIN)/python -m tests.browser.screenshots --out build/screenshots
 
-check: $(VENV)/installed     ## Lint, types, import contracts, rules of the house
+check: $(VENV)/installed     ## Lint, types, import contracts, rules of the house, calls per request
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -q tests/test_house.py
+	$(BIN)/python -m benchmarks.counted
 
 format: $(VENV)/installed    ## Format the code
 	$(BIN)/ruff format .

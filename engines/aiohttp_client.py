@@ -27,6 +27,7 @@ from engines.exchanges import (
     NotConnected,
     ProxyRefused,
     ReadTimeout,
+    Take,
     Unanswered,
 )
 from engines.raw_headers import install
@@ -106,6 +107,9 @@ class AiohttpAnswer:
             raise ReadTimeout from error
         except _FOREIGN as error:
             raise Cut from error
+
+    async def flow(self, take: Take) -> None:
+        """See Answer."""
 
     def limit(self, seconds: float) -> None:
         """See Answer."""

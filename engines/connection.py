@@ -30,6 +30,7 @@ from engines.exchanges import (
     Invalid,
     NotConnected,
     ReadTimeout,
+    Take,
     Unanswered,
 )
 
@@ -77,6 +78,7 @@ class Connection(asyncio.Protocol):
         "_raw",
         "_reason",
         "_received",
+        "_take",
         "_timer",
         "_timer_at",
         "_unread_bytes",
@@ -108,6 +110,7 @@ class Connection(asyncio.Protocol):
         self._reason = b""
         self._head: asyncio.Future[None] | None = None
         self._waiter: asyncio.Future[None] | None = None
+        self._take: Take | None = None
         self._error: Exception | None = None
         self._keeps = self._used = self._received = self._of_head = False
         self._paused = self._write_paused = False
@@ -186,6 +189,17 @@ class Connection(asyncio.Protocol):
                 self.limit(self._limit_s)
         return data
 
+    async def flow(self, take: Take) -> None:
+        """See Answer."""
+        if self._chunks or self.ended:
+            return
+        self._take = take
+        self._waiter = self._loop.create_future()
+        try:
+            await self._waiter
+        finally:
+            self._take = None
+
     def limit(self, seconds: float) -> None:
         """How long anything may be in coming: from now, and from whatever comes next."""
         self._limit_s = seconds
@@ -209,19 +223,15 @@ class Connection(asyncio.Protocol):
         self._received = True
         if not self._paused:
             self._deadline = self._loop.time() + self._limit_s
-        unread = self._unread_bytes
+        self._bodiless_bytes += len(data)
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             self._keeps = False
             if isinstance(error, httptools.HttpParserError):
                 self._fail(Invalid() if self.status == 0 else Cut())
-        if self._unread_bytes != unread:
-            self._bodiless_bytes = 0
-        elif not self.ended:
-            self._bodiless_bytes += len(data)
-            if self._bodiless_bytes > _MOST_BODILESS_BYTES:
-                self._fail(Invalid() if self.status == 0 else Cut())
+        if self._bodiless_bytes > _MOST_BODILESS_BYTES:
+            self._fail(Invalid() if self.status == 0 else Cut())
 
     def pause_writing(self) -> None:
         """See asyncio.Protocol."""
@@ -298,6 +308,11 @@ class Connection(asyncio.Protocol):
         """A piece of the body."""
         if self.ended:
             return
+        self._bodiless_bytes = 0
+        if self._take is not None:
+            if self._take(chunk):
+                return
+            self._take = None
         self._chunks.append(chunk)
         self._unread_bytes += len(chunk)
         if self._unread_bytes > _UNREAD_BYTES and not self._paused:

@@ -7,7 +7,7 @@ said byte for byte, so an answer is parsed only by those who need its meaning, n
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, runtime_checkable
@@ -18,10 +18,12 @@ from engines.answers.tail import Tail
 from engines.apis import Api
 from engines.chat import ChatRequest, Usage
 from engines.errors import EngineError, Kind, Unavailable
+from engines.exchanges import Take
 from engines.placement import Placement
 from engines.prediction import Prediction
 from engines.tells_usage import TellsUsage
 
+Flow = Callable[[Take], Awaitable[None]]
 Continues = Literal["prefill", "instruct", "off"]
 
 
@@ -106,6 +108,9 @@ class EngineReply:
     """Why the body was no whole answer, as its reader found; None where it was one, or nobody read it to its end."""
     tail: Tail | None = None
     """What its reader feeds of the stream, so that its guard can tell how it ended."""
+    flow: Flow | None = None
+    """Hands over what follows of the body the moment it comes, for as long as it is taken; how it ends is for `chunks` to
+    tell. For those who took from `chunks` all that came before. None where `chunks` is not just what the engine sends."""
 
     @property
     def streams_events(self) -> bool:

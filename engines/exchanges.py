@@ -5,9 +5,13 @@ Knows no client and no engine. A failure says what happened, never what was sent
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 from multidict import MultiMapping
+
+Take = Callable[[bytes], bool]
+"""Takes a piece of a body at once, or refuses it."""
 
 
 class Answer(Protocol):
@@ -32,6 +36,11 @@ class Answer(Protocol):
 
     async def readany(self) -> bytes:
         """What has come of the body, at least one byte; nothing at its end. Raises Failure."""
+        ...
+
+    async def flow(self, take: Take) -> None:
+        """Hand over what comes of the body the moment it comes, for as long as `take` does; what it refuses, and how the
+        body ends, is `readany`'s to tell. May return at once."""
         ...
 
     def limit(self, seconds: float) -> None:

@@ -32,6 +32,7 @@ from engines.exchanges import (
     NotConnected,
     ProxyRefused,
     ReadTimeout,
+    Take,
 )
 from engines.headers import (
     ForbiddenCharacter,
@@ -61,7 +62,7 @@ class Exchange:
     it is, and never be taken for a failure of the upstream.
     """
 
-    __slots__ = ("_answer", "_began", "_call", "_engine", "_phases", "_request")
+    __slots__ = ("_answer", "_began", "_call", "_engine", "_flows", "_phases", "_request")
 
     @property
     def answer(self) -> Answer:
@@ -75,6 +76,7 @@ class Exchange:
         self._answer: Answer | None = None
         self._phases = engine.timeouts.phases(request, engine.first_data_times)
         self._began = 0.0
+        self._flows = False
         self._call: UpstreamCall | None = None
 
     async def __aenter__(self) -> EngineReply:
@@ -105,6 +107,7 @@ class Exchange:
             headers,
             self._chunks(answer),
             engine=engine.info.name,
+            flow=self.flow,
             self_delimiting="Content-Length" in answer.headers or "Transfer-Encoding" in answer.headers,
             reason=reason if reason and reason.isprintable() else None,
         )
@@ -116,6 +119,11 @@ class Exchange:
         if self._answer is not None:
             # One that is not taken whole is not drained: closing its connection is what tells the upstream to stop.
             self._answer.release()
+
+    async def flow(self, take: Take) -> None:
+        """See EngineReply.flow. Not before the data of a stream has come: until then each piece has a limit of its own."""
+        if self._flows and self._answer is not None:
+            await self._answer.flow(take)
 
     async def _chunks(self, answer: Answer) -> AsyncIterator[bytes]:
         """The body as it arrives. Raises engines.errors.EngineError when it ends early or stalls."""
@@ -138,6 +146,7 @@ class Exchange:
                     answer.limit(until - time.monotonic())
                     yield chunk
                     continue
+                self._flows = not plain
                 # The limit set until now was for the first data, and so was the timer that is running.
                 answer.limit(phases.gap_s)
                 kind = Kind.TIMEOUT_GAP

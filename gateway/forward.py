@@ -11,6 +11,7 @@ from engines.answers.tail import Tail
 from engines.attempts import no_terminal_event
 from engines.engine import EngineReply
 from engines.errors import EngineError
+from engines.exchanges import Take
 from gateway.booking import COST, Meter, shown
 from gateway.journey import Journey
 from gateway.limits.usage_chunk import UsageStripper
@@ -112,6 +113,22 @@ async def forward(
                 headers[COST] = shown(meter.bill()[2])
         send.whole(reply.status, headers, body, reply.reason)
         return None
+    # Not through `Send`, whose others have to see each chunk.
+    push: Take | None = getattr(send, "push", None)
+    flows = push is not None and strip is None and length is None and chunks is reply.rest
+
+    def take(chunk: bytes) -> bool:
+        """The same as in the loop, without a wait."""
+        if push is None or not push(chunk):
+            return False
+        if kept is not None:
+            kept.feed(chunk)
+        if meter is not None:
+            meter.feed(chunk)
+        if tail is not None:
+            tail.feed(chunk)
+        return True
+
     try:
         write = await send.begin(reply.status, headers, reply.reason)
         async for chunk in chunks:
@@ -128,6 +145,8 @@ async def forward(
             if tail is not None:
                 # Only now: what could not be sent has told nobody that the stream is over.
                 tail.feed(chunk)
+            if flows and reply.flow is not None:
+                await reply.flow(take)
         if strip is not None and (rest := strip.rest()):
             await write(rest)
         if tail_due is not None:

@@ -21,7 +21,10 @@ class ClientGone(ConnectionError):
 
 
 class Send(Protocol):
-    """Takes one answer: `whole`; or `begin`, then chunks, then `end` or `break_off`. `headers` become the sender's own."""
+    """Takes one answer: `whole`; or `begin`, then chunks, then `end` or `break_off`. `headers` become the sender's own.
+
+    One that has a `push`, too, takes chunks there that need no wait, and refuses those that must be written.
+    """
 
     @property
     def gone(self) -> bool:

@@ -2,7 +2,8 @@
 
 Each size: so many random vectors are taken in and searched once, as a collection that is in use. Then one more text comes
 and a search follows, again and again: the text's own time, and that of the search that has to find it. Neither should grow
-with the size, but for a search that compares every text (up to 20,000 of them).
+with the size, but for a search that compares every text (up to 20,000 of them). `found_percent`: how often the new text was
+the nearest one; of random vectors, which have no neighbourhoods, a graph misses more than of texts' own.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ async def measured(size: int, dimensions: int, more: int, seed: int) -> dict[str
     table = VectorTable()
     table.add(0, [f"text {number}" for number in range(size)], _vectors(draw, size, dimensions))
     await table.search(_vectors(draw, 1, dimensions)[0], 5)
-    took_ms, searched_ms = [], []
+    took_ms, searched_ms, found = [], [], 0
     for number in range(size, size + more):
         vector = _vectors(draw, 1, dimensions)
         began = time.perf_counter()
@@ -50,14 +51,14 @@ async def measured(size: int, dimensions: int, more: int, seed: int) -> dict[str
         ((_, _, place),) = await table.search(vector[0], 1)
         searched_ms.append((time.perf_counter() - added) * 1000)
         took_ms.append((added - began) * 1000)
-        if place != number:
-            raise SystemExit(f"the text that came last is not found among {size}")
+        found += place == number
     return {
         "texts": size,
         "one_more_ms": round(statistics.median(took_ms), 3),
         "one_more_worst_ms": round(max(took_ms), 3),
         "next_search_ms": round(statistics.median(searched_ms), 3),
         "next_search_worst_ms": round(max(searched_ms), 3),
+        "found_percent": round(100 * found / more, 1),
     }
 
 

@@ -39,6 +39,9 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=5000, help="requests per stream [%(default)s]")
     parser.add_argument("--streams", nargs="*", choices=STREAMS, default=list(STREAMS))
     parser.add_argument("--engines", nargs="*", choices=ENGINES, default=list(ENGINES))
+    parser.add_argument(
+        "--theta", type=float, default=-1.0, help="least similarity of examples, in process [%(default)s]"
+    )
     parser.add_argument("--sockets", action="store_true", help="through a running gateway")
     parser.add_argument("--priced", action="store_true", help="with --sockets: with prices of 1 to 10")
     args = parser.parse_args()
@@ -47,7 +50,7 @@ def main() -> None:
         return
     runs: list[Run] = []
     for name in args.streams:
-        runs += _played(name, args.engines, args.data, args.cache, args.seeds, args.requests)
+        runs += _played(name, args.engines, args.data, args.cache, args.seeds, args.requests, args.theta)
     print(markdown(_HEAD, [_row(group) for group in _grouped(runs)]))
     write([asdict(run) for run in runs], args.json)
 
@@ -101,7 +104,7 @@ def _sockets_row(runs: Sequence[SocketRun]) -> tuple[object, ...]:
 
 
 def _played(
-    name: str, engines: Sequence[str], data: Path, cache: Path, seeds: int, requests: int
+    name: str, engines: Sequence[str], data: Path, cache: Path, seeds: int, requests: int, theta: float
 ) -> list[Run]:
     try:
         recorded = STREAMS[name](data)
@@ -110,7 +113,9 @@ def _played(
         return []
     vectors = embedded(recorded.texts, cache)
     return [
-        replayed(recorded, vectors, engine, seed, requests) for engine in engines for seed in range(seeds)
+        replayed(recorded, vectors, engine, seed, requests, theta)
+        for engine in engines
+        for seed in range(seeds)
     ]
 
 

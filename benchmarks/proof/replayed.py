@@ -22,7 +22,7 @@ from router.proving.regions import Compared
 from router.proving.standing import Action, Proof
 from store.records import Example
 
-THETA, MOST_EXAMPLES = 0.8, 5
+MOST_EXAMPLES = 5
 MAX_LOSS = 0.05
 _LATE = 20
 _PRICE = {"small": 1.0, "large": 10.0}
@@ -81,8 +81,10 @@ class _Books:
         self.least = min(self.least, self.offload - self.compared)
 
 
-def replayed(recorded: Recorded, vectors: Matrix, engine: str, seed: int, count: int) -> Run:
-    """Play one stream."""
+def replayed(
+    recorded: Recorded, vectors: Matrix, engine: str, seed: int, count: int, theta: float = -1.0
+) -> Run:
+    """Play one stream. `theta`: similarity from which an earlier answer may be an example; the product has no such bar."""
     order, answers = shuffled(recorded, seed, count)
     texts, points = [recorded.texts[place] for place in order], vectors[order]
     gate, coins = Gate(("small",), MAX_LOSS, random.Random(seed)), random.Random(seed + 1)
@@ -98,7 +100,7 @@ def replayed(recorded: Recorded, vectors: Matrix, engine: str, seed: int, count:
         while waiting and waiting[0][0] <= place:
             _, of, proof, action, outcome = waiting.popleft()
             gate.add("t", "scope", points[of], proof.noted, action, outcome)
-        examples = _examples(points, place, remembered, answers)
+        examples = _examples(points, place, remembered, answers, theta)
         nearest = examples[0].example.answer if examples else None
         proof = gate.proof("t", "scope", points[place], examples, int(remembered[:place].sum()))
 
@@ -163,11 +165,15 @@ def replayed(recorded: Recorded, vectors: Matrix, engine: str, seed: int, count:
 
 
 def _examples(
-    points: Matrix, place: int, remembered: np.ndarray[tuple[int], np.dtype[np.bool_]], answers: list[str]
+    points: Matrix,
+    place: int,
+    remembered: np.ndarray[tuple[int], np.dtype[np.bool_]],
+    answers: list[str],
+    theta: float,
 ) -> list[Candidate]:
     """The nearest earlier requests whose answers are remembered, best first."""
     similarities = points[:place] @ points[place]
-    near = np.flatnonzero((similarities >= THETA) & remembered[:place])
+    near = np.flatnonzero((similarities >= theta) & remembered[:place])
     best = near[np.argsort(-similarities[near])][:MOST_EXAMPLES]
     return [
         Candidate(

@@ -192,11 +192,12 @@ class PlainResponse(web.StreamResponse):
 class PlainRelay:
     """See gateway.send.Send."""
 
-    __slots__ = ("_connection", "_request", "response")
+    __slots__ = ("_connection", "_request", "push", "response")
 
     def __init__(self, request: PlainRequest) -> None:
         self._request = request
         self._connection = request.connection
+        self.push = self._connection.push
 
     @property
     def gone(self) -> bool:
@@ -372,6 +373,20 @@ class PlainConnection(asyncio.Protocol):
             await self._writable
             if self.transport is None:
                 raise ConnectionResetError("the client is gone")
+
+    def push(self, chunk: bytes) -> bool:
+        """Send a chunk of a stream if the client keeps up; else, and where it is gone, the chunk is `write`'s."""
+        transport = self.transport
+        if (
+            self._writable is not None
+            or self._left is not None
+            or transport is None
+            or transport.is_closing()
+        ):
+            return False
+        transport.write(b"%x\r\n%b\r\n" % (len(chunk), chunk))
+        self.output_size += len(chunk)
+        return True
 
     def close(self) -> None:
         """Close it once all that was written is sent."""

@@ -261,6 +261,8 @@ def _told(
                 "expected_more": each.expected_more,
                 "state": state_of(each),
                 "saving": each.saving,
+                "seconds": each.seconds,
+                "reference_seconds": each.reference_seconds,
             }
             for each in regions
         ],

@@ -79,7 +79,7 @@ class Paid:
         cost_usd, answered, said = most, False, bytearray()
         try:
             async with self._engine.stream(request) as reply:
-                reply.rest, reply.first = _copied(reply.chunks, said), None
+                reply.rest, reply.first, reply.flow = _copied(reply.chunks, said), None, None
                 answered = reply.status < 400
                 if not answered:
                     cost_usd = 0.0

@@ -84,19 +84,21 @@ class ProofFollower(Poller):
             return []
         detail = json.loads(outcome.detail)
         by_small = outcome.engine in gate.small
-        if not by_small and detail.keys().isdisjoint(OF_REFERENCE):
+        if not by_small and "reference" not in detail and detail.keys().isdisjoint(OF_REFERENCE):
             return []
         choice = self._choices.get(outcome.tenant, outcome.request_id)
         if choice is None or choice.vector is None or not choice.scope:
             return []
         if not by_small:
-            gate.saw(outcome.tenant, choice.scope, choice.noted, detail)
+            gate.saw(outcome.tenant, choice.scope, choice.noted, detail, outcome.latency_s or None)
             return []
         action = Action(outcome.engine, bool(outcome.example_ids))
         told = compared(outcome, detail)
         if told.said is not None and not action.with_examples and detail.get("of") not in gate.small:
             gate.saw(outcome.tenant, choice.scope, choice.noted, {"right": told.said})
-        return gate.add(outcome.tenant, choice.scope, choice.vector, choice.noted, action, told)
+        return gate.add(
+            outcome.tenant, choice.scope, choice.vector, choice.noted, action, told, outcome.latency_s or None
+        )
 
 
 def compared(outcome: OutcomeRecord, detail: Mapping[str, Any]) -> Compared:

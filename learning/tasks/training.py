@@ -47,6 +47,9 @@ _SHRUNK = 1.0
 """Inputs that the mean of all counts as in each label's centroid."""
 _LOG_TEMPERATURES = (-6.0, 3.0)
 """Centroids' logits are half squared distances on a sphere, which differ by hundredths: 0.01 to 0.04 suits them."""
+_FITTED_FROM = 10
+"""Inputs of a label, on average, from which something else than centroids is tried: that has hundreds of weights per label,
+and takes ten times as long or more."""
 _DECAY = 0.1
 """Of the network's weights."""
 _LEAST_SOFT = 0.01
@@ -231,16 +234,19 @@ class _Training:
     def _tried(self, folds: Sequence[Ints]) -> dict[_Recipe, _HeldOut]:
         tried: dict[_Recipe, _HeldOut] = {}
         best = float("inf")
-        for strength in _STRENGTHS if "logistic" in self.kinds else ():
+        kinds = self.kinds
+        if "centroid" in kinds and len(self.rows) < _FITTED_FROM * len(self.labels):
+            kinds = ("centroid",)
+        for strength in _STRENGTHS if "logistic" in kinds else ():
             recipe = _Recipe("logistic", strength)
             tried[recipe] = self._held_out(recipe, folds)
             if tried[recipe].loss > best:
                 break
             best = tried[recipe].loss
-        if "centroid" in self.kinds:
+        if "centroid" in kinds:
             centroids = _Recipe("centroid", _SHRUNK)
             tried[centroids] = self._held_out(centroids, folds)
-        if "mlp" in self.kinds:
+        if "mlp" in kinds:
             network = _Recipe("mlp", _DECAY)
             tried[network] = self._held_out(network, folds)
         return tried

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -86,6 +86,8 @@ class Situation:
     """Of answers to near questions."""
     most_answer_tokens: int | None = None
     """The longest answer that the client allows; None where it does not say."""
+    seconds: Mapping[Action, float] = field(default_factory=dict)
+    """What answers to such requests lately took, examples included; of the others the engine's own speed tells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,15 +279,18 @@ class Chooser:
             for with_examples in ways:
                 prompt = round(alone + (situation.examples.tokens if with_examples else 0))
                 generation = answer / state.tokens_per_s if state.tokens_per_s > 0 else 0.0
+                idle_first_s = _or(state.idle_first_token_s, state.first_token_s)
+                action = Action(state.name, with_examples)
+                idle_s = situation.seconds.get(action, idle_first_s + generation)
                 priced.append(
                     _Priced(
-                        Action(state.name, with_examples),
+                        action,
                         state,
                         place / last if last else 1.0,
                         place == last,
                         state.price.compared_usd(prompt, answer),
-                        state.first_token_s + generation,
-                        _or(state.idle_first_token_s, state.first_token_s) + generation,
+                        max(0.0, idle_s + state.first_token_s - idle_first_s),
+                        idle_s,
                     )
                 )
         return priced

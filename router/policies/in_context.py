@@ -40,7 +40,7 @@ from router.policies.nearest_examples import counts, familiar, that_fit
 from router.policies.proven import shadow
 from router.policies.question import EmbeddedQuestion, QuestionEmbedder, WithTools
 from router.prompt import example_tokens, most_answer_tokens, prompt_tokens, tokens_needed, with_examples
-from router.proving.gate import Gate
+from router.proving.gate import REFERENCE, Gate, key
 from router.proving.standing import Proof
 from store.admission.cutting import EMBEDDED_CHARACTERS
 from store.records import Vector
@@ -454,7 +454,16 @@ class InContext:
             prompt_tokens=prompt_tokens(ask.chat),
             near_lengths=NearLengths.of((c.similarity, c.example.completion_tokens) for c in decision.near),
             most_answer_tokens=most_answer_tokens(ask.chat),
+            seconds=self._seconds(decision.proof),
         )
+
+    def _seconds(self, proof: Proof | None) -> dict[Action, float]:
+        """What each way took lately in comparisons, where enough of them tell it of the reference, too."""
+        if proof is None or REFERENCE not in proof.seconds:
+            return {}
+        ways = {one.action: key(one.action) for one in proof.standings}
+        ways[Action(self._names[-1], with_examples=False)] = REFERENCE
+        return {action: proof.seconds[way] for action, way in ways.items() if way in proof.seconds}
 
     def _allowed(self, proof: Proof | None) -> tuple[Action, ...] | None:
         """The proven actions: none where the gate could not tell, and None where no proof is asked for."""

@@ -32,6 +32,10 @@ OF_REFERENCE = ("again", "right", "copies")
 nearest past answer is equal."""
 _SIMILARITY, _AGREEMENT = "similarity", "agreement"
 _BANK, _VERSION = "bank", "version"
+REFERENCE = "reference"
+"""Stands for the reference among the ways whose seconds are known."""
+_TIMED_FROM, _TIMED_LATEST = 5, 50
+"""Answers from which on a way's mean time is believed, and about so many of the latest count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +58,17 @@ class _Scope:
     """Number and sum of what was seen of the reference, by OF_REFERENCE."""
     asked: int = 0
     """Requests that this process was asked about."""
+    times: dict[str, tuple[int, float]] = field(default_factory=dict)
+    """Number of timed answers and their mean in seconds, mostly of the latest, by the action's key or REFERENCE."""
+
+    def took(self, way: str, seconds: float) -> None:
+        """An answer took so long, examples included."""
+        count, mean = self.times.get(way, (0, 0.0))
+        self.times[way] = count + 1, mean + (seconds - mean) / min(count + 1, _TIMED_LATEST)
+
+    def seconds(self) -> dict[str, float]:
+        """Of the ways that were timed often enough."""
+        return {way: mean for way, (count, mean) in self.times.items() if count >= _TIMED_FROM}
 
     @property
     def shut(self) -> bool:
@@ -86,6 +101,9 @@ class RegionSummary:
     """1 less the mean loss, by the evidence that tells best."""
     saving: float | None = None
     """Share of the reference's cost that its answers save, by the prices expected for the latest requests; where known."""
+    seconds: float | None = None
+    """Mean time of an answer, where it is known; likewise of the reference."""
+    reference_seconds: float | None = None
 
 
 @dataclass(slots=True)
@@ -139,7 +157,7 @@ class Gate:
             state.asked += 1
             opened = [each for each in weighed if each.region.open]
             tried = [] if opened else self._tried(state, weighed)
-            shut = state.shut
+            shut, seconds = state.shut, state.seconds()
         # Where several are proven the first decides: the others were proven on requests that it does not decide.
         decides = min(opened, key=lambda each: each.region.opened_at) if opened else None
         if decides is None and tried:
@@ -177,6 +195,7 @@ class Gate:
             noted=noted,
             probing=decides is None and share <= PROBE_SHARE,
             shut=shut,
+            seconds=seconds,
         )
 
     def _in_order(self, scope: str, actions: dict[Action, Regions]) -> dict[Action, Regions]:
@@ -204,8 +223,10 @@ class Gate:
         noted: Mapping[str, float],
         action: Action,
         told: Compared,
+        seconds: float | None = None,
     ) -> list[Opening]:
-        """Count one outcome of a request; `noted` is what its proof noted. Returns what that opened or closed."""
+        """Count one outcome of a request; `noted` is what its proof noted, and `seconds` what the answer took, where it is
+        known. Returns what that opened or closed."""
         predicted = noted.get(key(action))
         if predicted is None:
             return []
@@ -223,6 +244,8 @@ class Gate:
                 del self._scopes[next(each for each in self._scopes if each[0] == crowding)]
             if action not in state.actions:
                 return []
+            if seconds is not None:
+                state.took(key(action), seconds)
             regions = state.actions[action]
             regions.of(predicted).told(self.clock())
             if action.with_examples:
@@ -237,14 +260,23 @@ class Gate:
                 return []
         return [Opening(tenant, scope, action, turned)]
 
-    def saw(self, tenant: str, scope: str, noted: Mapping[str, float], values: Mapping[str, float]) -> None:
-        """Count what is known of an answer of the reference's, 0 to 1 each, by OF_REFERENCE; `noted` as of `add`. Before the
-        scope's first comparison there is nowhere to keep it."""
+    def saw(
+        self,
+        tenant: str,
+        scope: str,
+        noted: Mapping[str, float],
+        values: Mapping[str, float],
+        seconds: float | None = None,
+    ) -> None:
+        """Count what is known of an answer of the reference's, 0 to 1 each, by OF_REFERENCE; `noted` and `seconds` as of
+        `add`. Before the scope's first comparison there is nowhere to keep it."""
         version = self._version(noted)
         with self._lock:
             state = self._scopes.get((tenant, scope, version))
             if state is None:
                 return
+            if seconds is not None:
+                state.took(REFERENCE, seconds)
             for name in OF_REFERENCE:
                 if name in values:
                     count, total = state.seen.get(name, (0, 0.0))
@@ -260,7 +292,11 @@ class Gate:
         """Every region that has outcomes, the scopes with the latest outcomes first."""
         with self._lock:
             return [
-                _summary(tenant, scope, action, region)
+                replace(
+                    _summary(tenant, scope, action, region),
+                    seconds=(seconds := state.seconds()).get(key(action)),
+                    reference_seconds=seconds.get(REFERENCE),
+                )
                 for (tenant, scope, version), state in reversed(self._scopes.items())
                 if version == self.version
                 for action, regions in state.actions.items()

@@ -61,6 +61,9 @@ class Proof:
     shut: bool = False
     """Whether the reference answers every request of the scope for now."""
 
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    """Mean time of an answer in the scope lately, by the way's key in `noted` or gate.REFERENCE; of those known."""
+
     def nearest_to_proof(self) -> Standing | None:
         """The standing that decides where one is open, else the one with the highest lower bound; None without any."""
         return max(self.standings, key=lambda each: (each.open, each.lower), default=None)

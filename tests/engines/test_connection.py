@@ -271,6 +271,47 @@ async def test_what_nobody_asked_for_closes_an_idle_connection() -> None:
         assert await saying(origin) == (200, b"ok")
 
 
+async def test_a_body_flows_for_as_long_as_it_is_taken_and_its_end_is_read() -> None:
+    came, taken = asyncio.Semaphore(0), list[bytes]()
+
+    async def play(server: Server, reader: Reader, writer: Writer) -> None:
+        await server.head(reader)
+        writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n")
+        for piece in (b"b", b"c", b"d", b"e"):
+            await came.acquire()
+            writer.write(b"1\r\n%b\r\n" % piece)
+        await came.acquire()
+        if server.connections == 1:
+            writer.write(b"0\r\n\r\n")
+
+    def take(piece: bytes) -> bool:
+        if piece == b"d":
+            return False
+        taken.append(piece)
+        came.release()
+        return True
+
+    async with served(play) as (_, origin):
+        for whole in (True, False):
+            taken.clear()
+            answer = await ask(origin)
+            assert await answer.readany() == b"a"
+            came.release()
+            await answer.flow(take)
+            assert taken == [b"b", b"c"], "what is refused is neither lost nor taken"
+            await answer.flow(take)
+            assert await answer.readany() == b"d"
+            came.release()
+            await answer.flow(take)
+            assert taken == [b"b", b"c", b"e"]
+            if whole:
+                assert await answer.readany() == b""
+            else:
+                with pytest.raises(Cut):
+                    await answer.readany()
+            answer.release()
+
+
 # ---- what fails
 
 

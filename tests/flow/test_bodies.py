@@ -182,6 +182,38 @@ def test_a_slow_reader_slows_the_upstream(gateway: Gateway, upstream: Upstream) 
         assert gateway.memory_bytes() - before < 8 * MIB
 
 
+def test_a_slow_reader_of_a_stream_slows_the_upstream_and_gets_every_event(
+    gateway: Gateway, upstream: Upstream
+) -> None:
+    """Once data has come, each event goes to the client the moment it comes, unless the client is behind."""
+    sent, stalled = hashlib.sha256(), Event()
+
+    def script(call: Call) -> None:
+        call.begin()
+        for number in range(2000):
+            event = b"data: %d %b\n\n" % (number, b"z" * 20_000)
+            sent.update(event)
+            data = b"%x\r\n%b\r\n" % (len(event), event)
+            call.connection.settimeout(PATIENCE_S if stalled.is_set() else 0.5)
+            while data:
+                try:
+                    data = data[call.connection.send(data) :]
+                except TimeoutError:
+                    stalled.set()
+                    call.connection.settimeout(PATIENCE_S)
+        done = b"data: [DONE]\n\n"
+        sent.update(done)
+        call.chunk(done)
+        call.end()
+
+    upstream.plays(script)
+    with Client(gateway.port, receive_buffer_bytes=65536) as client:
+        client.ask("POST", "/v1/chat/completions", b'{"model":"m","messages":[],"stream":true}')
+        assert stalled.wait(PATIENCE_S), "what the client has not read waits at its source"
+        answer = client.read()
+    assert answer.whole and hashlib.sha256(answer.body).digest() == sent.digest()
+
+
 def test_a_slow_upstream_slows_the_upload(gateway: Gateway, upstream: Upstream) -> None:
     once(gateway.port, "GET", "/healthz")
     before = gateway.memory_bytes()

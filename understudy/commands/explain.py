@@ -137,10 +137,16 @@ def _scope(store: Store, row: dict[str, Any]) -> list[str]:
     lines += [
         f"  {each['engine']}, {'few-shot' if each['few_shot'] else 'direct'}, region {each['region']}: quality "
         f"{each['low']:.3f} to {each['high']:.3f} after {each['compared']} comparisons"
-        f": {'it may answer' if each['open'] else each['state']}"
+        f": {'it may answer' if each['open'] else each['state']}{_took(each)}"
         for each in row["standings"]
     ]
     return lines
+
+
+def _took(each: dict[str, Any]) -> str:
+    if each["seconds"] is None or each["reference_seconds"] is None:
+        return ""
+    return f"; takes {each['seconds']:.1f} s, the reference {each['reference_seconds']:.1f} s"
 
 
 def _percent(part: int, whole: int) -> str:

@@ -316,6 +316,7 @@ def _result(past: list[Past], found: Rehearsed, max_loss: float, examples: int) 
 
 
 def _print(result: dict[str, Any]) -> None:
+    click.echo(f"{result['small']} for {result['model']}, from {result['source']}")
     click.echo(
         f"{'':<22}{'questions':>9}  {'close to the recorded':<24}{'against alone':<24}{'USD/1000':>9}{'s':>7}"
     )

@@ -246,6 +246,19 @@ def test_examples_cost_what_their_tokens_cost() -> None:
     assert small.latency_s == pytest.approx(0.2 + 256 / 100)
 
 
+def test_the_small_engine_gets_no_request_with_examples_that_make_it_the_slower_one_at_the_same_price() -> (
+    None
+):
+    free = tuple(replace(engine, price=Price()) for engine in (SMALL, LARGE))
+    situation = replace(SITUATION, engines=free, preference=0.0, may_explore=False)
+    of_engine = choose(situation, None)
+    assert of_engine.weighed[of_engine.chosen].action.engine == "small", "by the engines' own speed"
+    helped, large = Action("small", True), Action("large", False)
+    slow = choose(replace(situation, seconds={helped: 9.0, Action("small", False): 8.0, large: 1.6}), None)
+    assert slow.weighed[slow.chosen].action == large
+    assert next(each.latency_s for each in slow.weighed if each.action == helped) >= 9.0
+
+
 def test_every_engine_costs_what_its_own_answers_are_long() -> None:
     engines = (replace(SMALL, answer_tokens=1000.0), MIDDLE, replace(LARGE, answer_tokens=40.0))
     small, _, middle, _, large = choose(replace(SITUATION, engines=engines)).weighed

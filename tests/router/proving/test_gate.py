@@ -260,3 +260,14 @@ def test_what_may_yet_be_proven_goes_on_when_there_are_twice_as_many_examples() 
     compare(made, HELPED, 1.0, 60)
     made.add("t", "scope", VECTOR, asked(made, bank=1000).noted, HELPED, Compared(1.0))
     assert next(s.compared for s in asked(made).standings if s.action == HELPED) == 61
+
+
+def test_what_answers_take_is_known_by_way_after_some() -> None:
+    made = gate()
+    for number in range(5):
+        assert asked(made).seconds == {}
+        noted = asked(made).noted
+        made.add("t", "scope", VECTOR, noted, HELPED, Compared(1.0), seconds=2.0 + number)
+        made.saw("t", "scope", noted, {}, seconds=1.0)
+    assert asked(made).seconds == {key(HELPED): 4.0, "reference": 1.0}
+    assert [(one.seconds, one.reference_seconds) for one in made.summary()] == [(4.0, 1.0)]

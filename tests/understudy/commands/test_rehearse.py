@@ -99,7 +99,7 @@ def test_the_bank_is_a_source_and_its_pages_show_what_came_of_it(tmp_path: Path)
     (scope,) = found["scopes"]
     assert scope == scope_of(asked_under) and found["scopes"][scope]["alone"][0] == 20
     assert json.loads((tmp_path / "data" / "rehearsal.json").read_text(encoding="utf-8")) == found
-    assert "The latest" not in said and "pages of" in errors
+    assert said.startswith("small for bank, from the bank") and "pages of" in errors
 
 
 def test_what_people_said_is_read_from_a_log(tmp_path: Path) -> None:

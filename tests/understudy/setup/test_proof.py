@@ -40,6 +40,6 @@ def test_the_rule_proves_the_engine_it_asks_and_the_learning_policy_all_but_the_
 
 def test_a_gate_begins_with_what_its_own_engine_rehearsed() -> None:
     rehearsal = {"model": "rule", "small": "a", "scopes": {"s": {"alone": [9, 0.42], "examples": [9, 0.8]}}}
-    made = gates({"rule": model(), "learns": model(policy="in_context")}, rehearsal)
+    made = gates({"rule": model(), "learns": model(policy="in_context")}, {}, rehearsal)
     assert made["rule"].rehearsed == {"s": {Action("a", False): 0.4, Action("a", True): 0.8}}
     assert not made["learns"].rehearsed

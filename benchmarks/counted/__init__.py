@@ -1,0 +1,1 @@
+"""How many Python functions are called on the event loop: deterministic, whatever else the machine does."""
