@@ -1,6 +1,6 @@
 """What is claimed to the outside, each with figure, command and origin: `make claims` writes docs/claims.md and checks it.
 
-Rows come from docs/claims.json and, for the streams that benchmarks.effect plays, from docs/experiments/effect.json.
+Rows come from docs/claims.json and, of benchmarks.effect, from docs/experiments: effect.json (streams), effect-offline.json.
 A figure in README.md that no row has, or a row that is older than the code it speaks of, ends the command with 1.
 """
 
@@ -14,6 +14,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.effect.asking import ALONE, LARGE, NEAREST
+from benchmarks.effect.offline import arm_figures
 from benchmarks.effect.streams import KEYS, REAL
 from benchmarks.effect.table import reached
 from benchmarks.recorded import ROOT
@@ -21,12 +23,14 @@ from benchmarks.tables import markdown
 
 PAGE, ROWS = ROOT / "docs" / "claims.md", ROOT / "docs" / "claims.json"
 EFFECT = ROOT / "docs" / "experiments" / "effect.json"
+OFFLINE = ROOT / "docs" / "experiments" / "effect-offline.json"
 _FIGURE = re.compile(r"(?<![\w.])\d[\d,.]*(?:x\b| ?%| (?:ms|µs|times)\b)")
 _HEAD = """# What is claimed, and how it is known
 
-Written by `make claims` from `docs/claims.json` and `docs/experiments/effect.json`; a README figure that is not here
-fails it, as does a row that is older than its code. *Real*: measured with real models or real processes. *Recorded*: with
-answers that real models once gave to real requests. *Simulated*: with engines made for the purpose.
+Written by `make claims` from `docs/claims.json` and, in `docs/experiments`, `effect.json` and `effect-offline.json`; fails
+on a figure in the README that is not here, and on a row that is older than its code. *Real*: measured with real models or
+real processes. *Recorded*: with answers that real models once gave to real requests. *Simulated*: with engines made for the
+purpose.
 
 """
 
@@ -63,6 +67,13 @@ def claims() -> list[Claim]:
         command = f"python -m benchmarks.effect --only {row['stream']}"
         code = ("router/proving", "learning/outcomes", "learning/proof")
         rows.append(Claim(title, found, kind, command, row["date"], row["commit"], code))
+    for row in json.loads(OFFLINE.read_text(encoding="utf-8")) if OFFLINE.is_file() else ():
+        arms = {name: arm_figures(row, name) for name in (ALONE, NEAREST.format(5), LARGE)}
+        found = tuple(f"{name} {arm['score'][0]:.0%}".replace("%", " %") for name, arm in arms.items())
+        title = f"Without the gateway, {arms[NEAREST.format(5)]['n']} questions of {row['title']}"
+        command = f"python -m benchmarks.effect --offline --only {row['set']}"
+        code = ("router/examples", "router/prompt.py")
+        rows.append(Claim(title, found, "real", command, row["date"], row["commit"], code))
     return rows
 
 
@@ -79,7 +90,7 @@ def page(rows: Sequence[Claim]) -> str:
 def without_a_row(text: str, rows: Sequence[Claim]) -> list[str]:
     """Figures (a number with x, %, ms, µs or times) of a page's prose that no row has."""
     prose = re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)
-    known = {figure for row in rows for figure in row.figures}
+    known = {found for row in rows for figure in row.figures for found in _FIGURE.findall(figure)}
     return sorted(set(_FIGURE.findall(prose)) - known)
 
 

@@ -159,11 +159,12 @@ def _labelled(of: Set) -> list[Labelled]:
     return [Labelled(case.prompts[j], case.vectors[j], case.answers[j]) for j in of.bank]
 
 
-def difference(one: Sequence[float], other: Sequence[float]) -> tuple[float, Interval]:
-    """Mean of the first less the second on the questions that both have, with its 95 % interval."""
+def difference(one: Sequence[float], other: Sequence[float], least: float = -1.0) -> tuple[float, Interval]:
+    """Mean of the first less the second on the questions that both have, with its 95 % interval, which ends at `least`."""
     count = min(len(one), len(other))
     gaps = np.array(one[:count]) - np.array(other[:count])
-    return bootstrap([Ratio(gaps, np.ones(count))])[0]
+    mean, (low, high) = bootstrap([Ratio(gaps, np.ones(count))])[0]
+    return mean, Interval(max(least, low), min(1.0, high))
 
 
 def arm_figures(row: Row, name: str) -> dict[str, Any]:
@@ -172,7 +173,7 @@ def arm_figures(row: Row, name: str) -> dict[str, Any]:
     arm = arms[name]
     nothing = [0.0] * len(arm["score"])
     made: dict[str, Any] = {"n": len(arm["score"])}
-    made |= {key: difference(arm[key], nothing) for key in ("score", "exact")}
+    made |= {key: difference(arm[key], nothing, 0.0) for key in ("score", "exact")}
     made |= {key: float(np.mean(arm[key])) for key in _NUMBERS[2:]}
     for key in (ALONE, LARGE):
         if name != key and key in arms:
@@ -245,8 +246,9 @@ def table(row: Row) -> str:
 
 
 def _cells(name: str, found: Mapping[str, Any]) -> list[str]:
-    tokens = f"{found['tokens_in']:.0f}, {found['tokens_out']:.0f}" if found["tokens_in"] else ""
-    seconds = f"{found['prefill_s']:.2f}, {found['decode_s']:.2f}" if found["tokens_in"] else ""
+    asked = found["tokens_in"] and name != asking.ORACLE
+    tokens = f"{found['tokens_in']:.0f}, {found['tokens_out']:.0f}" if asked else ""
+    seconds = f"{found['prefill_s']:.1f}, {found['decode_s']:.1f}" if asked else ""
     return [
         name,
         str(found["n"]),

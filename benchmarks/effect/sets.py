@@ -107,7 +107,7 @@ def _webquestions(data: Path, cache: Path, number: int) -> Set:
     case = _case(name, data, cache)
     read = [row for row in rows(data / f"{name}.jsonl.gz") if row["answers"]]
     return Set(
-        "webquestions", "WebQuestions: facts that no other question tells; score: F1 of words, of the best right answer",
+        "webquestions", "WebQuestions: questions for facts; score: F1 of words, of the best right answer",
         case, "Answer the question with a name, a place, a date or a few words, and nothing else.", 32,
         shared_of_words, _same(_words), [tuple(row["answers"]) for row in read],
         *_split(case, number), [row["id"] for row in read],

@@ -135,11 +135,12 @@ def gateway_config(settings: DemoSettings, data_dir: Path) -> dict[str, Any]:
         patient = dict.fromkeys(phases, REAL_WITHIN_S)
         return {"kind": "openai", "base_url": url, "model": name, "price": price, "advanced": patient}
 
+    # Notes hold what is asked; then an example about another name shows the form.
     few_shot = {
         "theta": THETA,
         "m": M,
         "max_examples": MAX_EXAMPLES,
-        "same_names": SAME_NAMES,
+        "same_names": SAME_NAMES and not settings.real,
     }
     # The simulated judge is noisy: more votes make it steadier. A minute has few offloaded answers: more of them are judged.
     judging = {"engine": JUDGE, "share_offloaded": 0.3, "advanced": {"samples": 2, "max_in_flight": 64}}

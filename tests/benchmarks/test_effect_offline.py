@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,13 @@ from benchmarks.effect.sets import Set, command, last_number, shared_of_words
 from benchmarks.effect.streams import same_label
 from benchmarks.helpfulness.cases import Case
 from benchmarks.helpfulness.recorded import Bank
+from benchmarks.recorded import ROOT
 from learning.evaluation.intervals import Interval
-from router.examples.features import Features
+from router.examples.features import VERSION, Features
 from router.examples.prior import prior_model
 from router.examples.rarity import Rarity
 
+KEPT = ROOT / "docs" / "experiments" / "effect-offline.json"
 KINDS, COUNT, ASKED = 4, 80, 12
 
 
@@ -133,3 +136,47 @@ def test_examples_one_by_one_tell_what_chooses_well() -> None:
     assert (found["harmful"], found["helpful"]) == (0.25, 0.5)
     assert found["help, chosen by similarity"] == found["help of the best"] == pytest.approx(0.375)
     assert found["help of any"] == pytest.approx((0.0 + 0.125) / 2)
+
+
+@pytest.fixture(scope="module")
+def kept() -> list[dict[str, Any]]:
+    """Outcomes of real models: ids, scores, tokens and seconds."""
+    read: list[dict[str, Any]] = json.loads(KEPT.read_text(encoding="utf-8"))
+    return read
+
+
+def test_the_page_has_the_tables_that_the_outcomes_come_to(kept: list[dict[str, Any]]) -> None:
+    page = (KEPT.parent / "effect.md").read_text(encoding="utf-8")
+    for row in kept:
+        assert offline.table(row).strip() in page, (
+            f"print {row['set']} by --told docs/experiments/{KEPT.name}"
+        )
+
+
+def test_by_what_real_examples_did_choosing_is_not_below_chance(kept: list[dict[str, Any]]) -> None:
+    assert {row["features"] for row in kept} == {VERSION}, "ask again: the features are others now"
+    found = [(offline.example_figures(row), len(row["singles"])) for row in kept if row["singles"]]
+
+    def helped(key: str) -> float:
+        return sum(figures[key] * number for figures, number in found)
+
+    assert helped("help, chosen by similarity") >= helped("help of any")
+    assert helped("help, chosen by the prior") >= helped("help of any")
+
+
+def test_outcomes_hold_no_texts_and_are_small(kept: list[dict[str, Any]]) -> None:
+    assert KEPT.stat().st_size < 2**20
+    for row in kept:
+        assert {
+            type(value) for arm in row["arms"].values() for numbers in arm.values() for value in numbers
+        } <= {
+            int,
+            float,
+        }
+        assert {key for one in row["singles"] for key in one} <= {
+            "question",
+            "example",
+            "score",
+            "features",
+            "trained",
+        }
