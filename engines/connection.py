@@ -380,7 +380,7 @@ class Origin:
 
     def __init__(self, base: URL) -> None:
         self._host, self._port = (base.raw_host or "").rstrip("."), base.port or 0
-        self._tls = _tls_context() if base.scheme == "https" else None
+        self._tls = tls_context() if base.scheme == "https" else None
         self._named = base.host_port_subcomponent or ""
         self._addresses: list[Any] = []
         self._resolved_at = -math.inf
@@ -487,7 +487,8 @@ def request_head(method: str, path: str, host: str, headers: CIMultiDict[str], l
 
 
 @functools.cache
-def _tls_context() -> ssl.SSLContext:
+def tls_context() -> ssl.SSLContext:
+    """What all TLS connections share: the authorities of the system, or of SSL_CERT_FILE."""
     context = ssl.create_default_context()
     context.set_alpn_protocols(["http/1.1"])
     return context

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import random
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 from typing import Any, cast
 
 import aiohttp
@@ -16,7 +18,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from multidict import CIMultiDict
 from yarl import URL
 
-from engines.connection import Connection, Origin, request_head
+from engines.connection import Connection, Origin, request_head, tls_context
 from engines.exchanges import (
     ConnectTimeout,
     Cut,
@@ -52,7 +54,7 @@ class Server:
 
 @asynccontextmanager
 async def served(
-    play: Callable[[Server, Reader, Writer], Awaitable[None]],
+    play: Callable[[Server, Reader, Writer], Awaitable[None]], **options: Any
 ) -> AsyncIterator[tuple[Server, Origin]]:
     """A server that plays, and a client's connections to it."""
     server, playing = Server(), set[asyncio.Task[None]]()
@@ -67,7 +69,7 @@ async def served(
         finally:
             writer.close()
 
-    listening = await asyncio.start_server(connected, "127.0.0.1", 0)
+    listening = await asyncio.start_server(connected, "127.0.0.1", 0, **options)
     server.port = listening.sockets[0].getsockname()[1]
     origin = Origin(URL(f"http://127.0.0.1:{server.port}/v1"))
     try:
@@ -385,6 +387,37 @@ async def test_nobody_there() -> None:
     with pytest.raises(NotConnected) as failed:
         await ask(origin)
     assert isinstance(failed.value.cause, ConnectionRefusedError)
+
+
+@pytest.mark.parametrize("looping", [asyncio.run, uvloop.run])
+def test_tls_is_spoken_with_those_that_are_trusted(
+    looping: Callable[[Any], None], tls: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server_side = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    server_side.load_cert_chain(*tls)
+
+    async def check() -> None:
+        async with served(says(OK, keep=True), ssl=server_side) as (server, _):
+            for trusted in (False, True):
+                if trusted:
+                    monkeypatch.setenv("SSL_CERT_FILE", str(tls[0]))
+                tls_context.cache_clear()
+                origin = Origin(URL(f"https://127.0.0.1:{server.port}"))
+                if trusted:
+                    before = server.connections
+                    for _ in range(2):
+                        assert await saying(origin) == (200, b"ok")
+                    assert server.connections == before + 1
+                else:
+                    with pytest.raises(NotConnected) as failed:
+                        await ask(origin)
+                    assert isinstance(failed.value.cause, ssl.SSLCertVerificationError)
+                await origin.aclose()
+
+    try:
+        looping(check())
+    finally:
+        tls_context.cache_clear()
 
 
 async def test_a_server_that_is_not_trusted() -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from learning.outcomes import account
+from learning.outcomes import account, judging_sample
 from learning.outcomes.judging import Judging
 from router.plan import Action, Ask, Attempt, Plan
 from router.policies.few_shot import FewShot
@@ -32,7 +32,8 @@ STANDINGS = tuple(Standing(Action("small", shown), False, 0.5, 1.0, 0, 10) for s
 
 @pytest.fixture(autouse=True)
 def all_is_wished(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Every request is to be compared, by the small engine without and with the nearest examples."""
+    """Every request is to be compared, by the small engine without and with the nearest examples; no second answer is."""
+    monkeypatch.setattr(judging_sample, "AGAIN_SHARE", 0.0)
     decide = FewShot.decide
 
     async def wished(self: FewShot, ask: Ask) -> Plan:

@@ -103,17 +103,3 @@ def small_server() -> Callable[..., Any]:
             yield f"{scheme}://127.0.0.1:{server.sockets[0].getsockname()[1]}"
 
     return serve
-
-
-@pytest.fixture(scope="session")
-def tls(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A certificate for 127.0.0.1 that nobody trusts, and its key."""
-    folder = tmp_path_factory.mktemp("tls")
-    certificate, key = folder / "c.pem", folder / "k.pem"
-    words = f"openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout {key} -out {certificate}"
-    words += " -days 1 -subj /CN=127.0.0.1 -addext subjectAltName=IP:127.0.0.1"
-    try:
-        subprocess.run(words.split(), check=True, capture_output=True)
-    except (OSError, subprocess.CalledProcessError):
-        pytest.skip("needs the openssl program to make a certificate")
-    return certificate, key
