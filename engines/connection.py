@@ -229,6 +229,9 @@ class Connection(asyncio.Protocol):
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             self._keeps = False
             if isinstance(error, httptools.HttpParserError):
+                if self.ended and not (self._of_head or self.status in _BODILESS):
+                    # More than its length came at once: whoever said so cannot be trusted with where it ends.
+                    self._error = self._error or Cut()
                 self._fail(Invalid() if self.status == 0 else Cut())
         if self._bodiless_bytes > _MOST_BODILESS_BYTES:
             self._fail(Invalid() if self.status == 0 else Cut())

@@ -83,9 +83,11 @@ class Passthrough:
             return await self.forward(request, outgoing, journey)
         except EngineError as error:
             # An upload that fails on the client's side looks from the engine's side like a broken connection.
-            cause = error.__cause__.__cause__ if error.__cause__ else None
-            if isinstance(cause, RequestError | RequestPayloadError):
-                raise cause from None
+            cause = error.__cause__
+            while cause is not None:
+                if isinstance(cause, RequestError | RequestPayloadError):
+                    raise cause from None
+                cause = cause.__cause__
             raise
 
     async def forward(

@@ -74,16 +74,16 @@ async def test_parameters_tools_and_raw_json_are_shown_and_withheld(tmp_path: Pa
     async with house(tmp_path) as here:
         here.large.script = called
         headers = {"x-understudy-session": "trip <script>alert(1)"}
-        id = await here.ask(QUESTION, headers, tools=[TOOL], temperature=0.3, user="ann@example.org")
+        id = await here.ask(QUESTION, headers, tools=[TOOL], temperature=0.3125, user="ann@example.org")
         reader, viewer = await here.site.person("viewer-content"), await here.site.person("viewer")
         told = (await reader.get(f"/requests/{id}.json")).json
-        assert told["parameters"] == {"temperature": 0.3}
+        assert told["parameters"] == {"temperature": 0.3125}
         assert [tool["name"] for tool in told["tools_offered"]] == ["get_weather"]
         assert [(call["name"], json.loads(call["arguments"])) for call in told["tools_called"]] == [
             ("get_weather", {"city": "Rome"})
         ]
         raw = {body["name"]: body for body in told["raw"]}
-        assert raw["came"]["json"]["temperature"] == 0.3 and not raw["came"]["cut"]
+        assert raw["came"]["json"]["temperature"] == 0.3125 and not raw["came"]["cut"]
         assert raw["back"]["json"]["choices"][0]["finish_reason"] == "tool_calls"
         assert set(raw) == {"came", "sent", "back"} and told["finish_reasons"] == ["tool_calls"]
         page = (await reader.get(f"/requests/{id}")).text
@@ -97,7 +97,7 @@ async def test_parameters_tools_and_raw_json_are_shown_and_withheld(tmp_path: Pa
         ):
             got = await viewer.get(path)
             assert got.status == 200, path
-            for word in ("Rome", "get_weather", "0.3", "ann", "trip"):
+            for word in ("Rome", "get_weather", "0.3125", "ann", "trip"):
                 assert word not in got.text, (path, word)
 
 

@@ -241,7 +241,6 @@ async def test_a_connection_serves_one_request_after_another() -> None:
         b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok",
         b"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok",
         OK + b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil",
-        OK + b"garbage",
     ],
 )
 async def test_a_connection_that_is_closed_or_says_too_much_is_not_kept(said: bytes) -> None:
@@ -249,6 +248,12 @@ async def test_a_connection_that_is_closed_or_says_too_much_is_not_kept(said: by
         for _ in range(2):
             assert await saying(origin) == (200, b"ok")
         assert server.connections == 2
+
+
+async def test_an_answer_that_is_longer_than_its_length_is_none() -> None:
+    async with served(says(OK + b"garbage", keep=True)) as (_, origin):
+        with pytest.raises(Cut):
+            await saying(origin)
 
 
 async def test_what_nobody_asked_for_closes_an_idle_connection() -> None:
@@ -734,7 +739,9 @@ async def test_a_thousand_answers_are_the_same_in_any_pieces_and_what_aiohttp_ma
     draw = random.Random(42)
     for number in range(1000):
         said, method = some_answer(draw), draw.choice(("POST", "POST", "POST", "HEAD"))
-        whole = await ours([said], method)
-        for pieces in (in_pieces(said, draw), [said[i : i + 1] for i in range(len(said))]):
-            assert await ours(pieces, method) == whole, (number, said, pieces)
-        assert await aiohttps(said, method) == whole, (number, said)
+        alone = await ours([said[i : i + 1] for i in range(len(said))], method)
+        assert await aiohttps(said, method) == alone, (number, said)
+        for pieces in ([said], in_pieces(said, draw)):
+            found = await ours(pieces, method)
+            # What follows an answer's end spoils the answer if both come at once.
+            assert found in (alone, (*alone[:2], None)), (number, said, pieces)
