@@ -8,9 +8,11 @@ from typing import Any
 
 import orjson
 from aiohttp import web
+from multidict import CIMultiDict
 
 from engines.codecs.table import codec_named
 from engines.errors import EngineError
+from gateway.relay import relay_for
 from gateway.send import SERVER
 
 
@@ -43,21 +45,19 @@ async def json_in_pieces(
     """The same for an object with a member that may hold megabytes: its members are made on a thread and sent one at a time.
 
     So the event loop does not wait for the whole, and memory does not hold it twice."""
-    response = web.StreamResponse(
-        status=status, headers={"Content-Type": "application/json", "Server": SERVER, **headers}
-    )
-    await response.prepare(request)
+    send = relay_for(request)
+    head = {"Content-Type": "application/json", "Server": SERVER, **headers}
+    write = await send.begin(status, CIMultiDict(head))
     rest = {name: each for name, each in content.items() if name != member}
-    await response.write(orjson.dumps({**rest, member: {}})[:-2])
+    await write(orjson.dumps({**rest, member: {}})[:-2])
     between = b""
     for name, each in content[member].items():
         # Without their outer braces they are members of one object.
         piece = await asyncio.to_thread(orjson.dumps, {name: each})
-        await response.write(between + piece[1:-1])
+        await write(between + piece[1:-1])
         between = b","
-    await response.write(b"}}")
-    await response.write_eof()
-    return response
+    await write(b"}}")
+    return send.response
 
 
 def error_response(

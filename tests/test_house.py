@@ -366,6 +366,16 @@ _ASKS_ENGINES = {
 _ASKS_COMPONENTS = {"gateway/runs/primitives.py"}
 
 
+def test_only_the_relay_prepares_answers() -> None:
+    """A handler that prepares aiohttp's response by itself does not work for a plain request (gateway.http.plain)."""
+    preparing = {
+        str(path.relative_to(ROOT))
+        for path in (ROOT / "gateway").rglob("*.py")
+        if re.search(r"\.prepare\(|\.write_eof\(", path.read_text(encoding="utf-8"))
+    }
+    assert preparing == {"gateway/relay.py", "gateway/websocket.py"}
+
+
 def test_only_admission_lets_anything_in() -> None:
     """An engine, a component and what is stored are reached with a router.asked.Admitted, which nothing else makes."""
     made, engines, components = set(), set(), set()

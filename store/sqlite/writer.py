@@ -166,9 +166,10 @@ class Writer(WritingThread):
         """The same for jobs that all succeed, without a savepoint for each. None: one did not, and nothing was written."""
         results: list[tuple[Item, Any]] = []
         before = self._connection.total_changes
+        # Not within the block below: where another process holds the lock, it is waited for once.
+        self._connection.execute("BEGIN IMMEDIATE")
         until_s = time.monotonic() + _MAX_BATCH_S
         try:
-            self._connection.execute("BEGIN IMMEDIATE")
             self._connection.gather()
             for item in batch:
                 results.append((item, item.job(self._connection)))

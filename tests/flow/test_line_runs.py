@@ -129,6 +129,17 @@ async def test_a_run_in_any_order_is_answered_with_its_values(gate: Line) -> Non
     assert again["variables"] == run["variables"]
 
 
+async def test_a_run_with_large_values_is_answered_whole(gate: Line) -> None:
+    """Whoever asks: the answer goes out in pieces, by a connection of ours or by aiohttp's."""
+    large = "x" * 100_000
+    asked = run_of(("A {{x}}", "a"), ("B", "b"), inputs={"x": large})
+    for more in ({}, {"Connection": "close"}):
+        got = await gate.post("/runs", asked, KEY | more)
+        assert got.status == 200 and got.json["variables"]["a"]["value"] == f"<A {large}>"
+        again = await get(gate, f"/runs/{got.json['id']}")
+        assert again.json["variables"] == got.json["variables"]
+
+
 async def test_a_run_with_large_values_is_told_as_any_other(gate: Line) -> None:
     asked = run_of(("A" * 200_000, "a"), ("B", "b"), background=True)
     id = (await gate.post("/runs", asked, KEY)).json["variables"]["a"]["id"]
