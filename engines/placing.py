@@ -46,7 +46,7 @@ class Placing:
     def __init__(self, names: Sequence[str], line: Line) -> None:
         self._line = line
         self.on_placed: Callable[[str, int, int], None] = _nobody
-        """Told of each chat request: its replica, the tokens of its prompt, and those that were believed to be cached there."""
+        """Told of each chat request: its replica, the tokens of its prompt, and those believed to be cached there."""
         self.tables: Mapping[str, PrefixTable] = {name: PrefixTable(_KV_TOKENS) for name in names}
 
     async def prefixes(self, request: EngineRequest) -> tuple[Prefix, ...]:

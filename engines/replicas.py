@@ -222,7 +222,7 @@ class Replicas:
         if request.session:
             key = named_key(request.tenant, request.session)
             wanted = home(key, {one.name: one.weight or 1.0 for one in eligible})
-            room = _GIVES_WAY
+            room = float(_GIVES_WAY)
         else:
             wanted, found = self.placing.warmest(prefixes, eligible)
             # A replica that would save a tenth of the prompt is worth a tenth of the wait.
