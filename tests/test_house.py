@@ -132,8 +132,6 @@ TESTED_BY = {
     "store/decisions/stamps.py": "store/contract/test_stamps.py",
     "store/examples/places.py": "store/contract/test_places.py",
     "store/workflows/runs.py": "store/contract/test_workflow_runs.py",
-    "store/workflows/kept_assets.py": "store/contract/test_workflow_assets.py",
-    "store/workflows/memory_assets.py": "store/contract/test_workflow_assets.py",
     "store/workflows/beginning.py": "store/contract/test_workflow_runs.py",
     "store/workflows/going_on.py": "store/contract/test_workflow_runs.py",
     "store/workflows/going.py": "store/contract/test_workflow_runs.py",

@@ -15,6 +15,7 @@ from typing import Any
 
 from multidict import CIMultiDict
 
+from benchmarks.runs_store import OpenedRuns
 from benchmarks.workflows.applications import EMBEDDER, RERANKER, WEB
 from benchmarks.workflows.constants import Calibration
 from benchmarks.workflows.engines import Paced, PacedIndex, World, batches, world_of
@@ -40,7 +41,6 @@ from router.asked import Asked
 from router.finished import Finished
 from router.policies.fixed import Fixed
 from simulation.batching import Rules
-from store.workflows.memory import MemoryRuns
 from workflows.definition import Definition
 from workflows.plan import Profile
 from workflows.transform import Value, as_text
@@ -121,7 +121,7 @@ class GatewaySide:
         self._runs = Runs(
             answer if way.by_depth else blindly,
             admission,
-            MemoryRuns(),
+            OpenedRuns(),
             _KNOBS,
             now=time.time,
             shared=False,

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks.runs_store import OpenedRuns
 from engines.engine import EngineInfo, EngineLoad
 from gateway.runs.caller import Caller
 from gateway.runs.means import Means
@@ -16,7 +17,6 @@ from gateway.runs.warming import Certain, Warmer
 from gateway.send import Send
 from router.asked import Asked
 from router.finished import Finished
-from store.workflows.memory import MemoryRuns
 from tests.gateway.runs.carried_out import KNOBS
 from tests.gateway.runs.declared_world import World, begun
 from tests.gateway.runs.test_flows import over
@@ -66,7 +66,7 @@ async def test_a_full_engine_is_looked_at_once_for_all_items(full: bool) -> None
     warmer = Warmer(certain, {}, world.answer, admission, min_tokens=16 if full else 100_000)
     profile = Profile({}, lambda model: True, warm_min_tokens=16)
     means = Means(world, world, lambda: profile, warmer)
-    runs = Runs(world.answer, admission, MemoryRuns(), KNOBS, shared=False, means=means)
+    runs = Runs(world.answer, admission, OpenedRuns(), KNOBS, shared=False, means=means)
     runs.start()
     try:
         documents = [f"{number} " + "word " * 12 for number in range(_ITEMS)]
