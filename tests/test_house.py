@@ -81,7 +81,6 @@ TESTED_BY = {
     "gateway/handlers/workflow_calls.py": "flow/test_line_workflows.py",
     "gateway/handlers/workflows.py": "flow/test_line_workflows.py",
     "gateway/runs/catalogue.py": "flow/test_line_workflows.py",
-    "gateway/runs/warming.py": "flow/test_line_warming.py",
     "understudy/setup/workflows.py": "flow/test_line_workflows.py",
     "gateway/runs/events.py": "flow/test_line_runs.py",
     "gateway/runs/follow.py": "flow/test_line_runs.py",

@@ -188,7 +188,7 @@ def finished(asked: Asked, outcome: Outcome, status: int) -> Finished:
 
 def means_of(world: World) -> Means:
     """What the executor carries steps out with."""
-    return Means(world, world, lambda: Profile({"local": 2, "reranker": 2}, lambda model: False))
+    return Means(world, world, lambda: Profile({"local": 2, "reranker": 2}))
 
 
 @asynccontextmanager

@@ -151,7 +151,7 @@ def carried_out(
 async def _ended(
     definition: Definition, world: Slow, given: Mapping[str, Value], batches: Mapping[str, int]
 ) -> Ended:
-    means = Means(world, world, lambda: Profile(batches, certain_engine=lambda model: True))
+    means = Means(world, world, lambda: Profile(batches))
     runs = Runs(world.answer, open_admission(), OpenedRuns(), PATIENT, shared=False, owner=None, means=means)
     runs.start()
     try:

@@ -133,7 +133,7 @@ async def _lives(
     for life, left in enumerate((*writes, float("inf"))):
         world = OneOfSeveral(definition, said, seed + life, outside)
         dying = Dying(store, left)
-        means = Means(world, world, lambda world=world: Profile(batches, certain_engine=lambda model: True))  # type: ignore[misc]
+        means = Means(world, world, lambda world=world: Profile(batches))  # type: ignore[misc]
         runs = Runs(
             world.answer,
             open_admission(),
