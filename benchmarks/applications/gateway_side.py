@@ -98,7 +98,11 @@ class GatewaySide:
             NewGraph(self._caller, tuple(built.graph.steps.values()), gets=built.gets)
         )
         assert isinstance(run, LiveRun)
-        cell = await self._runs.find(self._caller.tenant, built.variables[application.wanted])
+        values = [await self._value(built.variables[name]) for name in application.wanted]
+        return "\n".join(values)
+
+    async def _value(self, id: str) -> str:
+        cell = await self._runs.find(self._caller.tenant, id)
         assert cell is not None
         await cell.until_ended()
         if cell.value is None:
