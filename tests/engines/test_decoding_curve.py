@@ -25,7 +25,7 @@ def test_nothing_is_said_of_few_answers_nor_where_none_is_too_many() -> None:
 
 def test_the_line_tells_the_tokens_at_which_a_token_takes_so_long() -> None:
     curve = measured(200, (10_000, 60_000))
-    assert curve.most_tokens(0.04) == 20_000
+    assert abs((curve.most_tokens(0.04) or 0) - 20_000) < 5
     noisy = measured(200, (10_000, 60_000), noise=0.1).most_tokens(0.05)
     assert noisy is not None and 25_000 < noisy < 35_000
     # Beyond twice the most that was measured the line is a guess.
@@ -34,14 +34,15 @@ def test_the_line_tells_the_tokens_at_which_a_token_takes_so_long() -> None:
 
 def test_where_the_slope_is_not_known_the_cap_moves_by_a_quarter_and_stays_one() -> None:
     curve = measured(50, (40_000, 40_001))
-    assert curve.most_tokens(0.04) == 30_000
+    assert abs((curve.most_tokens(0.04) or 0) - 30_000) < 5
     for _ in range(500):
         curve.measured(15_000, 0.035)
     assert abs((curve.most_tokens(0.04) or 0) - 15_000 * 0.04 / 0.035) < 50
 
 
 def test_what_an_engine_cannot_keep_alone_is_kept_as_nearly_as_may_be() -> None:
-    assert measured(200, (10_000, 60_000)).most_tokens(0.005) == 2_000
+    most = measured(200, (10_000, 60_000)).most_tokens(0.005)
+    assert most is not None and abs(most - 2_000) < 5
 
 
 def test_an_engine_is_held_to_its_slo_and_left_alone_where_it_keeps_it() -> None:
