@@ -13,9 +13,11 @@ from engines.engine import EngineReply
 from engines.errors import EngineError
 from engines.exchanges import Take
 from gateway.booking import COST, Meter, shown
+from gateway.errors import ENDED_IN_ERROR
 from gateway.journey import Journey
 from gateway.limits.usage_chunk import UsageStripper
 from gateway.send import SERVER, ClientGone, Send
+from router.finished import Outcome
 
 _WHOLE_BYTES = 64 * 1024
 """A body of known length up to this is read whole and leaves in one write together with its head."""
@@ -34,6 +36,16 @@ class ChunkBuffer:
         self.chunks: list[bytes] = []
         self.passed: Reader | None = None
         """Read an answer that is over the limit."""
+
+    @property
+    def content_type(self) -> str:
+        """Of the answer; empty before it has begun."""
+        return self._headers.get("Content-Type", "")
+
+    @property
+    def encoded(self) -> bool:
+        """Whether it has a content encoding."""
+        return "Content-Encoding" in self._headers
 
     def begin(self, headers: Mapping[str, str]) -> None:
         """Take note of the headers of the answer whose chunks follow."""
@@ -69,9 +81,9 @@ async def forward(
 ) -> EngineError | None:
     """Send `reply` on with `chunks` as its body; feed what is sent to `kept`, `meter` and `tail`.
 
-    Returns the error it broke off with after its head was out: the reader was told then, by an error event or a closed
-    connection. Raises EngineError for one that breaks before, and ClientGone. With a `tail` it is noted in the journey
-    whether a reader that left had been sent all of the stream. `must_end`: a stream without a terminal event is broken,
+    Notes in the journey how it ended, and with a `tail` whether a reader that left had been sent all of the stream. Returns
+    the error it broke off with after its head was out: the reader was told then, by an error event or a closed connection.
+    Raises EngineError for one that breaks before, and ClientGone. `must_end`: a stream without a terminal event is broken,
     however neatly its transfer ended. `strip`: what the reader is not sent of a stream's chunks; `kept` has all of them.
     """
     tail_due = tail if must_end else None
@@ -87,7 +99,9 @@ async def forward(
         async for _ in reply.chunks:
             pass
         send.whole(reply.status, headers, None, reply.reason)
+        _note(journey, reply, tail)
         return None
+    gathered = False
     small = length is not None and len(length) < 6 and int(length) <= _WHOLE_BYTES
     streams = headers.get("Content-Type", "").lower().startswith("text/event-stream")
     if (
@@ -99,6 +113,7 @@ async def forward(
         and headers.get("Content-Type", "").lower().startswith("application/json")
     ):
         # Its cost goes into its head. What is no JSON may be played while it comes: speech.
+        gathered = True
         small, chunks = await _gathered(chunks)
     if small:
         body = b"".join([chunk async for chunk in (reply.chunks if length is not None else chunks)])
@@ -112,14 +127,16 @@ async def forward(
             if meter.whole:
                 headers[COST] = shown(meter.bill()[2])
         send.whole(reply.status, headers, body, reply.reason)
+        _note(journey, reply, tail)
         return None
     # Not through `Send`, whose others have to see each chunk.
     push: Take | None = getattr(send, "push", None)
-    flows = push is not None and strip is None and length is None and chunks is reply.rest
+    flow = reply.flow if push is not None and length is None and not gathered else None
 
     def take(chunk: bytes) -> bool:
         """The same as in the loop, without a wait."""
-        if push is None or not push(chunk):
+        sent = chunk if strip is None else strip.at_once(chunk)
+        if push is None or sent is None or not (push(sent) if sent else True):
             return False
         if kept is not None:
             kept.feed(chunk)
@@ -145,8 +162,8 @@ async def forward(
             if tail is not None:
                 # Only now: what could not be sent has told nobody that the stream is over.
                 tail.feed(chunk)
-            if flows and reply.flow is not None:
-                await reply.flow(take)
+            if flow is not None:
+                await flow(take)
         if strip is not None and (rest := strip.rest()):
             await write(rest)
         if tail_due is not None:
@@ -156,6 +173,7 @@ async def forward(
             if tail is not None:
                 error.event = tail.error_event(error.message, error.code)
             await send.break_off(error)
+            journey.outcome, journey.error = Outcome.FAILED, error.message
             return error
     except (ConnectionError, asyncio.CancelledError) as error:
         if tail is not None and tail.finished():
@@ -165,7 +183,16 @@ async def forward(
             raise ClientGone from error
         raise
     await send.end()
+    _note(journey, reply, tail)
     return None
+
+
+def _note(journey: Journey, reply: EngineReply, tail: Tail | None) -> None:
+    """Note how an answer ended of which all was sent."""
+    if tail is not None and tail.failed():
+        journey.outcome, journey.error = Outcome.FAILED, ENDED_IN_ERROR
+    else:
+        journey.outcome = Outcome.ANSWERED if reply.status < 400 else Outcome.UPSTREAM_ERROR
 
 
 async def _gathered(chunks: AsyncIterator[bytes]) -> tuple[bool, AsyncIterator[bytes]]:

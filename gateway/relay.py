@@ -10,14 +10,13 @@ from engines.codecs.table import codec_named
 from engines.engine import EngineReply
 from engines.errors import EngineError
 from gateway.booking import Meter
-from gateway.errors import ENDED_IN_ERROR, error_event
+from gateway.errors import error_event
 from gateway.forward import ChunkBuffer, forward
 from gateway.http.plain import PlainRelay, PlainRequest
 from gateway.journey import Journey
 from gateway.limits.headers import TICKET
 from gateway.limits.usage_chunk import UsageStripper
 from gateway.send import ClientGone, Send, Write
-from router.finished import Outcome
 
 
 class Relay:
@@ -117,7 +116,7 @@ async def relay_to(
     journey.engine, journey.status = reply.engine, reply.status
     tail = codec.tail(reply.headers, choices or 1) if reply.status < 400 else None
     try:
-        broken = await forward(
+        await forward(
             reply,
             reply.chunks,
             send,
@@ -136,9 +135,3 @@ async def relay_to(
             journey.usage, journey.price, journey.cost_usd = meter.bill()
             journey.billed = True
             journey.model = journey.model or meter.model
-    if broken is not None:
-        journey.outcome, journey.error = Outcome.FAILED, broken.message
-    elif tail is not None and tail.failed():
-        journey.outcome, journey.error = Outcome.FAILED, ENDED_IN_ERROR
-    else:
-        journey.outcome = Outcome.ANSWERED if reply.status < 400 else Outcome.UPSTREAM_ERROR

@@ -18,6 +18,7 @@ from gateway.runs.catalogue import OWN, Catalogue
 from gateway.runs.means import Means
 from gateway.runs.metrics import RunMetrics
 from gateway.runs.warming import Certain, CertainEngine, Warmer
+from gateway.stages.features import Features
 from router.embedding.embedder import Embedder
 from store.store import Store
 from store.workflows.records import Limits
@@ -50,6 +51,7 @@ def workflow_parts(
     config: Config,
     memory: Memory,
     pipeline: Pipeline,
+    features: Features,
     admission: Admission,
     engines: Registry,
     metrics: RunMetrics,
@@ -65,7 +67,7 @@ def workflow_parts(
     settings = config.workflows
     components = component_registry(component_specs(config), partial(_embedder, config, memory), counted)
     warmer = Warmer(
-        certain_engine(config, pipeline, admission, engines),
+        certain_engine(config, pipeline, features, admission, engines),
         engines,
         pipeline.answer,
         admission,
@@ -131,7 +133,11 @@ def profile(config: Config, components: ComponentRegistry) -> Profile:
 
 
 def certain_engine(
-    config: Config, pipeline: Pipeline, admission: Admission, engines: Mapping[str, Engine]
+    config: Config,
+    pipeline: Pipeline,
+    features: Features,
+    admission: Admission,
+    engines: Mapping[str, Engine],
 ) -> CertainEngine:
     """Who answers for a model, where that hangs on nothing: its policy is `fixed`, or the client names the engine and wants
     no examples. An engine that is sent the client's own credential is asked nothing in its name."""
@@ -147,7 +153,7 @@ def certain_engine(
             admitted = admission.component(caller.arrival())
         except RequestError:
             return None
-        if pipeline.guarded(admitted, model):
+        if features.guarded(admitted, model):
             return None
         if named is not None and named not in served.engines:
             return None
