@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from gateway.served_model import ServedModel
     from gateway.stages.exact import Stands
     from gateway.stages.stage import Stage
-    from router.asked import Arrival, Asked
+    from router.asked import Asked
     from store.answers.exact_cache import ExactCache
     from store.records import ExactAnswer
 
@@ -94,7 +94,3 @@ class Features:
         """(dollars, tokens) that a request may take at engines of these prices; 0 where nothing is limited, or has a
         price."""
         return (0.0, 0) if self.limiter is None else self.limiter.most(chat, list(prices))
-
-    def guarded(self, arrival: Arrival, model: str) -> bool:
-        """Whether a guardrail is asked about requests for the model, or about their answers, in this asker's name."""
-        return self.guardrails is not None and self.guardrails.concern(arrival, model)

@@ -63,7 +63,6 @@ def try_of(engine: Engine, way: Attempt, asked: Asked, wanted: ChatRequest, in_o
         chat,
         asked.arrival.tenant,
         prediction=way.prediction,
-        background=placement is not None and placement.warms,
         placement=placement,
         as_asked=asked.chat,
         session=session_of(asked.controls.session, asked.chat.own_fields),
