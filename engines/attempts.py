@@ -139,7 +139,8 @@ class Attempts:
             self._candidates.end()
         if reply.flow is not None:
             reply.flow = partial(self._flow, reply, reply.flow)
-        return self._in_whole_events(reply, reply.first, reply.rest, tail)
+        first, reply.first = reply.first, None
+        return self._in_whole_events(reply, first, reply.rest, tail)
 
     # ---- before an answer begins
 

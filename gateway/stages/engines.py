@@ -14,14 +14,13 @@ from engines.trail import Tried
 from gateway.booking import Meter
 from gateway.cache_control import cache_control
 from gateway.cache_status import BYPASS, MISS
-from gateway.forward import forward
+from gateway.forward import Answer, forward
 from gateway.limits.usage_chunk import UsageStripper
 from gateway.off_loop import off_loop
 from gateway.served_model import ServedModel
 from gateway.stages.replaying import explain
 from gateway.stages.stage import Next, UnderWay
 from gateway.stages.tries import asking_for_its_usage, try_of
-from router.asked import Asked
 from router.finished import Finished
 from router.plan import PROOF_TOO_DEAR, SHADOW, STUDENT_FAILED, Attempt, Plan
 
@@ -53,24 +52,14 @@ class EngineStage:
         larger = tries.pop() if model.larger_context else None
         attempts = Attempts(tries, larger, carry_on=model.continue_broken)
         record.asked_at = time.perf_counter()
-        codec = codec_of(asked.chat)
         try:
             async with attempts as reply:
                 record.waited_s += time.perf_counter() - record.asked_at
                 way = ways[attempts.index]
                 self._began(record, plan, way, attempts, reply)
-                tail = codec.tail(reply.headers, asked.chat.choices) if reply.status < 400 else None
-                await forward(
-                    reply,
-                    attempts.chunks(tail),
-                    request.shared or request.send,
-                    record,
-                    kept=request.kept,
-                    meter=None if reply.streams_events else self._meter(asked, way, reply),
-                    tail=tail,
-                    must_end=True,
-                    strip=UsageStripper() if chat is not asked.chat and reply.streams_events else None,
-                )
+                strip = UsageStripper() if chat is not asked.chat and reply.streams_events else None
+                answer = self._answer(request, way, attempts, reply, strip)
+                await forward(answer, request.shared or request.send)
         finally:
             self._ended(record, model, attempts)
         return None
@@ -97,18 +86,34 @@ class EngineStage:
         if (instead := _failed_before(plan, attempts)) is not None:
             headers["x-understudy-failed-over"] = str(instead)
 
-    def _meter(self, asked: Asked, way: Attempt, reply: EngineReply) -> Meter:
-        """Reads the cost of an answer that has a head to say it in; the recorder reads what others used."""
-        sent = way.messages or asked.chat.messages
-        return Meter(
+    def _answer(
+        self,
+        request: UnderWay,
+        way: Attempt,
+        attempts: Attempts,
+        reply: EngineReply,
+        strip: UsageStripper | None,
+    ) -> Answer:
+        """What is sent, and who watches it."""
+        kept, asked = request.kept, request.record.asked
+        kept.begin(reply.headers)
+        chat = asked.chat
+        tail = codec_of(chat).tail(reply.headers, chat.choices) if reply.status < 400 else None
+        reply.rest = attempts.chunks(tail)
+        if reply.streams_events:
+            # The recorder reads what it used.
+            return Answer(reply, request.record, [kept.feed], None, tail, must_end=True, strip=strip)
+        sent = way.messages or chat.messages
+        meter = Meter(
             self._engines[way.engine].info,
             reply,
             method="POST",
             target=asked.target,
-            model=asked.chat.model,
+            model=chat.model,
             prompt_tokens=lambda: prompt_tokens(sent),
             only_cost=True,
         )
+        return Answer(reply, request.record, [kept.feed, meter.feed], meter, tail, must_end=True)
 
     def _ended(self, record: Finished, model: ServedModel, attempts: Attempts) -> None:
         """Note who was asked, and who had a part in the answer."""

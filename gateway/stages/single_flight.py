@@ -8,7 +8,7 @@ from engines.codecs.table import codec_of
 from engines.engine import EngineReply
 from engines.errors import EngineError
 from gateway.cache_status import COLLAPSED
-from gateway.forward import forward
+from gateway.forward import Answer, forward
 from gateway.in_flight import FOLLOWED_AT_MOST, Flight, InFlight
 from gateway.send import Send
 from gateway.stages.exact import ExactStage
@@ -65,9 +65,10 @@ async def _follow(flight: Flight, request: UnderWay) -> bool:
     explain_remembered(headers, record)
     reply = EngineReply(200, headers, flight.chunks())
     chat = record.asked.chat
+    request.kept.begin(headers)
+    answer = Answer(reply, record, [request.kept.feed], None, codec_of(chat).tail(headers, chat.choices))
     try:
-        tail = codec_of(chat).tail(headers, chat.choices)
-        broken = await forward(reply, reply.chunks, request.send, record, kept=request.kept, tail=tail)
+        broken = await forward(answer, request.send)
     except EngineError:
         # It broke before anything was sent.
         record.hit = None
