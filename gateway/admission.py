@@ -20,6 +20,7 @@ from weakref import WeakValueDictionary
 from aiohttp import web
 
 from engines.errors import RequestError
+from engines.off_loop import off_loop
 from gateway import wanted as requests
 from gateway.access.families import Endpoint, State, api_of
 from gateway.access.stored_ids import StoredId
@@ -28,7 +29,6 @@ from gateway.keys import Sender, refused_key, unknown_keys
 from gateway.limits.errors import LimitReached
 from gateway.limits.expected import Expected
 from gateway.limits.limiter import Need
-from gateway.off_loop import off_loop
 from gateway.wanted import Wanted
 from gateway.websocket import wants_upgrade
 from learning.bank.contributor import EndUsers

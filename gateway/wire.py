@@ -10,9 +10,9 @@ from aiohttp import web
 
 from engines.chat_json import parse_object
 from engines.errors import RequestError
+from engines.off_loop import off_loop
 from gateway.encodings import DECODERS, decoded, too_large
 from gateway.forms import Form, read_form
-from gateway.off_loop import off_loop
 
 BODY_READ = web.RequestKey("body_read", bytes)
 """Where a request keeps the body that was read of it before its handler."""

@@ -98,15 +98,18 @@ TESTED_BY = {
     "gateway/runs/follow.py": "flow/test_line_runs.py",
     "gateway/runs/shown.py": "flow/test_line_runs.py",
     "gateway/runs/intake.py": "flow/test_line_runs.py",
-    "gateway/runs/elsewhere.py": "flow/test_runs_workers.py",
-    "gateway/runs/pieces.py": "flow/test_runs_workers.py",
-    "gateway/runs/asking.py": "gateway/runs/test_runs.py",
-    "gateway/runs/live.py": "gateway/runs/test_runs.py",
-    "gateway/runs/saving.py": "gateway/runs/test_saving.py",
-    "gateway/runs/expected.py": "gateway/runs/test_runs.py",
-    "gateway/runs/growing.py": "gateway/runs/test_flows.py",
-    "gateway/runs/primitives.py": "gateway/runs/test_flows.py",
-    "gateway/runs/restoring.py": "gateway/runs/test_flow_lives.py",
+    "workflows/running/elsewhere.py": "flow/test_runs_workers.py",
+    "workflows/running/pieces.py": "flow/test_runs_workers.py",
+    "gateway/runs/step_door.py": "workflows/running/test_runs.py",
+    "workflows/running/door.py": "workflows/running/test_runs.py",
+    "workflows/running/counting.py": "workflows/running/test_saving.py",
+    "workflows/running/asking.py": "workflows/running/test_runs.py",
+    "workflows/running/live.py": "workflows/running/test_runs.py",
+    "workflows/running/saving.py": "workflows/running/test_saving.py",
+    "workflows/running/expected.py": "workflows/running/test_runs.py",
+    "workflows/running/growing.py": "workflows/running/test_flows.py",
+    "workflows/running/primitives.py": "workflows/running/test_flows.py",
+    "workflows/running/restoring.py": "workflows/running/test_flow_lives.py",
     "gateway/runs/metrics.py": "flow/test_line_runs.py",
     "gateway/query.py": "flow/test_line_demonstrations.py",
     "understudy/setup/runs.py": "flow/test_line_runs.py",
@@ -371,7 +374,7 @@ _ASKS_ENGINES = {
     "gateway/handlers/stored_responses.py",
 }
 """Each goes by the Admitted of its request."""
-_ASKS_COMPONENTS = {"gateway/runs/primitives.py"}
+_ASKS_COMPONENTS = {"workflows/running/primitives.py"}
 
 
 def test_only_the_relay_prepares_answers() -> None:
@@ -390,7 +393,13 @@ def test_only_admission_lets_anything_in() -> None:
     made, engines, components = set(), set(), set()
     for path in SOURCES:
         name = str(path.relative_to(ROOT))
-        if path.relative_to(ROOT).parts[0] not in ("gateway", "admin", "understudy", "router"):
+        if path.relative_to(ROOT).parts[0] not in (
+            "gateway",
+            "admin",
+            "understudy",
+            "router",
+            "workflows",
+        ):
             continue
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if not isinstance(node, ast.Call):
@@ -398,7 +407,7 @@ def test_only_admission_lets_anything_in() -> None:
             called = ast.unparse(node.func)
             if "Admitted" in {called, *map(ast.unparse, node.args)} and "isinstance" not in called:
                 made.add(name)
-            if name.startswith("gateway/"):
+            if name.startswith(("gateway/", "workflows/running/")):
                 if called in ("Attempts", "asking") or called.endswith((".stream", "engines.asking.ask")):
                     engines.add(name)
                 if re.search(r"components\.(embed|rerank|search|call)$", called):

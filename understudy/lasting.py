@@ -23,10 +23,10 @@ from understudy.settings.memory import MemorySettings
 
 if TYPE_CHECKING:
     from gateway.limits.ledger import Ledger
-    from gateway.runs.runs import Runs
     from understudy.background.engine_watch import EngineWatch
     from understudy.background.load_report import LoadReporter
     from understudy.memory import Memory
+    from workflows.running.runs import Runs
 
 T = TypeVar("T")
 

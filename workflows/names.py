@@ -38,3 +38,8 @@ def new_id(kind: Literal["var", "run"]) -> str:
 def is_id(kind: Literal["var", "run"], value: object) -> bool:
     """Whether `value` has the form of such an id."""
     return isinstance(value, str) and _ID[kind].fullmatch(value) is not None
+
+
+def scoped(end_user: str, name: str) -> str:
+    """The name of an app, a collection or an idempotency key among all of its tenant: an end user's own, if there is one."""
+    return f"{end_user}/{name}" if end_user else name

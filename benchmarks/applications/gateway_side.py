@@ -25,11 +25,8 @@ from engines.placement import PLAIN
 from engines.replicas import Replica, Replicas
 from gateway.admission import Admission
 from gateway.pipeline import Pipeline
-from gateway.runs.caller import Caller, chat_of
-from gateway.runs.knobs import RunKnobs
-from gateway.runs.live import LiveRun
-from gateway.runs.new_graph import NewGraph
-from gateway.runs.runs import Runs
+from gateway.runs.caller import Caller
+from gateway.runs.step_door import StepDoor
 from gateway.runs.step_send import StepSend
 from gateway.served_model import ServedModel
 from gateway.stages.features import Features
@@ -37,6 +34,11 @@ from loadtest.applications.shapes import Application, Call
 from router.policies.fixed import Fixed
 from simulation.batching_engine import BatchingEngine
 from workflows.graph import build
+from workflows.running.chats import chat_of
+from workflows.running.knobs import RunKnobs
+from workflows.running.live import LiveRun
+from workflows.running.new_graph import NewGraph
+from workflows.running.runs import Runs
 from workflows.submitted import Limits as AskedLimits
 from workflows.submitted import read_run
 
@@ -73,7 +75,11 @@ class GatewaySide:
             None, None, priced=lambda model, path: True, max_json_bytes=2**20, max_wait_s=60.0
         )
         self._runs = Runs(
-            self._pipeline.answer, self._admission, OpenedRuns(), _KNOBS, now=time.time, shared=False
+            StepDoor(self._pipeline.answer, self._admission),
+            OpenedRuns(),
+            _KNOBS,
+            now=time.time,
+            shared=False,
         )
         self._caller = Caller(headers=CIMultiDict({"Content-Type": "application/json"}))
 

@@ -113,7 +113,7 @@ class Database:
 
 
 class PacedIndex:
-    """A table of the database. See gateway.runs.indexes.RunIndex."""
+    """A table of the database. See workflows.running.indexes.RunIndex."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

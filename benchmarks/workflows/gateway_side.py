@@ -30,11 +30,7 @@ from engines.replicas import Replica, Replicas
 from gateway.admission import Admission
 from gateway.pipeline import Pipeline
 from gateway.runs.caller import Caller
-from gateway.runs.knobs import RunKnobs
-from gateway.runs.live import LiveRun
-from gateway.runs.means import Means
-from gateway.runs.runs import Runs
-from gateway.runs.workflow import NewWorkflow
+from gateway.runs.step_door import StepDoor
 from gateway.send import Send
 from gateway.served_model import ServedModel
 from gateway.stages.features import Features
@@ -44,6 +40,11 @@ from router.policies.fixed import Fixed
 from simulation.batching import Rules
 from workflows.definition import Definition
 from workflows.plan import Profile
+from workflows.running.knobs import RunKnobs
+from workflows.running.live import LiveRun
+from workflows.running.means import Means
+from workflows.running.runs import Runs
+from workflows.running.workflow import NewWorkflow
 from workflows.transform import Value, as_text
 
 _ANY = 100_000
@@ -109,8 +110,7 @@ class GatewaySide:
             return await answer(replace(asked, placement=placement), send)
 
         self._runs = Runs(
-            answer if way.by_depth else blindly,
-            admission,
+            StepDoor(answer if way.by_depth else blindly, admission),
             OpenedRuns(),
             _KNOBS,
             now=time.time,
@@ -153,7 +153,7 @@ class GatewaySide:
         ability = _ABILITIES[name]
         return Member(name, limits, {ability: getattr(component, ability)})
 
-    # ---- gateway.runs.indexes.Indexes
+    # ---- workflows.running.indexes.Indexes
 
     def of_run(self, run: str) -> PacedIndex:
         """A table of the database."""

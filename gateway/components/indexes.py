@@ -26,7 +26,7 @@ _KEPT = 64
 
 
 class OfRun:
-    """An index of one run. See gateway.runs.indexes.RunIndex."""
+    """An index of one run. See workflows.running.indexes.RunIndex."""
 
     def __init__(self) -> None:
         self._table = VectorTable()
@@ -103,7 +103,7 @@ MIXED = "of several embedders"
 
 
 class OfCollection:
-    """A tenant's collection. See gateway.runs.indexes.RunIndex. Its places are the store's own."""
+    """A tenant's collection. See workflows.running.indexes.RunIndex. Its places are the store's own."""
 
     def __init__(
         self,
@@ -170,7 +170,7 @@ class OfCollection:
 
 
 class WorkflowIndexes:
-    """Makes indexes. See gateway.runs.indexes.Indexes. `identity`: of an embedder, by the component's name."""
+    """Makes indexes. See workflows.running.indexes.Indexes. `identity`: of an embedder, by the component's name."""
 
     def __init__(
         self, assets: Assets | None, identity: Callable[[str], str], limits: Limits | None = None

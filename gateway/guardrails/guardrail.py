@@ -12,8 +12,8 @@ import aiohttp
 from prometheus_client import CollectorRegistry, Counter
 
 from engines.breaker import Breaker
+from engines.off_loop import off_loop
 from gateway.guardrails.contract import UNAVAILABLE, NoVerdict, Verdict, Withheld, read_verdict
-from gateway.off_loop import off_loop
 from router.asked import Arrival
 
 T = TypeVar("T")

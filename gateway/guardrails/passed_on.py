@@ -11,10 +11,10 @@ from engines.codecs.codec import Codec
 from engines.codecs.table import CODECS
 from engines.engine import EngineRequest
 from engines.errors import RequestError
+from engines.off_loop import off_loop
 from gateway.guardrails.held import HeldAnswer
 from gateway.guardrails.stage import Guardrails
 from gateway.journey import Journey
-from gateway.off_loop import off_loop
 from gateway.paths import canonical
 from gateway.send import Send
 

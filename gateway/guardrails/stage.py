@@ -22,6 +22,7 @@ from engines.codecs.codec import Codec
 from engines.codecs.table import CODECS, codec_of
 from engines.errors import RequestError
 from engines.large_json import dumped
+from engines.off_loop import off_loop
 from gateway.guardrails.contract import (
     STAGE,
     NoVerdict,
@@ -33,7 +34,6 @@ from gateway.guardrails.contract import (
 from gateway.guardrails.guardrail import Guarding, Guardrail, GuardrailMetrics
 from gateway.guardrails.held import HeldAnswer
 from gateway.journey import Journey
-from gateway.off_loop import off_loop
 from gateway.send import ClientGone, Send
 from gateway.wire import is_json, read_ahead, read_json_ahead, replace_body
 from router.asked import Arrival, Asked, Guarded

@@ -24,6 +24,7 @@ from engines.candidates import Try
 from engines.chat import tokens_in_bytes
 from engines.engine import Engine, EngineReply, EngineRequest
 from engines.errors import RequestError
+from engines.off_loop import off_loop
 from engines.replicas import Replicas
 from gateway.azure import for_deployment
 from gateway.booking import Meter
@@ -34,7 +35,6 @@ from gateway.forward import ChunkBuffer
 from gateway.guardrails.contract import told
 from gateway.journey import Journey
 from gateway.keys import Authenticator, outgoing_headers
-from gateway.off_loop import off_loop
 from gateway.passthrough import Passthrough, refuse_elsewhere
 from gateway.paths import canonical
 from gateway.pipeline import not_spoken

@@ -16,10 +16,10 @@ from gateway.handlers.steps import RunCallers
 from gateway.journey import Journey
 from gateway.keys import needs_credential
 from gateway.own_response import json_response
-from gateway.runs.caller import scoped
 from gateway.runs.intake import absent, refusals
-from gateway.runs.saving import done
 from store.workflows.assets import Assets, Collection
+from workflows.names import scoped
+from workflows.running.saving import done
 
 
 class Collections:

@@ -12,6 +12,7 @@ from aiohttp import web
 
 from engines.answers.answer import Body
 from engines.engine import EngineReply, EngineRequest
+from engines.off_loop import off_loop
 from gateway.azure import for_deployment
 from gateway.booking import COST, shown
 from gateway.cache_control import cache_control
@@ -25,7 +26,6 @@ from gateway.in_flight import FOLLOWED_AT_MOST, Form, InFlight
 from gateway.journey import Journey
 from gateway.keepers.embedding import Embedded, EmbeddingKeeper
 from gateway.keys import Authenticator, outgoing_headers
-from gateway.off_loop import off_loop
 from gateway.own_response import own_response
 from gateway.passthrough import Passthrough, reads_bodies
 from gateway.relay import relay_for

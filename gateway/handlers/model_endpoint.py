@@ -16,6 +16,7 @@ from engines.chat import ChatRequest
 from engines.codecs.codec import Codec
 from engines.engine import EngineRequest
 from engines.errors import RequestError
+from engines.off_loop import off_loop
 from engines.placement import PLAIN, Placement, Rank
 from gateway.azure import for_deployment
 from gateway.controls import read_controls, refuse_unsuited
@@ -23,7 +24,6 @@ from gateway.encodings import accept_only_readable
 from gateway.handlers.by_model import unknown_model
 from gateway.journey import Journey
 from gateway.keys import Authenticator, outgoing_headers
-from gateway.off_loop import off_loop
 from gateway.passthrough import Passthrough, reads_bodies
 from gateway.pipeline import Pipeline
 from gateway.relay import relay_for

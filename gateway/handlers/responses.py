@@ -17,11 +17,11 @@ from engines.codecs.response_request import said_before, stored_ids
 from engines.codecs.responses import RESPONSES
 from engines.engine import Engine
 from engines.errors import EngineError, RequestError
+from engines.off_loop import off_loop
 from engines.replicas import Replicas
 from gateway.handlers.model_endpoint import Held
 from gateway.handlers.store_access import stored
 from gateway.keepers.response import MOST_ITEMS, kept_here
-from gateway.off_loop import off_loop
 from gateway.pipeline import Pipeline
 from gateway.response_owners import ITEM, KEPT, KEPT_ITEM, RESPONSE, Asker, ResponseOwners, id_in
 from gateway.send import Send, Write

@@ -15,26 +15,27 @@ import orjson
 from aiohttp import web
 
 from engines.errors import RequestError
+from engines.off_loop import LARGE_BYTES, off_loop
 from gateway.errors import error_body
 from gateway.handlers.steps import RunCallers
 from gateway.handlers.workflow_calls import WorkflowCalls
 from gateway.journey import Journey
 from gateway.keys import needs_credential
-from gateway.off_loop import LARGE_BYTES, off_loop
 from gateway.own_response import json_in_pieces, json_response, own_response
 from gateway.pipeline import Pipeline
 from gateway.response_owners import Asker
 from gateway.runs import shown
-from gateway.runs.caller import Caller, chat_of, scoped
+from gateway.runs.caller import Caller
 from gateway.runs.events import Events
 from gateway.runs.follow import IDLE_S, ended_event, followed
 from gateway.runs.intake import Intake, Taken, absent, idempotency, refusals, store_refusals
-from gateway.runs.live import LiveRun, stored_value
-from gateway.runs.runs import LOST
 from gateway.wire import read_body, read_json
 from router.finished import Outcome
 from store.workflows.records import Resolution
-from workflows.names import is_id
+from workflows.names import is_id, scoped
+from workflows.running.chats import chat_of
+from workflows.running.live import LiveRun, stored_value
+from workflows.running.runs import LOST
 from workflows.submitted import RunAsked, WorkflowAsked, read_resolution
 
 

@@ -15,21 +15,24 @@ from multidict import MultiMapping
 
 from engines.chat import ChatRequest
 from engines.errors import RequestError
+from engines.off_loop import off_loop
+from gateway.admission import Admission
 from gateway.controls import read_controls
 from gateway.journey import Journey
 from gateway.keys import Authenticator, needs_credential, outgoing_headers
 from gateway.limits.headers import TICKET, lend_place
-from gateway.off_loop import off_loop
 from gateway.own_response import json_response
 from gateway.pipeline import Pipeline
 from gateway.relay import relay_for
-from gateway.runs.caller import Caller, chat_of, scoped
+from gateway.runs.caller import Caller
 from gateway.runs.intake import Intake, Taken, idempotency, no_value, refusals
-from gateway.runs.live import LiveRun
 from gateway.runs.shown import submitted
+from gateway.runs.step_door import Client
 from router.asked import Admitted, Arrival, Asked
-from workflows.names import StepId
+from workflows.names import StepId, scoped
 from workflows.progress import Failure
+from workflows.running.chats import chat_of
+from workflows.running.live import LiveRun
 
 if TYPE_CHECKING:
     from learning.bank.contributor import Behind, EndUsers
@@ -97,10 +100,11 @@ class RunCallers:
 class Steps:
     """Answers chat completions that carry the object."""
 
-    def __init__(self, intake: Intake, callers: RunCallers, pipeline: Pipeline) -> None:
+    def __init__(self, intake: Intake, callers: RunCallers, pipeline: Pipeline, admission: Admission) -> None:
         self._intake = intake
         self._callers = callers
         self._pipeline = pipeline
+        self._admission = admission
 
     def concerns(self, fields: Mapping[str, Any]) -> bool:
         """See gateway.handlers.model_endpoint.Instead."""
@@ -147,14 +151,14 @@ class Steps:
             if (ticket := request.get(TICKET)) is not None:
                 await ticket.back()
             came = replace(journey.admitted, began=perf_counter())
-            admitted = await self._intake.runs.admission.carried_out(came, fields)
+            admitted = await self._admission.carried_out(came, fields)
             journey.in_pipeline = True
             return admitted
 
         send = relay_for(request)
         with refusals():
-            answered = await self._intake.runs.call(run, taken.step, send, let_in)
-        if answered is None:
+            answered = await self._intake.runs.call(run, taken.step, Client(send, let_in))
+        if not answered:
             raise _failed(run, taken.step)
         return send.response
 

@@ -21,14 +21,13 @@ from gateway.limits.headers import lend_place
 from gateway.own_response import json_response
 from gateway.paths import canonical
 from gateway.query import only, query_of
-from gateway.runs.caller import scoped
-from gateway.runs.cell import Cell
 from gateway.runs.events import Events, deltas
 from gateway.runs.intake import Intake, absent, refusals, store_refusals, value_not_stored
 from gateway.runs.shown import no_value_told, variable
 from gateway.wire import read_body, read_json
 from workflows.criteria import Criteria
-from workflows.names import is_id, valid_app, valid_name
+from workflows.names import is_id, scoped, valid_app, valid_name
+from workflows.running.cell import Cell
 from workflows.transform import Value, size_bytes
 
 if TYPE_CHECKING:

@@ -17,20 +17,16 @@ from multidict import CIMultiDict
 
 from engines.chat_json import read_chat_request
 from engines.errors import RequestError
+from engines.off_loop import off_loop
 from gateway.errors import error_body
 from gateway.handlers.steps import RunCallers
 from gateway.journey import Journey
 from gateway.keys import needs_credential
-from gateway.off_loop import off_loop
 from gateway.own_response import error_response, json_response
 from gateway.relay import relay_for
-from gateway.runs.caller import Caller, chat_of
+from gateway.runs.caller import Caller
 from gateway.runs.catalogue import Catalogue
-from gateway.runs.cell import Cell
 from gateway.runs.intake import Idempotency, Taken, refusals, refuse_unstored
-from gateway.runs.live import LiveRun, used_by
-from gateway.runs.runs import Runs
-from gateway.runs.workflow import NewWorkflow
 from gateway.send import SERVER
 from router.finished import Outcome
 from store.errors import StoreError
@@ -39,6 +35,11 @@ from workflows.called import CallLimits, read_inputs
 from workflows.criteria import Criteria
 from workflows.definition import Definition
 from workflows.progress import Failure
+from workflows.running.cell import Cell
+from workflows.running.chats import chat_of
+from workflows.running.live import LiveRun, used_by
+from workflows.running.runs import Runs
+from workflows.running.workflow import NewWorkflow
 from workflows.submitted import WorkflowAsked, read_workflow_call, read_workflow_run
 from workflows.transform import as_text
 

@@ -13,19 +13,19 @@ import orjson
 from aiohttp import web
 
 from engines.errors import RequestError
+from engines.off_loop import off_loop
 from gateway.handlers.steps import RunCallers
 from gateway.handlers.workflow_calls import no_workflow
 from gateway.journey import Journey
 from gateway.keys import needs_credential
-from gateway.off_loop import off_loop
 from gateway.own_response import json_response
 from gateway.query import only, query_of
 from gateway.runs.catalogue import Catalogue, described
 from gateway.runs.intake import refusals
-from gateway.runs.runs import Runs
 from gateway.wire import read_body, read_json
 from store.workflows.assets import KeptWorkflow
 from workflows.definition import Definition
+from workflows.running.runs import Runs
 
 _MAX_BYTES = 256 * 1024
 """Of one definition: its templates stand in it, its documents do not."""

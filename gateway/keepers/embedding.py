@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 
 from engines.answers.answer import Body
-from gateway.off_loop import LARGE_BYTES
+from engines.off_loop import LARGE_BYTES
 from store.answers.exact_cache import ExactCache
 from store.errors import StoreBusy
 from store.records import ExactAnswer

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NamedTuple
 
-import orjson
 from multidict import CIMultiDict
 
 from engines.chat import ChatRequest
-from engines.chat_json import read_chat_request
 from engines.headers import CREDENTIALS, key_parameters, without_credentials, without_key_parameters
 from engines.placement import Placement
 from gateway.journey import arrival
@@ -119,6 +116,11 @@ class Caller:
             self if self.controls.no_store else replace(self, controls=replace(self.controls, no_store=True))
         )
 
+    @property
+    def no_store(self) -> bool:
+        """Whether nothing of its requests may be stored."""
+        return self.controls.no_store
+
     def arrival(self) -> Arrival:
         """A request of this client for a chat completion, arriving now; it is to be admitted."""
         return arrival("POST", self.path).of(
@@ -146,30 +148,3 @@ def _names(arrival: Arrival) -> Names:
 
 def _names_read(kept: Mapping[str, Any]) -> Names:
     return Names(**{name: kept[name] for name in Names._fields if name in kept})
-
-
-def chat_of(fields: Mapping[str, Any]) -> ChatRequest:
-    """The typed view of a chat body. Raises RequestError."""
-    try:
-        body = orjson.dumps(fields)
-    except TypeError:
-        # Integers beyond 64 bits are legal in a body and must survive.
-        body = json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode()
-    return read_chat_request(body, dict(fields))
-
-
-def scoped(end_user: str, name: str) -> str:
-    """The name of an app, a collection or an idempotency key among all of its tenant: an end user's own, if there is one."""
-    return f"{end_user}/{name}" if end_user else name
-
-
-def streamed(chat: Mapping[str, Any]) -> dict[str, Any]:
-    """A step's body as it is asked: as a stream that ends with its usage, unless it says that it wants none."""
-    if chat.get("stream") is False:
-        return dict(chat)
-    options = chat.get("stream_options")
-    return {
-        **chat,
-        "stream": True,
-        "stream_options": {**(options if isinstance(options, dict) else {}), "include_usage": True},
-    }

@@ -12,12 +12,12 @@ from typing import Any
 import orjson
 from cachetools import LRUCache
 
-from gateway.runs.saving import done
 from store.workflows.assets import KeptWorkflow
 from store.workflows.records import Limits
 from store.workflows.runs import WorkflowRuns
 from workflows.declared import World, read_definition
 from workflows.definition import Definition
+from workflows.running.saving import done
 
 _READ = 256
 """Tenants' definitions that are held as they were read."""

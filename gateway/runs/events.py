@@ -16,9 +16,9 @@ from multidict import CIMultiDict
 
 from engines.sse import DONE, encode_typed
 from gateway.relay import relay_for
-from gateway.runs.cell import Cell
 from gateway.runs.shown import no_value_told, variable
 from gateway.send import SERVER, Write
+from workflows.running.cell import Cell
 
 _ATTEMPT = 2**32
 _IDLE_S = 15.0

@@ -13,11 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from engines.errors import RequestError
-from gateway.off_loop import off_loop
-from gateway.runs.caller import Caller, scoped
-from gateway.runs.live import LiveRun
-from gateway.runs.new_graph import NewGraph
-from gateway.runs.runs import Runs
+from engines.off_loop import off_loop
+from gateway.runs.caller import Caller
 from store.errors import StoreBusy, StoreError
 from store.workflows.records import (
     Begun,
@@ -30,8 +27,11 @@ from store.workflows.records import (
 from workflows.criteria import Criteria
 from workflows.errors import WorkflowError
 from workflows.graph import build, step_of
-from workflows.names import RunId, StepId, VariableId, new_id
+from workflows.names import RunId, StepId, VariableId, new_id, scoped
 from workflows.progress import Failure
+from workflows.running.live import LiveRun
+from workflows.running.new_graph import NewGraph
+from workflows.running.runs import Runs
 from workflows.submitted import Limits, RunAsked, StepAsked, read_run, read_step
 
 _RETRY_AFTER_S = 5.0

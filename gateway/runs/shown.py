@@ -9,10 +9,10 @@ import orjson
 
 from engines.chat import ChatRequest
 from gateway.errors import error_body
-from gateway.runs.cell import Cell
 from gateway.runs.intake import Taken, no_value
 from store.workflows.records import Failure, Variable, WholeRun
 from workflows.progress import Failure as WhyFailed
+from workflows.running.cell import Cell
 
 
 def submitted(taken: Taken, chat: ChatRequest, now_s: float) -> dict[str, Any]:

@@ -10,13 +10,13 @@ from engines.chat import prompt_tokens
 from engines.codecs.table import codec_of
 from engines.engine import Engine, EngineReply, Price
 from engines.errors import Kind
+from engines.off_loop import off_loop
 from engines.trail import Tried
 from gateway.booking import Meter
 from gateway.cache_control import cache_control
 from gateway.cache_status import BYPASS, MISS
 from gateway.forward import Answer, forward
 from gateway.limits.usage_chunk import UsageStripper
-from gateway.off_loop import off_loop
 from gateway.served_model import ServedModel
 from gateway.stages.replaying import explain
 from gateway.stages.stage import Next, UnderWay

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from engines.large_json import outlined
-from gateway.off_loop import LARGE_BYTES, off_loop
+from engines.off_loop import LARGE_BYTES, off_loop
 from gateway.same_request import SameRequest, may_be_replayed, tells_enough
 from gateway.served_model import ServedModel
 from gateway.stages.replaying import replay

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from engines.candidates import Try
 from engines.large_json import dumped
+from engines.off_loop import LARGE_BYTES, off_loop
 from gateway.limits.bounding import bounded
-from gateway.off_loop import LARGE_BYTES, off_loop
 from gateway.stages.stage import Next, UnderWay
 from router.asked import Asked
 from router.bill import Bill

@@ -9,10 +9,10 @@ from multidict import CIMultiDict
 
 from engines.as_events import EVENTS
 from engines.codecs.table import codec_of, request_id_header
+from engines.off_loop import off_loop
 from gateway.booking import COST, shown
 from gateway.cache_status import hit_status
 from gateway.guardrails.contract import told
-from gateway.off_loop import off_loop
 from gateway.send import SERVER
 from gateway.stages.stage import UnderWay
 from router.asked import Asked

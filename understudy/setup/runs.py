@@ -18,9 +18,8 @@ from gateway.handlers.workflows import Workflows
 from gateway.keys import Authenticator
 from gateway.pipeline import Pipeline
 from gateway.runs.intake import Intake
-from gateway.runs.knobs import RunKnobs
 from gateway.runs.metrics import RunMetrics
-from gateway.runs.runs import Runs
+from gateway.runs.step_door import StepDoor
 from gateway.send import Send
 from gateway.stages.features import Features
 from learning.bank.contributor import EndUsers
@@ -31,6 +30,8 @@ from understudy.in_use import InUse
 from understudy.lasting import Lasting
 from understudy.settings.config import Config
 from understudy.setup.workflows import WorkflowParts
+from workflows.running.knobs import RunKnobs
+from workflows.running.runs import Runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,34 +81,17 @@ def run_parts(
         with in_use:
             return await pipeline.answer(asked, send)
 
+    door = StepDoor(answer, admission, may_ask, pipeline.prices, most, began, store.decisions.usage.book)
     first = lasting.runs is None
     runs = lasting.runs = lasting.runs or Runs(
-        answer,
-        admission,
-        store.runs,
-        knobs(config),
-        may_ask=may_ask,
-        prices=pipeline.prices,
-        most=most,
-        began=began,
-        metrics=metrics,
-        move=engines.move,
-        means=workflows.means,
+        door, store.runs, knobs(config), metrics=metrics, move=engines.move, means=workflows.means
     )
     if first:
         lasting.over.add(runs, aclose=runs.aclose)
 
     def begin() -> None:
         if not first:
-            runs.go_by(
-                answer,
-                admission,
-                may_ask=may_ask,
-                prices=pipeline.prices,
-                most=most,
-                move=engines.move,
-                means=workflows.means,
-            )
+            runs.go_by(door, move=engines.move, means=workflows.means)
             return
         runs.start()
 
@@ -127,7 +111,7 @@ def run_parts(
         "collections": Collections(store.runs.assets, callers),
         "workflows": Workflows(runs, workflows.catalogue, callers),
     }
-    return RunParts(runs, Steps(intake, callers, pipeline), calls, handlers, begin)
+    return RunParts(runs, Steps(intake, callers, pipeline, admission), calls, handlers, begin)
 
 
 def knobs(config: Config) -> RunKnobs:

@@ -8,7 +8,6 @@ from functools import partial
 from engines.components.registry import ComponentRegistry, Counted
 from gateway.components.indexes import WorkflowIndexes
 from gateway.runs.catalogue import OWN, Catalogue
-from gateway.runs.means import Means
 from router.embedding.embedder import Embedder
 from store.store import Store
 from store.workflows.records import Limits
@@ -20,6 +19,7 @@ from understudy.setup.components import component_specs
 from understudy.setup.examples import open_embedder
 from workflows.called import CallLimits
 from workflows.plan import Profile
+from workflows.running.means import Means
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,6 @@ def workflow_parts(
             lambda: profile(config, components),
             in_use,
             {name: each.price.usd_per_item for name, each in config.components.items()},
-            memory.store.decisions.usage.book,
         ),
     )
 

@@ -7,8 +7,9 @@ from multidict import CIMultiDict
 
 from engines.placement import PLAIN
 from gateway.admission import as_operator
-from gateway.runs.caller import Caller, chat_of, streamed
+from gateway.runs.caller import Caller
 from router.asked import Admitted, Asked, Controls
+from workflows.running.chats import chat_of, streamed
 
 CHAT = {"model": "m", "messages": [{"role": "user", "content": "Q"}]}
 

@@ -1,0 +1,214 @@
+"""Asks one step: fills its templates, says where it stands in its run, and makes variables of the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import structlog
+
+from engines.chat import CHARACTERS_PER_TOKEN, ChatRequest, prompt_tokens
+from engines.errors import EngineError, RequestError
+from engines.off_loop import off_loop
+from engines.placement import Placement, Rank
+from workflows.errors import WorkflowError
+from workflows.graph import Step
+from workflows.names import StepId
+from workflows.objective import Objective, Objectives
+from workflows.progress import Changes, StepState, effort, outcomes
+from workflows.running.chats import chat_of, streamed
+from workflows.running.door import Answered, Door
+from workflows.running.expected import ExpectedTokens
+from workflows.running.flow_objective import FlowObjectives
+from workflows.running.knobs import RunKnobs
+from workflows.running.live import LiveRun
+from workflows.template import Filled, fill
+
+log = structlog.get_logger(__name__)
+
+Said = Callable[[str], object]
+_LENGTHS = frozenset({"max_tokens", "max_completion_tokens"})
+"""Two names of one field."""
+_UNDER_WAY = (StepState.QUEUED, StepState.RUNNING)
+
+
+class StepAsker:
+    """Asks by `door`, which is replaced where the configuration changes: steps under way end as they began."""
+
+    def __init__(self, door: Door, knobs: RunKnobs) -> None:
+        self.door = door
+        self._knobs = knobs
+        self._expected = ExpectedTokens()
+        self.flowing = FlowObjectives(self._expected)
+
+    async def ask(self, run: LiveRun, id: StepId, kept: Callable[[], Awaitable[None]], said: Said) -> Changes:
+        """Ask a step whose start was noted, once that is committed; gives what follows from its answer. Raises nothing but
+        CancelledError."""
+        step, caller, most_bytes = run.graph.steps[id], run.callers[id], self._knobs.max_value_bytes
+
+        async def begun(request_id: str) -> bool:
+            run.step(id, request_id=request_id)
+            await kept()
+            return run.ended is None and not run.lost
+
+        try:
+            chat, placement = await self._asked(run, step, streams=True)
+            async with run.spent.held(run.budget, partial(self.door.most, chat)):
+                answer = await self.door.ask(caller, chat, placement, said, most_bytes, begun)
+            if answer is None:
+                return Changes()
+            self._note(run, step, chat, answer)
+            return await self._answered(run, step, answer)
+        except (RequestError, EngineError, WorkflowError) as error:
+            return run.progress.refused(id, *refused(error))
+        except LookupError:
+            return run.progress.refused(
+                id, "model_not_found", f"No engine serves the model of step {step.name!r}.", 404
+            )
+        except Exception as error:
+            log.error("step_failed", run=run.id, step=id, error=type(error).__name__)
+            return run.progress.refused(id, "internal_error", "The gateway failed on this step.", 500)
+
+    async def call(self, run: LiveRun, id: StepId, client: Any, said: Said) -> Changes:
+        """The same for a step that a client's own request carries out, which gets the answer as it comes.
+
+        Raises as Door.call does.
+        """
+        step = run.graph.steps[id]
+        chat, placement = await self._asked(run, step, streams=False)
+        answer = await self.door.call(
+            run.callers[id],
+            chat,
+            placement,
+            said,
+            self._knobs.max_value_bytes,
+            client,
+            run.id,
+            lambda request_id: run.step(id, request_id=request_id),
+        )
+        self._note(run, step, chat, answer)
+        return await self._answered(run, step, answer)
+
+    # ---- before
+
+    async def _asked(self, run: LiveRun, step: Step, *, streams: bool) -> tuple[ChatRequest, Placement]:
+        values = run.progress.inputs(step.id)
+        messages: Any = step.chat["messages"]
+        size = (
+            sum(map(len, values.values())) + int(run.template_tokens.get(step.id, 0)) * CHARACTERS_PER_TOKEN
+        )
+        filled = await off_loop(
+            size, fill, messages, values, max_characters=self._knobs.max_prompt_characters
+        )
+        fields = {**step.chat, "messages": list(filled.messages)}
+        if run.flow is not None and step.of == run.flow.definition.output:
+            fields = {**_left_open(run.flow.fields, fields), **fields}
+        if streams:
+            fields = streamed(fields)
+        return await off_loop(size, chat_of, fields), self._placement(run, step, filled)
+
+    def placed_anew(self, run: LiveRun, now: Placement) -> Placement:
+        """What is known by now of a step that waits for its engine; the same where it is another run's."""
+        if now.run != run.id or run.progress.steps.get(now.step) not in _UNDER_WAY:
+            return now
+        objective = self._objective(run, run.graph.steps[now.step])
+        placed = replace(
+            now,
+            rank=Rank(objective.rank),
+            group=objective.group,
+            depth=objective.depth,
+            work_left=objective.work_left,
+        )
+        if placed.rank is not now.rank:
+            run.step(now.step, rank=placed.rank.label, group=placed.group, depth=placed.depth)
+        return placed
+
+    def _objective(self, run: LiveRun, step: Step) -> Objective:
+        if run.flow is not None:
+            return self.flowing.of(run, step)
+        return self._objectives(run).of(step.id)
+
+    def _objectives(self, run: LiveRun) -> Objectives:
+        if run.objectives is None:
+            run.objectives = Objectives(
+                run.graph, run.progress.gets, run.progress.ended, self._expected.of_run(run)
+            )
+        return run.objectives
+
+    def _placement(self, run: LiveRun, step: Step, filled: Filled) -> Placement:
+        objective = self._objective(run, step)
+        expected = prompt_tokens(filled.messages) + int(self._expected.answer(step.chat))
+        run.step(step.id, rank=Rank(objective.rank).label, group=objective.group, depth=objective.depth)
+        return Placement(
+            Rank(objective.rank),
+            run.id,
+            objective.group,
+            objective.depth,
+            objective.work_left,
+            expected,
+            filled.boundaries,
+            step.id,
+        )
+
+    # ---- after
+
+    def _note(self, run: LiveRun, step: Step, chat: ChatRequest, answer: Answered) -> None:
+        figures: dict[str, Any] = {"engine": answer.engine}
+        if answer.replica:
+            figures["replica"] = answer.replica
+        queued = run.steps[step.id].queued_at_s
+        if queued is not None and answer.asked_s is not None:
+            figures["started_at_s"] = queued + answer.asked_s
+        usage = answer.usage
+        if usage is not None:
+            figures |= {
+                "prompt_tokens": usage.prompt_tokens,
+                "cached_tokens": usage.cached_tokens,
+                "completion_tokens": usage.completion_tokens,
+                "cost_usd": answer.cost_usd,
+            }
+            run.spent.usd += answer.cost_usd
+            run.spent.tokens += 0 if answer.kept else usage.prompt_tokens + usage.completion_tokens
+            self._expected.answered(chat.model, usage.completion_tokens)
+        elif answer.too_large:
+            # It was broken off, and is charged for all the same.
+            usd, tokens = self.door.most(chat)
+            run.spent.usd += usd
+            run.spent.tokens += tokens
+        run.step(step.id, **figures)
+        if answer.finish_reason:
+            for variable in (*step.writes.values(), *filter(None, [step.says])):
+                run.cells[variable].finish_reason = answer.finish_reason
+
+    async def _answered(self, run: LiveRun, step: Step, answer: Answered) -> Changes:
+        if answer.too_large:
+            return run.progress.refused(step.id, *self._too_large())
+        if answer.status >= 400:
+            message = answer.refusal or f"The engine refused it with status {answer.status}."
+            return run.progress.refused(step.id, "step_failed", message, answer.status)
+        if answer.broken:
+            return run.progress.refused(step.id, "step_failed", answer.broken, 502)
+        if answer.calls_tools:
+            return run.progress.refused(step.id, "no_text", "The answer calls tools and holds no text.", None)
+        text = answer.text
+        return run.progress.answered(
+            step.id, await off_loop(effort(step, text), outcomes, step, text, self._knobs.max_value_bytes)
+        )
+
+    def _too_large(self) -> tuple[str, str, int]:
+        return "value_too_large", f"The answer is larger than {self._knobs.max_value_bytes} bytes.", 413
+
+
+def refused(error: RequestError | EngineError | WorkflowError) -> tuple[str, str, int]:
+    """Code, message and status of a step that was not asked, or not answered."""
+    code = error.code if isinstance(error.code, str) else "step_failed"
+    return code, error.message, error.status
+
+
+def _left_open(given: Mapping[str, Any], said: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Fields of a client for the chat that answers it, without a second name of what that says itself, which is refused."""
+    if _LENGTHS.isdisjoint(said):
+        return given
+    return {name: value for name, value in given.items() if name not in _LENGTHS}

@@ -1,0 +1,173 @@
+"""The workflow side of the executor: begins a run's graph, lets it grow, and sees to its steps, whatever their kind."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+
+import structlog
+
+from engines.off_loop import off_loop
+from workflows.errors import WorkflowError
+from workflows.graph import Graph, Step
+from workflows.names import StepId, VariableId, new_id
+from workflows.optimise import optimise
+from workflows.plan import StepPlan
+from workflows.progress import Changes, Progress, StepState
+from workflows.running.asking import StepAsker
+from workflows.running.cell import Cell
+from workflows.running.growing import Growing, TooManySteps
+from workflows.running.knobs import RunKnobs
+from workflows.running.live import LiveRun
+from workflows.running.means import Means
+from workflows.running.new_graph import NewGraph
+from workflows.running.primitives import CHAT, Primitives
+from workflows.running.splitting import Splitting, splits_of
+from workflows.running.workflow import Flow, NewWorkflow
+from workflows.unfolding import Unfolding
+
+log = structlog.get_logger(__name__)
+
+_EFFORT_BYTES = 2048
+"""Planning a step is as much work as reading so many bytes."""
+_ENDED = (StepState.DONE, StepState.FAILED, StepState.CANCELLED, StepState.SKIPPED)
+Said = Callable[[LiveRun, StepId, str], object]
+
+
+class Flows:
+    """`applied` carries out the changes of an event that happened outside of any answer; `stop` ends a run with a code and a
+    message, after the event that is being carried out."""
+
+    def __init__(
+        self,
+        means: Means,
+        knobs: RunKnobs,
+        asker: StepAsker,
+        cells: dict[VariableId, Cell],
+        applied: Callable[[LiveRun, Changes], None],
+        stop: Callable[[LiveRun, str, str], None],
+    ) -> None:
+        self._means = means
+        self._knobs = knobs
+        self._asker = asker
+        self._applied = applied
+        self._stop = stop
+        self._growing = Growing(cells, knobs.max_steps, asker.flowing.came)
+        self._primitives = Primitives(means, knobs, asker)
+
+    def go_by(self, means: Means) -> None:
+        """Carry out by these means from now on."""
+        self._means = means
+        self._primitives.go_by(means)
+
+    async def planned(self, new: NewWorkflow) -> Mapping[str, StepPlan]:
+        """How its steps are carried out: on a thread where there are many, which takes up to a second of CPU."""
+        profile = self._means.profile()
+        counts = {name: len(value) for name, value in new.inputs.items() if isinstance(value, list)}
+        effort = len(new.definition.steps) * _EFFORT_BYTES
+        return (await off_loop(effort, optimise, new.definition, profile, counts=counts)).plans
+
+    def graph_of(self, new: NewWorkflow, plans: Mapping[str, StepPlan]) -> NewGraph:
+        """What is to be carried out. Raises WorkflowError for one that begins with more steps than a run may have."""
+        id = new_id("run")
+        unfolding = Unfolding(id, new.definition, plans, new.inputs, max_items=self._knobs.max_items)
+        added, gets = unfolding.begin(), {unfolding.output: new.criteria}
+        if len(added.steps) > self._knobs.max_steps:
+            raise WorkflowError(_too_many(self._knobs.max_steps), code="too_many_steps")
+        progress = Progress(Graph(), gets=gets)
+        return NewGraph(
+            new.caller,
+            tuple(added.steps),
+            app=new.app,
+            gets=gets,
+            budget=new.budget,
+            background=new.background,
+            idempotency_key=new.idempotency_key,
+            idempotency_hash=new.idempotency_hash,
+            size_bytes=new.size_bytes,
+            id=id,
+            flow=Flow(new.definition, plans, new.inputs, new.fields, unfolding, new.caller, added.values),
+            progress=progress,
+            begun=progress.grow(added),
+        )
+
+    # ---- what happens
+
+    def grown(self, run: LiveRun, changes: Changes) -> Changes:
+        """An event's changes, with what follows from the values that it brought."""
+        try:
+            changes = self._growing.grown(run, changes)
+        except TooManySteps:
+            self._stop(run, "too_many_steps", _too_many(self._knobs.max_steps))
+        except Exception as error:
+            # A fault of ours: a run that cannot grow would wait for ever.
+            log.error("run_not_grown", run=run.id, error=type(error).__name__)
+            self._stop(run, "internal_error", "The gateway failed on this run.")
+        for step, state in changes.steps.items():
+            if state in _ENDED:
+                self._asker.flowing.ended(run, step)
+        return changes
+
+    def began(self, run: LiveRun) -> None:
+        """Its inputs are known."""
+        assert run.flow is not None
+        self._asker.flowing.begun(run)
+
+    def ended(self, run: LiveRun) -> None:
+        """It is over, or another process carries it on."""
+        assert run.flow is not None
+        run.progress.let_go()
+        run.flow.indexes.clear()
+        run.flow.scores.clear()
+        self._asker.flowing.over(run)
+
+    async def carry_out(
+        self, run: LiveRun, id: StepId, kept: Callable[[], Awaitable[None]], said: Said
+    ) -> Changes:
+        """What follows from a step whose start was noted. Raises nothing but CancelledError."""
+        step = run.graph.steps[id]
+        if step.primitive != CHAT:
+            return await self._primitives.carry_out(run, id, kept)
+        if (splits := splits_of(step)) is None:
+            return await self._asker.ask(run, id, kept, partial(said, run, id))
+        if not _feeds_items(run, step.of):
+            return _counted(run, step, await self._asker.ask(run, id, kept, partial(said, run, id)))
+        splitting = Splitting(splits, partial(self._item, run, id), self._knobs.max_items)
+
+        def heard(piece: str) -> None:
+            said(run, id, piece)
+            splitting.feed(piece)
+
+        return _counted(run, step, await self._asker.ask(run, id, kept, heard))
+
+    def _item(self, run: LiveRun, step: StepId, index: int, text: str) -> None:
+        """An item of a list came, which is not whole."""
+        if run.flow is None or run.ended is not None or run.lost:
+            return
+        try:
+            changes = self._growing.take_up(run, run.flow.unfolding.item(step, index, text))
+        except TooManySteps:
+            self._stop(run, "too_many_steps", _too_many(self._knobs.max_steps))
+        else:
+            self._applied(run, changes)
+
+
+def _counted(run: LiveRun, step: Step, changes: Changes) -> Changes:
+    """Note how many items a list has that a model wrote."""
+    for variable in step.writes.values():
+        if isinstance(value := changes.ready.get(variable), list):
+            run.step(step.id, items=len(value))
+    return changes
+
+
+def _feeds_items(run: LiveRun, name: str) -> bool:
+    """Whether a step starts on the items of this one."""
+    assert run.flow is not None
+    flow = run.flow
+    return any(
+        flow.plans[spec.name].early_items and name in spec.over for spec in flow.definition.steps.values()
+    )
+
+
+def _too_many(most: int) -> str:
+    return f"The run would have more than {most} steps, which workflows.max_steps allows."

@@ -1,0 +1,350 @@
+"""One run that this process carries out: its graph, how far each step is, and what of it is not committed yet."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import orjson
+
+from store.workflows.records import (
+    Failure,
+    NewStep,
+    NewVariable,
+    RunBudget,
+    RunChange,
+    RunEnd,
+    StepProgress,
+    VariableEnd,
+)
+from workflows.graph import Graph, Step
+from workflows.names import StepId, VariableId
+from workflows.objective import Objectives
+from workflows.progress import Changes, Progress, RunState, VariableState
+from workflows.progress import Failure as WhyFailed
+from workflows.running.cell import Cell
+from workflows.running.door import Caller
+from workflows.running.workflow import Flow, Used
+from workflows.transform import Value
+
+MAX_ATTEMPTS = 2
+"""How often one step is asked at most: once more where the process died that had asked."""
+MAX_COMPUTED = 10
+"""How often a step that does nothing but compute is begun at most. It begins anew with each process that dies: that may be
+none of its doing, but a step of which processes die must not end them all."""
+
+
+@dataclass(slots=True)
+class Spent:
+    """What a run has used, and what its steps under way have set aside."""
+
+    usd: float = 0.0
+    tokens: int = 0
+    _held: list[tuple[float, int]] = field(default_factory=list)
+    _freed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @asynccontextmanager
+    async def held(self, budget: RunBudget, of_step: Callable[[], tuple[float, int]]) -> AsyncIterator[None]:
+        """Have what a step may take (dollars, tokens) set aside while it is asked, once the budget has room for it beside
+        the others. One that is alone is not kept waiting: so the budget is passed by one step at most."""
+        if budget.usd is None and budget.tokens is None:
+            yield
+            return
+        most = of_step()
+        while self._held and not self._has_room(budget, most):
+            self._freed.clear()
+            await self._freed.wait()
+        self._held.append(most)
+        try:
+            yield
+        finally:
+            self._held.remove(most)
+            self._freed.set()
+
+    def _has_room(self, budget: RunBudget, most: tuple[float, int]) -> bool:
+        usd = self.usd + sum(each for each, _ in self._held) + most[0]
+        tokens = self.tokens + sum(each for _, each in self._held) + most[1]
+        return (budget.usd is None or usd <= budget.usd) and (
+            budget.tokens is None or tokens <= budget.tokens
+        )
+
+
+@dataclass(slots=True)
+class LiveRun:
+    """See the module. For the event loop's thread only."""
+
+    id: str
+    tenant: str
+    app: str
+    graph: Graph
+    progress: Progress
+    created_at_s: float
+    keep_values_s: float
+    no_store: bool = False
+    background: bool = True
+    budget: RunBudget = field(default_factory=RunBudget)
+    callers: dict[StepId, Caller] = field(default_factory=dict)
+    steps: dict[StepId, StepProgress] = field(default_factory=dict)
+    cells: dict[VariableId, Cell] = field(default_factory=dict)
+    """Of the variables that its steps write."""
+    outside: dict[VariableId, Cell] = field(default_factory=dict)
+    """Of the variables that it reads and others write."""
+    attached: dict[StepId, asyncio.Future[None]] = field(default_factory=dict)
+    """Steps that a client's own request carries out: resolved when one may be asked."""
+    left: set[StepId] = field(default_factory=set)
+    """Steps whose client's request ended with the process that it came to."""
+    tasks: dict[StepId, asyncio.Task[None]] = field(default_factory=dict)
+    spent: Spent = field(default_factory=Spent)
+    end_user: str = ""
+    """Whose it is, as a digest, where each end user has a memory of their own."""
+    flow: Flow | None = None
+    """Of a workflow: by what it grows. None where its steps came from the client."""
+    over: asyncio.TimerHandle | None = None
+    """Ends it when its time is over."""
+    waits: asyncio.TimerHandle | None = None
+    """Looks whether it waits in vain."""
+    moved_at_s: float = 0.0
+    """When something of it happened last; 0: nothing yet."""
+    template_tokens: dict[StepId, float] = field(default_factory=dict)
+    """Of a step's messages without its variables, roughly; filled as it is asked for."""
+    objectives: Objectives | None = None
+    """None where they have to be worked out anew."""
+    growing: int = 0
+    """Calls that are about to add steps: it does not end before."""
+    ended: RunState | None = None
+    ended_at_s: float | None = None
+    failure: Failure | None = None
+    watchers: list[Callable[[Changes], object]] = field(default_factory=list)
+    """Told of every change: streams of the whole run."""
+    lost: bool = False
+    """Another process carries it out."""
+    _new: dict[StepId, None] = field(default_factory=dict)
+    """Steps that it grew by, in their order."""
+    _changed: set[StepId] = field(default_factory=set)
+    _ended_variables: dict[VariableId, VariableEnd] = field(default_factory=dict)
+    _streaming: set[VariableId] = field(default_factory=set)
+    _learned: set[StepId] = field(default_factory=set)
+    """Steps that have learned of more to read."""
+    _end: RunEnd | None = None
+
+    # ---- what is not committed yet
+
+    @property
+    def dirty(self) -> bool:
+        """Whether something is to be committed, if it may be yet."""
+        return bool(
+            self._changed
+            or self._ended_variables
+            or self._streaming
+            or self._learned
+            or self._new
+            or self._end
+        )
+
+    def step(self, id: StepId, **changes: Any) -> None:
+        """Note how far a step is."""
+        self.steps[id] = replace(self.steps.get(id, _NOTHING_YET), **changes)
+        self._changed.add(id)
+
+    def variable(self, end: VariableEnd) -> None:
+        """Note how a variable ended."""
+        self._streaming.discard(end.id)
+        self._ended_variables[end.id] = end
+
+    def streams(self, id: VariableId) -> None:
+        """Note that the first text of a variable came."""
+        self._streaming.add(id)
+
+    def end(self, end: RunEnd) -> None:
+        """Note that it is over."""
+        self._end = end
+
+    def grew(self, steps: Iterable[StepId]) -> None:
+        """Note steps that it had not at its beginning."""
+        self._new |= dict.fromkeys(steps)
+
+    def learned(self, step: StepId) -> None:
+        """Note that a step reads more than it did."""
+        self._learned.add(step)
+
+    def forget(self, steps: Iterable[StepId]) -> None:
+        """Nothing of these steps, which are not stored, is ever committed."""
+        for step in steps:
+            self._new.pop(step, None)
+            self._changed.discard(step)
+            for id in self.graph.steps[step].writes.values():
+                self._ended_variables.pop(id, None)
+                self._streaming.discard(id)
+
+    def taken(self, now_s: float) -> RunChange | None:
+        """All of that, to be committed; None where there is nothing but what has to wait for the end of a list."""
+        new = [id for id in self._new if not self._is_early(id)]
+        changed = [id for id in self._changed if not self._is_early(id)]
+        ended = [end for id, end in self._ended_variables.items() if not self._is_of_early(id)]
+        streaming = tuple(id for id in self._streaming if not self._is_of_early(id))
+        reads = {id: dict(self.graph.steps[id].reads) for id in self._learned}
+        if not (new or changed or ended or streaming or reads or self._end):
+            return None
+        plans = [self.graph.steps[id] for id in new]
+        change = RunChange(
+            self.id,
+            now_s,
+            {id: self.steps[id] for id in changed},
+            streaming,
+            ended,
+            self._end,
+            [row_of(plan) for plan in plans],
+            variables_of(plans, end_user=self.end_user),
+            reads,
+        )
+        self._changed.difference_update(changed)
+        self._streaming.difference_update(streaming)
+        self._ended_variables = {
+            id: end for id, end in self._ended_variables.items() if self._is_of_early(id)
+        }
+        self._new = {id: None for id in self._new if self._is_early(id)}
+        self._end, self._learned = None, set()
+        return change
+
+    def _is_early(self, step: StepId) -> bool:
+        """Whether it runs on an item of a list that is not whole: nothing of it is committed before the list is."""
+        plan = self.graph.steps.get(step)
+        if plan is None or plan.early is None:
+            return False
+        return any(
+            self.progress.variable(id) is not VariableState.READY
+            for id in self.graph.steps[plan.early].writes.values()
+        )
+
+    def _is_of_early(self, variable: VariableId) -> bool:
+        producer = self.graph.producer(variable)
+        return producer is not None and self._is_early(producer.id)
+
+    def give_back(self, change: RunChange) -> None:
+        """What could not be committed is to be committed after all; what came later stays."""
+        self._new = {step.id: None for step in change.new_steps} | self._new
+        self._changed.update(change.steps)
+        self._streaming.update(change.streaming)
+        self._ended_variables = {end.id: end for end in change.variables} | self._ended_variables
+        self._learned.update(change.reads)
+        self._end = self._end or change.end
+
+    # ---- what it looks like
+
+    @property
+    def output(self) -> VariableId:
+        """The variable of a workflow's output."""
+        assert self.flow is not None
+        return self.flow.output
+
+    @property
+    def used(self) -> Used:
+        """The sum over its steps so far."""
+        return used_by(self.steps.values())
+
+    def name_of(self, id: StepId) -> str:
+        """A step's name, for people."""
+        return self.graph.steps[id].name or id
+
+
+_NOTHING_YET = StepProgress()
+
+
+def used_by(steps: Iterable[StepProgress]) -> Used:
+    """The sum over steps."""
+    used = Used()
+    for step in steps:
+        used.prompt_tokens += step.prompt_tokens
+        used.cached_tokens += step.cached_tokens
+        used.completion_tokens += step.completion_tokens
+        used.cost_usd += step.cost_usd
+    return used
+
+
+def cells_of(run: LiveRun, steps: Iterable[Step]) -> dict[VariableId, Cell]:
+    """Cells of all variables that the steps write."""
+    return {
+        id: Cell(id, run.tenant, name=name, app=run.app, run=run.id, end_user=run.end_user)
+        for step in steps
+        for name, id in step.writes.items()
+    }
+
+
+def kept_step(step: Step, caller: Caller, *, attached: bool = False, no_store: bool = False) -> NewStep:
+    """A step as it is stored: its templates, and who asked."""
+    dumped = b"" if no_store else body_of(step, caller, attached)
+    return NewStep(
+        step.id,
+        step.name,
+        str(step.chat.get("model") or ""),
+        dumped,
+        dict(step.reads),
+        dict(step.writes),
+        caller.contributor,
+    )
+
+
+def body_of(step: Step, caller: Caller, attached: bool) -> bytes:
+    """What another process needs to ask a step. Integers beyond 64 bits are told as JSON numbers."""
+    whole = {"step": Graph([step]).dumped(), "caller": caller.kept(), "attached": attached}
+    try:
+        return orjson.dumps(whole)
+    except TypeError:
+        import json
+
+        return json.dumps(whole, ensure_ascii=False).encode()
+
+
+def stored_failure(failure: WhyFailed) -> Failure:
+    """A failure as it is stored."""
+    return Failure(failure.code, failure.message, failure.status or 0, failure.chain)
+
+
+def why(failure: Failure | None) -> WhyFailed:
+    """A stored failure as the steps that wait for the variable are told of it."""
+    if failure is None:
+        return WhyFailed("cancelled", "The run that was to produce it was cancelled.", ())
+    return WhyFailed(failure.code, failure.message, failure.chain, failure.status or None)
+
+
+def skipped(name: str) -> WhyFailed:
+    """Why a variable whose branch was not taken has no value."""
+    return WhyFailed("skipped", "The branch that would have written it was not taken.", (name,))
+
+
+def stored_value(value: Value) -> str | tuple[str, ...]:
+    """A value as it is stored."""
+    return value if isinstance(value, str) else tuple(value)
+
+
+def value_of(value: str | tuple[str, ...] | None) -> Value:
+    """A stored value."""
+    return value if isinstance(value, str) else list(value or ())
+
+
+def row_of(step: Step) -> NewStep:
+    """A step of a workflow as it is stored: the definition in the run's context says what it does."""
+    return NewStep(
+        step.id,
+        step.name,
+        str(step.chat.get("model") or ""),
+        b"",
+        dict(step.reads),
+        dict(step.writes),
+        primitive=step.primitive,
+        component=str(step.what.get("component") or ""),
+        effects=step.effects,
+        waits=step.waits,
+    )
+
+
+def variables_of(steps: Iterable[Step], app: str = "", end_user: str = "") -> list[NewVariable]:
+    """The variables that steps write, as they are stored."""
+    return [
+        NewVariable(id, name, app, step.id, end_user=end_user)
+        for step in steps
+        for name, id in step.writes.items()
+    ]

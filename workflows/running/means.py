@@ -1,0 +1,29 @@
+"""What the steps of a workflow are carried out with, beside engines: components and kept collections.
+
+Interfaces only. What they raise for a step is engines.components.component.ComponentError. Cancelling the awaiting task
+withdraws the work at once, whether it waits or is under way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+
+from engines.components.component import Components
+from workflows.plan import Profile
+from workflows.running.indexes import Indexes
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What `Runs` takes to carry out workflows."""
+
+    components: Components
+    indexes: Indexes
+    profile: Callable[[], Profile]
+    """Of components and engines as they are now: what the passes go by."""
+    in_use: AbstractContextManager[object] = field(default_factory=nullcontext)
+    """Entered while a step is carried out, any number of times at once."""
+    usd_per_item: Mapping[str, float] = field(default_factory=dict)
+    """What components charge for a text, a search or a call, by name; 0 for those that are not in it."""

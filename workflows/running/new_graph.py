@@ -1,0 +1,40 @@
+"""A run, or a part of one, that is to be carried out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from store.workflows.records import RunBudget
+from workflows.criteria import Criteria
+from workflows.graph import Step
+from workflows.names import RunId, StepId, VariableId
+from workflows.progress import Changes, Progress
+from workflows.running.door import Caller
+from workflows.running.workflow import Flow
+
+
+@dataclass(frozen=True, slots=True)
+class NewGraph:
+    """What is to be carried out."""
+
+    caller: Caller
+    steps: tuple[Step, ...]
+    app: str = ""
+    gets: Mapping[VariableId | StepId, Criteria] = field(default_factory=dict)
+    budget: RunBudget = field(default_factory=RunBudget)
+    background: bool = True
+    """It goes on when its client leaves."""
+    attached: StepId | None = None
+    """The step that the client's own request carries out."""
+    idempotency_key: str = ""
+    idempotency_hash: bytes = b""
+    size_bytes: int = 0
+    """Of the request that it came with."""
+    id: RunId = ""
+    """New unless given."""
+    flow: Flow | None = None
+    """Of a workflow."""
+    progress: Progress | None = None
+    """Of a workflow: of its first steps, with what `begun` says."""
+    begun: Changes | None = None
