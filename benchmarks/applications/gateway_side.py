@@ -134,7 +134,7 @@ async def gateway_side(site: Site) -> AsyncIterator[Service]:
 def before(site: Site, engines: list[BatchingEngine]) -> Engine:
     """What the gateway builds of an engine's settings."""
     clock = asyncio.get_running_loop().time
-    limits = Limits(_MAX_IN_FLIGHT, _ANY, site.tokens, site.latency_tokens)
+    limits = Limits(_MAX_IN_FLIGHT, _ANY, site.tokens, site.latency_tokens, None)
     line = Line(_ANY, limits.caps, clock)
     guards = [Guard(one, limits, Breaker(failures=5, open_s=30.0, clock=clock), line=line) for one in engines]
     return Replicas([Replica(guard) for guard in guards], line) if len(guards) > 1 else guards[0]

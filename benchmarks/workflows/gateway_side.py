@@ -128,7 +128,7 @@ class GatewaySide:
 
     def _engine(self, name: str, tokens: int | None) -> Engine:
         clock = asyncio.get_running_loop().time
-        limits = Limits(_MAX_IN_FLIGHT, _ANY, tokens, None)
+        limits = Limits(_MAX_IN_FLIGHT, _ANY, tokens, None, None)
         line = Line(_ANY, limits.caps, clock)
         self._lines.append(line)
         guards = [
