@@ -1,4 +1,7 @@
-"""What came of a request: a frozen value, made once at its end, for the log, the metrics, the recorder and the judge."""
+"""What came of a request: made once at its end, for the log, the metrics, the recorder and the judge.
+
+Only the recorder writes to it, once: what the answer says, used and costs.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,7 @@ class Outcome(Enum):
     """The client left before the last event of its stream was sent, or before the end of another answer."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Ended:
     """How any request ended. Times are seconds of time.perf_counter."""
 
@@ -104,7 +107,7 @@ class Ended:
         return (self.head_at or self.ended_at) - self.arrival.began - self.waited_s
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Finished(Ended):
     """What came of a chat completion. What an answer says and costs is known once the recorder has read it."""
 

@@ -239,6 +239,10 @@ class ExactAnswer:
     """For how long after `stored_at_s` it may be replayed, as the store it came from says."""
 
 
+TEXT_OF_KEY = "of_key"
+"""Stands in RequestRecord.no_text of an exact repeat: its texts are those that are kept under its exact key."""
+
+
 @dataclass(frozen=True, slots=True)
 class RequestRecord:
     """What happened to one request: one row of the log, enough to explain it and to evaluate another policy on it."""
@@ -304,7 +308,7 @@ class RequestRecord:
     finish_reason: str = ""
     """Of the answer's first choice."""
     no_text: str = ""
-    """Why no text of it is kept, a code; empty where there is one, and where nobody knows."""
+    """Why no text of it is kept, a code; empty where there is one, and where nobody knows. See TEXT_OF_KEY."""
 
 
 Partition = Literal["user", "tenant"]

@@ -14,7 +14,7 @@ from gateway.keepers.keeper import Kept
 from router.finished import Finished
 from store.answers.exact_cache import ExactCache
 from store.jobs.engine_states import UNMERGEABLE
-from store.records import ExactAnswer
+from store.records import ExactAnswer, Example
 
 log = structlog.get_logger(__name__)
 
@@ -39,35 +39,56 @@ class ExactKeeper:
         self._unmergeable: set[tuple[str, str]] = set()
         """(engine, member) that were logged."""
 
+    def expect(self, finished: Finished, read: Callable[[Finished], None]) -> None:
+        """See gateway.recorder.Expecting."""
+        if finished.exact_key is None or _unread(finished):
+            return
+
+        def answer() -> ExactAnswer | None:
+            read(finished)
+            found = self._answer(finished)
+            return None if isinstance(found, str) else found
+
+        self._cache.expect(finished.exact_key, answer, _examples(finished))
+
+    def kept(self, finished: Finished) -> None:
+        """See gateway.recorder.Expecting."""
+        if finished.exact_key is not None:
+            self._cache.expect_no_more(finished.exact_key)
+
     def keep(self, finished: Finished) -> Iterator[Kept]:
         """See Keeper."""
         if finished.hit is not None or finished.exact_key is None:
             return
-        assembled, body = finished.assembled, finished.body
-        reason = self._refusal(finished)
-        if reason is not None or assembled is None:
-            yield "exact", reason or "incomplete"
+        answer = self._answer(finished)
+        if isinstance(answer, str):
+            yield "exact", answer
             return
-        stored = ExactAnswer(
-            codec_of(finished.asked.chat).stored(assembled) if body.streamed else body.decoded(),
-            "application/json" if body.streamed else body.content_type,
-            finished.engine,
-            time.time(),
-            usage_estimated=assembled.usage() is None,
-        )
         yield (
             "exact",
             self._cache.put(
                 finished.exact_key,
                 finished.arrival.tenant,
-                stored,
+                answer,
                 request_id=finished.arrival.id,
-                examples=[candidate.example for candidate in finished.attempt.examples]
-                if finished.attempt
-                else (),
+                examples=_examples(finished),
                 contributor=finished.asked.contributor,
-                unread=any(each.startswith("exact:") for each in finished.bypassed),
+                unread=_unread(finished),
             ),
+        )
+
+    def _answer(self, finished: Finished) -> ExactAnswer | str:
+        """What is to be kept; or why nothing is."""
+        assembled, body = finished.assembled, finished.body
+        reason = self._refusal(finished)
+        if reason is not None or assembled is None:
+            return reason or "incomplete"
+        return ExactAnswer(
+            codec_of(finished.asked.chat).stored(assembled) if body.streamed else body.decoded(),
+            "application/json" if body.streamed else body.content_type,
+            finished.engine,
+            time.time(),
+            usage_estimated=assembled.usage() is None,
         )
 
     def _refusal(self, finished: Finished) -> str | None:
@@ -114,3 +135,13 @@ class ExactKeeper:
 
 def _asked_for(finished: Finished) -> Any:
     return finished.asked.chat.fields.get("n") or 1
+
+
+def _examples(finished: Finished) -> list[Example]:
+    attempt = finished.attempt
+    return [candidate.example for candidate in attempt.examples] if attempt is not None else []
+
+
+def _unread(finished: Finished) -> bool:
+    """Whether nobody could look in time if there is an answer already."""
+    return any(each.startswith("exact:") for each in finished.bypassed)

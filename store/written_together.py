@@ -1,0 +1,54 @@
+"""Several rows that nobody waits for, written as one job."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+from store.database import Connection, Database
+from store.errors import StoreBusy, StoreClosed, ValueRefused
+
+
+def write_each(
+    db: Database, insert: Callable[..., None], wanted: Sequence[tuple[Any, ...]], *, spare: bool = False
+) -> Future[None]:
+    """Call `insert(connection, *one)` for each in one job; done once all are committed. `spare`: see Database.write.
+
+    Where a value of one is refused, each is written by itself: the others are kept, and the future has that error. Raises
+    StoreBusy.
+    """
+
+    def insert_all(connection: Connection) -> None:
+        for one in wanted:
+            insert(connection, *one)
+
+    together = db.write(insert_all, patient=True, spare=spare)
+    if len(wanted) == 1:
+        return together
+    done: Future[None] = Future()
+    left = len(wanted)
+
+    def settle_one(error: BaseException) -> None:
+        nonlocal left
+        left -= 1
+        if not left:
+            done.set_exception(error)
+
+    def settle(written: Future[None]) -> None:
+        error = written.exception()
+        if error is None:
+            done.set_result(None)
+        elif not isinstance(error, ValueRefused):
+            done.set_exception(error)
+        else:
+            # On the writer's thread, as all that is told of these.
+            for one in wanted:
+                try:
+                    alone = write_each(db, insert, [one], spare=spare)
+                    alone.add_done_callback(lambda _: settle_one(error))
+                except (StoreBusy, StoreClosed):
+                    settle_one(error)
+
+    together.add_done_callback(settle)
+    return done
