@@ -122,7 +122,7 @@ class Database(Protocol):
         A job that raises is undone alone and its exception is the future's. A job may be run again when a batch had to be
         given up, so it must have no effect but the one on the connection. It must not end the transaction, and must not
         go on after an error of a statement. `after` is called with the result, on the writer's thread, after the commit
-        and before the future resolves. `patient`: nobody waits for it, so it may wait a hundredth of a second for others,
+        and before the future resolves. `patient`: nobody waits for it, so it may wait a twentieth of a second for others,
         and for a database that is away; what is not patient fails then at once with StoreFailed. `spare`: dropped with
         StoreBusy before others where there is no room.
 

@@ -243,9 +243,12 @@ TEXT_OF_KEY = "of_key"
 """Stands in RequestRecord.no_text of an exact repeat: its texts are those that are kept under its exact key."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class RequestRecord:
-    """What happened to one request: one row of the log, enough to explain it and to evaluate another policy on it."""
+    """What happened to one request: one row of the log, enough to explain it and to evaluate another policy on it.
+
+    Not frozen: setting so many fields of a frozen one takes most of the time that it takes to make a row.
+    """
 
     id: str
     tenant: str

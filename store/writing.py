@@ -23,8 +23,9 @@ log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
 _MAX_BATCH_JOBS = 256
-_GATHER_S = 0.02
-"""How long patient jobs are gathered: waking this thread for each one costs its request more than what is written."""
+_GATHER_S = 0.05
+"""How long patient jobs are gathered: waking this thread for each one costs its request more than what is written, and rows
+that are written together touch the same pages of the indices."""
 _STUCK_S = 5.0
 
 

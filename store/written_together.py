@@ -11,21 +11,26 @@ from store.errors import StoreBusy, StoreClosed, ValueRefused
 
 
 def write_each(
-    db: Database, insert: Callable[..., None], wanted: Sequence[tuple[Any, ...]], *, spare: bool = False
+    db: Database,
+    insert: Callable[..., None],
+    wanted: Sequence[tuple[Any, ...]],
+    *,
+    spare: bool = False,
+    together: Callable[[Connection], None] | None = None,
 ) -> Future[None]:
-    """Call `insert(connection, *one)` for each in one job; done once all are committed. `spare`: see Database.write.
+    """Call `insert(connection, *one)` for each in one job, or `together` in its place; done once all are committed.
 
-    Where a value of one is refused, each is written by itself: the others are kept, and the future has that error. Raises
-    StoreBusy.
+    Where a value of one is refused, each is written by itself: the others are kept, and the future has that error.
+    `spare`: see Database.write. Raises StoreBusy.
     """
 
     def insert_all(connection: Connection) -> None:
         for one in wanted:
             insert(connection, *one)
 
-    together = db.write(insert_all, patient=True, spare=spare)
+    written = db.write(together or insert_all, patient=True, spare=spare)
     if len(wanted) == 1:
-        return together
+        return written
     done: Future[None] = Future()
     left = len(wanted)
 
@@ -35,11 +40,11 @@ def write_each(
         if not left:
             done.set_exception(error)
 
-    def settle(written: Future[None]) -> None:
+    def settle(_: Future[None]) -> None:
         error = written.exception()
         if error is None:
             done.set_result(None)
-        elif not isinstance(error, ValueRefused):
+        elif not isinstance(error, ValueRefused | UnicodeError):
             done.set_exception(error)
         else:
             # On the writer's thread, as all that is told of these.
@@ -50,5 +55,5 @@ def write_each(
                 except (StoreBusy, StoreClosed):
                     settle_one(error)
 
-    together.add_done_callback(settle)
+    written.add_done_callback(settle)
     return done

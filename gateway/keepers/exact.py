@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from typing import Any
 
 import structlog
@@ -12,7 +13,7 @@ from engines.answers.beginning import says_nothing
 from engines.codecs.table import codec_of
 from gateway.keepers.keeper import Kept
 from router.finished import Finished
-from store.answers.exact_cache import ExactCache
+from store.answers.exact_cache import ExactCache, Put
 from store.jobs.engine_states import UNMERGEABLE
 from store.records import ExactAnswer, Example
 
@@ -36,6 +37,7 @@ class ExactKeeper:
         self._cache = cache
         self._unmerged = unmerged
         self._tool_calls = tool_calls
+        self._gathered: list[Put] = []
         self._unmergeable: set[tuple[str, str]] = set()
         """(engine, member) that were logged."""
 
@@ -64,18 +66,29 @@ class ExactKeeper:
         if isinstance(answer, str):
             yield "exact", answer
             return
+        arrival, by = finished.arrival, finished.asked.contributor
+        examples, unread = _examples(finished), _unread(finished)
+        if not (examples or unread):
+            self._gathered.append(Put(finished.exact_key, arrival.tenant, answer, arrival.id, by))
+            return
         yield (
             "exact",
             self._cache.put(
                 finished.exact_key,
-                finished.arrival.tenant,
+                arrival.tenant,
                 answer,
-                request_id=finished.arrival.id,
-                examples=_examples(finished),
-                contributor=finished.asked.contributor,
-                unread=_unread(finished),
+                request_id=arrival.id,
+                examples=examples,
+                contributor=by,
+                unread=unread,
             ),
         )
+
+    def write(self) -> Iterator[tuple[str, Future[Any], int]]:
+        """See Gathering."""
+        gathered, self._gathered = self._gathered, []
+        if gathered:
+            yield "exact", self._cache.put_all(gathered), len(gathered)
 
     def _answer(self, finished: Finished) -> ExactAnswer | str:
         """What is to be kept; or why nothing is."""
@@ -88,7 +101,7 @@ class ExactKeeper:
             "application/json" if body.streamed else body.content_type,
             finished.engine,
             time.time(),
-            usage_estimated=assembled.usage() is None,
+            usage_estimated=finished.usage is None or finished.usage.estimated,
         )
 
     def _refusal(self, finished: Finished) -> str | None:

@@ -213,11 +213,13 @@ _OF_KEY = (
 _REPEATS = (
     "SELECT t.row_id, r.id FROM json_each(?2) AS place"  # noqa: S608 - a constant
     " CROSS JOIN request_texts t ON t.row_id = CAST(place.value AS INTEGER)"
-    " CROSS JOIN requests r ON r.row_id IN (SELECT s.row_id FROM requests s WHERE s.tenant = t.tenant"
-    f" AND s.exact_key = t.same AND s.no_text = '{TEXT_OF_KEY}' ORDER BY s.row_id DESC LIMIT ?1)"
+    " CROSS JOIN requests q ON q.id = t.request_id"
+    " CROSS JOIN requests r ON r.row_id IN (SELECT s.row_id FROM requests s WHERE s.completion_id = q.completion_id"
+    " AND s.completion_id <> '' AND s.tenant = t.tenant AND s.exact_key = t.same"
+    f" AND s.no_text = '{TEXT_OF_KEY}' ORDER BY s.row_id DESC LIMIT ?1)"
     " ORDER BY t.row_id DESC, r.row_id DESC"
 )
-"""A repeat has no words: it is found by those of the request that it repeats."""
+"""A repeat has no words: it is found by those of the request that it repeats, and that by the `id` of the answer."""
 
 
 def _as_row(texts: RequestTexts) -> tuple[Any, ...]:

@@ -132,7 +132,7 @@ class Database:
         A job that raises is undone alone and its exception is the future's. A job may be run a second time when
         a batch had to be given up, so it must have no effect but the one on the connection. It must not commit.
         `after` is called with the result, on the writer's thread, after the commit and before the future resolves.
-        `patient`: nobody waits for it, so it may wait a hundredth of a second for others.
+        `patient`: nobody waits for it, so it may wait a twentieth of a second for others.
 
         Raises StoreBusy when too many jobs wait already, StoreClosed after `close`. Never waits.
         """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from typing import Any
 
@@ -21,6 +21,7 @@ from gateway.recorder import Recorder
 from router.asked import Controls
 from router.finished import Finished, Outcome
 from router.plan import Attempt
+from store.answers.exact_cache import Put
 from store.errors import StoreFailed
 from store.records import ExactAnswer
 from tests.answers import from_json
@@ -47,15 +48,15 @@ class Shelf:
     def expect_no_more(self, key: bytes) -> None:
         self.expected.pop(key, None)
 
-    def put(self, key: bytes, tenant: str, answer: ExactAnswer, **origin: Any) -> Future[Any]:
+    def put_all(self, puts: Sequence[Put]) -> Future[Any]:
         if self.gate is not None:
             self.gate.wait(60)
         future: Future[Any] = Future()
         if self.failure is not None:
             future.set_exception(self.failure)
         else:
-            self.kept[key] = answer
-            future.set_result(True)
+            self.kept |= {put.key: put.answer for put in puts}
+            future.set_result(None)
         return future
 
 

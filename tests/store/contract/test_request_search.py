@@ -107,8 +107,9 @@ def test_tenants_are_listed_once_each(store: Store) -> None:
 
 
 def test_repeats_are_found_by_the_words_of_what_they_repeat(store: Store) -> None:
-    again = {"outcome": "hit", "policy": "exact", "exact_key": b"s", "no_text": "of_key"}
-    fill(store, {}, again, again, {})
+    first = {"exact_key": b"s", "completion_id": "chatcmpl-1"}
+    again = {**first, "outcome": "hit", "policy": "exact", "no_text": "of_key"}
+    fill(store, first, again, again, {})
     store.decisions.texts.keep(texts(0, same=b"s"), texts(3, same=b"t")).result(30)
     search, words = store.decisions.search, "legs"
     assert ids(search.with_words(Wanted(), words, limit=10)) == ["req-3", "req-0", "req-2", "req-1"]
