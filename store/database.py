@@ -116,6 +116,7 @@ class Database(Protocol):
         after: Callable[[T], None] | None = None,
         patient: bool = False,
         spare: bool = False,
+        rows: int = 1,
     ) -> Future[T]:
         """Run `job` on the writer's thread; the future resolves after the COMMIT, so a result is a promise kept.
 
@@ -124,7 +125,7 @@ class Database(Protocol):
         go on after an error of a statement. `after` is called with the result, on the writer's thread, after the commit
         and before the future resolves. `patient`: nobody waits for it, so it may wait a twentieth of a second for others,
         and for a database that is away; what is not patient fails then at once with StoreFailed. `spare`: dropped with
-        StoreBusy before others where there is no room.
+        StoreBusy before others where there is no room, for which it counts as `rows` jobs.
 
         Raises StoreBusy when too many jobs wait already, StoreClosed after `close`. Never waits.
         """

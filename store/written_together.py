@@ -28,7 +28,7 @@ def write_each(
         for one in wanted:
             insert(connection, *one)
 
-    written = db.write(together or insert_all, patient=True, spare=spare)
+    written = db.write(together or insert_all, patient=True, spare=spare, rows=len(wanted))
     if len(wanted) == 1:
         return written
     done: Future[None] = Future()

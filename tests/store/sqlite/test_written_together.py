@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -62,3 +63,26 @@ def test_a_store_that_is_closed_or_full_takes_nothing(tmp_path: Path, db: Databa
     full.close()
     with pytest.raises(StoreClosed):
         write_each(full, insert, [(1,), (2,)])
+
+
+def test_many_take_the_room_of_as_many(tmp_path: Path) -> None:
+    holding, held = threading.Event(), threading.Event()
+    db = Database.open(tmp_path / "small.db", max_pending=10)
+
+    def hold(connection: Connection) -> None:
+        connection.execute("CREATE TABLE few (number INTEGER NOT NULL)")
+        held.set()
+        holding.wait(30)
+
+    first = db.write(hold)
+    assert held.wait(30)
+    texts = write_each(db, insert, [(n,) for n in range(9)], spare=True)
+    rows = write_each(db, insert, [(n,) for n in range(9)])
+    with pytest.raises(StoreBusy):
+        texts.result(30)
+    with pytest.raises(StoreBusy):
+        write_each(db, insert, [(9,)])
+    holding.set()
+    first.result(30), rows.result(30)
+    assert db.drain(30) and numbers(db) == list(range(9))
+    db.close()
