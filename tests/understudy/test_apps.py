@@ -71,12 +71,16 @@ def test_mistakes_show_where_they_are_made() -> None:
         write_code("a game")
     with openai.OpenAI(base_url="http://127.0.0.1:9/v1", api_key="sk") as client:
         with App(client):
-            with pytest.raises(TypeError, match="task must be a text or a Variable, not int"):
-                write_code(3)
+            with pytest.raises(TypeError, match=r"task must be a text, a Variable, a list of .*, not set"):
+                write_code({3})
+            with pytest.raises(ValueError, match="needs an app with a name"):
+                App(client).variable("task")
+            with pytest.raises(ValueError, match="is written by a call"):
+                write_code("x").set("y")
             with pytest.raises(TypeError):
                 write_code()
             with App(client):
                 inner = write_code("x")
             with pytest.raises(ValueError, match="belongs to another App"):
                 write_code(inner)
-            assert write_code("y").name == "code"
+            assert write_code("y").name == "code_2"
