@@ -59,7 +59,8 @@ class Reader:
         held = self._held
         if self.streamed and held.is_one_of(_DONE):
             self._heard.done()
-        parsed = held.parsed(_DATA) if held.begins_with(_DATA if self.streamed else b"") else None
+        due = held.size_bytes and held.begins_with(_DATA if self.streamed else b"")
+        parsed = held.parsed(_DATA) if due else None
         if parsed is not None:
             # A whole answer; or a stream's last line, which no line break ended.
             self._take(held, parsed)
