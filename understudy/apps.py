@@ -210,6 +210,17 @@ class App:
         headers = {"Idempotency-Key": str(uuid.uuid4())}
         return sent, {"path": "/runs", "cast_to": object, "body": body, "options": {"headers": headers}}
 
+    def _wanted(self, variable: Variable, criteria: Criteria) -> dict[str, Criteria]:
+        """The gets of a run whose first get is this. Who waits for one of several results is about to wait for the others:
+        what no call reads is got for latency, too."""
+        if criteria != "latency":
+            return {variable.name: criteria}
+        with self._lock:
+            given = [value for step in self._steps for value in step["understudy"]["inputs"].values()]
+            read = {value["variable"] for value in given if isinstance(value, dict)}
+            unread = [each.name for each in self._collected if each.name not in read]
+        return dict.fromkeys([variable.name, *unread], criteria)
+
     def _setting(self, variable: Variable, value: Value) -> dict[str, Any]:
         if not variable.given:
             raise ValueError(f"{variable!r} is written by a call.")
@@ -254,7 +265,7 @@ class App:
 
     def _get(self, variable: Variable, criteria: Criteria, timeout_s: float | None) -> Value:
         if variable.unsent:
-            self.send({variable.name: criteria})
+            self.send(self._wanted(variable, criteria))
         asking = _Asking(variable, criteria, timeout_s)
         while True:
             try:
@@ -266,7 +277,7 @@ class App:
 
     async def _aget(self, variable: Variable, criteria: Criteria, timeout_s: float | None) -> Value:
         if variable.unsent:
-            await self.asend({variable.name: criteria})
+            await self.asend(self._wanted(variable, criteria))
         asking = _Asking(variable, criteria, timeout_s)
         while True:
             try:

@@ -145,4 +145,4 @@ async def played(application: Application, ask: Ask, trips: RoundTrips) -> str:
     async with asyncio.TaskGroup() as group:
         for call in application.calls:
             group.create_task(play(call))
-    return answers[application.wanted].result()
+    return "\n".join(answers[name].result() for name in application.wanted)

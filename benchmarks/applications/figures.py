@@ -13,7 +13,8 @@ from benchmarks.applications import measuring
 from benchmarks.applications.client_side import PrefixAware, SessionHash
 from benchmarks.applications.gateway_side import gateway_side
 from benchmarks.applications.service import CAP_TOKENS, CAPPED, SPEEDS, TODAY, UNCAPPED, Site, client_side
-from loadtest.applications.shapes import chain, map_reduce, roles
+from benchmarks.applications.slo import token_s
+from loadtest.applications.shapes import Application, chain, map_reduce, roles
 from simulation.batching import Rules
 
 _BOUND_S = 0.2
@@ -96,19 +97,34 @@ def of_map_reduce(era: Era) -> Iterator[Figure]:
 
 
 def of_roles(era: Era) -> Iterator[Figure]:
-    """One project of 16 files."""
-    one = [roles("project", 16)]
-    ours = measuring.one_by_one(gateway_side, era.site(TODAY), one)[0]
-    against = [("engines of today", TODAY, "", 1.0)]
+    """One project of 4, 6 and 16 files: got file by file, and once by a last call that joins them all."""
+    for files in (4, 6):
+        yield from _of_files(era, roles("project", files, joined=False), files, "", None)
+    one = roles("project", 16, joined=False)
+    yield from _of_files(era, one, 16, "11.7", 4.0)
     if era.promised:
-        against = [
-            ("over the latency-capped baseline", CAPPED, "11.7", 4.0),
-            ("over the uncapped one without cache", UNCAPPED, "2.45", 1.25),
-            ("over one with a prefix cache", TODAY, "", 0.0),
-        ]
-    for name, rules, paper, promised in against:
-        theirs = measuring.one_by_one(client_side, era.site(rules), one)[0]
-        yield _ratio(era, f"multi-role, 16 files, {name}", paper, promised, theirs, ours)
+        ours = measuring.one_by_one(gateway_side, era.site(TODAY), [one])[0]
+        theirs = measuring.one_by_one(client_side, era.site(UNCAPPED), [one])[0]
+        what = "multi-role, 16 files, over the uncapped one without cache"
+        yield _ratio(era, what, "2.45", 1.25, theirs, ours)
+    yield from _of_files(era, roles("project", 16), 16, "", None, how="joined")
+
+
+def _of_files(
+    era: Era, one: Application, files: int, paper: str, promised: float | None, how: str = "got one by one"
+) -> Iterator[Figure]:
+    """A project over the client that carries it out itself before an engine of today, with its cap and without; and, with
+    `promised`, over the baseline of 2024."""
+    what = f"multi-role, {files} files {how}"
+    client = measuring.one_by_one(client_side, era.site(TODAY), [one])[0]
+    for name, caps in (("a cap of 4,096", (None, CAP_TOKENS)), ("no cap", (None, None))):
+        ours = measuring.one_by_one(gateway_side, era.site(TODAY, caps=caps), [one])[0]
+        figures = {"client_s": client, "gateway_s": ours}
+        yield Figure(f"{what}, {name}, over a prefix cache", "", 1.0, client / ours, figures)
+    if era.promised and promised:
+        ours = measuring.one_by_one(gateway_side, era.site(TODAY), [one])[0]
+        capped = measuring.one_by_one(client_side, era.site(CAPPED), [one])[0]
+        yield _ratio(era, f"{what}, over the latency-capped baseline", paper, promised, capped, ours)
 
 
 def of_mixed(era: Era) -> Iterator[Figure]:
@@ -198,6 +214,25 @@ def of_plain_calls(era: Era) -> Iterator[Figure]:
     )
 
 
+def of_slo(era: Era) -> Iterator[Figure]:
+    """Streams that come faster than the engine decodes them in time, with `slo_tpot_ms` and no other cap."""
+    speed = SPEEDS[era.name]
+    without_s, took_s = token_s(speed, None)
+    for share in (0.4, 0.6, 0.8):
+        slo_s = speed.step_s + (without_s - speed.step_s) * share
+        found_s, all_s = token_s(speed, slo_s * 1000)
+        figures = {
+            "slo_s": slo_s,
+            "token_s": found_s,
+            "without_s": without_s,
+            "all_s": all_s,
+            "all_without_s": took_s,
+        }
+        slo_ms, without_ms = slo_s * 1000, without_s * 1000
+        what = f"time per token that was asked for ({slo_ms:.0f} ms; without {without_ms:.0f} ms), over that found"
+        yield Figure(what, "", _promise(era, 0.95), slo_s / found_s, figures)
+
+
 MAP_REDUCE_RATE = 0.2
 """Documents per second over four engines: the paper does not tell. Beyond it the latency-centric baseline falls behind."""
 CHAT_CAP_TOKENS = 8_192
@@ -211,6 +246,7 @@ PARTS: dict[str, Callable[[Era], Iterator[Figure]]] = {
     "mixed": of_mixed,
     "popular": of_popular_prompts,
     "plain": of_plain_calls,
+    "slo": of_slo,
 }
 
 
