@@ -30,8 +30,9 @@ from typing import Any, NamedTuple
 import uvloop
 
 from benchmarks.options import options, write
+from benchmarks.recorded import ROOT
 from benchmarks.stalls.upstream import completion
-from benchmarks.tables import markdown
+from benchmarks.tables import markdown, write_between
 from gateway.server import ServerLimits, serve
 from store import Store
 from store.people.limits import Budget, Limits
@@ -42,6 +43,7 @@ from understudy.settings.file import parse_config
 from understudy.settings.knobs import knobs_of
 
 FIGURES = Path(__file__).parent / "figures.json"
+PAGE = ROOT / "docs" / "explanation" / "performance.md"
 MORE = 1.02
 REQUESTS, WARM_UP = 101, 20
 SECRET = "us-counted-0123456789abcdef0123456789"
@@ -362,7 +364,9 @@ def risen(figures: dict[str, float], before: dict[str, float]) -> list[str]:
 
 def main() -> None:
     parser = options(__doc__)
-    parser.add_argument("--write", action="store_true", help=f"the figures become those of {FIGURES.name}")
+    parser.add_argument(
+        "--write", action="store_true", help=f"the figures become those of {FIGURES.name} and {PAGE.name}"
+    )
     parser.add_argument(
         "--names", action="store_true", help="also tell which functions are called, and how often"
     )
@@ -378,6 +382,9 @@ def main() -> None:
     write(figures, given.json)
     if given.write:
         FIGURES.write_text(json.dumps(figures, indent=2) + "\n")
+        write_between(
+            PAGE, "counted", markdown(("calls of Python functions", "on the event loop"), figures.items())
+        )
     elif worse := risen(figures, before):
         sys.exit(f"More than 2 % above {FIGURES.name}: {', '.join(worse)}")
 

@@ -104,6 +104,9 @@ class Reader:
         lines = b"".join(self._waiting).split(b"\n")
         self._waiting, self._waiting_bytes = [], 0
         for line in lines[:-1]:
+            if not line and not self._held.size_bytes:
+                # What ends an event.
+                continue
             self._held.feed(line)
             self._end_of_line()
         self._held.feed(lines[-1])
