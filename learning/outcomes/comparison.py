@@ -28,6 +28,7 @@ from learning.outcomes.judge_exam import Exams, Known
 from learning.outcomes.judging_limits import JudgingLimits
 from learning.outcomes.judging_metrics import JudgingMetrics
 from learning.outcomes.judging_sample import Sample, Told, asked_again, most_tokens
+from learning.outcomes.looking import looked_at
 from learning.outcomes.loss import loss, right_answer
 from learning.outcomes.verdicts import Judge, VerdictRequest
 from router.digest import carries_tools
@@ -262,7 +263,8 @@ class Comparison:
                 standard,
                 *await asyncio.to_thread(told_losses, sample, sample.told, standard.text, others),
             ]
-        settled, standard = await asyncio.to_thread(_beside, standard, sample.near, second)
+        size = len(standard.text) + sum(map(len, sample.near[:1])) + (len(second.text) if second else 0)
+        settled, standard = await looked_at(size, _beside, standard, sample.near, second)
         # Before anybody looks whether they are equal: else only those would be noted once there is no money for a judge.
         pairs = [(answer.text, standard.text) for answer in others]
         judge = self._judge(sample)
@@ -341,7 +343,7 @@ class Comparison:
         name = judge.engine.info.name if judge is not None else ""
         nothing = not answer.text.strip()
         if settled or nothing or name in self._readable:
-            equal = await asyncio.to_thread(same, answer.text, reference)
+            equal = await looked_at(len(answer.text) + len(reference), same, answer.text, reference)
             if equal or settled or nothing:
                 said = _AS_GOOD if equal else _WORSE
                 self._metrics.saw(answer.way.engine, said, with_examples=bool(answer.way.examples))
@@ -364,7 +366,7 @@ class Comparison:
         counts = [self._alone.counts(equality_key(sample, answer.way)) for answer in answers]
         judged = []
         for answer, counted in zip(answers, counts, strict=True):
-            equal = await asyncio.to_thread(same, answer.text, reference)
+            equal = await looked_at(len(answer.text) + len(reference), same, answer.text, reference)
             self._alone.saw(equality_key(sample, answer.way), equal=equal)
             if counted:
                 said = _AS_GOOD if equal else _WORSE

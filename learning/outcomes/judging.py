@@ -50,6 +50,7 @@ from learning.outcomes.judging_sample import (
     why_not,
 )
 from learning.outcomes.known_quality import OnOutcomes
+from learning.outcomes.looking import looked_at
 from router.finished import Finished
 from router.plan import Plan
 from router.proving.standing import Proof
@@ -314,7 +315,7 @@ class Judging:
 
     async def _judged(self, taken: Sample, since: float) -> str:
         """What became of a sample. Raises NotAnswered, and whatever a store or a broken component raises."""
-        served, settled = await asyncio.to_thread(_looked_at, taken)
+        served, settled = await looked_at(taken.size_bytes, _read, taken)
         if served is None:
             return "unreadable"
         if not await self._quiet(taken, since + self._limits.patience_s):
@@ -504,7 +505,7 @@ class Judging:
         return not load.open or load.utilisation > self._limits.pause_above
 
 
-def _looked_at(taken: Sample) -> tuple[Assembled | None, bool]:
+def _read(taken: Sample) -> tuple[Assembled | None, bool]:
     """The served answer as one object, if it can be compared; and whether it is the reference's, and needs no judge."""
     served = served_answer(taken.body, taken.asked.chat)
     return served, served is not None and taken.by_reference and settles(served.said(), taken.near)
