@@ -99,7 +99,6 @@ TESTED_BY = {
     "gateway/runs/shown.py": "flow/test_line_runs.py",
     "gateway/runs/intake.py": "flow/test_line_runs.py",
     "gateway/runs/elsewhere.py": "flow/test_runs_workers.py",
-    "gateway/runs/peers.py": "flow/test_runs_workers.py",
     "gateway/runs/pieces.py": "flow/test_runs_workers.py",
     "gateway/runs/asking.py": "gateway/runs/test_runs.py",
     "gateway/runs/live.py": "gateway/runs/test_runs.py",
