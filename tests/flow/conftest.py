@@ -86,11 +86,11 @@ def with_data(_upstream: Upstream, tmp_path_factory: pytest.TempPathFactory) -> 
 @pytest.fixture
 def noticed(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
     """Set once the gateway has seen that a leader's client left."""
-    event, left = asyncio.Event(), Flight._goes_on
+    event, left = asyncio.Event(), Flight.goes_on
 
     def noting(self: Flight) -> bool:
         event.set()
         return left(self)
 
-    monkeypatch.setattr(Flight, "_goes_on", noting)
+    monkeypatch.setattr(Flight, "goes_on", noting)
     return event
