@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from engines.error_body import error_body as error_body
@@ -26,6 +27,15 @@ class Ending(NamedTuple):
     """Which engine failed; None where the error tells of none."""
     told: str = ""
     """What its client is told."""
+
+
+def last_event(headers: Mapping[str, str], error: EngineError) -> bytes | None:
+    """What ends an event stream with these headers that broke; None for an answer that nobody could read it in."""
+    if "Content-Encoding" in headers or "Content-Length" in headers:
+        return None
+    if not headers.get("Content-Type", "").lower().startswith("text/event-stream"):
+        return None
+    return error.event or error_event(error.message, error.code)
 
 
 def ending(error: BaseException, *, gone: bool, sent_all: bool = False) -> Ending:

@@ -75,6 +75,7 @@ TESTED_BY = {
     "workflows/declaring/names.py": "workflows/test_declared.py",
     "workflows/declaring/world.py": "workflows/test_declared.py",
     "gateway/handlers/model_endpoint.py": "flow/test_line_exact.py",
+    "gateway/handlers/by_pipeline.py": "flow/test_line_exact.py",
     "gateway/handlers/runs.py": "flow/test_line_runs.py",
     "gateway/handlers/steps.py": "flow/test_line_runs.py",
     "gateway/handlers/variables.py": "flow/test_line_runs.py",

@@ -21,7 +21,7 @@ from aiohttp import HttpVersion, HttpVersion11, web
 from multidict import CIMultiDict, CIMultiDictProxy
 
 from engines.errors import EngineError
-from gateway.errors import error_event
+from gateway.errors import last_event
 from gateway.limits.headers import TICKET
 from gateway.send import SERVER, ClientGone, Write
 from gateway.wire import BODY_READ
@@ -225,11 +225,9 @@ class PlainRelay:
 
     async def break_off(self, error: EngineError) -> None:
         """See Send."""
-        headers = self.response.headers
-        readable = "Content-Encoding" not in headers and "Content-Length" not in headers
-        if readable and headers.get("Content-Type", "").lower().startswith("text/event-stream"):
+        if (event := last_event(self.response.headers, error)) is not None:
             try:
-                await self._connection.write(error.event or error_event(error.message, error.code))
+                await self._connection.write(event)
             except ConnectionError:
                 return
         self._connection.close()
