@@ -404,6 +404,10 @@ class PlainConnection(asyncio.Protocol):
         """What answers the request that is under way."""
         return self._task
 
+    def leave(self) -> None:
+        """Close it, as nothing is under way."""
+        self.close()
+
     def hand_over(self) -> None:
         """Leave it to aiohttp, with the beginning of the request that is coming."""
         self._hand_over(self._begun)

@@ -15,6 +15,7 @@ from multidict import CIMultiDict
 
 from gateway.http.plain import MAX_BYTES, plain_request
 from gateway.relay import relay_for
+from tests.flow.kinds import KINDS
 from tests.gateway.serving import served
 
 HEAD = (
@@ -210,8 +211,7 @@ TALKS = {
 @pytest.mark.parametrize("talk", TALKS)
 async def test_both_kinds_of_connection_say_the_same(talk: str) -> None:
     said: list[bytes] = []
-    for cors in ((), ("https://nobody.example",)):
-        # With origins to tell, all connections are aiohttp's.
+    for cors in KINDS.values():
         async with served(_answering, cors=cors) as port:
             said.append(await _talk(port, TALKS[talk]))
     plain, by_aiohttp = said
@@ -219,7 +219,8 @@ async def test_both_kinds_of_connection_say_the_same(talk: str) -> None:
     assert plain == by_aiohttp
 
 
-async def test_a_client_that_leaves_cancels_its_handler() -> None:
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_client_that_leaves_cancels_its_handler(kind: str) -> None:
     begun, cancelled = asyncio.Event(), asyncio.Event()
 
     async def waits(request: web.BaseRequest) -> web.StreamResponse:
@@ -232,7 +233,7 @@ async def test_a_client_that_leaves_cancels_its_handler() -> None:
             raise
         raise AssertionError
 
-    async with served(waits) as port:
+    async with served(waits, cors=KINDS[kind]) as port:
         _, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(_asked(b"{}"))
         await begun.wait()
@@ -242,7 +243,8 @@ async def test_a_client_that_leaves_cancels_its_handler() -> None:
         await writer.wait_closed()
 
 
-async def test_a_slow_reader_holds_the_writer_back() -> None:
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_slow_reader_holds_the_writer_back(kind: str) -> None:
     written = 0
     stuck = asyncio.Event()
 
@@ -257,7 +259,7 @@ async def test_a_slow_reader_holds_the_writer_back() -> None:
             written += 2**16
         return send.response
 
-    async with served(floods) as port:
+    async with served(floods, cors=KINDS[kind]) as port:
         reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=2**16)
         writer.write(_asked(b"{}"))
         await reader.readuntil(b"\r\n\r\n")
@@ -273,11 +275,12 @@ async def test_a_slow_reader_holds_the_writer_back() -> None:
         await writer.wait_closed()
 
 
-async def test_a_header_that_would_begin_another_one_closes_the_connection() -> None:
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_header_that_would_begin_another_one_closes_the_connection(kind: str) -> None:
     async def splits(request: web.BaseRequest) -> web.StreamResponse:
         send = relay_for(request)
         send.whole(200, CIMultiDict({"X-A": "a\r\nX-B: b"}), b"x")
         return send.response
 
-    async with served(splits) as port:
+    async with served(splits, cors=KINDS[kind]) as port:
         assert await _talk(port, [_asked(b"{}")]) == b""
