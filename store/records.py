@@ -66,11 +66,11 @@ class NewExample:
     tenant's bank."""
 
 
-@dataclass(frozen=True, slots=True)
-class Example:
+class Example(NamedTuple):
     """One row of the bank. `seq` is its place in the log: workers fold rows into their index in this order.
 
-    What decays is given with the time it was true at: store.examples.accounting.decayed brings it to now.
+    What decays is given with the time it was true at: store.examples.accounting.decayed brings it to now. It is a tuple:
+    every decision makes some twenty of them, and a frozen dataclass takes six times as long.
     """
 
     id: int

@@ -83,7 +83,7 @@ class URLAsked:
             proxy=proxy_for(base),
         )
         # Its own queue stands before it: here nothing waits but for a place that is about to be free.
-        guarded = Limits(limits.max_in_flight, limits.max_queued, None, None)
+        guarded = Limits(limits.max_in_flight, limits.max_queued, None, None, None)
         breaker = Breaker(failures=limits.breaker_failures, open_s=limits.breaker_open_s)
         self.guard = Guard(engine, guarded, breaker)
 

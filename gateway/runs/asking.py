@@ -55,7 +55,7 @@ class StepAsker:
         began: Callable[[], object] = lambda: None,
         most: Most = lambda chat: (0.0, 0),
     ) -> None:
-        """`most` is Pipeline.most."""
+        """`most` is Features.most at the prices of the model."""
         self._most = most
         self._began = began
         self._answer = answer

@@ -16,8 +16,10 @@ from engines.chat_json import read_chat_request
 from engines.codecs.chat import CHAT
 from engines.engine import EngineInfo, EngineLoad, EngineReply, EngineRequest, Price
 from engines.errors import ConnectFailed, EngineError, RequestError, StreamBroken
-from gateway.pipeline import Pipeline, ServedModel
+from gateway.pipeline import Pipeline
 from gateway.send import ClientGone
+from gateway.served_model import ServedModel
+from gateway.stages.features import Features
 from router.asked import Arrival, Asked, Controls
 from router.finished import Finished, Outcome
 from router.policies.fixed import Fixed
@@ -92,7 +94,8 @@ def pipeline(ended: list[Finished], *engines: Scripted, **more: Any) -> Pipeline
     """One that asks the first engine first, and the last as the reference."""
     names = tuple(engine.info.name for engine in engines)
     model = ServedModel("m", names, Fixed(names))
-    return Pipeline({e.info.name: e for e in engines}, {"m": model}, ended=ended.append, **more)
+    named = {engine.info.name: engine for engine in engines}
+    return Pipeline(named, {"m": model}, stages=Features(named, **more).stages, ended=ended.append)
 
 
 def streamed(text: str) -> list[bytes]:
