@@ -162,9 +162,10 @@ class PlainRequest(web.BaseRequest):
     def clone(self, *, headers: Any = None, **other: Any) -> PlainRequest:
         """The same with other headers."""
         assert not other
-        return PlainRequest(
-            self.raw_path, CIMultiDict(headers or self.headers), self._kept[BODY_READ], self.connection
-        )
+        headers = CIMultiDict(headers or self.headers)
+        made = PlainRequest(self.raw_path, headers, self._kept[BODY_READ], self.connection)
+        made._kept.update(self._kept)
+        return made
 
 
 class PlainResponse(web.StreamResponse):

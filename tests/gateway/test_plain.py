@@ -15,6 +15,7 @@ from multidict import CIMultiDict
 
 from gateway.http.plain import MAX_BYTES, plain_request
 from gateway.relay import relay_for
+from gateway.wire import read_body, replace_body
 from tests.flow.kinds import KINDS
 from tests.gateway.serving import served
 
@@ -23,6 +24,7 @@ HEAD = (
     b"Content-Length: 2\r\n\r\n"
 )
 FUZZED = 3000
+NOTED = web.RequestKey("noted", str)
 _PIECES = [
     *(b"\r\n", b"\n", b"\r", b" ", b"\t", b":", b"\0", b"\x7f", b"\xc3\xa4", b"#", b"%", b"//", b"HTTP/1.0"),
     *(
@@ -284,3 +286,20 @@ async def test_a_header_that_would_begin_another_one_closes_the_connection(kind:
 
     async with served(splits, cors=KINDS[kind]) as port:
         assert await _talk(port, [_asked(b"{}")]) == b""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_request_with_another_body_keeps_what_is_noted_of_it(kind: str) -> None:
+    kept: list[object] = []
+
+    async def notes(request: web.BaseRequest) -> web.StreamResponse:
+        request[NOTED] = "before"
+        changed = replace_body(request, b"{}", {})
+        kept.append((changed[NOTED], await read_body(changed, 10), changed.headers["Content-Length"]))
+        response = web.Response()
+        response.force_close()
+        return response
+
+    async with served(notes, cors=KINDS[kind]) as port:
+        await _talk(port, [_asked(b"hello")])
+    assert kept == [("before", b"{}", "2")]
