@@ -75,7 +75,7 @@ from understudy.setup.engines import (
 )
 from understudy.setup.exposure import exposure
 from understudy.setup.guardrails import guardrails
-from understudy.setup.keepers import books, keepers, keepers_at_once
+from understudy.setup.keepers import books, exact_keeper, keepers
 from understudy.setup.responses import response_owners, still_stands
 from understudy.setup.scraping import reads_people
 from understudy.setup.served_by import digest, ignored_fields, unknown_servers
@@ -354,11 +354,10 @@ class Gateway:
     def _make_recorder(self) -> Recorder | None:
         if not self._has_pipeline():
             return None
+        exact = exact_keeper(self.memory, self._config)
+        others = keepers(self.memory, self._config, self.lasting.series, self._semantic)
         recorder = Recorder(
-            keepers(self.memory, self._config, self.lasting.series, self._semantic),
-            self.metrics,
-            self._report,
-            at_once=keepers_at_once(self.memory, self._config),
+            others if exact is None else [exact, *others], self.metrics, self._report, expecting=exact
         )
         return self.parts.add(recorder, stop=partial(recorder.close, _DRAIN_S), finished=recorder.take)
 
