@@ -16,7 +16,7 @@ from multidict import CIMultiDict
 
 from engines.errors import EngineError, StreamBroken
 from gateway.cache_control import cache_control
-from gateway.send import Send, Write
+from gateway.send import Send, Watched
 from router.asked import Asked
 
 _T = TypeVar("_T")
@@ -40,34 +40,25 @@ class Form(NamedTuple):
         return not (other.stream and other.include_usage) or self.include_usage or not self.stream
 
 
-def _form(asked: Asked) -> Form:
+def form_of(asked: Asked) -> Form:
+    """The form of this request's answer."""
     chat = asked.chat
     return Form(chat.stream, chat.include_usage, asked.headers.get("Accept-Encoding"))
 
 
 class InFlight:
-    """The leaders of this process, by exact key. Requests without one take no part."""
+    """The leaders of this process, by exact key."""
 
     def __init__(self) -> None:
         self._flights: dict[bytes, list[Flight]] = {}
 
-    def leader(self, asked: Asked, key: bytes | None) -> Flight | None:
-        """The request that this one may follow."""
-        if key is None or key not in self._flights or not _takes_part(asked):
-            return None
-        return self.leader_of(key, _form(asked))
-
-    def lead(self, asked: Asked, key: bytes | None) -> Flight | None:
-        """Let others follow this request from now on; None where it takes no part, or another one leads."""
-        return None if key is None or not _takes_part(asked) else self.lead_in(key, _form(asked))
-
     def leader_of(self, key: bytes, form: Form) -> Flight | None:
-        """`leader` for any request that takes part: the one of its form, or one that can serve it from memory."""
+        """The request that this one may follow: the one of its form, or one that can serve it from memory."""
         serving = [flight for flight in self._flights.get(key, ()) if flight.form.tells(form)]
         return next((flight for flight in serving if flight.form == form), serving[0] if serving else None)
 
     def lead_in(self, key: bytes, form: Form) -> Flight | None:
-        """`lead` for any request that takes part."""
+        """Let others follow this request from now on; None where another one leads."""
         if self.leader_of(key, form) is not None:
             return None
         flight = Flight(form, closed=lambda: self._remove(key, flight))
@@ -81,7 +72,7 @@ class InFlight:
             del self._flights[key]
 
 
-def _takes_part(asked: Asked) -> bool:
+def takes_part(asked: Asked) -> bool:
     """Whether its answer may be another request's before anybody has read all of it: tool calls may not be replayed."""
     controls, fields = asked.controls, asked.chat.fields
     return not (controls.no_cache or controls.no_store or fields.get("tools") or fields.get("functions"))
@@ -126,12 +117,12 @@ class Flight:
     async def led(self, send: Send, answer: Callable[[Send], Coroutine[Any, Any, _T]]) -> _T:
         """Answer through `send`, for everybody who follows as well: only without them a cancellation ends it."""
         # Owned by whoever leads or follows: the last of them cancels it.
-        task = self._task = asyncio.create_task(answer(_Noting(send, self)))  # noqa: TID251
+        task = self._task = asyncio.create_task(answer(Watched(send, self)))  # noqa: TID251
         task.add_done_callback(self._over)
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
-            if not self._goes_on():
+            if not self.goes_on():
                 task.cancel()
                 await asyncio.wait({task})
             raise
@@ -155,7 +146,7 @@ class Flight:
 
         Who wants another form waits for the end instead, since the answer is remembered by then.
         """
-        if self.form != _form(asked):
+        if self.form != form_of(asked):
             await self.over(asked.max_kept_bytes)
             return None
         while self._headers is None and not self._ended:
@@ -187,7 +178,7 @@ class Flight:
                 return
             await self._something_new()
 
-    # ---- by the leader
+    # ---- by the leader: see gateway.send.Watcher
 
     def begins(self, status: int, headers: CIMultiDict[str]) -> None:
         """Its head is here."""
@@ -198,7 +189,7 @@ class Flight:
         self._headers = headers
         self._tell()
 
-    def note(self, chunk: bytes) -> None:
+    def feed(self, chunk: bytes) -> None:
         """A chunk is here."""
         if self._ended:
             return
@@ -217,16 +208,8 @@ class Flight:
             self._ended, self._error = True, error
             self._tell()
 
-    def left(self) -> bool:
-        """The leader's client is gone. Returns whether to go on without it."""
-        return self._goes_on()
-
-    @property
-    def leader_gone(self) -> bool:
-        """Whether it goes on for the followers alone."""
-        return self._leader_gone
-
-    def _goes_on(self) -> bool:
+    def goes_on(self) -> bool:
+        """See Watcher: it does for those who follow."""
         self._leader_gone = self._followers > 0
         if not self._leader_gone:
             self._close()
@@ -254,62 +237,3 @@ class Flight:
         news, self._news = self._news, None
         if news is not None:
             news.set()
-
-
-class _Noting:
-    """The leader's `send`: notes what it sends. See gateway.send.Send."""
-
-    __slots__ = ("_flight", "_send")
-
-    def __init__(self, send: Send, flight: Flight) -> None:
-        self._send = send
-        self._flight = flight
-
-    @property
-    def gone(self) -> bool:
-        """See Send."""
-        return self._send.gone
-
-    def whole(
-        self, status: int, headers: CIMultiDict[str], body: bytes | None, reason: str | None = None
-    ) -> None:
-        """See Send."""
-        self._flight.begins(status, headers)
-        if body is not None:
-            self._flight.note(body)
-        self._flight.ends()
-        self._send.whole(status, headers, body, reason)
-
-    async def begin(self, status: int, headers: CIMultiDict[str], reason: str | None = None) -> Write:
-        """See Send."""
-        flight, write = self._flight, None
-        flight.begins(status, headers)
-        try:
-            write = await self._send.begin(status, headers, reason)
-        except ConnectionError:
-            if not flight.left():
-                raise
-
-        async def noted(chunk: bytes) -> None:
-            flight.note(chunk)
-            if write is None or flight.leader_gone:
-                return
-            try:
-                await write(chunk)
-            except ConnectionError:
-                if not flight.left():
-                    raise
-
-        return noted
-
-    async def end(self) -> None:
-        """See Send."""
-        self._flight.ends()
-        if not self._flight.leader_gone:
-            await self._send.end()
-
-    async def break_off(self, error: EngineError) -> None:
-        """See Send."""
-        self._flight.ends(error)
-        if not self._flight.leader_gone:
-            await self._send.break_off(error)

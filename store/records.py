@@ -239,9 +239,16 @@ class ExactAnswer:
     """For how long after `stored_at_s` it may be replayed, as the store it came from says."""
 
 
-@dataclass(frozen=True, slots=True)
+TEXT_OF_KEY = "of_key"
+"""Stands in RequestRecord.no_text of an exact repeat: its texts are those that are kept under its exact key."""
+
+
+@dataclass(slots=True)
 class RequestRecord:
-    """What happened to one request: one row of the log, enough to explain it and to evaluate another policy on it."""
+    """What happened to one request: one row of the log, enough to explain it and to evaluate another policy on it.
+
+    Not frozen: setting so many fields of a frozen one takes most of the time that it takes to make a row.
+    """
 
     id: str
     tenant: str
@@ -304,7 +311,7 @@ class RequestRecord:
     finish_reason: str = ""
     """Of the answer's first choice."""
     no_text: str = ""
-    """Why no text of it is kept, a code; empty where there is one, and where nobody knows."""
+    """Why no text of it is kept, a code; empty where there is one, and where nobody knows. See TEXT_OF_KEY."""
 
 
 Partition = Literal["user", "tenant"]

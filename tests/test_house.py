@@ -86,6 +86,7 @@ TESTED_BY = {
     "gateway/stages/reach.py": "flow/test_access.py",
     "gateway/stages/limits.py": "flow/test_line_limits.py",
     "gateway/handlers/model_endpoint.py": "flow/test_line_exact.py",
+    "gateway/handlers/by_pipeline.py": "flow/test_line_exact.py",
     "gateway/handlers/runs.py": "flow/test_line_runs.py",
     "gateway/handlers/steps.py": "flow/test_line_runs.py",
     "gateway/handlers/variables.py": "flow/test_line_runs.py",

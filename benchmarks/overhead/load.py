@@ -6,6 +6,8 @@ It speaks just enough HTTP to be far cheaper than what it measures.
 from __future__ import annotations
 
 import asyncio
+import itertools
+import math
 import re
 import time
 from collections.abc import Callable, Iterator
@@ -15,6 +17,8 @@ from typing import cast
 
 from benchmarks.overhead.upstream import event
 
+_UNTIL_FIRST_S = 0.1
+"""Until the first of paced requests is due: all connections are open by then."""
 _LENGTH = re.compile(rb"\r\ncontent-length: (\d+)\r\n", re.IGNORECASE)
 
 
@@ -46,9 +50,9 @@ class Batch:
     wrong: list[str] = field(default_factory=list)
     latencies_s: list[float] = field(default_factory=list)
 
-    def p50_ms(self) -> float:
-        """Median latency in milliseconds."""
-        return sorted(self.latencies_s)[len(self.latencies_s) // 2] * 1000
+    def latency_ms(self, share: float) -> float:
+        """The latency that so many of the requests did not exceed, in milliseconds; 0.5: the median."""
+        return sorted(self.latencies_s)[math.ceil(share * len(self.latencies_s)) - 1] * 1000
 
 
 Right = Callable[[bytes], bool]
@@ -56,15 +60,23 @@ Right = Callable[[bytes], bool]
 
 
 class _Asker(asyncio.Protocol):
-    """One connection that asks, reads the answer, checks it, and asks again until there is nothing left to ask."""
+    """One connection that asks, reads the answer, checks it, and asks again until there is nothing left to ask.
 
-    def __init__(self, requests: Iterator[bytes], right: Right, batch: Batch) -> None:
+    `due`: when each request is to be asked (time.perf_counter); None: as soon as the one before is answered. A request that
+    is asked late, since all connections waited for answers, counts from when it was due: what a client would have waited.
+    """
+
+    def __init__(
+        self, requests: Iterator[bytes], right: Right, batch: Batch, due: Iterator[float] | None
+    ) -> None:
         self._requests = requests
         self._right = right
         self._batch = batch
+        self._due = due
         self._buffer = b""
         self._asked_at = 0.0
-        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._loop = asyncio.get_running_loop()
+        self.done: asyncio.Future[None] = self._loop.create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -75,6 +87,16 @@ class _Asker(asyncio.Protocol):
         if request is None:
             self._transport.close()
             return
+        now = time.perf_counter()
+        due = now if self._due is None else next(self._due)
+        if due > now:
+            self._loop.call_later(due - now, self._send, request)
+        else:
+            self._asked_at = due
+            self._transport.write(request)
+
+    def _send(self, request: bytes) -> None:
+        # A timer is a millisecond late or early; that is no latency of the server.
         self._asked_at = time.perf_counter()
         self._transport.write(request)
 
@@ -108,19 +130,29 @@ class _Asker(asyncio.Protocol):
 
 
 async def ask(
-    port: int, requests: Iterator[bytes], expected: bytes | Right, *, connections: int, limit_s: float = 120
+    port: int,
+    requests: Iterator[bytes],
+    expected: bytes | Right,
+    *,
+    connections: int,
+    per_s: float | None = None,
+    limit_s: float = 120,
 ) -> Batch:
     """Ask all `requests` over so many connections, each with one request under way at a time.
 
-    `expected`: every answer's body, or what tells a right one.
+    `expected`: every answer's body, or what tells a right one. `per_s`: evenly so many a second, whatever the answers take,
+    as long as a connection is free; None: as many as they answer.
     """
     loop = asyncio.get_running_loop()
     right = expected.__eq__ if isinstance(expected, bytes) else expected
     batch = Batch()
     began = time.perf_counter()
+    due = None if per_s is None else itertools.count(began + _UNTIL_FIRST_S, 1 / per_s)
     askers = []
     for _ in range(connections):
-        _, asker = await loop.create_connection(lambda: _Asker(requests, right, batch), "127.0.0.1", port)
+        _, asker = await loop.create_connection(
+            lambda: _Asker(requests, right, batch, due), "127.0.0.1", port
+        )
         askers.append(asker)
     async with asyncio.timeout(limit_s):
         await asyncio.gather(*(asker.done for asker in askers))

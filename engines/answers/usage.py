@@ -8,18 +8,20 @@ its own or in one that has content, too: what is said later adds to what was sai
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from engines.answers.terminal import choices_of
 from engines.chat import Usage
+from engines.loose_json import objects
 
 _MOST = 10**12
 """More tokens than this are nonsense."""
 _SAYING = frozenset({"prompt_tokens", "input_tokens", "completion_tokens", "output_tokens", "total_tokens"})
 _CACHED = ("prompt_cache_hit_tokens", "cached_tokens")
 """Where DeepSeek and Moonshot tell what was read from a cache."""
+_DETAILS = ("prompt_tokens_details", "input_tokens_details")
 _NEVER_HOLDS = frozenset({"metadata", "usage", "delta"})
 """Members that may hold anything under the name `usage`."""
 
@@ -34,8 +36,9 @@ class Told:
     model: str = ""
     images: int = 0
 
-    def hear(self, said: Any) -> bool:
-        """Take note of an answer, or an event of a stream, as parsed JSON. Returns whether it told a usage.
+    def hear(self, said: Any, choices: Sequence[Mapping[str, Any]] | None = None) -> bool:
+        """Take note of an answer, or an event of a stream, as parsed JSON. Returns whether it told a usage. `choices`: its
+        own, where they were looked up already.
 
         Usage stands at the top; in the `response` or `message` of an event; in the last choice (Moonshot); or under a
         member of the provider's own (`x_groq`). What the top says goes over what the others say.
@@ -45,14 +48,16 @@ class Told:
         inside = [
             holder for name, holder in said.items() if name not in _NEVER_HOLDS and isinstance(holder, dict)
         ]
-        told = [self._hear(holder) for holder in (*inside, *choices_of(said), said)]
+        choices = choices_of(said) if choices is None else choices
+        told = [self._hear(holder) for holder in (*inside, *choices, said)]
         self.images += _images(said)
         return any(told)
 
     def _hear(self, holder: Mapping[str, Any]) -> bool:
         usage = holder.get("usage")
         usage = usage if isinstance(usage, dict) else {}
-        self.usage |= {n: value for n, value in usage.items() if value is not None or n not in self.usage}
+        if usage:
+            self.usage |= {n: value for n, value in usage.items() if value is not None or n not in self.usage}
         for tier in (holder.get("service_tier"), usage.get("service_tier")):
             if isinstance(tier, str) and tier:
                 self.service_tier = tier[:64]
@@ -95,11 +100,7 @@ def _tokens(usage: Mapping[str, Any]) -> tuple[int, int, int, int] | None:
         read, written = read or 0, written or 0
         prompt += read + written
         return prompt, max(completion, total - prompt), read, written
-    details: Any = usage.get("prompt_tokens_details")
-    if not isinstance(details, dict):
-        details = usage.get("input_tokens_details")
-    if not isinstance(details, dict):
-        details = {}
+    details = next((told for name in _DETAILS if isinstance(told := usage.get(name), dict)), {})
     cached = _count(details.get("cached_tokens"))
     for name in _CACHED:
         cached = _count(usage.get(name)) if cached is None else cached
@@ -123,9 +124,8 @@ def _count(value: Any) -> int | None:
 def _images(said: Mapping[str, Any]) -> int:
     data = said.get("data")
     if isinstance(data, list):
-        return sum(1 for one in data if isinstance(one, dict) and ("b64_json" in one or "url" in one))
-    kind = said.get("type")
-    return int(isinstance(kind, str) and kind in ("image_generation.completed", "image_edit.completed"))
+        return sum(not one.keys().isdisjoint(("b64_json", "url")) for one in objects(data))
+    return int(said.get("type") in ("image_generation.completed", "image_edit.completed"))
 
 
 def as_chat_tells(told: Told) -> dict[str, Any]:

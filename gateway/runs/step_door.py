@@ -17,7 +17,7 @@ from engines.placement import Placement
 from gateway.admission import Admission
 from gateway.runs.caller import Caller
 from gateway.runs.step_send import StepSend
-from gateway.send import ClientGone, Send, Write
+from gateway.send import ClientGone, Send, Watched
 from router.asked import Admitted, Asked
 from router.finished import Finished, Outcome
 from store.decisions.usage import Amounts, Used
@@ -97,7 +97,7 @@ class StepDoor:
         own = StepSend(said, max_text_bytes=max_text_bytes)
         asked = caller.asked(await client.let_in(chat.own_fields), chat, placement)
         noted(asked.arrival.id)
-        return _answered(asked, own, await self.answer(asked, Both(client.send, own, run_id)))
+        return _answered(asked, own, await self.answer(asked, Watched(client.send, _Reading(own, run_id))))
 
     def component(self, caller: door.Caller, name: str) -> Admitted:
         """See Door."""
@@ -144,48 +144,29 @@ def _answered(asked: Asked, send: StepSend, finished: Finished) -> Answered:
     )
 
 
-class Both:
-    """Sends an answer to its client, and lets the run read along. See gateway.send.Send."""
+class _Reading:
+    """Lets a run read the answer to its client along. See gateway.send.Watcher."""
 
-    def __init__(self, client: Send, run: StepSend, run_id: str) -> None:
-        self._client = client
+    def __init__(self, run: StepSend, run_id: str) -> None:
         self._run = run
         self._run_id = run_id
 
-    @property
-    def gone(self) -> bool:
-        """Whether the client has left."""
-        return self._client.gone
-
-    def whole(
-        self, status: int, headers: CIMultiDict[str], body: bytes | None, reason: str | None = None
-    ) -> None:
-        """See Send."""
+    def begins(self, status: int, headers: CIMultiDict[str]) -> None:
+        """See Watcher."""
         headers["x-understudy-run"] = self._run_id
-        self._run.whole(status, headers.copy(), body, reason)
-        self._client.whole(status, headers, body, reason)
+        self._run.begins(status, headers)
 
-    async def begin(self, status: int, headers: CIMultiDict[str], reason: str | None = None) -> Write:
-        """See Send."""
-        headers["x-understudy-run"] = self._run_id
-        read = await self._run.begin(status, headers.copy(), reason)
-        write = await self._client.begin(status, headers, reason)
+    def feed(self, chunk: bytes) -> None:
+        """See Watcher."""
+        if not self._run.too_large:
+            # Too large for a variable: the client gets its answer all the same.
+            with suppress(ClientGone):
+                self._run.feed(chunk)
 
-        async def both(chunk: bytes) -> None:
-            if not self._run.too_large:
-                # Too large for a variable: the client gets its answer all the same.
-                with suppress(ClientGone):
-                    await read(chunk)
-            await write(chunk)
+    def ends(self, error: EngineError | None = None) -> None:
+        """See Watcher."""
+        self._run.ends(error)
 
-        return both
-
-    async def end(self) -> None:
-        """See Send."""
-        await self._run.end()
-        await self._client.end()
-
-    async def break_off(self, error: EngineError) -> None:
-        """See Send."""
-        await self._run.break_off(error)
-        await self._client.break_off(error)
+    def goes_on(self) -> bool:
+        """See Watcher."""
+        return False
