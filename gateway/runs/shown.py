@@ -108,6 +108,13 @@ def _step(one: Any) -> dict[str, Any]:
             "completion_tokens": progress.completion_tokens,
         },
         "cost_usd": progress.cost_usd,
+        "times": {
+            "ready_at": progress.ready_at_s,
+            "queued_at": progress.queued_at_s,
+            "started_at": progress.started_at_s,
+            "first_at": progress.first_at_s,
+            "ended_at": progress.ended_at_s,
+        },
         "error": failure(progress.failure),
     }
 

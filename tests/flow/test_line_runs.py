@@ -124,6 +124,9 @@ async def test_a_run_in_any_order_is_answered_with_its_values(gate: Line) -> Non
     assert got.status == 200 and run["status"] == "done" and got.headers["x-understudy-run"] == run["id"]
     assert run["variables"]["c"]["value"] == "<C <B <A> y>>"
     assert [step["status"] for step in run["steps"]] == ["done"] * 3
+    for step in run["steps"]:
+        moments = list(step["times"].values())
+        assert None not in moments and moments == sorted(moments)
     assert run["usage"]["prompt_tokens"] == 21 and run["round_trips_saved"] == 2
     again = (await get(gate, f"/runs/{run['id']}")).json
     assert again["variables"] == run["variables"]
