@@ -46,7 +46,17 @@ from router.asked import EVERYTHING, Arrival, Asked
 from router.bill import Bill
 from router.finished import Finished, Outcome
 from router.model_names import ByModelName, plain_names
-from router.plan import PROOF_TOO_DEAR, SHADOW, STUDENT_FAILED, Ask, Attempt, Plan, Policy
+from router.plan import (
+    POLICY_FAILED,
+    PROOF_TOO_DEAR,
+    SHADOW,
+    STUDENT_FAILED,
+    WITHOUT_DECISION,
+    Ask,
+    Attempt,
+    Plan,
+    Policy,
+)
 from router.policies.fixed import Fixed
 from router.stand_ins import ANYBODY, StandIns
 from store.answers.exact_key import exact_key
@@ -58,6 +68,9 @@ if TYPE_CHECKING:
     from gateway.reuse.stage import SemanticAnswers, SemanticStage
     from router.proving.standing import Proof
     from store.answers.exact_cache import ExactCache
+
+_TOLD = WITHOUT_DECISION | {SHADOW, PROOF_TOO_DEAR}
+"""Reasons that the header x-understudy-reason tells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -435,7 +448,7 @@ class Pipeline:
         except Exception as error:
             # A policy that fails must not fail the request (SPEC §1): the reference engine answers, as without us.
             journey.bypassed.append(f"decide:{type(error).__name__}")
-            plan = await Fixed((model.reference,), reason="policy_failed").decide(ask)
+            plan = await Fixed((model.reference,), reason=POLICY_FAILED).decide(ask)
         if plan.reason == SHADOW and self._too_dear(model.name, ask.tenant, plan.proof):
             plan = replace(plan, reason=PROOF_TOO_DEAR)
         if forced is not None:
@@ -502,7 +515,7 @@ class Pipeline:
             _explain(reply.headers, journey, engine=way.engine, examples=len(way.examples))
             if plan.posed is not None:
                 reply.headers["x-understudy-task"] = plan.posed.task.name
-            if plan.reason in (SHADOW, PROOF_TOO_DEAR):
+            if plan.reason in _TOLD:
                 reply.headers["x-understudy-reason"] = plan.reason
             if attempts.index > so_far.without_student:
                 planned = plan.attempts[so_far.without_student].engine

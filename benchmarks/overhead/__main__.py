@@ -27,7 +27,7 @@ from typing import Any
 import uvloop
 
 from benchmarks.options import options, write
-from benchmarks.overhead import limits, report, runs, stages, store, student, texts
+from benchmarks.overhead import limits, overload, report, runs, stages, store, student, texts
 from benchmarks.overhead.load import Streams, ask, chat_request, read_streams
 from benchmarks.overhead.questions import KNOWN_TEXTS, Questions
 from benchmarks.overhead.rounds import CONNECTIONS, Subject, in_rounds, measured, settle
@@ -43,7 +43,7 @@ from benchmarks.overhead.servers import (
 )
 from benchmarks.overhead.upstream import body as upstream_body
 
-PARTS = ("requests", "limits", "texts", "chunks", "runs", "crowd", "start", "stages", "student")
+PARTS = ("requests", "limits", "texts", "chunks", "runs", "crowd", "start", "stages", "student", "overload")
 
 
 @dataclass(frozen=True)
@@ -58,10 +58,12 @@ class Counts:
     crowd: int
     crowd_chunks: int
     starts: int
+    load_s: float
+    first_s: float
 
 
-FULL = Counts(20, 400, 80, 240, 100, 500, 24, 5)
-QUICK = Counts(1, 40, 8, 12, 5, 20, 5, 1)
+FULL = Counts(20, 400, 80, 240, 100, 500, 24, 5, 20.0, 60.0)
+QUICK = Counts(1, 40, 8, 12, 5, 20, 5, 1, 8.0, 15.0)
 COLD_CONNECTIONS = 4
 """Cold embeddings take milliseconds each on one core: more at once would only measure the deadline."""
 PACED_STREAMS, PACED_INTERVAL_MS, CROWD_INTERVAL_MS = 16, 20.0, 250.0
@@ -144,6 +146,9 @@ class Bench:
                     mock, self._folder, rounds=counts.rounds, requests=counts.requests
                 )
                 figures["bypassed"] = figures.get("bypassed", {}) | self.bypassed
+            if "overload" in self._parts:
+                loads = overload.Overload(mock, self._folder, load_s=counts.load_s, first_s=counts.first_s)
+                figures["overload"] = await loads.measured()
             if "crowd" in self._parts:
                 figures["crowd"] = await self._crowd(mock)
             if "start" in self._parts:

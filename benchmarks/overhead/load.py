@@ -6,8 +6,10 @@ It speaks just enough HTTP to be far cheaper than what it measures.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import re
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -15,6 +17,7 @@ from typing import cast
 
 from benchmarks.overhead.upstream import event
 
+_MOST_CONNECTIONS = 512
 _LENGTH = re.compile(rb"\r\ncontent-length: (\d+)\r\n", re.IGNORECASE)
 
 
@@ -48,7 +51,12 @@ class Batch:
 
     def p50_ms(self) -> float:
         """Median latency in milliseconds."""
-        return sorted(self.latencies_s)[len(self.latencies_s) // 2] * 1000
+        return self.quantile_ms(0.5)
+
+    def quantile_ms(self, share: float) -> float:
+        """The latency in milliseconds that so large a share of the answers did not exceed."""
+        known = sorted(self.latencies_s)
+        return known[min(len(known) - 1, int(len(known) * share))] * 1000
 
 
 Right = Callable[[bytes], bool]
@@ -75,7 +83,10 @@ class _Asker(asyncio.Protocol):
         if request is None:
             self._transport.close()
             return
-        self._asked_at = time.perf_counter()
+        self._send(request, time.perf_counter())
+
+    def _send(self, request: bytes, asked_at: float) -> None:
+        self._asked_at = asked_at
         self._transport.write(request)
 
     def data_received(self, data: bytes) -> None:
@@ -126,6 +137,81 @@ async def ask(
         await asyncio.gather(*(asker.done for asker in askers))
     batch.wall_s = time.perf_counter() - began
     return batch
+
+
+class _Arrivals:
+    """Requests that come at their time, whether or not those before were answered."""
+
+    def __init__(self, right: Right) -> None:
+        self.batch = Batch()
+        self._right = right
+        self._idle: list[_OneByOne] = []
+        self._waiting: deque[tuple[bytes, float]] = deque()
+        self._open = 0
+        self._last_sent = False
+        self._all_idle = asyncio.Event()
+
+    async def come(self, port: int, requests: Iterator[bytes], per_s: float, seconds: float) -> None:
+        loop = asyncio.get_running_loop()
+        began = time.perf_counter()
+        for number, request in enumerate(itertools.islice(requests, max(1, int(per_s * seconds)))):
+            due = began + number / per_s
+            if (wait_s := due - time.perf_counter()) > 0:
+                await asyncio.sleep(wait_s)
+            self._waiting.append((request, due))
+            if self._idle:
+                self.free(self._idle.pop())
+            elif self._open < _MOST_CONNECTIONS:
+                self._open += 1
+                await loop.create_connection(lambda: _OneByOne(self, self._right), "127.0.0.1", port)
+        self._last_sent = True
+        if len(self._idle) < self._open:
+            await self._all_idle.wait()
+        self.batch.wall_s = time.perf_counter() - began
+        for asker in self._idle:
+            asker.close()
+
+    def free(self, asker: _OneByOne) -> None:
+        """A connection has nothing to ask."""
+        if self._waiting:
+            asker.send(*self._waiting.popleft())
+        else:
+            self._idle.append(asker)
+            if self._last_sent and len(self._idle) == self._open:
+                self._all_idle.set()
+
+
+class _OneByOne(_Asker):
+    """A connection that asks what it is handed."""
+
+    def __init__(self, arrivals: _Arrivals, right: Right) -> None:
+        super().__init__(iter(()), right, arrivals.batch)
+        self._arrivals = arrivals
+        self.send = self._send
+
+    def _ask(self) -> None:
+        self._arrivals.free(self)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._transport.close()
+
+
+async def ask_at_rate(
+    port: int,
+    requests: Iterator[bytes],
+    expected: bytes,
+    *,
+    per_s: float,
+    seconds: float,
+    limit_s: float = 300,
+) -> Batch:
+    """Send so many requests a second, evenly, however slowly they are answered: an open loop. Latencies count from the
+    moment at which a request was due, on a connection of its own or later."""
+    arrivals = _Arrivals(expected.__eq__)
+    async with asyncio.timeout(limit_s):
+        await arrivals.come(port, requests, per_s, seconds)
+    return arrivals.batch
 
 
 @dataclass

@@ -85,6 +85,7 @@ def rows(figures: dict[str, Any]) -> list[Row]:
         "chunks": _chunks,
         "runs": _runs,
         "crowd": _crowd,
+        "overload": _overload,
     }
     makers |= {"memory": _memory, "start": _start, "stages": _stages}
     return [row for part, make in makers.items() if part in figures for row in make(figures[part])]
@@ -250,6 +251,27 @@ def _crowd(part: dict[str, list[dict[str, float]]]) -> list[Row]:
                 "every byte of every stream compared",
             )
         )
+    return found
+
+
+def _overload(part: dict[str, dict[str, float]]) -> list[Row]:
+    goals = {
+        "warm at 1.5x": ("small_share", ">= 90 % by the small engine", 0.90),
+        "cold at 0.7x": ("embedded_share", ">= 95 % keep their embedding", 0.95),
+        "cold at 0.7x, first minute": ("embedded_share", ">= 95 % keep their embedding", 0.95),
+    }
+    found = []
+    for load, figures in part.items():
+        key, target, least = goals.get(load, ("small_share", "", 0.0))
+        share = figures[key]
+        shed = {name.removeprefix("shed_"): int(n) for name, n in figures.items() if name.startswith("shed_")}
+        note = (
+            f"{figures['asked_per_s']:.0f} of {figures['capacity_per_s']:.0f}/s; p50 {figures['p50_ms']:.0f} ms,"
+            f" p99 {figures['p99_ms']:.0f} ms; {figures['core_share']:.0%} of the core; load average"
+            f" {figures['load_average']:.1f}; shed: {shed or 'nothing'}"
+        )
+        met = share >= least if target else None
+        found.append(Row("overload", f"few_shot, {load}", f"{share:.1%}", "", target, met, note))
     return found
 
 
