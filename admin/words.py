@@ -74,6 +74,7 @@ NO_TEXT: Mapping[str, str] = {
     "opted_out": "The request asked that nothing be stored.",
     "opted_out_key": "Texts of this key's requests are not kept.",
     "opted_out_model": "Texts of this model's requests are not kept.",
+    "shed": "The worker had more to do than it could, and left texts out (load shedding).",
     "busy": "Requests came faster than texts can be screened and stored.",
     "limited": "A limit refused it: prompts of such requests are not kept.",
     "secrets": "It held what looks like a secret.",

@@ -34,11 +34,17 @@ class Deadline:
     def __init__(self) -> None:
         self._takes_s = 0.0
         self._waiting = 0
+        self._longest = 0.0
 
     @property
     def measured_s(self) -> float:
         """The deadline by what was measured so far, in seconds."""
         return min(MOST_S, max(LEAST_S, _TIMES * self._takes_s))
+
+    def longest(self) -> float:
+        """The longest wait beside another since this was last asked, as a share of the measured deadline."""
+        longest, self._longest = self._longest, 0.0
+        return longest
 
     def took(self, seconds: float) -> None:
         """So long did it take, with nothing else in its way."""
@@ -73,6 +79,8 @@ class Deadline:
         finally:
             waiting.timer.cancel()
             self._waiting -= 1
+            if not alone:
+                self._longest = max(self._longest, (time.monotonic() - began_s) / self.measured_s)
 
 
 class _Waiting:

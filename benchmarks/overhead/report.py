@@ -267,8 +267,9 @@ def _overload(part: dict[str, dict[str, float]]) -> list[Row]:
         shed = {name.removeprefix("shed_"): int(n) for name, n in figures.items() if name.startswith("shed_")}
         note = (
             f"{figures['asked_per_s']:.0f} of {figures['capacity_per_s']:.0f}/s; p50 {figures['p50_ms']:.0f} ms,"
-            f" p99 {figures['p99_ms']:.0f} ms; {figures['core_share']:.0%} of the core; load average"
-            f" {figures['load_average']:.1f}; shed: {shed or 'nothing'}"
+            f" p99 {figures['p99_ms']:.0f} ms; {figures['unproven_share']:.0%} unproven;"
+            f" {figures['core_share']:.0%} of the core; load average {figures['load_average']:.1f};"
+            f" shed: {shed or 'nothing'}"
         )
         met = share >= least if target else None
         found.append(Row("overload", f"few_shot, {load}", f"{share:.1%}", "", target, met, note))

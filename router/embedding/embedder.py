@@ -96,7 +96,7 @@ class Embedder:
         self.dimensions = model.dimensions
         self.deadline_ms = deadline_ms
         """None: the measured one."""
-        self._deadline = Deadline()
+        self.deadline = Deadline()
         self.tokenizer_file = model.tokenizer
         """A `tokenizer.json`; the order of its vocabulary tells how rare words are (router.examples.rarity)."""
         self._max_characters = max_characters
@@ -155,7 +155,7 @@ class Embedder:
             work = self._join(key, shortened, bounded=True)
         set_s = None if self.deadline_ms is None else self.deadline_ms / 1000
         try:
-            return await self._deadline.wait(work.future, set_s)
+            return await self.deadline.wait(work.future, set_s)
         except CancelledError:
             raise EmbedderLate("the embedder was closed") from None
         except TimeoutError as late:

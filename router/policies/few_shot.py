@@ -89,6 +89,7 @@ class FewShot:
         context_tokens: Callable[[], int | None] = lambda: None,
         templates: Templates | None = None,
         gate: Gate | None = None,
+        deadline: Deadline | None = None,
     ) -> None:
         """`context_tokens` returns the small engine's context window as far as it is known; examples must fit beside the
         request and its answer. `gate`: None where a familiar request needs no proof.
@@ -105,7 +106,7 @@ class FewShot:
         )
         self._retriever = retriever
         self._executor = executor
-        self._deadline = Deadline()
+        self._deadline = deadline or Deadline()
         self._late = LateDecisions()
         # Both are replaced as a whole when an operator changes a setting, from any thread.
         self.knobs = knobs

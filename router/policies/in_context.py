@@ -159,6 +159,7 @@ class InContext:
         clock: Callable[[], float] = time.time,
         templates: Templates | None = None,
         gate: Gate | None = None,
+        deadline: Deadline | None = None,
     ) -> None:
         """`models_of` returns what to decide a tenant's requests with, at once: a model that is still loading is left out.
         `hot` maps a tenant to the positions of the examples that the smallest engine keeps warm (see HotExamples); it
@@ -178,7 +179,7 @@ class InContext:
         self._chooser = chooser
         self._budget = budget
         self._executor = executor
-        self._deadline = Deadline()
+        self._deadline = deadline or Deadline()
         self._late = LateDecisions()
         # Both are replaced as a whole when an operator changes a setting, from any thread.
         self.knobs = knobs

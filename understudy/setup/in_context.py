@@ -127,6 +127,7 @@ def in_context(
         rng=random.Random(),
         templates=memory.templates,
         gate=gate,
+        deadline=memory.retrieval,
     )
     return InContextParts(policy, follower, knobs)
 
