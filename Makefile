@@ -11,7 +11,7 @@ STARTED := $(shell date +%s)
 say     = @printf '[%3d s] %s\n' $$(( $$(date +%s) - $(STARTED) )) "$(1)"
 packages = $$(grep -c '^[A-Za-z0-9].*==' $(1)) packages
 
-.PHONY: help demo screenshots test test-slow test-jobs test-train vllm-env tiny-models test-vllm check format bench effect claims soak chaos chaos-postgres lock clean
+.PHONY: help demo screenshots test test-slow test-jobs test-train vllm-env tiny-models test-vllm check measure format bench effect claims soak chaos chaos-postgres lock clean
 
 help:            ## List the chores
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -88,6 +88,9 @@ check: $(VENV)/installed     ## Lint, types, import contracts, rules of the hous
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -q tests/test_house.py
 	$(BIN)/python -m benchmarks.counted
+
+measure: $(VENV)/installed   ## Lines, branches per 100 lines, complex functions and classes of each room; COMMIT=HEAD~50: beside that commit
+	$(BIN)/python -m benchmarks.density $(COMMIT)
 
 format: $(VENV)/installed    ## Format the code
 	$(BIN)/ruff format .

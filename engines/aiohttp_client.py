@@ -9,11 +9,9 @@ import asyncio
 import errno
 import functools
 from collections.abc import AsyncIterator
-from typing import Any
+from types import SimpleNamespace
 
 import aiohttp
-from aiohttp.client_proto import ResponseHandler
-from aiohttp.http_exceptions import HttpProcessingError
 from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
@@ -45,44 +43,56 @@ _FOREIGN = (aiohttp.ClientError, TimeoutError, OSError)
 install()
 
 
-class _Unanswered(aiohttp.ServerDisconnectedError):
-    """A connection that had been kept alive was closed without a byte of an answer."""
+class _Failed(Exception):
+    """A request that its connection failed, which aiohttp is to leave to us: it would send a GET once more by itself."""
+
+    def __init__(self, error: aiohttp.ClientConnectionError) -> None:
+        super().__init__(error)
+        self.error = error
 
 
-class _Connection(ResponseHandler):
-    """aiohttp's connection, except that the reader of a body whose framing breaks is told: it would wait for ever; and that
-    it tells whether it was kept alive."""
-
-    _requests = 0
-
-    def set_response_params(self, **params: Any) -> None:
-        self._requests += 1
-        super().set_response_params(**params)
-
-    def set_exception(self, exc: BaseException, exc_cause: BaseException | None = None) -> None:
-        if self._requests > 1 and _says_nothing(exc):
-            exc = _Unanswered()
-        super().set_exception(exc, *(() if exc_cause is None else (exc_cause,)))
-        if isinstance(exc, HttpProcessingError) and self._payload is not None and not self._payload.is_eof():
-            self._payload.set_exception(aiohttp.ClientPayloadError())
+async def _once(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
+    """A middleware of aiohttp's client: sends each request once."""
+    try:
+        return await handler(request)
+    except aiohttp.ClientConnectorError:
+        raise
+    except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError) as error:
+        raise _Failed(error) from error
 
 
-def _says_nothing(error: BaseException) -> bool:
+def _says_nothing(error: aiohttp.ClientConnectionError) -> bool:
     """Whether a connection was closed before an answer began; else aiohttp's error holds what came of its head."""
     if isinstance(error, aiohttp.ServerDisconnectedError):
         return isinstance(error.message, str)
     return isinstance(error, aiohttp.ClientOSError) and error.errno in _CLOSED
 
 
+async def _note_reuse(session: aiohttp.ClientSession, context: SimpleNamespace, params: object) -> None:
+    context.trace_request_ctx.append(True)
+
+
 class AiohttpAnswer:
     """aiohttp's response as engines.exchanges.Answer. `response` is for those who must have its connection."""
 
-    __slots__ = ("_protocol", "response", "status")
+    __slots__ = ("_closed", "_protocol", "response", "status")
 
     def __init__(self, response: aiohttp.ClientResponse) -> None:
         self.response = response
         self.status = response.status
         self._protocol = response.connection.protocol if response.connection else None
+        self._closed = self._protocol.closed if self._protocol is not None else None
+        if self._closed is not None:
+            self._closed.add_done_callback(self._cut)
+
+    def _cut(self, closed: asyncio.Future[None]) -> None:
+        """Tell the reader of a body whose framing broke: aiohttp closes the connection, and leaves the reader waiting."""
+        if not closed.cancelled():
+            # Else asyncio says that nobody looked at it.
+            closed.exception()
+        content = self.response.content
+        if not content.is_eof() and content.exception() is None:
+            content.set_exception(aiohttp.ClientPayloadError())
 
     @property
     def reason(self) -> str | None:
@@ -120,6 +130,8 @@ class AiohttpAnswer:
 
     def release(self) -> None:
         """See Answer."""
+        if self._closed is not None:
+            self._closed.remove_done_callback(self._cut)
         if self.response.content.at_eof():
             self.response.release()
         else:
@@ -151,6 +163,7 @@ class AiohttpClient:
             headers = headers.copy()
             headers["Content-Length"] = str(len(body))
         while True:
+            reused: list[bool] = []
             try:
                 return AiohttpAnswer(
                     await self._open_session().request(
@@ -162,12 +175,13 @@ class AiohttpClient:
                         headers=headers,
                         allow_redirects=False,
                         timeout=_client_timeout(connect_s, read_s),
+                        trace_request_ctx=reused,
                     )
                 )
-            except _Unanswered as error:
-                # It is sent once more: aiohttp has taken the connection out.
-                if not (whole and self._resends):
-                    raise Unanswered from error
+            except _Failed as failed:
+                unanswered = bool(reused) and _says_nothing(failed.error)
+                if not (unanswered and whole and self._resends):
+                    raise (Unanswered() if unanswered else _failure(failed.error)) from failed.error
                 whole = False
             except _FOREIGN as error:
                 raise _failure(error) from error
@@ -180,10 +194,8 @@ class AiohttpClient:
     def _open_session(self) -> aiohttp.ClientSession:
         if self._session is None:
             connector = aiohttp.TCPConnector(limit=0, ttl_dns_cache=60, keepalive_timeout=KEEPALIVE_S)
-            # There is no public way to say which connections a connector makes.
-            connector._factory = functools.partial(  # type: ignore[assignment]
-                _Connection, asyncio.get_running_loop()
-            )
+            tracing = aiohttp.TraceConfig()
+            tracing.on_connection_reuseconn.append(_note_reuse)
             self._session = aiohttp.ClientSession(
                 connector=connector,
                 cookie_jar=aiohttp.DummyCookieJar(),
@@ -191,11 +203,11 @@ class AiohttpClient:
                 auto_decompress=False,
                 trust_env=False,
                 proxy=self._proxy,
+                middlewares=(_once,),
+                trace_configs=[tracing],
                 max_line_size=MOST_FIELD_BYTES,
                 max_field_size=MOST_FIELD_BYTES,
             )
-            # Nor to keep it from sending a GET twice.
-            self._session._retry_connection = self._resends
         return self._session
 
 

@@ -48,8 +48,6 @@ class Placement:
     in the step's own messages."""
     step: str = ""
     """The step's id, unique within its run: for who changes what is known of it while it waits."""
-    warms: bool = False
-    """Nobody waits for its answer: the beginning of a prompt is computed early, behind everything that clients ask."""
 
     def among(self, sent: Sequence[Mapping[str, Any]], own: Sequence[Mapping[str, Any]]) -> Placement:
         """The same for messages that hold the step's own with others (examples) put between them in one place.

@@ -1,7 +1,7 @@
-"""Which replica a step of a run goes to: engines.find_engine over what is known of each, and what each has cached.
+"""Which replica has the beginning of a prompt in its cache, and which a step of a run goes to.
 
-Plain calls are placed by their sessions and the load alone (engines.replicas): nothing is hashed for them. Where a lower
-cap holds beside them, they gather as steps of class latency do.
+Steps weigh it against every other cost (engines.find_engine). Plain calls go where most of their prompt is, unless that
+replica is crowded (engines.replicas); where a lower cap holds beside them, they gather as steps of class latency do.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from engines.engine import EngineRequest
 from engines.find_engine import Candidate, Step, find_engine
 from engines.guard import Guard
 from engines.line import Line, Seat
-from engines.prefixes import Prefix, PrefixTable, prefixes_of
+from engines.prefixes import LEAST_TOKENS, Prefix, PrefixTable, prefixes_of
 from engines.sessions import home
 
 _LARGE_BYTES = 64 * 1024
@@ -46,18 +46,20 @@ class Placing:
     def __init__(self, names: Sequence[str], line: Line) -> None:
         self._line = line
         self.on_placed: Callable[[str, int, int], None] = _nobody
-        """Told of each step: its replica, the tokens of its prompt, and those that were believed to be cached there."""
+        """Told of each chat request: its replica, the tokens of its prompt, and those believed to be cached there."""
         self.tables: Mapping[str, PrefixTable] = {name: PrefixTable(_KV_TOKENS) for name in names}
 
     async def prefixes(self, request: EngineRequest) -> tuple[Prefix, ...]:
-        """Of a step's prompt as it is sent; none where nobody's cache may hold it."""
+        """Of a chat request's prompt as it is sent; none where nobody's cache may hold it."""
         chat, placement = request.chat, request.placement
-        if chat is None or placement is None or not request.tenant:
+        if chat is None or not request.tenant:
             return ()
-        boundaries = placement.boundaries
+        boundaries = placement.boundaries if placement is not None else ()
+        # A conversation stays together however short it is.
+        least = LEAST_TOKENS if request.is_step else 1
         if len(chat.body) <= _LARGE_BYTES:
-            return prefixes_of(chat, boundaries, request.tenant)
-        return await asyncio.to_thread(prefixes_of, chat, boundaries, request.tenant)
+            return prefixes_of(chat, boundaries, request.tenant, least)
+        return await asyncio.to_thread(prefixes_of, chat, boundaries, request.tenant, least)
 
     def place(self, seat: Seat, prefixes: Sequence[Prefix], eligible: Sequence[One]) -> One | None:
         """Where a step goes, its place taken; None where it waits for a place, which then is kept for it."""
@@ -82,6 +84,37 @@ class Placing:
         self.tables[chosen.name].sent(prefixes, seat.tokens)
         self.on_placed(chosen.name, step.prompt_tokens, best.cached_tokens)
         return chosen
+
+    def warmest(self, prefixes: Sequence[Prefix], eligible: Sequence[Placed]) -> tuple[str, float]:
+        """The replica that holds most of a plain call's prompt, and the share that it saves; ("", 0) if none is better.
+
+        A beginning that no replica holds, but that other prompts may share, has a home by its hash, so that workers which
+        do not talk send it to the same place.
+        """
+        if not prefixes:
+            return "", 0.0
+        cached = {one.name: self.tables[one.name].cached_tokens(prefixes) for one in eligible}
+        most = max(cached.values())
+        at = next((at for at, prefix in enumerate(prefixes) if prefix.tokens == most), len(prefixes))
+        goes_on = at + 2 < len(prefixes)
+        if most >= LEAST_TOKENS or goes_on:
+            # Of a conversation the answer to what was found is there as well.
+            there = prefixes[at + 1].tokens if goes_on else most
+            holders = [one for one in eligible if cached[one.name] == most]
+            least = min(holders, key=lambda one: one.guard.in_flight / (one.weight or 1.0))
+            return least.name, there / prefixes[-1].tokens
+        shared = [prefix for prefix in prefixes[:-1] if prefix.tokens >= LEAST_TOKENS]
+        if not shared:
+            return "", 0.0
+        weights = {one.name: one.weight or 1.0 for one in eligible}
+        return home(shared[0].digest, weights), shared[-1].tokens / prefixes[-1].tokens
+
+    def sent(self, name: str, prefixes: Sequence[Prefix], answer_tokens: float) -> None:
+        """Note that a plain call's prompt goes to this replica, where an answer of about this length joins it."""
+        if prefixes:
+            table, prompt_tokens = self.tables[name], prefixes[-1].tokens
+            self.on_placed(name, prompt_tokens, table.cached_tokens(prefixes))
+            table.sent(prefixes, prompt_tokens + int(answer_tokens))
 
     def least(self, seat: Seat, prompt_tokens: int, fitting: Sequence[One]) -> One:
         """Where a plain call goes, of those that it fits: what is cached is not looked at."""

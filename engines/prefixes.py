@@ -38,12 +38,16 @@ class Prefix:
 
 
 def prefixes_of(
-    chat: ChatRequest, boundaries: Sequence[tuple[int, int]] = (), tenant: str = ""
+    chat: ChatRequest,
+    boundaries: Sequence[tuple[int, int]] = (),
+    tenant: str = "",
+    least_tokens: int = LEAST_TOKENS,
 ) -> tuple[Prefix, ...]:
     """The prefixes of a chat request as it is sent, the shortest first; the last is its whole prompt.
 
     `boundaries`: see engines.placement.Placement, of the messages as they are sent; one at the very end of a text gives the
-    prefix that a longer text has there. Equal only within a tenant. Time is linear in the prompt: 1 ms for about 1 MB.
+    prefix that a longer text has there. Prefixes below `least_tokens` are left out. Equal only within a tenant. Time is
+    linear in the prompt: 1 ms for about 1 MB.
     """
     digest = blake2b(digest_size=16, person=b"prompt prefix")
     _feed(digest, tenant, chat.model)
@@ -59,7 +63,7 @@ def prefixes_of(
         for added in _message(digest, message, offsets.get(index, ())):
             characters += added
             tokens = characters // CHARACTERS_PER_TOKEN + _MESSAGE_TOKENS * (index + 1)
-            if tokens >= LEAST_TOKENS:
+            if tokens >= least_tokens:
                 points.append(Prefix(digest.copy().digest(), tokens))
     if len(points) > _MOST_POINTS:
         points = points[: _MOST_POINTS // 2] + points[-_MOST_POINTS // 2 :]

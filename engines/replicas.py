@@ -1,8 +1,8 @@
 """One engine behind several base URLs: each request goes to one of its replicas, and those that wait share one line.
 
-Each replica has a guard of its own. Of those that may be asked the least (in flight + 1) x recent answer time / weight is;
-a conversation goes where it was before, unless that is 4 in flight above its share. Refuses to know who is asked when one
-fails: engines.candidates says where not to ask.
+Each replica has a guard of its own. A request goes where its client's session is, else where the most of its prompt is
+believed to be cached (engines.prefixes), unless that replica is crowded; else where (in flight + 1) x recent answer time /
+weight is least. Refuses to know who is asked when one fails: engines.candidates says where not to ask.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from engines.line import Line, Seat, prompt_tokens
 from engines.pace import Pace
 from engines.placing import Placing
 from engines.prefixes import Prefix
-from engines.sessions import Places, home, named_key, unnamed_key
+from engines.sessions import Places, home, named_key
 
 _GIVES_WAY = 4
-"""In flight above its share: then a session goes elsewhere."""
+"""In flight above its share: then a session, or a prompt that is cached there as a whole, goes elsewhere."""
 _UNREACHED = frozenset({Kind.DNS, Kind.CONNECT, Kind.TIMEOUT_CONNECT})
 """After these a server has been down."""
 
@@ -56,7 +56,6 @@ class Replicas:
         for one in self._replicas:
             one.guard.answer_time = self._answer_times[one.name] = self._times.another()
         self._pace = Pace()
-        self._sessions = Places()
         self._stored = Places()
         self.placing = Placing([one.name for one in self._replicas], line)
         names = tuple(one.name for one in self._replicas)
@@ -172,9 +171,10 @@ class Replicas:
             if free:
                 self.line.keep(min(free, key=_held_tokens).guard)
             return None
-        chosen = self._chosen(request, seat, eligible, with_place).guard
-        chosen.took_slot(seat)
-        return chosen
+        chosen = self._chosen(request, seat, prefixes, eligible, with_place)
+        self.placing.sent(chosen.name, prefixes, self._pace.answer_tokens or 0.0)
+        chosen.guard.took_slot(seat)
+        return chosen.guard
 
     def opens_soon(self, request: EngineRequest) -> Guard | None:
         """Where none may be asked now: the one that is worth waiting for; None where none is."""
@@ -190,13 +190,6 @@ class Replicas:
     def refusal(self, request: EngineRequest) -> Unavailable:
         """Why none of them may be asked now."""
         return self.admits(request).refusal or self._nobody()
-
-    def answered(self, request: EngineRequest, replica: str) -> None:
-        """Note where a conversation is answered, so that its next turn goes there."""
-        if not request.session:
-            key, _ = unnamed_key(request)
-            if key is not None:
-                self._sessions.put(key, replica)
 
     def _admitted(self, request: EngineRequest) -> tuple[list[tuple[Replica, bool]], list[Admission]]:
         """Those that may be asked, with whether they are to be spared; and why the others may not."""
@@ -220,32 +213,26 @@ class Replicas:
         self,
         request: EngineRequest,
         seat: Seat | None,
+        prefixes: Sequence[Prefix],
         eligible: Sequence[Replica],
         with_place: Sequence[Replica],
     ) -> Replica:
         if len(with_place) == 1:
             return with_place[0]
-        wanted = self._home(request, eligible)
+        if request.session:
+            key = named_key(request.tenant, request.session)
+            wanted = home(key, {one.name: one.weight or 1.0 for one in eligible})
+            room = float(_GIVES_WAY)
+        else:
+            wanted, found = self.placing.warmest(prefixes, eligible)
+            # A replica that would save a tenth of the prompt is worth a tenth of the wait.
+            room = _GIVES_WAY * found
         for one in with_place:
-            if one.name == wanted and not _crowded(one, eligible):
+            if one.name == wanted and not _crowded(one, eligible, room):
                 return one
         if seat is not None and request.chat is not None and self.line.caps.latency_tokens is not None:
             return self.placing.least(seat, prompt_tokens(request.chat), with_place)
         return min(with_place, key=self._weighed)
-
-    def _home(self, request: EngineRequest, eligible: Sequence[Replica]) -> str | None:
-        """Where this conversation is; None where that does not matter."""
-        if request.session:
-            key: bytes | None = named_key(request.tenant, request.session)
-        else:
-            key, later = unnamed_key(request)
-            if not later:
-                return None
-        if key is None:
-            return None
-        known = None if request.session else self._sessions.get(key)
-        # Another worker may have answered it: all that do not know agree on one.
-        return known or home(key, {one.name: one.weight or 1.0 for one in eligible})
 
     def _weighed(self, one: Replica) -> tuple[float, int]:
         guard = one.guard
@@ -273,7 +260,7 @@ class ReplicaStream:
 
     async def __aenter__(self) -> EngineReply:
         """Ask one of them, once it may be asked; return when its answer has begun. Raises EngineError."""
-        replicas, request = self._replicas, self._request
+        replicas = self._replicas
         inner = self._inner = await self._placed()
         try:
             reply = await inner.__aenter__()
@@ -283,8 +270,6 @@ class ReplicaStream:
                 replicas.placing.lost(inner.replica)
             raise
         reply.replica = inner.replica
-        if reply.status < 400:
-            replicas.answered(request, inner.replica)
         return reply
 
     async def __aexit__(
@@ -297,9 +282,9 @@ class ReplicaStream:
         """The asking of one that has a place for it. Raises Unavailable."""
         replicas, request, line = self._replicas, self._request, self._replicas.line
         began = time.monotonic()
+        self._prefixes = await replicas.placing.prefixes(request)
         if request.is_step:
             line.counts = True
-            self._prefixes = await replicas.placing.prefixes(request)
         if line.counts:
             self._seat = replicas.seat(request)
         line.look()
@@ -340,12 +325,12 @@ def _best(admitted: Sequence[tuple[Replica, bool]]) -> list[Replica]:
     return [one for one, spared in admitted if (spared, one.weight == 0) == best]
 
 
-def _crowded(one: Replica, eligible: Sequence[Replica]) -> bool:
-    """Whether it has so much more under way than its share that a conversation is better off elsewhere."""
+def _crowded(one: Replica, eligible: Sequence[Replica], room: float) -> bool:
+    """Whether it has more than `room` requests under way above its share."""
     in_flight = sum(other.guard.in_flight for other in eligible)
     weights = sum(other.weight for other in eligible)
     share = one.weight / weights if weights else 1 / len(eligible)
-    return one.guard.in_flight >= in_flight * share + _GIVES_WAY
+    return one.guard.in_flight >= in_flight * share + room
 
 
 def _held_tokens(one: Replica) -> int:

@@ -1,24 +1,15 @@
-"""Which replica a conversation goes to, so that it finds there what the server has cached of it.
-
-A session that its client names goes where its name hashes to (rendezvous hashing, Thaler and Ravishankar 1998), in every
-worker alike. One that nobody names is known by its beginning, and goes where it was answered.
+"""Which replica a conversation goes to that its client names: where its name hashes to (rendezvous hashing, Thaler and
+Ravishankar 1998), in every worker alike. One that nobody names follows its prompt's beginning (engines.placing).
 """
 
 from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from hashlib import blake2b
-from itertools import islice
-from typing import Any
-
-from engines.engine import EngineRequest
 
 _MOST = 10_000
-_LOOKED_AT = 32 * 1024
-"""Characters, at most, that tell a conversation from another."""
-_PARTS = 16
 
 
 class Places:
@@ -51,26 +42,6 @@ def named_key(tenant: str, name: str) -> bytes:
     return blake2b(f"{tenant}\0{name}".encode("utf-8", "surrogateescape"), digest_size=16).digest()
 
 
-def unnamed_key(request: EngineRequest) -> tuple[bytes | None, bool]:
-    """The key of a conversation by its beginning (tenant, system, first user message), and whether this is a later turn.
-
-    None where it has no such beginning.
-    """
-    chat = request.as_asked or request.chat
-    if chat is None:
-        return None, False
-    digest, left = blake2b(request.tenant.encode("utf-8", "surrogateescape"), digest_size=16), _LOOKED_AT
-    for at, message in enumerate(chat.messages):
-        role = message.get("role")
-        for text in (str(role), *_texts(message.get("content"))):
-            digest.update(f"{len(text)}\0{text[:left]}".encode("utf-8", "surrogatepass"))
-            left = max(0, left - len(text))
-        if role == "user":
-            later = any(further.get("role") == "assistant" for further in chat.messages[at + 1 :])
-            return digest.digest(), later
-    return None, False
-
-
 def home(key: bytes, weights: Mapping[str, float]) -> str:
     """The replica a key hashes to, by weight; where one goes, only its own keys go elsewhere. Of weights above 0."""
     return max(weights, key=lambda replica: weights[replica] / -math.log(_uniform(key, replica)))
@@ -80,20 +51,3 @@ def _uniform(key: bytes, replica: str) -> float:
     """Between 0 and 1, both excluded."""
     number = int.from_bytes(blake2b(key + replica.encode(), digest_size=8).digest())
     return (number + 0.5) / 2**64 if number < 2**64 - 2**11 else 1 - 2**-53
-
-
-def _texts(content: Any) -> Iterator[str]:
-    """What a message says, and of other parts what tells them apart: a URL, the beginning of a picture."""
-    if isinstance(content, str):
-        yield content
-    elif isinstance(content, Sequence):
-        for part in content[:_PARTS]:
-            yield from _values(part)
-
-
-def _values(part: Any) -> Iterator[str]:
-    for value in islice(part.values(), _PARTS) if isinstance(part, Mapping) else ():
-        if isinstance(value, str):
-            yield value
-        elif isinstance(value, Mapping):
-            yield from (inner for inner in islice(value.values(), _PARTS) if isinstance(inner, str))

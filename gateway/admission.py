@@ -177,16 +177,14 @@ class Admission:
         who: Callable[[], Arrival],
         fields: Mapping[str, Any],
         ask: Callable[[Admitted], Awaitable[T]],
-        *,
-        waits: bool = True,
     ) -> T:
         """What comes of `ask` for a step, once it is admitted with what its key may do by then, and its limits have room.
 
-        `who` gives a new arrival of its client for each time that it is tried; `fields`: its chat completion. One that does
-        not wait is refused instead. Raises RequestError, and what `ask` does.
+        `who` gives a new arrival of its client for each time that it is tried; `fields`: its chat completion. Raises
+        RequestError, and what `ask` does.
         """
         wanted = requests.step(fields)
-        until_s = time.monotonic() + self._max_wait_s if waits else 0.0
+        until_s = time.monotonic() + self._max_wait_s
         while True:
             arrival = who()
             line = self._lines.setdefault(f"{arrival.key_id}/{arrival.user}", asyncio.Lock())

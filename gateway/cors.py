@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from aiohttp import web
+from multidict import CIMultiDict
 
 from gateway.journey import Journey
 from gateway.send import SERVER
 
+ORIGINS = web.RequestKey("origins", frozenset[str])
+"""Where a request keeps the origins whose pages may read its answer."""
 ANY = "*"
 _ASKS = "Access-Control-Request-Method"
 _ASKS_HEADERS = "Access-Control-Request-Headers"
@@ -28,21 +29,11 @@ async def preflight(request: web.BaseRequest, target: str, journey: Journey) -> 
     return web.Response(status=204, headers={"Server": SERVER})
 
 
-def requests_of(origins: Sequence[str]) -> type[web.BaseRequest]:
-    """The class of requests whose answers tell browsers which of these origins may read them; none: aiohttp's own."""
-    if not origins:
-        return web.BaseRequest
-    allowed = frozenset(origins)
-
-    class Request(web.BaseRequest):
-        async def _prepare_hook(self, response: web.StreamResponse) -> None:
-            _tell(self, response, allowed)
-
-    return Request
-
-
-def _tell(request: web.BaseRequest, response: web.StreamResponse, allowed: frozenset[str]) -> None:
-    headers = response.headers
+def tell_browsers(request: web.BaseRequest, headers: CIMultiDict[str]) -> None:
+    """Add to the head of an answer which pages may read it; nothing where no origins are configured."""
+    allowed: frozenset[str] | None = request.get(ORIGINS)
+    if not allowed:
+        return
     for name in [name for name in headers if name.lower().startswith("access-control-")]:
         # The upstream's word is on its own pages.
         headers.popall(name, None)

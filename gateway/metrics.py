@@ -159,7 +159,7 @@ class Metrics:
         self.queued.labels(engine, rank.label).inc(more)
 
     def placed(self, engine: str, replica: str, prompt_tokens: int, cached_tokens: int) -> None:
-        """A step goes to a replica that is believed to have so much of its prompt."""
+        """A chat request goes to a replica that is believed to have so much of its prompt."""
         self.prefix_tokens.labels(engine, replica, "asked").inc(prompt_tokens)
         self.prefix_tokens.labels(engine, replica, "cached").inc(cached_tokens)
 

@@ -28,7 +28,7 @@ from gateway.journey import Journey
 from gateway.keys import Authenticator, outgoing_headers
 from gateway.relay import relay_for, relay_to
 from gateway.send import Send
-from gateway.wire import BODY_READ
+from gateway.wire import BODY_READ, arriving, read_body
 from router.asked import Arrival
 
 if TYPE_CHECKING:
@@ -209,12 +209,12 @@ class Passthrough:
         if not request.body_exists:
             return b""
         if length is not None and length <= min(_SMALL_BYTES, request.client_max_size):
-            return await request.read()
+            return await read_body(request, self._max_body_bytes)
         return self._as_it_arrives(request)
 
     async def _as_it_arrives(self, request: web.BaseRequest) -> AsyncIterator[bytes]:
         received = 0
-        async for chunk in request.content.iter_any():
+        async for chunk in arriving(request):
             received += len(chunk)
             if received > self._max_body_bytes:
                 raise too_large(received, self._max_body_bytes)

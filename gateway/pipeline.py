@@ -42,7 +42,7 @@ from gateway.limits.usage_chunk import UsageStripper
 from gateway.off_loop import LARGE_BYTES, off_loop
 from gateway.same_request import SameRequest, tells_enough, wants_variety
 from gateway.send import SERVER, Send
-from router.asked import EVERYTHING, Arrival, Asked
+from router.asked import EVERYTHING, Asked
 from router.bill import Bill
 from router.finished import Finished, Outcome
 from router.model_names import ByModelName, plain_names
@@ -184,10 +184,6 @@ class Pipeline:
         if self._limiter is None:
             return 0.0, 0
         return self._limiter.most(chat, list(self.prices(chat.model).values()))
-
-    def guarded(self, arrival: Arrival, model: str) -> bool:
-        """Whether a guardrail is asked about requests for the model, or about their answers, in this asker's name."""
-        return self._guardrails is not None and self._guardrails.concern(arrival, model)
 
     async def answer(self, asked: Asked, send: Send) -> Finished:
         """Answer `asked` through `send`. Raises RequestError, EngineError where no answer began, and ClientGone."""
@@ -612,7 +608,6 @@ class Pipeline:
             chat,
             asked.arrival.tenant,
             prediction=way.prediction,
-            background=placement is not None and placement.warms,
             placement=placement,
             as_asked=asked.chat,
             session=session_of(asked.controls.session, asked.chat.own_fields),

@@ -10,6 +10,7 @@ from engines.codecs.table import codec_named
 from engines.engine import EngineReply
 from engines.errors import EngineError
 from gateway.booking import Meter
+from gateway.cors import tell_browsers
 from gateway.errors import ENDED_IN_ERROR, error_event
 from gateway.forward import ChunkBuffer, forward
 from gateway.http.plain import PlainRelay, PlainRequest
@@ -50,6 +51,7 @@ class Relay:
         """See Send."""
         if (ticket := self._request.get(TICKET)) is not None:
             headers.update(ticket.headers())
+        tell_browsers(self._request, headers)
         response = self._response = web.StreamResponse(status=status, reason=reason, headers=headers)
         try:
             writer = await response.prepare(self._request)

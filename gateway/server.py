@@ -8,21 +8,22 @@ import select
 import signal
 import socket
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
+from typing import Any, cast
 
-import aiohttp
 import structlog
-from aiohttp import web
+from aiohttp import StreamReader, web
 from aiohttp.http_exceptions import LineTooLong
-from aiohttp.web_protocol import RequestHandler, RequestPayloadError, _ErrInfo
 
-from gateway.body_watch import BodyWatch
-from gateway.cors import requests_of
+from gateway.cors import ORIGINS, tell_browsers
 from gateway.errors import error_body
-from gateway.http.plain import PlainConnection, Site
+from gateway.http.framing import Framing
+from gateway.http.plain import Handle, PlainConnection, Site
 from gateway.own_response import error_response
+from gateway.wire import BODY_GAP_S
 
 log = structlog.get_logger(__name__)
 
@@ -40,28 +41,21 @@ _FULL = (
 )
 
 
-class _Connection(RequestHandler):
+class _Connection(web.RequestHandler):
     """aiohttp's connection, for what is not plain (gateway.http.plain).
 
     What its parser refuses is answered, in OpenAI's shape, and at once.
     """
 
+    def __init__(self, server: web.Server, **settings: Any) -> None:
+        super().__init__(server, **settings)
+        self.framing = Framing()
+        self.task: asyncio.Task[Any] | None = None
+        """What answers the request that is under way."""
+
     def data_received(self, data: bytes) -> None:
-        if self._request_in_progress and self.transport is not None:
-            # Once stopping, aiohttp drops what arrives: an upload under way, or a WebSocket, could never finish.
-            closing, forced = self._close, self._force_close
-            self._close = self._force_close = False
-            super().data_received(data)
-            self._close, self._force_close = self._close or closing, self._force_close or forced
-        else:
-            super().data_received(data)
-        # aiohttp queues the refusal behind the request whose body it broke, and lets that request wait for ever.
-        if self._messages and isinstance(self._messages[-1][0], _ErrInfo):
-            broken = self._messages[-2][1] if len(self._messages) > 1 else None
-            if broken is None and self._current_request is not None:
-                broken = self._current_request.content
-            if broken is not None and not broken.is_eof():
-                broken.set_exception(RequestPayloadError("The request body is not valid HTTP."))
+        super().data_received(data)
+        self.framing.feed(data)
 
     def handle_error(
         self,
@@ -99,13 +93,6 @@ class ServerLimits:
     """Origins whose pages may read answers: gateway.cors."""
 
 
-class _Server(web.Server):
-    """aiohttp's low-level server with our connections."""
-
-    def __call__(self) -> RequestHandler:
-        return _Connection(self, loop=self._loop, **self._kwargs)
-
-
 class _Fullness:
     """Whether the newest connection is one too many. Says so in the log, once a minute."""
 
@@ -123,7 +110,7 @@ class _Fullness:
 
 
 async def serve(
-    handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]],
+    handler: Handle,
     limits: ServerLimits,
     *,
     sock: socket.socket,
@@ -140,11 +127,16 @@ async def serve(
     # aiohttp logs tracebacks of its own for broken connections; what matters of them is in our request log.
     logging.getLogger("aiohttp").setLevel(logging.CRITICAL)
     loop = asyncio.get_running_loop()
-    server = _Server(
-        handler,
+    server = web.Server(
+        partial(_answered, handler),
         # A client that leaves cancels its handler, which closes the upstream in whatever phase it is.
         handler_cancellation=True,
         request_factory=_request_factory(loop, limits, lambda: site.leaving),
+    )
+    connection = partial(
+        _Connection,
+        server,
+        loop=loop,
         access_log=None,
         auto_decompress=False,
         max_line_size=max(8190, limits.max_header_bytes),
@@ -154,7 +146,7 @@ async def serve(
     )
     site = Site(
         handler,
-        server,
+        connection,
         full=_Fullness(limits.max_connections, lambda: len(site.connections) + len(server.connections)),
         refusal=_FULL,
         max_header_bytes=limits.max_header_bytes,
@@ -164,45 +156,63 @@ async def serve(
     )
     listener = await loop.create_server(lambda: PlainConnection(site), sock=sock, backlog=_BACKLOG)
     listening()
-    left_s = limits.grace_s
     try:
         await stop.wait()
     finally:
         listener.close()
-        if stop.is_set() and (idle_s := linger_s()) > 0:
-            left_s = await _left(site, server, idle_s, limits.grace_s)
-        plain = loop.create_task(site.close(left_s))
-        # What was handed over a moment ago is under way only after this.
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        server.pre_shutdown()
-        await server.shutdown(left_s)
-        await plain
+        if stop.is_set():
+            await _left(site, server, linger_s(), limits.grace_s)
+        await _broken_off(site, server)
 
 
-async def _left(site: Site, server: _Server, linger_s: float, grace_s: float) -> float:
-    """Let clients come to the end of their connections. Gives how much of `grace_s` is left."""
+async def _answered(handler: Handle, request: web.BaseRequest) -> web.StreamResponse:
+    """Let `handler` answer a request of aiohttp's, to the last byte."""
+    connection = cast(_Connection, request.protocol)
+    connection.task = asyncio.current_task()
+    try:
+        response = await handler(request)
+        if not response.prepared:
+            tell_browsers(request, response.headers)
+            await response.prepare(request)
+        await response.write_eof()
+        return response
+    finally:
+        connection.task = None
+
+
+async def _left(site: Site, server: web.Server, linger_s: float, grace_s: float) -> None:
+    """Let clients come to the end of their requests within `grace_s`, and of connections that are idle within `linger_s`."""
     site.leaving = True
     end = time.monotonic() + grace_s
-    idle_since: dict[RequestHandler | PlainConnection, float] = {}
-    while (server.connections or site.connections) and (now := time.monotonic()) < end:
-        connections: list[RequestHandler | PlainConnection] = [*server.connections, *site.connections]
+    idle_since: dict[_Connection | PlainConnection, float] = {}
+    while (connections := _connections(site, server)) and (now := time.monotonic()) < end:
         for connection in connections:
-            if isinstance(connection, PlainConnection):
-                busy, close = connection.busy, connection.close
-            else:
-                busy = connection._request_in_progress or bool(connection._messages)
-                close = connection.force_close
-            if busy:
+            if connection.task is not None:
                 idle_since.pop(connection, None)
+            elif isinstance(connection, PlainConnection) and connection.begun:
+                connection.hand_over()
             elif now - idle_since.setdefault(connection, now) >= linger_s and not _has_come(connection):
-                close()
+                connection.close()
         await asyncio.sleep(_LOOK_EVERY_S)
+
+
+async def _broken_off(site: Site, server: web.Server) -> None:
+    """Break off what is still under way, and close all connections."""
+    late = [one.task for one in _connections(site, server) if one.task is not None]
+    for task in late:
+        task.cancel()
+    if late:
+        await asyncio.wait(late, timeout=1.0)
+    site.close()
     # aiohttp takes 0 for no limit at all.
-    return max(0.01, end - time.monotonic())
+    await server.shutdown(0.01)
 
 
-def _has_come(connection: RequestHandler | PlainConnection) -> bool:
+def _connections(site: Site, server: web.Server) -> list[_Connection | PlainConnection]:
+    return [*site.connections, *cast(list[_Connection], server.connections)]
+
+
+def _has_come(connection: _Connection | PlainConnection) -> bool:
     """Whether something has come that the event loop has not read yet: a request that crossed with our decision to close."""
     sock = connection.transport.get_extra_info("socket") if connection.transport is not None else None
     if sock is None or sock.fileno() < 0:
@@ -215,22 +225,23 @@ def _has_come(connection: RequestHandler | PlainConnection) -> bool:
 def _request_factory(
     loop: asyncio.AbstractEventLoop, limits: ServerLimits, leaving: Callable[[], bool]
 ) -> Callable[..., web.BaseRequest]:
-    request_class = requests_of(limits.cors)
+    class Request(web.BaseRequest):
+        @property
+        def keep_alive(self) -> bool:
+            """Whether the connection stays after its answer."""
+            return super().keep_alive and not leaving()
 
     def make(
-        message: aiohttp.http_parser.RawRequestMessage,
-        payload: aiohttp.StreamReader,
-        protocol: RequestHandler,
-        writer: aiohttp.abc.AbstractStreamWriter,
-        task: asyncio.Task[None],
+        message: Any, payload: StreamReader, protocol: _Connection, writer: Any, task: asyncio.Task[None]
     ) -> web.BaseRequest:
-        if not payload.is_eof():
-            BodyWatch(loop, payload, limits.body_gap_s)
-        if leaving():
-            message = message._replace(should_close=True)
-        return request_class(
+        protocol.framing.take(payload)
+        request = Request(
             message, payload, protocol, writer, task, loop, client_max_size=limits.max_json_bytes
         )
+        request[BODY_GAP_S] = limits.body_gap_s
+        if limits.cors:
+            request[ORIGINS] = frozenset(limits.cors)
+        return request
 
     return make
 

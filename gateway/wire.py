@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import Any
 
 from aiohttp import web
@@ -15,10 +16,29 @@ from gateway.off_loop import off_loop
 
 BODY_READ = web.RequestKey("body_read", bytes)
 """Where a request keeps the body that was read of it before its handler."""
+BODY_GAP_S = web.RequestKey("body_gap_s", float)
+"""Where a request keeps how long its client may pause in the middle of its body."""
 _FIELDS_READ = web.RequestKey("fields_read", dict[str, Any])
 """Where a request keeps its body's parsed fields that were read before its handler."""
 _FORM_READ = web.RequestKey("form_read", Form)
 """Where a request keeps the form that was read of it, for whoever asks next."""
+
+
+async def arriving(request: web.BaseRequest) -> AsyncIterator[bytes]:
+    """The body as it arrives. Raises RequestError (408) where its client pauses for too long."""
+    gap_s: float | None = request.get(BODY_GAP_S)
+    while True:
+        try:
+            # Not around what is done with a chunk: how long an upstream takes for it is not the client's pause.
+            async with asyncio.timeout(gap_s):
+                chunk = await request.content.readany()
+        except TimeoutError:
+            raise RequestError(
+                f"Nothing came of the request body for {gap_s:g} s.", status=408, code="request_timeout"
+            ) from None
+        if not chunk:
+            return
+        yield chunk
 
 
 async def read_body(request: web.BaseRequest, limit_bytes: int) -> bytes:
@@ -31,7 +51,7 @@ async def read_body(request: web.BaseRequest, limit_bytes: int) -> bytes:
     if request.content_length is not None and request.content_length > limit_bytes:
         raise too_large(request.content_length, limit_bytes)
     chunks, received = [], 0
-    async for chunk in request.content.iter_any():
+    async for chunk in arriving(request):
         received += len(chunk)
         if received > limit_bytes:
             raise too_large(received, limit_bytes)

@@ -85,7 +85,6 @@ from store.reading import Reads
 from store.sqlite.database import Database as SqliteDatabase
 from store.tasks.answers import TaskAnswers
 from store.tasks.tasks import KnownTasks
-from store.workflows.run_store import RunStore
 from store.workflows.runs import WorkflowRuns
 
 _MIB = 1024 * 1024
@@ -244,7 +243,7 @@ class Store:
             WorkerLoads(db),
         )
         self.tasks = Tasks(KnownTasks(db), TaskAnswers(db))
-        self.runs: RunStore = WorkflowRuns(db)
+        self.runs: WorkflowRuns = WorkflowRuns(db)
         self.indexes: TenantIndexes | None = index[0] if index else None
         """Nearest examples; None without an embedder."""
         self.follower: IndexFollower | None = index[1] if index else None

@@ -60,6 +60,7 @@ TESTED_BY = {
     "understudy/setup/webhooks.py": "flow/test_webhooks.py",
     "gateway/booking.py": "flow/test_booking.py",
     "gateway/encodings.py": "flow/test_booking.py",
+    "gateway/http/framing.py": "gateway/test_server.py",
     "understudy/setup/keys.py": "flow/test_configured_keys.py",
     "understudy/commands/auditing.py": "understudy/commands/test_keys.py",
     "understudy/commands/terms_options.py": "understudy/commands/test_keys.py",
@@ -81,7 +82,6 @@ TESTED_BY = {
     "gateway/handlers/workflow_calls.py": "flow/test_line_workflows.py",
     "gateway/handlers/workflows.py": "flow/test_line_workflows.py",
     "gateway/runs/catalogue.py": "flow/test_line_workflows.py",
-    "gateway/runs/warming.py": "flow/test_line_warming.py",
     "understudy/setup/workflows.py": "flow/test_line_workflows.py",
     "gateway/runs/events.py": "flow/test_line_runs.py",
     "gateway/runs/follow.py": "flow/test_line_runs.py",
@@ -132,8 +132,6 @@ TESTED_BY = {
     "store/decisions/stamps.py": "store/contract/test_stamps.py",
     "store/examples/places.py": "store/contract/test_places.py",
     "store/workflows/runs.py": "store/contract/test_workflow_runs.py",
-    "store/workflows/kept_assets.py": "store/contract/test_workflow_assets.py",
-    "store/workflows/memory_assets.py": "store/contract/test_workflow_assets.py",
     "store/workflows/beginning.py": "store/contract/test_workflow_runs.py",
     "store/workflows/going_on.py": "store/contract/test_workflow_runs.py",
     "store/workflows/going.py": "store/contract/test_workflow_runs.py",
@@ -367,13 +365,14 @@ _ASKS_COMPONENTS = {"gateway/runs/primitives.py"}
 
 
 def test_only_the_relay_prepares_answers() -> None:
-    """A handler that prepares aiohttp's response by itself does not work for a plain request (gateway.http.plain)."""
+    """A handler that prepares aiohttp's response by itself does not work for a plain request (gateway.http.plain). The
+    server does it for whole answers to the others."""
     preparing = {
         str(path.relative_to(ROOT))
         for path in (ROOT / "gateway").rglob("*.py")
         if re.search(r"\.prepare\(|\.write_eof\(", path.read_text(encoding="utf-8"))
     }
-    assert preparing == {"gateway/relay.py", "gateway/websocket.py"}
+    assert preparing == {"gateway/relay.py", "gateway/server.py", "gateway/websocket.py"}
 
 
 def test_only_admission_lets_anything_in() -> None:

@@ -598,22 +598,11 @@ class Gateway:
 
         metrics = self.lasting.series(RunMetrics)
         counted = self.lasting.series(ComponentMetrics)
-        workflows = workflow_parts(
-            self._config,
-            self.memory,
-            self.pipeline,
-            self._admission,
-            self._engines,
-            metrics,
-            counted.of,
-            self.in_use,
-            self._began,
-        )
+        workflows = workflow_parts(self._config, self.memory, counted.of, self.in_use)
         parts = self.parts
         parts.add(workflows.components, start=workflows.components.start, aclose=workflows.components.aclose)
         prober = Prober(workflows.components.probed, knobs_of(Pace, self._config.health), counted.stands)
         parts.add(prober, start=prober.start, aclose=prober.aclose, retires=True)
-        parts.add(workflows.warmer, start=workflows.warmer.start, aclose=workflows.warmer.aclose)
         made = run_parts(
             self._config,
             self.lasting,

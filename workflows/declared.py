@@ -253,6 +253,10 @@ def _output(source: Mapping[str, Any], written: Mapping[str, object], faults: Fa
     return str(output)
 
 
+_FORMER_PASS = "prefill"
+"""A pass that is no more; workflows may still name it."""
+
+
 def _passes(source: Mapping[str, Any], world: World, faults: Faults) -> frozenset[Pass]:
     value = source.get("passes")
     if value is None:
@@ -262,7 +266,7 @@ def _passes(source: Mapping[str, Any], world: World, faults: Faults) -> frozense
         faults.add("", "passes", "is no list", remedy, value=value)
         return frozenset()
     for each in value:
-        if each not in PASSES:
+        if each not in (*PASSES, _FORMER_PASS):
             faults.add("", "passes", "there is no such pass", meant(str(each), PASSES), value=each)
     return frozenset(each for each in PASSES if each in value)
 

@@ -28,7 +28,7 @@ Kind = Literal[
     "transform",
 ]
 KINDS: tuple[Kind, ...] = get_args(Kind)
-Pass = Literal["prune", "stages", "prefill", "decoding"]
+Pass = Literal["prune", "stages", "decoding"]
 PASSES: tuple[Pass, ...] = get_args(Pass)
 """The passes over a workflow's graph, in the order in which they are tried."""
 ITEM = "item"
@@ -107,8 +107,6 @@ class StepSpec:
     effects: bool = False
     idempotent: bool = False
     initial: str = ""
-    warm: bool | None = None
-    """Whether a part of its prompt may be computed early; None: where that costs nothing extra."""
 
     @property
     def tool(self) -> bool:

@@ -19,8 +19,6 @@ _WORDS: Mapping[Primitive, str] = {
     "search": "Searching",
     "rerank": "Reranking",
     "prefill": "Prefilling",
-    "partial_prefill": "Partial prefilling",
-    "full_prefill": "Full prefilling",
     "decode": "Decoding",
     "partial_decode": "Partial decoding",
     "tool": "Tool",
@@ -47,7 +45,7 @@ class DrawnNode:
     layer: int
     """Primitives on the longest way to it: 0 for one that waits for none."""
     label: str
-    """For people: `Embedding 17-32`, `Partial prefilling 1: {{question}}`."""
+    """For people: `Embedding 17-32`, `Prefilling: {{question}}`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +130,6 @@ def _pieces(
     else:
         count, single = 1, True
     shown = tuple(range(count)) if count <= most else (*range(most - 1), count - 1)
-    if node.warm is not None and node.apart and graph.nodes[graph.heads[node.step]].per == "turn":
-        shown = tuple(index for index in shown if (index == 0) is (node.warm.part == "first"))
     return _Pieces(count, items, shown, single)
 
 
@@ -150,7 +146,7 @@ def _drawn(
         first, last = index * size, min((index + 1) * size, pieces.items)
     id_ = f"{node.id}{_suffix(pieces, index)}"
     place = None if pieces.single else index
-    label = _label(node, pieces, first, last, _prompt(graph, node, index))
+    label = _label(node, pieces, first, last, node.prompt)
     return DrawnNode(id_, node.id, node.step, node.primitive, place, max(last - first, 1), layers[id_], label)
 
 
@@ -162,16 +158,6 @@ def _label(node: Node, pieces: _Pieces, first: int, last: int, prompt: tuple[str
         label += f" of {pieces.items}"
     named = ", ".join(f"{{{{{name}}}}}" for name in prompt)
     return f"{label}: {named}" if named else label
-
-
-def _prompt(graph: PrimitiveGraph, node: Node, index: int) -> tuple[str, ...]:
-    """The names in the part of a prompt that a prefilling computes; what is left for a fold's first item may be more."""
-    if node.primitive == "full_prefill" and node.per == "turn":
-        parts = [each.warm for each in graph.of(node.step) if each.warm is not None]
-        for warm in reversed(parts):
-            if (warm.part == "first") is (index == 0):
-                return warm.waits
-    return node.prompt
 
 
 # ---- edges

@@ -1,8 +1,9 @@
 """How urgent each step of a run is, deduced from what was asked for (Parrot, §5.2).
 
-From each latency get backwards, stage by stage: a stage of one step is `latency`; two or more that feed the stage after them
-are a task group, whose last member counts and not each one's latency. What is got for throughput, and what nobody asked for,
-is `throughput`. Where a step is in several of these, the strictest holds.
+From the latency gets backwards, stage by stage. The producers of all latency gets at one depth are a stage, and so are the
+steps that feed a stage. A stage of one step is `latency`; two or more are a task group, whose last member counts and not
+each one's latency. A get for the first piece (`ttft`) is read on its own: its producer is a stage of one. What is got for
+throughput, and what nobody asked for, is `throughput`. Where a step is in several of these, the strictest holds.
 
 A get of a variable that another run produces is that run's get: whoever waits for it tells that run.
 """
@@ -98,22 +99,34 @@ def _ranks(
     """Class and task group of each step that leads to a latency get."""
     ranks: dict[StepId, tuple[Rank, str]] = {}
     seen: set[frozenset[StepId]] = set()
-    for wanted, criteria in gets.items():
-        producer = wanted if wanted in graph.steps else getattr(graph.producer(wanted), "id", None)
-        if producer is None or producer in done or criteria is Criteria.THROUGHPUT:
-            continue
-        for number, stage in enumerate(_stages(graph, producer, done, seen)):
-            found = (Rank.LATENCY, "") if len(stage) == 1 else (Rank.GROUP, f"{producer}.{number}")
+    for first in _got_together(graph, gets, done):
+        for stage in _stages(graph, first, done, seen):
+            found = (Rank.LATENCY, "") if len(stage) == 1 else (Rank.GROUP, f"{min(stage)}+{len(stage) - 1}")
             for step in stage:
                 ranks[step] = min(ranks.get(step, found), found)
     return ranks
 
 
-def _stages(
-    graph: Graph, producer: StepId, done: AbstractSet[StepId], seen: set[frozenset[StepId]]
+def _got_together(
+    graph: Graph, gets: Mapping[VariableId | StepId, Criteria], done: AbstractSet[StepId]
 ) -> Iterator[frozenset[StepId]]:
-    """The stages that lead to a step, itself first. What feeds a stage that was met before was met, too."""
-    stage = frozenset((producer,))
+    """The stages that the walk begins with: each first piece's producer, and by depth those of the latency gets."""
+    by_depth: dict[int, set[StepId]] = {}
+    for wanted, criteria in gets.items():
+        producer = wanted if wanted in graph.steps else getattr(graph.producer(wanted), "id", None)
+        if producer is None or producer in done or criteria is Criteria.THROUGHPUT:
+            continue
+        if criteria is Criteria.TTFT:
+            yield frozenset((producer,))
+        else:
+            by_depth.setdefault(graph.depth(producer), set()).add(producer)
+    yield from map(frozenset, by_depth.values())
+
+
+def _stages(
+    graph: Graph, stage: frozenset[StepId], done: AbstractSet[StepId], seen: set[frozenset[StepId]]
+) -> Iterator[frozenset[StepId]]:
+    """A stage, and those that lead to it. What feeds a stage that was met before was met, too."""
     while stage and stage not in seen:
         seen.add(stage)
         yield stage

@@ -16,7 +16,6 @@ from cachetools import LRUCache
 from workflows.counts import guessed
 from workflows.definition import PASSES, Definition, Pass
 from workflows.passes.decoding import decoding
-from workflows.passes.prefill import prefill
 from workflows.passes.prune import prune
 from workflows.passes.seen import Changed, Seen
 from workflows.passes.stages import stages
@@ -26,7 +25,6 @@ from workflows.primitives import Node, Primitive, PrimitiveGraph, build
 _BY_NAME: Mapping[Pass, Callable[[PrimitiveGraph, Seen], Changed | None]] = {
     "prune": prune,
     "stages": stages,
-    "prefill": prefill,
     "decoding": decoding,
 }
 _KEPT = 256
@@ -95,12 +93,8 @@ def _key(seen: Seen, passes: AbstractSet[str]) -> Hashable:
     engines = tuple(
         (step.component, profile.effective_batch.get(step.component)) for step in steps if step.component
     )
-    models = {step.model for step in steps if step.model}
-    answering = tuple(
-        (model, profile.certain_engine(model), profile.hosted(model)) for model in sorted(models)
-    )
     counts = tuple(sorted(seen.counts.items()))
-    return seen.definition.version, engines, answering, counts, frozenset(passes)
+    return seen.definition.version, engines, counts, frozenset(passes)
 
 
 # ---- plans
@@ -128,17 +122,12 @@ def _plan(
         early_items=early,
         stage=next((node.stage for node in nodes if node.stage is not None), None),
         follows=bool(pieces) and not early,
-        warm=tuple(node.warm for node in nodes if node.warm is not None),
         depth=depths[head.id][0],
-        depths={
-            _PLAIN.get(node.primitive, node.primitive): depths[node.id][1]
-            for node in nodes
-            if node.warm is None
-        },
+        depths={_PLAIN.get(node.primitive, node.primitive): depths[node.id][1] for node in nodes},
     )
 
 
-_PLAIN: Mapping[Primitive, Primitive] = {"full_prefill": "prefill", "partial_decode": "decode"}
+_PLAIN: Mapping[Primitive, Primitive] = {"partial_decode": "decode"}
 
 
 def _depths(graph: PrimitiveGraph, counts: Mapping[str, int]) -> Mapping[str, tuple[int, int]]:
@@ -150,7 +139,7 @@ def _depths(graph: PrimitiveGraph, counts: Mapping[str, int]) -> Mapping[str, tu
         depths[id_] = (last, last)
         if node.per == "turn":
             turns = max(counts.get(node.list, 1), 1) - 1
-            if node.primitive in ("prefill", "full_prefill"):
+            if node.primitive == "prefill":
                 # Its decoding stands for all turns; this is the last turn's prefilling.
                 last = 1 + next(
                     depths[edge.after][1]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal
+from typing import Any
 
 MOST_PIECES = 32
 """A longer list has larger pieces, not more."""
@@ -16,29 +16,6 @@ class Profile:
 
     effective_batch: Mapping[str, int] = field(default_factory=dict)
     """By component: how many items at once its throughput still gains from. Without an entry, a list is not cut for it."""
-    certain_engine: Callable[[str], bool] = lambda model: False
-    """Whether it is known before a request which engine will answer for a model, and that no examples will change the
-    prompt: only there may a part of a prompt be computed early."""
-    hosted: Callable[[str], bool] = lambda model: False
-    """Whether a model is somebody else's, who may ask money for each token: there only where the step says `warm: true`."""
-    warm_min_tokens: int = 256
-    """The shortest prefix that is worth it; the run compares, once the values are there."""
-
-
-@dataclass(frozen=True, slots=True)
-class Warm:
-    """A prefix of a step's prompt that may be computed before the rest is known."""
-
-    step: str
-    part: Literal["first", "each"]
-    """Whose prompt: the only one, or that of a fold's first item; or that of each further item (of a `map`: of each)."""
-    boundary: tuple[int, int]
-    """(message's index, offset in characters in the *template's* `engines.chat.message_text`) at which the first name
-    that is known late stands; `passes.prefill.cut` gives the messages up to there."""
-    needs: tuple[str, ...]
-    """Names within the prefix, in order; `item` among them makes it one prefix per item."""
-    waits: tuple[str, ...]
-    """Names just behind it that are known later; `item` and `so_far` among them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +34,6 @@ class StepPlan:
     `map`, so many of its items make a piece; where it follows pieces of another kind, those are its own."""
     follows: bool = False
     """Where its source comes in pieces (cut, early, or a `map`'s items), it takes each as it is there."""
-    warm: tuple[Warm, ...] = ()
     depth: int = 0
     """Primitives from its head to the farthest end of the graph: those with more go first."""
     depths: Mapping[str, int] = field(default_factory=dict)
@@ -103,19 +79,12 @@ def _without_defaults(plan: StepPlan) -> dict[str, Any]:
     for name in ("order", "after"):
         if name in kept:
             kept[name] = list(kept[name])
-    if "warm" in kept:
-        kept["warm"] = [[w.step, w.part, list(w.boundary), list(w.needs), list(w.waits)] for w in plan.warm]
     return kept
 
 
 def _plan(kept: Mapping[str, Any]) -> StepPlan:
-    read = dict(kept)
+    read = {name: value for name, value in kept.items() if name != "warm"}
     for name in ("order", "after"):
         if name in read:
             read[name] = tuple(read[name])
-    if "warm" in read:
-        read["warm"] = tuple(
-            Warm(step, part, (message, offset), tuple(needs), tuple(waits))
-            for step, part, (message, offset), needs, waits in read["warm"]
-        )
     return StepPlan(**read)

@@ -15,7 +15,6 @@ from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 from workflows.definition import Definition, Kind, StepSpec
-from workflows.plan import Warm
 from workflows.template import slots_in
 
 Primitive = Literal[
@@ -25,8 +24,6 @@ Primitive = Literal[
     "search",
     "rerank",
     "prefill",
-    "partial_prefill",
-    "full_prefill",
     "decode",
     "partial_decode",
     "tool",
@@ -61,8 +58,6 @@ class Node:
     """Items per piece, where a list longer than that is cut; None: it is not."""
     early: bool = False
     """Whether it runs on items of a splitting chat before that chat's answer is whole."""
-    warm: Warm | None = None
-    """Of a partial prefilling: the prefix that it computes."""
     prompt: tuple[str, ...] = ()
     """Of prefillings: the names in the part of the prompt that it computes, in order."""
 

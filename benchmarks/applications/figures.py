@@ -5,13 +5,15 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from statistics import fmean
 from typing import Any
 
 from benchmarks.applications import measuring
+from benchmarks.applications.client_side import PrefixAware, SessionHash
 from benchmarks.applications.gateway_side import gateway_side
 from benchmarks.applications.service import CAP_TOKENS, CAPPED, SPEEDS, TODAY, UNCAPPED, Site, client_side
-from loadtest.applications.shapes import chain, map_reduce, roles
+from loadtest.applications.shapes import Application, chain, map_reduce, roles
 from simulation.batching import Rules
 
 _BOUND_S = 0.2
@@ -94,19 +96,34 @@ def of_map_reduce(era: Era) -> Iterator[Figure]:
 
 
 def of_roles(era: Era) -> Iterator[Figure]:
-    """One project of 16 files."""
-    one = [roles("project", 16)]
-    ours = measuring.one_by_one(gateway_side, era.site(TODAY), one)[0]
-    against = [("engines of today", TODAY, "", 1.0)]
+    """One project of 4, 6 and 16 files: got file by file, and once by a last call that joins them all."""
+    for files in (4, 6):
+        yield from _of_files(era, roles("project", files, joined=False), files, "", None)
+    one = roles("project", 16, joined=False)
+    yield from _of_files(era, one, 16, "11.7", 4.0)
     if era.promised:
-        against = [
-            ("over the latency-capped baseline", CAPPED, "11.7", 4.0),
-            ("over the uncapped one without cache", UNCAPPED, "2.45", 1.25),
-            ("over one with a prefix cache", TODAY, "", 0.0),
-        ]
-    for name, rules, paper, promised in against:
-        theirs = measuring.one_by_one(client_side, era.site(rules), one)[0]
-        yield _ratio(era, f"multi-role, 16 files, {name}", paper, promised, theirs, ours)
+        ours = measuring.one_by_one(gateway_side, era.site(TODAY), [one])[0]
+        theirs = measuring.one_by_one(client_side, era.site(UNCAPPED), [one])[0]
+        what = "multi-role, 16 files, over the uncapped one without cache"
+        yield _ratio(era, what, "2.45", 1.25, theirs, ours)
+    yield from _of_files(era, roles("project", 16), 16, "", None, how="joined")
+
+
+def _of_files(
+    era: Era, one: Application, files: int, paper: str, promised: float | None, how: str = "got one by one"
+) -> Iterator[Figure]:
+    """A project over the client that carries it out itself before an engine of today, with its cap and without; and, with
+    `promised`, over the baseline of 2024."""
+    what = f"multi-role, {files} files {how}"
+    client = measuring.one_by_one(client_side, era.site(TODAY), [one])[0]
+    for name, caps in (("a cap of 4,096", (None, CAP_TOKENS)), ("no cap", (None, None))):
+        ours = measuring.one_by_one(gateway_side, era.site(TODAY, caps=caps), [one])[0]
+        figures = {"client_s": client, "gateway_s": ours}
+        yield Figure(f"{what}, {name}, over a prefix cache", "", 1.0, client / ours, figures)
+    if era.promised and promised:
+        ours = measuring.one_by_one(gateway_side, era.site(TODAY), [one])[0]
+        capped = measuring.one_by_one(client_side, era.site(CAPPED), [one])[0]
+        yield _ratio(era, f"{what}, over the latency-capped baseline", paper, promised, capped, ours)
 
 
 def of_mixed(era: Era) -> Iterator[Figure]:
@@ -163,6 +180,39 @@ def of_popular_prompts(era: Era) -> Iterator[Figure]:
     yield Figure(what, "", _promise(era, 1.4), least.per_token_s / own.per_token_s, figures)
 
 
+def of_plain_calls(era: Era) -> Iterator[Figure]:
+    """24 popular prompts of 6,000 tokens over four engines, each request a plain chat call: what is found in caches, and
+    the median time beside balancers of the kinds in use."""
+    site = era.site(TODAY, 4, (None, None))
+    rate = 1.0 * _FASTER[era.name]
+    others: dict[str, measuring.Make] = {
+        "least in flight": client_side,
+        "session hash": partial(client_side, balancer=SessionHash),
+        "prefix-aware router": partial(client_side, balancer=PrefixAware),
+    }
+
+    def found(make: measuring.Make) -> measuring.Popular:
+        return measuring.popular_prompts(make, site, 24, rate, plain=True)
+
+    ours = found(gateway_side)
+    theirs = {name: found(make) for name, make in others.items()}
+    figures = {
+        "rate_per_s": rate,
+        "gateway": asdict(ours),
+        **{name: asdict(one) for name, one in theirs.items()},
+    }
+    for name, one in theirs.items():
+        # The first is what an engine pool has by itself; the last is what we are to be as good as.
+        promised = _promise(era, 1.0) if name == "least in flight" else None
+        yield Figure(
+            f"24 popular prompts, plain calls: p50 over {name}", "", promised, one.p50_s / ours.p50_s, figures
+        )
+        yield Figure(f"... share of prompt tokens cached, {name}", "", None, one.cached_share, figures)
+    yield Figure(
+        "... share of prompt tokens cached, gateway", "", _promise(era, 0.55), ours.cached_share, figures
+    )
+
+
 MAP_REDUCE_RATE = 0.2
 """Documents per second over four engines: the paper does not tell. Beyond it the latency-centric baseline falls behind."""
 CHAT_CAP_TOKENS = 8_192
@@ -175,6 +225,7 @@ PARTS: dict[str, Callable[[Era], Iterator[Figure]]] = {
     "roles": of_roles,
     "mixed": of_mixed,
     "popular": of_popular_prompts,
+    "plain": of_plain_calls,
 }
 
 

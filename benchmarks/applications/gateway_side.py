@@ -16,6 +16,7 @@ from multidict import CIMultiDict
 
 from benchmarks.applications.client_side import MODEL, RoundTrips, engines_of
 from benchmarks.applications.service import Log, Service, Site
+from benchmarks.runs_store import OpenedRuns
 from engines.breaker import Breaker
 from engines.engine import Engine
 from engines.guard import Guard, Limits
@@ -33,7 +34,6 @@ from gateway.runs.step_send import StepSend
 from loadtest.applications.shapes import Application, Call
 from router.policies.fixed import Fixed
 from simulation.batching_engine import BatchingEngine
-from store.workflows.memory import MemoryRuns
 from workflows.graph import build
 from workflows.submitted import Limits as AskedLimits
 from workflows.submitted import read_run
@@ -68,7 +68,7 @@ class GatewaySide:
             None, None, priced=lambda model, path: True, max_json_bytes=2**20, max_wait_s=60.0
         )
         self._runs = Runs(
-            self._pipeline.answer, self._admission, MemoryRuns(), _KNOBS, now=time.time, shared=False
+            self._pipeline.answer, self._admission, OpenedRuns(), _KNOBS, now=time.time, shared=False
         )
         self._caller = Caller(headers=CIMultiDict({"Content-Type": "application/json"}))
 
@@ -98,7 +98,11 @@ class GatewaySide:
             NewGraph(self._caller, tuple(built.graph.steps.values()), gets=built.gets)
         )
         assert isinstance(run, LiveRun)
-        cell = await self._runs.find(self._caller.tenant, built.variables[application.wanted])
+        values = [await self._value(built.variables[name]) for name in application.wanted]
+        return "\n".join(values)
+
+    async def _value(self, id: str) -> str:
+        cell = await self._runs.find(self._caller.tenant, id)
         assert cell is not None
         await cell.until_ended()
         if cell.value is None:

@@ -6,7 +6,7 @@ import asyncio
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from statistics import fmean
+from statistics import fmean, median
 
 from benchmarks.applications.requests import chat, popular
 from benchmarks.applications.service import Service, Serving, Site
@@ -33,6 +33,8 @@ class Popular:
 
     per_token_s: float
     """Mean time from asking to the end, by tokens of the answer."""
+    p50_s: float
+    """Median time from asking to the end."""
     cached_share: float
     """Of all prompt tokens, found in a prefix cache."""
 
@@ -84,11 +86,13 @@ def mixed(make: Make, site: Site, *, chat_rate: float, map_reduce_rate: float, f
     return Mixed(fmean(chat_s), decoding_s, fmean(reduce_s))
 
 
-def popular_prompts(make: Make, site: Site, applications: int, rate: float, requests: int = 400) -> Popular:
+def popular_prompts(
+    make: Make, site: Site, applications: int, rate: float, requests: int = 400, *, plain: bool = False
+) -> Popular:
     """So many requests come at this rate per second, each to one of so many applications.
 
     The first quarter warms the caches and is not counted. With one seed the requests are the same at every rate, and come
-    in the same order.
+    in the same order. `plain`: as calls of their own, which say nothing of where the shared prompt ends.
     """
     chance = random.Random(f"popular/{site.seed}")
     calls, at_s = [], 0.0
@@ -96,13 +100,18 @@ def popular_prompts(make: Make, site: Site, applications: int, rate: float, requ
         at_s += chance.expovariate(1.0)
         calls.append((at_s / rate, popular(chance.randrange(applications), f"question/{n}", chance)))
     per_token_s: list[float] = []
+    took: list[float] = []
 
     async def asked(service: Service, number: int) -> None:
         at_s, call = calls[number]
         await asyncio.sleep(at_s)
-        # A step of its own: its template tells where the shared prompt ends.
-        took_s = await _timed(service, Application("popular", (call,)))
+        if plain:
+            took_s = await _called(service, call, "popular")
+        else:
+            # A step of its own: its template tells where the shared prompt ends.
+            took_s = await _timed(service, Application("popular", (call,)))
         if number >= requests // 4:
+            took.append(took_s)
             per_token_s.append(took_s / call.answer_tokens)
 
     async def main() -> float:
@@ -113,7 +122,7 @@ def popular_prompts(make: Make, site: Site, applications: int, rate: float, requ
             return service.log.cached_share
 
     cached = run(main)
-    return Popular(fmean(per_token_s), cached)
+    return Popular(fmean(per_token_s), median(took), cached)
 
 
 def knee(

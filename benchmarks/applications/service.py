@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from benchmarks.applications.client_side import MODEL, LeastQueue, RoundTrips, engines_of, played
+from benchmarks.applications.client_side import MODEL, Balancer, LeastQueue, RoundTrips, engines_of, played
 from engines.engine import EngineRequest
 from loadtest.applications.shapes import Application, Call
 from simulation.batching import ENGINE_OF_2024, ENGINE_OF_TODAY, Rules, Speed
@@ -79,12 +79,12 @@ Serving = AbstractAsyncContextManager[Service]
 
 
 class ClientSide:
-    """Clients carry their applications out themselves, over a least-queue balancer."""
+    """Clients carry their applications out themselves, over a balancer."""
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: Site, balancer: type[Balancer]) -> None:
         self.log = Log()
         self.engines = engines_of(site.count, site.speed, site.rules, self.log.note)
-        self._balancer = LeastQueue(self.engines)
+        self._balancer = balancer(self.engines)
         self._trips = RoundTrips(site.seed)
 
     async def call(self, call: Call, kind: str) -> None:
@@ -97,6 +97,6 @@ class ClientSide:
 
 
 @asynccontextmanager
-async def client_side(site: Site) -> AsyncIterator[Service]:
+async def client_side(site: Site, balancer: type[Balancer] = LeastQueue) -> AsyncIterator[Service]:
     """A service without us."""
-    yield ClientSide(site)
+    yield ClientSide(site, balancer)

@@ -22,7 +22,7 @@ from workflows.plan import Profile
 
 ASKED_MS = {"built and optimised": 2.0, "found again": 0.2}
 _PER_ROUND = {"built and optimised": 20, "found again": 1000}
-PROFILE = Profile({"local": 16, "scores": 8}, certain_engine=lambda model: True)
+PROFILE = Profile({"local": 16, "scores": 8})
 WORLD = World(
     {"scores": frozenset({"rerank"}), "notify": frozenset({"tool"})},
     is_model=lambda name: True,

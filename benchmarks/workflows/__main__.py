@@ -2,7 +2,7 @@
 [--seeds 1,2,3] [--json FILE]`, or with `--real` or `--gpu`.
 
 By default the engines are SIMULATED, in virtual time; the executor, the passes, the lines of components, the pipeline, the
-placement and the warming are the gateway's own. Each figure is time without the graph over time with it, beside what Teola
+and the placement are the gateway's own. Each figure is time without the graph over time with it, beside what Teola
 (section 7) reports of real GPUs. Every constant stands in the output, with its source.
 """
 

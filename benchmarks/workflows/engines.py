@@ -43,16 +43,11 @@ class Log:
     """What the models served."""
 
     served: list[OneServed] = field(default_factory=list)
-    early_tokens: int = 0
-    """Of prefixes that were computed early: they are no requests of an application."""
 
     def note(self, served: Served, request: EngineRequest) -> None:
         """See BatchingEngine."""
         assert request.chat is not None
         fields = request.chat.fields
-        if fields.get("max_tokens") == 1:
-            self.early_tokens += served.prompt_tokens - served.cached_tokens
-            return
         tokens = served.prompt_tokens, served.cached_tokens, served.answer_tokens
         self.served.append(OneServed(str(fields["model"]), *tokens))
 

@@ -14,7 +14,7 @@ from benchmarks.workflows.applications import Application, applications
 from benchmarks.workflows.baselines import SCHEMES, Scheme
 from benchmarks.workflows.constants import Calibration
 from benchmarks.workflows.engines import batches
-from benchmarks.workflows.gateway_side import WARM_MIN_TOKENS, Way
+from benchmarks.workflows.gateway_side import Way
 from benchmarks.workflows.measuring import ALL, Ours, Took
 from workflows.definition import PASSES
 from workflows.optimise import optimised
@@ -197,7 +197,7 @@ class Report:
     def building(self) -> Iterator[Figure]:
         """CPU time of building and optimising each application's graph, as a share of its shortest run."""
         known = batches(self.measured.plan.calibration)
-        profile = Profile(known, certain_engine=lambda model: True, warm_min_tokens=WARM_MIN_TOKENS)
+        profile = Profile(known)
         for application in self.applications.values():
             seen = Seen(application.definition(), profile, {})
             took_ms = cpu_ms(lambda seen=seen: optimised(seen, ALL), 20, 5)  # type: ignore[misc]

@@ -1,7 +1,7 @@
 """The gateway's own executor, passes, component lines, pipeline and placement before the same engines.
 
-Real are gateway.runs with its growing and its store in memory, workflows.passes, engines.components with its line,
-engines.replicas with guards, and warming. Not there: sockets, processes, and what costs the gateway itself a millisecond.
+Real are gateway.runs with its growing and its store, workflows.passes, engines.components with its line,
+engines.replicas with guards. Not there: sockets, processes, and what costs the gateway itself a millisecond.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 
 from multidict import CIMultiDict
 
+from benchmarks.runs_store import OpenedRuns
 from benchmarks.workflows.applications import EMBEDDER, RERANKER, WEB
 from benchmarks.workflows.constants import Calibration
 from benchmarks.workflows.engines import Paced, PacedIndex, World, batches, world_of
@@ -33,14 +34,12 @@ from gateway.runs.knobs import RunKnobs
 from gateway.runs.live import LiveRun
 from gateway.runs.means import Means
 from gateway.runs.runs import Runs
-from gateway.runs.warming import Certain, Warmer
 from gateway.runs.workflow import NewWorkflow
 from gateway.send import Send
 from router.asked import Asked
 from router.finished import Finished
 from router.policies.fixed import Fixed
 from simulation.batching import Rules
-from store.workflows.memory import MemoryRuns
 from workflows.definition import Definition
 from workflows.plan import Profile
 from workflows.transform import Value, as_text
@@ -48,7 +47,6 @@ from workflows.transform import Value, as_text
 _ANY = 100_000
 _ABILITIES: Mapping[str, Ability] = {EMBEDDER: "embed", RERANKER: "rerank", WEB: "search"}
 _MAX_IN_FLIGHT = 256
-WARM_MIN_TOKENS = 256
 _KNOBS = RunKnobs(
     keep_values_s=3_600.0,
     max_steps=1_000,
@@ -89,23 +87,13 @@ class GatewaySide:
         self.components = ComponentRegistry(
             self._member(name, component, way.batch) for name, component in world.components.items()
         )
-        self.warmed: dict[str, int] = {}
         admission = Admission(
             None, None, priced=lambda model, path: True, max_json_bytes=2**20, max_wait_s=60.0
         )
-        self._warmer = Warmer(
-            lambda model, caller: Certain(engines[model], hosted=False),
-            engines,
-            pipeline.answer,
-            admission,
-            min_tokens=WARM_MIN_TOKENS,
-            told=lambda verdict, tokens: self.warmed.update({verdict: self.warmed.get(verdict, 0) + 1}),
-        )
-        self._warmer.start()
         known = batches(world.calibration)
-        profile = Profile(known, certain_engine=lambda model: True, warm_min_tokens=WARM_MIN_TOKENS)
+        profile = Profile(known)
         components = self.components if way.by_depth else Blind(self.components)
-        means = Means(components, self, lambda: profile, self._warmer)
+        means = Means(components, self, lambda: profile)
         answer = pipeline.answer
 
         async def blindly(asked: Asked, send: Send) -> Finished:
@@ -121,7 +109,7 @@ class GatewaySide:
         self._runs = Runs(
             answer if way.by_depth else blindly,
             admission,
-            MemoryRuns(),
+            OpenedRuns(),
             _KNOBS,
             now=time.time,
             shared=False,
@@ -194,7 +182,6 @@ class GatewaySide:
     async def aclose(self) -> None:
         """End the executor."""
         await self._runs.aclose(grace_s=0)
-        await self._warmer.aclose()
         await self.components.aclose()
 
 

@@ -18,7 +18,7 @@ from benchmarks.workflows.gateway_side import Way, gateway_side
 from simulation.engine import TOKENS_PER_MESSAGE
 from simulation.virtual_time import run
 
-ALL = frozenset({"prune", "stages", "prefill", "decoding"})
+ALL = frozenset({"prune", "stages", "decoding"})
 Asked = Callable[[str], Awaitable[str]]
 """A request's key -> its answer."""
 
@@ -46,7 +46,6 @@ class Serving:
 
     ask: Asked
     world: World
-    warmed: dict[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +58,6 @@ class Took:
     cached_tokens: int
     cached_documents: float
     """Share of the tokens of documents in prompts that a prefix cache had; 0 where there are none."""
-    warmed: dict[str, int]
     busy_s: dict[str, float]
     span_s: float
 
@@ -84,7 +82,7 @@ def serving(
 async def _ours(calibration: Calibration, application: Application, who: Ours) -> AsyncIterator[Serving]:
     definition = application.definition(who.passes)
     async with gateway_side(calibration, who.way) as side:
-        yield Serving(lambda key: side.run(definition, application.inputs(key)), side.world, side.warmed)
+        yield Serving(lambda key: side.run(definition, application.inputs(key)), side.world)
 
 
 @asynccontextmanager
@@ -92,9 +90,7 @@ async def _theirs(
     calibration: Calibration, application: Application, scheme: Scheme
 ) -> AsyncIterator[Serving]:
     baseline, definition = Baseline(calibration, scheme), application.definition()
-    yield Serving(
-        lambda key: baseline.run(application, definition, application.inputs(key)), baseline.world, {}
-    )
+    yield Serving(lambda key: baseline.run(application, definition, application.inputs(key)), baseline.world)
 
 
 def alone(
@@ -153,7 +149,6 @@ def _took(service: Serving, timed: Any) -> Took:
             world.calibration.instruction_tokens + 2 * TOKENS_PER_MESSAGE,
             world.calibration.contextual_document_tokens,
         ),
-        dict(service.warmed),
         busy_s,
         asyncio.get_running_loop().time(),
     )

@@ -26,8 +26,7 @@ from tests.vllm.guide import Guide, guided, pooled, settings
 ON, OFF = "passes on", "passes off"
 WARM_UPS = 3
 """Questions that are asked of both and not counted: they measure what a step and a prompt's token take."""
-PREFIX_TOKENS = 256
-ASKED_RATIO, ASKED_SHARE = 1.2, 0.9
+ASKED_RATIO = 1.2
 _DRAWS = 2000
 
 
@@ -40,8 +39,6 @@ class Answered:
     text: str
     values: Mapping[str, Any]
     """Of the steps as they are declared, in their order."""
-    warmed: Mapping[str, tuple[int, int]]
-    """By step whose prefix was computed early: tokens of it, and tokens of its prompt found in the cache."""
     cached_tokens: int
     prompt_tokens: int
     cpu_s: float
@@ -82,18 +79,6 @@ class Measured:
         drawn = sorted(Measured(chance.choices(self.pairs, k=len(self.pairs))).ratio for _ in range(_DRAWS))
         return drawn[_DRAWS // 40], drawn[-_DRAWS // 40]
 
-    @property
-    def prefixes(self) -> list[tuple[int, int]]:
-        """Of each prefix of 256 tokens or more that was computed early for a step: tokens, and those found in the cache."""
-        found = (each for pair in self.pairs for each in pair.on.warmed.values())
-        return [(warmed, min(warmed, cached)) for warmed, cached in found if warmed >= PREFIX_TOKENS]
-
-    @property
-    def share(self) -> float | None:
-        """Of the tokens of those prefixes, found in the cache; None where there is no such prefix."""
-        prefixes = self.prefixes
-        return sum(found for _, found in prefixes) / sum(all_ for all_, _ in prefixes) if prefixes else None
-
     def as_json(self) -> dict[str, Any]:
         """For the output: every figure, no text."""
         return {
@@ -106,9 +91,6 @@ class Measured:
                 OFF: [pair.off.seconds for pair in self.pairs],
             },
             "differ_at": [pair.differs_at for pair in self.pairs],
-            "prefixes": self.prefixes,
-            "prefix_share": self.share,
-            "asked_prefix_share": ASKED_SHARE,
             "pairs": [
                 {name: _without_texts(one) for name, one in ((ON, pair.on), (OFF, pair.off))}
                 for pair in self.pairs
@@ -130,7 +112,7 @@ class Measured:
             f"{len(self.pairs)} questions: {self.ratio:.2f}x (95 % of draws {low:.2f} to {high:.2f}); asked {ASKED_RATIO}x: "
             f"{'reached' if self.ratio >= ASKED_RATIO else 'MISSED'}",
         ]
-        return [*told, self._equal(), self._cached()]
+        return [*told, self._equal()]
 
     def _equal(self) -> str:
         differ = [pair.differs_at for pair in self.pairs if pair.differs_at]
@@ -140,17 +122,6 @@ class Measured:
         return (
             f"values: {len(differ)} of {len(self.pairs)} questions differ ({where}). What a prompt is computed with, and "
             "how much of it is cached, changes the order in which floats are added: a near tie may end otherwise"
-        )
-
-    def _cached(self) -> str:
-        prefixes, share = self.prefixes, self.share
-        if share is None:
-            return f"no prefix of {PREFIX_TOKENS} tokens was computed early"
-        whole = sum(found >= ASKED_SHARE * warmed for warmed, found in prefixes)
-        return (
-            f"prefixes of {PREFIX_TOKENS} tokens or more computed early: {len(prefixes)}, of {_span(prefixes)} tokens; "
-            f"{share:.1%} of their tokens were found in the cache, 90 % or more of {whole} of them; asked "
-            f"{ASKED_SHARE:.0%}: {'reached' if share >= ASKED_SHARE else 'MISSED'}"
         )
 
 
@@ -192,13 +163,8 @@ def answered(guide: Guide, question: Question, replicas: Sequence[Served]) -> An
     text = said.text
     run = guide.send("GET", f"/runs/{said.headers['x-understudy-run']}").json
     values = {name: run["variables"][name]["value"] for name in STEPS}
-    warmed = {
-        step["id"]: (step["warmed_tokens"], step["usage"]["cached_tokens"])
-        for step in run["steps"]
-        if step["warmed_tokens"]
-    }
     usage = run["usage"]
-    return Answered(seconds, text, values, warmed, usage["cached_tokens"], usage["prompt_tokens"], cpu_s)
+    return Answered(seconds, text, values, usage["cached_tokens"], usage["prompt_tokens"], cpu_s)
 
 
 @contextmanager
@@ -221,11 +187,6 @@ def _gateway(folder: Path, replicas: Sequence[Served], *, passes: bool, chained:
 def _quantiles(seconds: Sequence[float]) -> tuple[str, ...]:
     shown = (statistics.fmean(seconds), statistics.median(seconds), min(seconds), max(seconds))
     return tuple(f"{each:.2f}" for each in shown)
-
-
-def _span(prefixes: Sequence[tuple[int, int]]) -> str:
-    sizes = [tokens for tokens, _ in prefixes]
-    return f"{min(sizes)} to {max(sizes)}"
 
 
 def _without_texts(one: Answered) -> dict[str, Any]:

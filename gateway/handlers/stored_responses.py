@@ -26,6 +26,7 @@ from gateway.paths import canonical
 from gateway.query import query_of
 from gateway.relay import relay
 from gateway.response_owners import KEPT, Asker, ResponseOwners
+from gateway.wire import read_body
 from store.answers.responses import KeptResponse
 from store.people.owned import Owned
 
@@ -36,6 +37,8 @@ log = structlog.get_logger(__name__)
 
 _NO_IDS = frozenset({"input_tokens", "compact"})
 """Endpoints of their own, which name no answer."""
+_MOST_BODY_BYTES = 2**20
+"""What is asked of a stored answer says nearly all in its path."""
 _MOST_ITEMS, _USUAL_ITEMS = 100, 20
 
 
@@ -103,7 +106,7 @@ class StoredResponses:
             request.method,
             target,
             outgoing_headers(request.headers, self._keys),
-            await request.read() if request.body_exists else b"",
+            await read_body(request, _MOST_BODY_BYTES),
             tenant=owned.tenant,
             plain=query_of(target.partition("?")[2]).get("stream") != "true",
             not_at=not_at,

@@ -397,23 +397,18 @@ class PlainConnection(asyncio.Protocol):
     # ---- by the server, when it stops
 
     @property
-    def busy(self) -> bool:
-        """Whether a request is being answered, or has begun to come."""
-        return self._task is not None or bool(self._begun)
+    def begun(self) -> bool:
+        """Whether a request has begun to come."""
+        return bool(self._begun)
 
     @property
     def task(self) -> asyncio.Task[None] | None:
         """What answers the request that is under way."""
         return self._task
 
-    def leave(self) -> None:
-        """Close it after the request that is under way, or now. One that still comes is aiohttp's."""
-        if self._task is not None:
-            self._broken = True
-        elif self._begun:
-            self._hand_over(self._begun)
-        else:
-            self.close()
+    def hand_over(self) -> None:
+        """Leave it to aiohttp, with the beginning of the request that is coming."""
+        self._hand_over(self._begun)
 
     def look(self, now_s: float) -> None:
         """Once a second: a request that comes slowly is aiohttp's, and a connection that nobody uses is closed."""
@@ -551,18 +546,9 @@ class Site:
             self._date_of, self._date = now, formatdate(now, usegmt=True)
         return self._date
 
-    async def close(self, grace_s: float) -> None:
-        """Let open requests finish within `grace_s`, then break them off."""
+    def close(self) -> None:
+        """Close all connections at once."""
         self._looking.cancel()
-        for connection in list(self.connections):
-            connection.leave()
-        tasks = [one.task for one in self.connections if one.task is not None]
-        if tasks:
-            _, late = await asyncio.wait(tasks, timeout=grace_s)
-            for task in late:
-                task.cancel()
-            if late:
-                await asyncio.wait(late, timeout=1.0)
         for connection in list(self.connections):
             if connection.transport is not None:
                 connection.transport.abort()

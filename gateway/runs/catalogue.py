@@ -15,7 +15,7 @@ from cachetools import LRUCache
 from gateway.runs.saving import done
 from store.workflows.assets import KeptWorkflow
 from store.workflows.records import Limits
-from store.workflows.run_store import RunStore
+from store.workflows.runs import WorkflowRuns
 from workflows.declared import World, read_definition
 from workflows.definition import Definition
 
@@ -29,7 +29,7 @@ class Catalogue:
     """Workflows by name. For the event loop's thread. `configured`: by name. `world`: what a tenant's own may refer to."""
 
     def __init__(
-        self, configured: Mapping[str, Definition], store: RunStore, world: World, limits: Limits
+        self, configured: Mapping[str, Definition], store: WorkflowRuns, world: World, limits: Limits
     ) -> None:
         self.configured = configured
         self._assets = store.assets

@@ -14,7 +14,7 @@ from gateway.runs.cell import CANCELLED, FAILED, SKIPPED, STREAMING, Cell
 from gateway.runs.live import skipped, value_of, why
 from store.errors import StoreError
 from store.workflows.records import Change, Variable
-from store.workflows.run_store import RunStore
+from store.workflows.runs import WorkflowRuns
 
 log = structlog.get_logger(__name__)
 
@@ -24,7 +24,7 @@ class Elsewhere:
 
     def __init__(
         self,
-        store: RunStore,
+        store: WorkflowRuns,
         now: Callable[[], float],
         *,
         every_s: float,

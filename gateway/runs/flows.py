@@ -107,15 +107,12 @@ class Flows:
         for step, state in changes.steps.items():
             if state in _ENDED:
                 self._asker.flowing.ended(run, step)
-        if changes.ready:
-            self._means.warming.learned(run, changes.ready)
         return changes
 
     def began(self, run: LiveRun) -> None:
         """Its inputs are known."""
         assert run.flow is not None
         self._asker.flowing.begun(run)
-        self._means.warming.learned(run, run.flow.given)
 
     def ended(self, run: LiveRun) -> None:
         """It is over, or another process carries it on."""
@@ -129,7 +126,6 @@ class Flows:
         run.flow.indexes.clear()
         run.flow.scores.clear()
         self._asker.flowing.over(run)
-        self._means.warming.ended(run)
 
     async def carry_out(
         self, run: LiveRun, id: StepId, kept: Callable[[], Awaitable[None]], said: Said
@@ -138,7 +134,6 @@ class Flows:
         step = run.graph.steps[id]
         if step.primitive != CHAT:
             return await self._primitives.carry_out(run, id, kept)
-        self._means.warming.asked(run, id)
         if (splits := splits_of(step)) is None:
             return await self._asker.ask(run, id, kept, partial(said, run, id))
         if not _feeds_items(run, step.of):

@@ -24,7 +24,7 @@ from gateway.runs.restoring import restored_workflow
 from gateway.runs.saving import done
 from store.errors import StoreError
 from store.workflows.records import Failure, Run, RunChange, RunEnd, Step, Variable, VariableEnd, WholeRun
-from store.workflows.run_store import RunStore
+from store.workflows.runs import WorkflowRuns
 from workflows.criteria import Criteria
 from workflows.graph import Graph
 from workflows.graph import Step as GraphStep
@@ -40,7 +40,7 @@ class Runs(Protocol):
     """What carries them out: gateway.runs.runs."""
 
     owner: str
-    store: RunStore
+    store: WorkflowRuns
     knobs: RunKnobs
     now: Callable[[], float]
 

@@ -20,9 +20,6 @@ class Uncounted:
     def not_saved(self) -> None:
         """The store did not take what happened to runs: it is tried again, and they go on."""
 
-    def prefix(self, verdict: str, tokens: int) -> None:
-        """Whether a known part of a prompt was computed early, or why not."""
-
 
 UNCOUNTED = Uncounted()
 
@@ -49,16 +46,6 @@ class RunMetrics(Uncounted):
             "understudy_runs_not_saved", "Writes about runs that the store did not take.", registry=registry
         )
 
-        self._prefixes = Counter(
-            "understudy_run_prefixes",
-            "Parts of prompts that were known early, by whether they were computed early.",
-            ["verdict"],
-            registry=registry,
-        )
-        self._warmed = Counter(
-            "understudy_run_warmed_tokens", "Tokens of prompts that were computed early.", registry=registry
-        )
-
     def live(self, change: int) -> None:
         """See Uncounted."""
         self._live.inc(change)
@@ -74,9 +61,3 @@ class RunMetrics(Uncounted):
     def not_saved(self) -> None:
         """See Uncounted."""
         self._not_saved.inc()
-
-    def prefix(self, verdict: str, tokens: int) -> None:
-        """See Uncounted."""
-        self._prefixes.labels(verdict).inc()
-        if verdict == "warm":
-            self._warmed.inc(tokens)

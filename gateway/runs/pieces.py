@@ -9,7 +9,7 @@ from typing import Any
 from gateway.runs.cell import Cell
 from gateway.runs.saving import done
 from store.errors import StoreError
-from store.workflows.run_store import RunStore
+from store.workflows.runs import WorkflowRuns
 
 _EVERY_S = 0.03
 _AGAIN_S = 1.0
@@ -19,7 +19,7 @@ class Pieces:
     """`note` a cell that said more."""
 
     def __init__(
-        self, store: RunStore, owner: str, spawn: Callable[[Coroutine[Any, Any, Any], str], object]
+        self, store: WorkflowRuns, owner: str, spawn: Callable[[Coroutine[Any, Any, Any], str], object]
     ) -> None:
         self._store = store
         self._owner = owner

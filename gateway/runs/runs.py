@@ -71,7 +71,7 @@ from store.workflows.records import (
     VariableEnd,
     VariableState,
 )
-from store.workflows.run_store import RunStore
+from store.workflows.runs import WorkflowRuns
 from workflows.criteria import Criteria
 from workflows.errors import WorkflowError
 from workflows.graph import Graph, Step
@@ -111,7 +111,7 @@ class Runs:
         self,
         answer: Answer,
         admission: Admission,
-        store: RunStore,
+        store: WorkflowRuns,
         knobs: RunKnobs,
         *,
         owner: str | None = None,
@@ -257,9 +257,8 @@ class Runs:
     async def begin(self, new: NewGraph) -> LiveRun | Begun:
         """Keep a run and carry it out; what was begun before, where its idempotency key was used before.
 
-        Raises what RunStore.begin and Graph.add do, WorkflowError for a budget of dollars beside an engine without a price,
-        and KeyError for a variable that is not there. A background run goes on
-        where the caller is cancelled.
+        Raises what WorkflowRuns.begin and Graph.add do, WorkflowError for a budget of dollars beside an engine without a
+        price, and KeyError for a variable that is not there. A background run goes on where the caller is cancelled.
         """
         if new.budget.usd is not None:
             self._check_priced(new)

@@ -20,7 +20,7 @@ from store.workflows.records import (
     RunChange,
     TooManyBytes,
 )
-from store.workflows.run_store import RunStore
+from store.workflows.runs import WorkflowRuns
 
 log = structlog.get_logger(__name__)
 
@@ -53,7 +53,7 @@ class Saving:
 
     def __init__(
         self,
-        store: RunStore,
+        store: WorkflowRuns,
         owner: str,
         now: Callable[[], float],
         spawn: Callable[[Coroutine[Any, Any, None], str], object],

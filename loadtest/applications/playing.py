@@ -96,7 +96,7 @@ class Player:
         async with asyncio.TaskGroup() as group:
             for call in application.calls:
                 group.create_task(play(call))
-        return answers[application.wanted].result()
+        return "\n".join(answers[name].result() for name in application.wanted)
 
     async def _chat(self, body: dict[str, Any], played: Played) -> str:
         answer = await self._post("/chat/completions", body, played)
@@ -109,12 +109,16 @@ class Player:
     async def _run(self, application: Application, played: Played) -> str:
         answer = await self._away(lambda: self._post("/runs", application.run_body(self.model), played))
         _count(answer.get("usage"), played)
-        found = (answer.get("variables") or {}).get(application.wanted) or {}
-        value = found.get("value")
-        if not isinstance(value, str):
-            why = found.get("error") or answer.get("error") or answer.get("status")
-            raise CallFailed(f"the run has no {application.wanted}: {_brief(why)}")
-        return value
+        variables = answer.get("variables") or {}
+        values = []
+        for name in application.wanted:
+            found = variables.get(name) or {}
+            value = found.get("value")
+            if not isinstance(value, str):
+                why = found.get("error") or answer.get("error") or answer.get("status")
+                raise CallFailed(f"the run has no {name}: {_brief(why)}")
+            values.append(value)
+        return "\n".join(values)
 
     async def _away(self, asked: Callable[[], Awaitable[_T]]) -> _T:
         delay_s = self.rtt_s * self._chance.uniform(1 - _VARIES, 1 + _VARIES)

@@ -43,15 +43,17 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Application:
-    """Calls, each after those it reads; the last is what the client wants."""
+    """Calls, each after those it reads; the client wants the last, or those of `outputs`."""
 
     kind: str
     calls: tuple[Call, ...]
+    outputs: tuple[str, ...] = ()
+    """Names of calls."""
 
     @property
-    def wanted(self) -> str:
-        """The name of the call that gives the result."""
-        return self.calls[-1].name
+    def wanted(self) -> tuple[str, ...]:
+        """The names of the calls that give the result, a line each."""
+        return self.outputs or (self.calls[-1].name,)
 
     def run_body(self, model: str, **more: Any) -> dict[str, Any]:
         """The body of `POST /v1/runs`. `more`: further fields of each call's body."""
@@ -59,7 +61,7 @@ class Application:
             {**call.fields(model), **more, "understudy": {"output": {"name": call.name}}}
             for call in self.calls
         ]
-        return {"steps": steps, "get": {self.wanted: "latency"}}
+        return {"steps": steps, "get": dict.fromkeys(self.wanted, "latency")}
 
 
 def filled(call: Call, answers: Mapping[str, str], model: str) -> dict[str, Any]:
@@ -100,8 +102,11 @@ def map_reduce(key: str, chunks: int, chunk_tokens: int = 1_024, answer_tokens: 
     return Application("map-reduce", (*maps, Call("summary", f"Combine: {together}", answer_tokens)))
 
 
-def roles(key: str, files: int, rounds: int = 3) -> Application:
-    """An architect, a coder and a reviewer per file, and so many rounds of review and revision (Parrot, section 8.4)."""
+def roles(key: str, files: int, rounds: int = 3, *, joined: bool = True) -> Application:
+    """An architect, a coder and a reviewer per file, and so many rounds of review and revision (Parrot, section 8.4).
+
+    `joined`: a last call of one token reads all files; else the client gets each file.
+    """
     system = words("roles/system", 200)
     task = words(f"{key}/task", 100)
     calls = [Call("design", f"{task} Design all files.", DESIGN_ANSWER, system)]
@@ -121,5 +126,8 @@ def roles(key: str, files: int, rounds: int = 3) -> Application:
             )
             for n in range(files)
         ]
-    calls.append(Call("done", " ".join(f"{{{{c{rounds}f{n}}}}}" for n in range(files)), 1, system))
+    last = tuple(f"c{rounds}f{n}" for n in range(files))
+    if not joined:
+        return Application("roles", tuple(calls), last)
+    calls.append(Call("done", " ".join(f"{{{{{name}}}}}" for name in last), 1, system))
     return Application("roles", tuple(calls))

@@ -1,19 +1,32 @@
 """Tenants' own workflows, and collections of texts with their vectors: what outlives the runs that use it.
 
-Writes and reads are as of `RunStore`. A definition is bytes, which only its caller understands; a vector is too.
+A definition is bytes, which only its caller understands; a vector is too.
 """
 
 from __future__ import annotations
 
+import hashlib
+import secrets
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Protocol
 
-from store.reading import Reads
+from store.database import Connection, Database
+from store.workflows.beginning import total_bytes
 from store.workflows.records import Limits
+from store.workflows.values import as_bytes, as_value, hold_room
 
 NO_LIMITS = Limits()
+_WORKFLOW = "SELECT w.tenant, w.name, w.version, w.number, w.definition, w.contributor, w.created_at_s FROM workflows w"
+_LATEST = "w.number = (SELECT max(l.number) FROM workflows l WHERE l.tenant = w.tenant AND l.name = w.name)"
+_PLACE = (
+    "SELECT c.generation, coalesce((SELECT max(t.seq) FROM collection_texts t WHERE t.tenant = c.tenant"
+    " AND t.collection = c.name), 0) FROM collections c WHERE c.tenant = ? AND c.name = ?"
+)
+_COLLECTIONS = (
+    "SELECT tenant, name, texts, size_bytes, created_at_s FROM collections"
+    " WHERE :tenant IS NULL OR tenant = :tenant ORDER BY tenant, name"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +84,12 @@ class Collection:
     created_at_s: float
 
 
-class Assets(Protocol):
-    """Definitions and collections. What names a tenant never gives another's."""
+class Assets:
+    """Definitions and collections: what names a tenant never gives another's; writes and reads are as of WorkflowRuns."""
 
-    reads: Reads
-    """How an event loop reads of it."""
+    def __init__(self, db: Database) -> None:
+        self.reads = db.reads
+        self._db = db
 
     # ---- workflows
 
@@ -95,19 +109,55 @@ class Assets(Protocol):
 
         A version that is the latest already stays as it is. The future raises TooManyBytes.
         """
-        ...
+
+        def put(connection: Connection) -> int:
+            self._db.hold(connection, room_of(tenant))
+            known = connection.execute(
+                f"{_WORKFLOW} WHERE w.tenant = ? AND w.name = ? AND {_LATEST}", (tenant, name)
+            ).fetchone()
+            if known is not None and known[2] == version:
+                return int(known[3])
+            number = 1 if known is None else int(known[3]) + 1
+            which = (tenant, name, version)
+            connection.execute("DELETE FROM workflows WHERE tenant = ? AND name = ? AND version = ?", which)
+            connection.execute(
+                "DELETE FROM workflows WHERE tenant = ? AND name = ? AND number <= ?",
+                (tenant, name, number - keep),
+            )
+            hold_room(total_bytes(connection, tenant), len(definition), limits)
+            connection.execute(
+                "INSERT INTO workflows (tenant, name, version, number, contributor, created_at_s, size_bytes, definition)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                (*which, number, contributor, now_s, len(definition), definition),
+            )
+            return number
+
+        return self._db.write(put)
 
     def workflow(self, tenant: str, name: str, version: str | None = None) -> KeptWorkflow | None:
         """That version of the tenant's workflow, else the latest; None where there is none."""
-        ...
+        row = (
+            self._db.read()
+            .execute(
+                f"{_WORKFLOW} WHERE w.tenant = :tenant AND w.name = :name"
+                f" AND {_LATEST if version is None else 'w.version = :version'}",
+                {"tenant": tenant, "name": name, "version": version},
+            )
+            .fetchone()
+        )
+        return None if row is None else KeptWorkflow(*row)
 
     def workflows(self, tenant: str | None = None) -> list[KeptWorkflow]:
         """The latest version of each workflow, of one tenant or of all, by tenant and name."""
-        ...
+        rows = self._db.read().execute(
+            f"{_WORKFLOW} WHERE (:tenant IS NULL OR w.tenant = :tenant) AND {_LATEST} ORDER BY w.tenant, w.name",
+            {"tenant": tenant},
+        )
+        return [KeptWorkflow(*row) for row in rows.fetchall()]
 
     def remove_workflow(self, tenant: str, name: str) -> Future[bool]:
         """Delete all versions; runs under way go on. False where there is none."""
-        ...
+        return self._delete("DELETE FROM workflows WHERE tenant = ? AND name = ?", tenant, name)
 
     # ---- collections
 
@@ -127,22 +177,116 @@ class Assets(Protocol):
         A text that this contributor has added before gets the vector of now, so that a step may be repeated. The future
         raises TooManyBytes, and then nothing is kept.
         """
-        ...
+
+        def add(connection: Connection) -> CollectionPlace:
+            self._db.hold(connection, room_of(tenant))
+            # Here, and not in the caller's thread: megabytes are hashed.
+            rows = [
+                {
+                    "tenant": tenant,
+                    "collection": collection,
+                    "contributor": contributor,
+                    "digest": hashlib.sha256(data).digest(),
+                    "now": now_s,
+                    "size": len(data) + len(each.vector),
+                    "identity": identity,
+                    "vector": each.vector,
+                    "text": data,
+                }
+                for each in texts
+                for data in [as_bytes(each.text)]
+            ]
+            before = total_bytes(connection, tenant)
+            connection.execute(
+                "INSERT INTO collections (tenant, name, generation, created_at_s) VALUES (?, ?, ?, ?)"
+                " ON CONFLICT (tenant, name) DO NOTHING",
+                (tenant, collection, secrets.token_hex(8), now_s),
+            )
+            replaced = connection.executemany(
+                "UPDATE collection_texts SET vector = :vector, identity = :identity, size_bytes = :size"
+                " WHERE tenant = :tenant AND collection = :collection AND contributor = :contributor"
+                " AND digest = :digest AND identity <> :identity",
+                rows,
+            ).rowcount
+            if replaced > 0:
+                _renew(connection, tenant, [collection])
+            connection.executemany(
+                "INSERT INTO collection_texts (tenant, collection, contributor, digest, created_at_s, size_bytes, identity,"
+                " vector, text) VALUES (:tenant, :collection, :contributor, :digest, :now, :size, :identity, :vector, :text)"
+                " ON CONFLICT (tenant, collection, contributor, digest) DO NOTHING",
+                rows,
+            )
+            # What was there already takes no room. Whoever raises is undone.
+            hold_room(before, max(0, total_bytes(connection, tenant) - before), limits)
+            return CollectionPlace(*connection.execute(_PLACE, (tenant, collection)).fetchone())
+
+        return self._db.write(add)
 
     def place(self, tenant: str, collection: str) -> CollectionPlace | None:
         """How far a collection is; None where there is none. Microseconds: to be asked before each search."""
-        ...
+        row = self._db.read().execute(_PLACE, (tenant, collection)).fetchone()
+        return None if row is None else CollectionPlace(*row)
 
     def texts(
         self, tenant: str, collection: str, after_seq: int = 0, limit: int = 1000
     ) -> list[CollectionText]:
         """The texts of a collection after that one, in their order."""
-        ...
+        rows = self._db.read().execute(
+            "SELECT seq, text, vector, identity FROM collection_texts WHERE tenant = ? AND collection = ? AND seq > ?"
+            " ORDER BY seq LIMIT ?",
+            (tenant, collection, after_seq, limit),
+        )
+        return [
+            CollectionText(seq, str(as_value(text, False)), vector, identity)
+            for seq, text, vector, identity in rows.fetchall()
+        ]
 
     def collections(self, tenant: str | None = None) -> list[Collection]:
         """Collections with their sizes, of one tenant or of all, by tenant and name."""
-        ...
+        rows = self._db.read().execute(_COLLECTIONS, {"tenant": tenant})
+        return [Collection(*row) for row in rows.fetchall()]
 
     def remove_collection(self, tenant: str, collection: str) -> Future[bool]:
         """Delete a collection with its texts; False where there is none."""
-        ...
+        return self._delete("DELETE FROM collections WHERE tenant = ? AND name = ?", tenant, collection)
+
+    def _delete(self, statement: str, tenant: str, name: str) -> Future[bool]:
+        def scrub(deleted: bool) -> None:
+            if deleted:
+                self._db.scrub_soon()
+
+        return self._db.write(
+            lambda connection: connection.execute(statement, (tenant, name)).rowcount > 0, after=scrub
+        )
+
+
+def room_of(tenant: str) -> str:
+    """What is held by whoever adds to what a tenant has: see `Database.hold`."""
+    return f"workflows of {tenant}"
+
+
+def forget(connection: Connection, tenant: str, contributor: str | None = None) -> int:
+    """Delete what a tenant, or one contributor of it, has kept; gives how many texts and versions."""
+    whose = "tenant = ?1 AND (?2 IS NULL OR contributor = ?2 AND contributor <> '')"
+    touched = connection.execute(
+        f"SELECT DISTINCT collection FROM collection_texts WHERE {whose}",  # noqa: S608 - a constant
+        (tenant, contributor),
+    ).fetchall()
+    deleted = sum(
+        connection.execute(f"DELETE FROM {table} WHERE {whose}", (tenant, contributor)).rowcount  # noqa: S608
+        for table in ("collection_texts", "workflows")
+    )
+    _renew(connection, tenant, [name for (name,) in touched])
+    connection.execute(
+        "DELETE FROM collections WHERE tenant = ? AND texts = 0",
+        (tenant,),
+    )
+    return deleted
+
+
+def _renew(connection: Connection, tenant: str, collections: Sequence[str]) -> None:
+    """Have every process read these anew."""
+    connection.executemany(
+        "UPDATE collections SET generation = ? WHERE tenant = ? AND name = ?",
+        [(secrets.token_hex(8), tenant, name) for name in collections],
+    )

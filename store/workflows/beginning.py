@@ -53,7 +53,7 @@ def begin(
     variables: Sequence[NewVariable],
     limits: Limits,
 ) -> Begun:
-    """`RunStore.begin`."""
+    """`WorkflowRuns.begin`."""
     if run.idempotency_key:
         known = connection.execute(
             "SELECT id, idempotency_hash FROM workflow_runs WHERE tenant = ? AND idempotency_key = ?",
@@ -94,7 +94,7 @@ def extend(
     limits: Limits,
     owner: str | None = None,
 ) -> None:
-    """`RunStore.extend`."""
+    """`WorkflowRuns.extend`."""
     found = connection.execute(
         "SELECT contributor, no_store FROM workflow_runs WHERE id = ?1 AND tenant = ?2 AND state = 'running'"
         " AND (?3 IS NULL OR owner = ?3)",
@@ -115,7 +115,7 @@ def put(
     contributor: str,
     limits: Limits,
 ) -> str:
-    """`RunStore.put`."""
+    """`WorkflowRuns.put`."""
     owned = _Owned(tenant, contributor, None, False, now_s, now_s + keep_s)
     _give_names_back(connection, tenant, [variable], now_s)
     known = _named(connection, tenant, variable)

@@ -53,7 +53,7 @@ def forget(
 
 
 def forget_run(connection: Connection, tenant: str, run_id: str, now_s: float) -> bool:
-    """`RunStore.forget_run`."""
+    """`WorkflowRuns.forget_run`."""
     found = connection.execute(
         f"SELECT {_IN_MEMORY} FROM workflow_runs WHERE tenant = ? AND id = ?",  # noqa: S608 - a constant
         (tenant, run_id),
@@ -79,7 +79,7 @@ def _delete_runs(connection: Connection, ids: str, now_s: float) -> None:
 
 
 def expire(connection: Connection, now_s: float, limit: int) -> int:
-    """`RunStore.expire`."""
+    """`WorkflowRuns.expire`."""
     runs = connection.execute(
         "UPDATE workflow_runs SET expired = 1, failure = json_remove(failure, '$.message', '$.body') WHERE id IN"
         " (SELECT id FROM workflow_runs WHERE expired = 0 AND expires_at_s <= ? LIMIT ?) RETURNING id",
@@ -107,7 +107,7 @@ def expire(connection: Connection, now_s: float, limit: int) -> int:
 
 
 def trim(connection: Connection, before_s: float, limit: int) -> int:
-    """`RunStore.trim`."""
+    """`WorkflowRuns.trim`."""
     return connection.execute(
         "DELETE FROM workflow_runs WHERE id IN"
         " (SELECT id FROM workflow_runs WHERE ended_at_s < ? ORDER BY ended_at_s LIMIT ?)",

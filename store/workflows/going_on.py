@@ -30,7 +30,7 @@ _END_VARIABLE = (
 
 
 def save(connection: Connection, owner: str, changes: Sequence[RunChange]) -> None:
-    """`RunStore.save`."""
+    """`WorkflowRuns.save`."""
     found = dict[str, tuple[int, float]]()
     for change in changes:
         row = connection.execute(
@@ -116,7 +116,7 @@ def _end(connection: Connection, run_id: str, end: RunEnd, keep_s: float, *, no_
 
 
 def append(connection: Connection, owner: str, variable_id: str, offset: int, text: str, at_s: float) -> None:
-    """`RunStore.append`."""
+    """`WorkflowRuns.append`."""
     found = connection.execute(
         "SELECT r.id FROM variables v JOIN workflow_runs r ON r.id = v.run_id WHERE v.id = ? AND r.owner = ?"
         " AND r.state = 'running' AND r.no_store = 0 AND v.state IN ('pending', 'streaming')",
@@ -135,7 +135,7 @@ def append(connection: Connection, owner: str, variable_id: str, offset: int, te
 
 
 def renew(connection: Connection, owner: str, run_ids: Sequence[str], until_s: float) -> frozenset[str]:
-    """`RunStore.renew`."""
+    """`WorkflowRuns.renew`."""
     held = connection.execute(
         "UPDATE workflow_runs SET lease_until_s = ? WHERE owner = ? AND state = 'running'"
         " AND id IN (SELECT value FROM json_each(?)) RETURNING id",
@@ -145,7 +145,7 @@ def renew(connection: Connection, owner: str, run_ids: Sequence[str], until_s: f
 
 
 def adopt(connection: Connection, owner: str, now_s: float, until_s: float, limit: int) -> tuple[str, ...]:
-    """`RunStore.adopt`."""
+    """`WorkflowRuns.adopt`."""
     # Of several who try at once the first gets a run: the others find its lease renewed.
     adopted = connection.execute(
         "UPDATE workflow_runs SET owner = ?, lease_until_s = ?, adoptions = adoptions + 1"
@@ -171,7 +171,7 @@ def adopt(connection: Connection, owner: str, now_s: float, until_s: float, limi
 
 
 def request_cancel(connection: Connection, tenant: str, run_id: str, now_s: float) -> bool:
-    """`RunStore.request_cancel`."""
+    """`WorkflowRuns.request_cancel`."""
     asked = connection.execute(
         "UPDATE workflow_runs SET cancel_asked = 1 WHERE id = ? AND tenant = ? AND state = 'running'",
         (run_id, tenant),
@@ -184,7 +184,7 @@ def request_cancel(connection: Connection, tenant: str, run_id: str, now_s: floa
 def resolve(
     connection: Connection, tenant: str, run_id: str, step: str, resolution: Resolution, now_s: float
 ) -> bool:
-    """`RunStore.resolve`."""
+    """`WorkflowRuns.resolve`."""
     told = connection.execute(
         "UPDATE workflow_steps SET resolution = :resolution WHERE run_id = :run AND step = :step AND state = 'unknown'"
         " AND EXISTS (SELECT 1 FROM workflow_runs r WHERE r.id = :run AND r.tenant = :tenant AND r.state = 'running'"
@@ -210,7 +210,7 @@ def note_get(
     stream: bool,
     now_s: float,
 ) -> None:
-    """`RunStore.note_get`."""
+    """`WorkflowRuns.note_get`."""
     found = connection.execute(
         "SELECT r.id, r.gets FROM variables v JOIN workflow_runs r ON r.id = v.run_id"
         " WHERE v.id = ? AND v.tenant = ? AND r.state = 'running'",

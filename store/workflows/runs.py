@@ -1,4 +1,9 @@
-"""Runs of applications in the database: `RunStore`, shared by every process of the data folder."""
+"""Runs of applications in the database, shared by every process of the data folder.
+
+Writes give a future that resolves after the commit, and raise StoreBusy or StoreClosed at once; what else they raise is the
+future's. They are kept in the order in which they were handed over. Reads take microseconds. What names a tenant never gives
+another's.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +14,7 @@ from functools import partial
 from typing import TypeVar, get_args
 
 from store.database import Connection, Database
-from store.workflows import beginning, going, going_on, kept_assets
-from store.workflows.assets import Assets
+from store.workflows import assets, beginning, going, going_on
 from store.workflows.records import (
     Begun,
     Changes,
@@ -28,19 +32,20 @@ from store.workflows.records import (
     WholeRun,
 )
 from store.workflows.rows import HELD, RUN, STEP, VARIABLE, as_change, as_run, as_step, as_variable, ids_json
-from store.workflows.run_store import NO_LIMITS
 from store.workflows.values import as_value
 
 T = TypeVar("T")
 
+NO_LIMITS = Limits()
+
 
 class WorkflowRuns:
-    """Runs, steps, variables, leases, and the log of changes: see `RunStore` for what each does."""
+    """Runs, steps, variables, leases, and the log of changes."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
         self.reads = db.reads
-        self.assets: Assets = kept_assets.KeptAssets(db)
+        self.assets = assets.Assets(db)
 
     # ---- a run's life
 
@@ -51,7 +56,10 @@ class WorkflowRuns:
         variables: Sequence[NewVariable],
         limits: Limits = NO_LIMITS,
     ) -> Future[Begun]:
-        """Keep a run with all its steps and variables, or nothing of it."""
+        """Keep a run with all its steps and variables, or nothing of it.
+
+        The future raises VariableExists, IdempotencyConflict, TooManyRuns and TooManyBytes.
+        """
         return self._held(
             run.tenant, partial(beginning.begin, run=run, steps=steps, variables=variables, limits=limits)
         )
@@ -67,7 +75,11 @@ class WorkflowRuns:
         limits: Limits = NO_LIMITS,
         owner: str | None = None,
     ) -> Future[None]:
-        """Add steps to a live run, whoever owns it."""
+        """Add steps to a live run, whoever owns it (its owner sees a change `steps`), or as its `owner`.
+
+        The future raises NoSuchRun where it is not the tenant's, has ended or is another owner's; VariableExists and
+        TooManyBytes.
+        """
         return self._held(
             tenant,
             lambda connection: beginning.extend(
@@ -76,27 +88,38 @@ class WorkflowRuns:
         )
 
     def save(self, owner: str, changes: Sequence[RunChange]) -> Future[None]:
-        """Write what happened to runs, all in one transaction."""
+        """Write what happened to runs, each `RunChange` whole, all in one transaction.
+
+        A variable that has ended already stays as it is. The future raises LeaseLost where `owner` no longer owns one.
+        """
         return self._db.write(lambda connection: going_on.save(connection, owner, changes))
 
     def append(self, owner: str, variable_id: str, offset: int, text: str) -> Future[None]:
-        """Add to the text of a streaming variable."""
+        """Add to the text of a streaming variable, from `offset` characters on, so that other processes can read it.
+
+        Only wanted once somebody elsewhere streams it. Dropped where the run has another owner or the variable has ended.
+        """
         at_s = time.time()
         return self._db.write(
             lambda connection: going_on.append(connection, owner, variable_id, offset, text, at_s)
         )
 
     def ahead_s(self, now_s: float) -> float:
-        """How many seconds a process whose clock says `now_s` is ahead of the database's."""
+        """How many seconds a process whose clock says `now_s` is ahead of the store's clock, by which leases go."""
         row: tuple[float] = self._db.read().execute("SELECT ? - now_s()", (now_s,)).fetchone()
         return row[0]
 
     def renew(self, owner: str, run_ids: Sequence[str], until_s: float) -> Future[frozenset[str]]:
-        """Hold on to runs until then; gives those that are still this owner's."""
+        """Hold on to runs until then, by the store's clock; gives those that are still this owner's."""
         return self._db.write(lambda connection: going_on.renew(connection, owner, run_ids, until_s))
 
     def adopt(self, owner: str, *, now_s: float, until_s: float, limit: int = 100) -> Future[tuple[str, ...]]:
-        """Take over live runs whose lease is over; gives their ids."""
+        """Take over live runs whose lease is over, the oldest first; gives their ids. Each goes to one owner only.
+
+        `now_s`, `until_s`: by the store's clock.
+
+        Variables that were streaming are pending again, with one more `attempt`. Costs one read where there are none.
+        """
         orphaned = (
             self._db.read()
             .execute(
@@ -116,13 +139,17 @@ class WorkflowRuns:
         return self._db.write(adopt)
 
     def request_cancel(self, tenant: str, run_id: str, *, now_s: float) -> Future[bool]:
-        """Have a live run's owner cancel it."""
+        """Have a live run's owner cancel it (change `cancel`, Run.cancel_asked); False where the tenant has none such."""
         return self._db.write(lambda connection: going_on.request_cancel(connection, tenant, run_id, now_s))
 
     def resolve(
         self, tenant: str, run_id: str, step: str, resolution: Resolution, *, now_s: float
     ) -> Future[bool]:
-        """Have a live run's owner go on with a step that is `unknown`."""
+        """Have a live run's owner go on with a step that is `unknown` (change `resolve`, Step.resolution).
+
+        Gone once the step is in another state. False where the tenant has no such step, and for a value of a run that is
+        not stored.
+        """
         return self._db.write(
             lambda connection: going_on.resolve(connection, tenant, run_id, step, resolution, now_s)
         )
@@ -139,7 +166,11 @@ class WorkflowRuns:
         contributor: str = "",
         limits: Limits = NO_LIMITS,
     ) -> Future[str]:
-        """Declare or set a variable that no step produces; gives its id."""
+        """Declare or set a variable that no step produces; gives its id, which is an earlier one's where it was declared.
+
+        It expires `keep_s` after this, not before the runs that read it have ended. The future raises VariableExists where
+        the name is taken by one that is written, or that a step produces, and TooManyBytes.
+        """
         return self._held(
             tenant,
             lambda connection: beginning.put(
@@ -150,7 +181,7 @@ class WorkflowRuns:
     def note_get(
         self, tenant: str, variable_id: str, criteria: str, *, stream: bool, now_s: float
     ) -> Future[None]:
-        """Tell the variable's owner that somebody waits for it."""
+        """Tell the variable's owner that somebody waits for it (change `get`), and note it in the run's `gets`."""
         return self._db.write(
             lambda connection: going_on.note_get(connection, tenant, variable_id, criteria, stream, now_s)
         )
@@ -160,7 +191,7 @@ class WorkflowRuns:
         return self.variables(tenant, [variable_id], now_s=now_s).get(variable_id)
 
     def variables(self, tenant: str, variable_ids: Sequence[str], *, now_s: float) -> dict[str, Variable]:
-        """Those of them that are there, by id."""
+        """Those of them that are there, by id, in one query."""
         rows = self._db.read().execute(
             _BY_ID,
             {"ids": ids_json(variable_ids), "tenant": tenant, "now": now_s},
@@ -168,7 +199,7 @@ class WorkflowRuns:
         return {row[0]: as_variable(row) for row in rows.fetchall()}
 
     def named(self, tenant: str, app: str, names: Sequence[str], *, now_s: float) -> dict[str, Variable]:
-        """Variables of an app by name; those that are not there are left out."""
+        """Variables of an app by name, in one query; those that are not there are left out."""
         rows = self._db.read().execute(
             _BY_NAME,
             {"tenant": tenant, "app": app, "names": ids_json(names), "now": now_s},
@@ -176,7 +207,7 @@ class WorkflowRuns:
         return {found.name: found for row in rows.fetchall() for found in [as_variable(row)]}
 
     def text(self, tenant: str, variable_id: str, after: int = 0) -> str:
-        """What is kept of a streaming variable's text from `after` characters on."""
+        """What is kept of a streaming variable's text from `after` characters on; empty where nothing is."""
         rows = (
             self._db.read()
             .execute(
@@ -193,7 +224,7 @@ class WorkflowRuns:
     # ---- what others did
 
     def place(self) -> int:
-        """The last place in the log of changes."""
+        """The last place in the log of changes. To be asked before what is waited for is read: nothing is missed then."""
         settled = self._db.settled("workflow_changes")
         row: tuple[int] = (
             self._db.read()
@@ -203,7 +234,7 @@ class WorkflowRuns:
         return row[0]
 
     def changes(self, after: int, limit: int = 1000) -> Changes:
-        """What happened in any process after that place, in order."""
+        """What happened in any process after that place, in order: one query, however many wait."""
         settled = self._db.settled("workflow_changes")
         read = self._db.read()
         rows = read.execute(
@@ -220,7 +251,7 @@ class WorkflowRuns:
         return Changes(rows[-1][0], missed, tuple(as_change(row[1:]) for row in rows))
 
     def version(self) -> bytes | int:
-        """Differs from the last one seen whenever anybody may have written."""
+        """Differs from the last one seen whenever anybody may have written: a microsecond, to be asked before `changes`."""
         return self._db.data_version()
 
     # ---- runs
@@ -247,7 +278,7 @@ class WorkflowRuns:
         before: tuple[float, str] | None = None,
         limit: int = 50,
     ) -> list[RunSummary]:
-        """The latest runs, newest first."""
+        """The latest runs, newest first; `before`: (created_at_s, id) of the last one of the page before."""
         conditions = {
             "r.tenant = :tenant": tenant is not None,
             "r.app = :app AND r.app <> ''": app is not None,
@@ -289,7 +320,7 @@ class WorkflowRuns:
         ]
 
     def sharers(self, batches: Sequence[str]) -> list[Sharer]:
-        """The steps of any tenant's runs that went in these batches."""
+        """The steps of any tenant's runs that went in these batches: for people who may see them all."""
         rows = self._db.read().execute(
             "SELECT s.batch, r.tenant, s.run_id, s.step, s.items FROM workflow_steps s"
             " JOIN workflow_runs r ON r.id = s.run_id WHERE s.batch <> ''"
@@ -299,7 +330,7 @@ class WorkflowRuns:
         return [Sharer(*row) for row in rows.fetchall()]
 
     def undecided(self, limit: int = 10) -> list[tuple[str, str]]:
-        """(run id, step) of steps that are `unknown` and wait for somebody."""
+        """(run id, step) of steps that are `unknown` and wait for somebody, of any tenant's runs."""
         rows = self._db.read().execute(
             "SELECT run_id, step FROM workflow_steps WHERE state = 'unknown' AND resolution IS NULL"
             " ORDER BY run_id, step LIMIT ?",
@@ -326,21 +357,24 @@ class WorkflowRuns:
     # ---- away
 
     def forget_run(self, tenant: str, run_id: str, *, now_s: float) -> Future[bool]:
-        """Delete a run, cancelling it where it goes on."""
+        """Delete a run, cancelling it where it goes on; False where there is none of that tenant."""
         return self._db.write(
             lambda connection: going.forget_run(connection, tenant, run_id, now_s), after=self._scrub
         )
 
     def forget_app(self, tenant: str, app: str, *, now_s: float) -> Future[int]:
-        """Cancel and delete an app's runs, and its variables."""
+        """Cancel and delete an app's runs, and its variables; gives how many runs and variables set by themselves."""
         return self._forget("tenant = ? AND app = ? AND app <> ''", (tenant, app), now_s)
 
     def forget_tenant(self, tenant: str) -> Future[int]:
-        """Cancel and delete everything of a tenant."""
-        return self._forget("tenant = ?", (tenant,), time.time(), assets=True)
+        """Cancel and delete everything of a tenant.
+
+        Gives how many runs, variables set by themselves, versions of workflows and texts of collections.
+        """
+        return self._forget("tenant = ?", (tenant,), time.time(), with_assets=True)
 
     def forget_contributor(self, tenant: str, contributor: str) -> Future[int]:
-        """Cancel and delete every run with a step of one contributor, and what they set."""
+        """As `forget_tenant`, of every run with a step of one contributor. Raises ValueError for an empty one."""
         if not contributor:
             raise ValueError("an empty contributor is nobody: name one, or forget the tenant")
         return self._forget(
@@ -348,22 +382,25 @@ class WorkflowRuns:
             (tenant, contributor),
             time.time(),
             runs="id IN (SELECT run_id FROM workflow_contributors WHERE tenant = ?1 AND contributor = ?2)",
-            assets=True,
+            with_assets=True,
         )
 
     def expire(self, now_s: float, limit: int = 500) -> Future[int]:
-        """Delete values, bodies and contexts whose time is over, and old lines of the log of changes."""
+        """Delete values, bodies and contexts whose time is over, and old lines of the log of changes.
+
+        Gives how many runs and variables: call again while it gives `limit`. What stays has no text.
+        """
         return self._db.write(lambda connection: going.expire(connection, now_s, limit), after=self._scrub)
 
     def trim(self, before_s: float, limit: int = 500) -> Future[int]:
-        """Delete runs that ended before then."""
+        """Delete runs that ended before then, at most `limit`; gives how many: call again while it gives `limit`."""
         return self._db.write(lambda connection: going.trim(connection, before_s, limit))
 
     def _held(self, tenant: str, job: Callable[[Connection], T]) -> Future[T]:
         """Write what is allowed by what the tenant has: nobody else adds to it meanwhile."""
 
         def write(connection: Connection) -> T:
-            self._db.hold(connection, kept_assets.room_of(tenant))
+            self._db.hold(connection, assets.room_of(tenant))
             return job(connection)
 
         return self._db.write(write)
@@ -375,10 +412,10 @@ class WorkflowRuns:
         now_s: float,
         *,
         runs: str | None = None,
-        assets: bool = False,
+        with_assets: bool = False,
     ) -> Future[int]:
         def forget(connection: Connection) -> int:
-            of_assets = kept_assets.forget(connection, *values) if assets else 0
+            of_assets = assets.forget(connection, *values) if with_assets else 0
             return of_assets + going.forget(connection, runs or which, which, values, now_s)
 
         return self._db.write(forget, after=self._scrub)

@@ -67,7 +67,7 @@ async def test_both_graphs_are_drawn_with_the_pass_behind_each_change(pages: Sit
     places = [(node["x"], node["y"]) for node in carried_out["nodes"]]
     assert len(set(places)) == len(places)
     passes = {one["by"] for one in told["changes"]}
-    assert {"prune", "decoding"} <= passes <= {"prune", "stages", "prefill", "decoding"}
+    assert {"prune", "decoding"} <= passes <= {"prune", "stages", "decoding"}
     assert {node["by"] for node in carried_out["nodes"]} - {""} <= passes
     assert "prune" in {edge["by"] for edge in declared["edges"]}
     numbers = {one["number"] for one in told["changes"]}
@@ -78,9 +78,7 @@ async def test_both_graphs_are_drawn_with_the_pass_behind_each_change(pages: Sit
 
 async def test_passes_can_be_left_out(pages: Site) -> None:
     viewer = await pages.person("viewer")
-    plain = (await viewer.get("/workflows/doc-qa.json?without=prune,stages,prefill,decoding")).json[
-        "explained"
-    ]
+    plain = (await viewer.get("/workflows/doc-qa.json?without=prune,stages,decoding")).json["explained"]
     assert (plain["changes"], plain["passes"]) == ([], [])
     assert [node["id"] for node in plain["p_graph"]["nodes"]] == [
         node["id"] for node in plain["e_graph"]["nodes"]

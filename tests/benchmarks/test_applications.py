@@ -101,9 +101,11 @@ def test_the_benchmark_prints_its_figures_beside_the_papers_and_that_engines_are
     assert result["simulated"]["2024"]["kv_tokens"] == 61_000
     found = {one["what"]: one for one in result["figures"]["2024"]}
     assert all(one["reached"] for one in found.values()), found
-    assert not any(one["promised"] for one in result["figures"]["today"])
+    # Of today's engines one thing is promised: never to be slower than the client.
+    assert {one["promised"] for one in result["figures"]["today"]} == {None, 1.0}
+    assert all(one["reached"] for one in result["figures"]["today"])
 
 
 def test_every_part_has_a_promise_of_2024() -> None:
-    assert set(figures.PARTS) == {"chains", "map-reduce", "roles", "mixed", "popular"}
+    assert set(figures.PARTS) == {"chains", "map-reduce", "roles", "mixed", "popular", "plain"}
     assert figures.Era("2024", 1).promised and not figures.Era("today", 1).promised

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -33,8 +32,8 @@ def recorded(folder: Path, count: int) -> Path:
     return folder
 
 
-def answered(seconds: float, warmed: Mapping[str, tuple[int, int]] | None = None, **values: str) -> Answered:
-    return Answered(seconds, values.get("answer", ""), values, warmed or {}, 0, 0, 1.5)
+def answered(seconds: float, **values: str) -> Answered:
+    return Answered(seconds, values.get("answer", ""), values, 0, 0, 1.5)
 
 
 def test_each_document_is_of_a_group_and_holds_a_passage_once(tmp_path: Path) -> None:
@@ -54,19 +53,16 @@ def test_the_workflow_is_one_that_the_gateway_takes(chained: bool, passes: bool)
     assert set(definition.steps) == {*STEPS, "index"}
 
 
-def test_the_ratio_is_of_all_time_and_only_long_prefixes_count() -> None:
+def test_the_ratio_is_of_all_time() -> None:
     found = Measured(
         [
-            Pair("a", answered(1.0, {"x": (300, 288), "short": (200, 0)}), answered(2.0)),
-            Pair("b", answered(3.0, {"x": (400, 640)}), answered(4.0)),
+            Pair("a", answered(1.0), answered(2.0)),
+            Pair("b", answered(3.0), answered(4.0)),
         ]
     )
     assert found.ratio == pytest.approx(1.5)
     low, high = found.ratio_between()
     assert 4 / 3 <= low <= found.ratio <= high <= 2
-    # More than the prefix may have been cached: the rest is not counted.
-    assert found.prefixes == [(300, 288), (400, 400)]
-    assert found.share == pytest.approx(688 / 700)
     assert "| passes off | 3.00   | 3.00     | 2.00      | 4.00      | 1.50       |" in found.lines()[0]
 
 

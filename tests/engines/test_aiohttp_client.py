@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -11,7 +13,16 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from engines.aiohttp_client import AiohttpAnswer, AiohttpClient
-from engines.exchanges import Cut, Disconnected, Failure, Invalid, NotConnected, ProxyRefused, ReadTimeout
+from engines.exchanges import (
+    Cut,
+    Disconnected,
+    Failure,
+    Invalid,
+    NotConnected,
+    ProxyRefused,
+    ReadTimeout,
+    Unanswered,
+)
 from tests.engines.asking import closed_port
 from tests.flow.upstream import Call, Upstream
 
@@ -71,6 +82,57 @@ async def test_what_is_no_whole_answer_fails(upstream: Upstream, said: bytes, fa
     async with client() as one:
         with pytest.raises(failure):
             await asked(one, upstream.port, in_two())
+
+
+async def test_the_reader_of_an_answer_whose_framing_breaks_is_told(upstream: Upstream) -> None:
+    read = threading.Event()
+
+    def breaks(call: Call) -> None:
+        call.send(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n")
+        assert read.wait(PATIENCE_S)
+        call.send(b"zz\r\n")
+        assert call.hung_up()
+
+    upstream.plays(breaks)
+    async with client() as one:
+        answer = await one.ask(
+            "POST",
+            URL(f"http://127.0.0.1:{upstream.port}/v1/x"),
+            CIMultiDict(),
+            b"{}",
+            connect_s=PATIENCE_S,
+            read_s=PATIENCE_S,
+        )
+        assert await answer.readany() == b"abc"
+        read.set()
+        with pytest.raises(Cut):
+            await answer.readany()
+        answer.release()
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+@pytest.mark.parametrize("resends", [True, False])
+async def test_a_kept_connection_that_says_nothing_is_left_for_another_at_most_once(
+    method: str, resends: bool
+) -> None:
+    heads: list[bytes] = []
+
+    async def play(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heads.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+        heads.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.close()
+
+    server = await asyncio.start_server(play, "127.0.0.1", 0)
+    url = URL(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1")
+    async with server, client(resends=resends) as one:
+        for _ in range(2 if resends else 1):
+            answer = await one.ask(method, url, CIMultiDict(), b"", connect_s=PATIENCE_S, read_s=PATIENCE_S)
+            assert await body_of(answer) == b"ok"
+        if not resends:
+            with pytest.raises(Unanswered):
+                await one.ask(method, url, CIMultiDict(), b"", connect_s=PATIENCE_S, read_s=PATIENCE_S)
+    assert len(heads) == (3 if resends else 2)
 
 
 async def test_silence_ends_it(upstream: Upstream) -> None:

@@ -21,6 +21,7 @@ from tests.flow.upstream import Call, Upstream
 from tests.patience import until
 
 Three = tuple[Upstream, Upstream, Upstream]
+LONG = "You review Python programs, and say what is wrong with each of them. " * 20
 WHOLE = "One two three four five six seven eight nine ten."
 
 
@@ -124,31 +125,47 @@ async def test_a_named_session_has_one_home_in_every_worker_and_gives_way(three:
             assert now != homes["0"] and (now == home or home == homes["0"])
 
 
-async def test_an_unnamed_session_goes_where_it_was_answered_from_its_second_turn(three: Three) -> None:
+@pytest.mark.parametrize("topic", ["T", "You review Python programs. " * 50])
+async def test_a_conversation_goes_on_where_its_beginning_is_cached(three: Three, topic: str) -> None:
     async with replicas(*ports(three)) as engine:
         engine.guards[1].drained = engine.guards[2].drained = True
-        assert await where(engine, turn(0)) == "r0"
+        assert await where(engine, turn(0, tenant="a", topic=topic)) == "r0"
         engine.guards[1].drained = engine.guards[2].drained = False
         for guard in engine.guards:
             assert guard.answer_time is not None
             guard.answer_time.took(100.0 if guard is engine.guards[0] else 1.0)
-        assert await where(engine, turn(1)) == await where(engine, turn(2)) == "r0"
-        assert await where(engine, turn(0)) != "r0"
-        # The first turn was answered again, elsewhere.
-        assert await where(engine, turn(1)) != "r0"
+        for number in (1, 2, 3):
+            assert await where(engine, turn(number, tenant="a", topic=topic)) == "r0"
         # Another tenant's conversation is another one, though it reads the same.
-        assert await where(engine, turn(0, tenant="b")) != "r0"
+        assert await where(engine, turn(1, tenant="b", topic="b" + topic)) != "r0"
 
 
-async def test_examples_that_were_added_make_it_no_other_conversation(three: Three) -> None:
+async def test_calls_that_share_a_system_prompt_meet_until_their_replica_is_crowded(three: Three) -> None:
+    def asking(question: str) -> EngineRequest:
+        messages = [{"role": "system", "content": LONG}, {"role": "user", "content": question}]
+        return replace(chat(messages=messages), tenant="t")
+
+    async with replicas(*ports(three)) as engine, replicas(*ports(three)) as other:
+        first = await where(engine, asking("Why?"))
+        assert {await where(engine, asking(f"Why {number}?")) for number in range(9)} == {first}
+        # A worker that was asked nothing yet sends it to the same place.
+        assert await where(other, asking("Who?")) == first
+        crowded = next(guard for guard in engine.guards if guard.info.replica == first)
+        for _ in range(6):
+            assert crowded.took_slot()
+        assert await where(engine, asking("When?")) != first
+        for _ in range(6):
+            crowded.give_slot()
+
+
+async def test_what_is_short_or_shared_with_nobody_goes_by_load(three: Three) -> None:
     async with replicas(*ports(three)) as engine:
-        first = turn(0)
-        engine.guards[1].drained = engine.guards[2].drained = True
-        sent = replace(turn(2, topic="an example"), as_asked=first.chat)
-        assert await where(engine, sent) == "r0"
-        engine.guards[1].drained = engine.guards[2].drained = False
-        again = replace(turn(4, topic="another example"), as_asked=turn(1).chat)
-        assert await where(engine, again) == "r0"
+        requests = [replace(turn(0, topic=f"{number}{LONG}"), tenant="t") for number in range(6)]
+        taken = [engine.place(one, prefixes=await engine.placing.prefixes(one)) for one in requests]
+        assert [guard.in_flight for guard in engine.guards] == [2, 2, 2]
+        for guard in taken:
+            assert guard is not None
+            guard.give_slot()
 
 
 async def test_who_waits_longest_gets_the_first_place_of_any_replica(three: Three) -> None:

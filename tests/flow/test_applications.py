@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import json
 import re
 from collections.abc import Iterator
@@ -166,25 +165,63 @@ def test_a_chain_of_20(client: openai.OpenAI) -> None:
     assert found["status"] == "ready" and app is last.app
 
 
+@semantic_function(model="gpt-4o", output="all", transform=[*FENCED, {"truncate": 40}], max_tokens=50)
+def summarise_all(parts: list[str | Variable], words: int) -> None:
+    """Of {{words}} words: {{parts}}"""
+
+
+def of_all(parts: list[str]) -> str:
+    return code_in(answer_to("Of 40 words: " + "\n".join(parts)))[:40]
+
+
 def test_a_map_of_20_and_its_reduce(client: openai.OpenAI) -> None:
     texts = [f"chapter {n}" for n in range(20)]
     parts = [summarised_by_the_client(client, text, "") for text in texts]
-    expected = summarised_by_the_client(client, parts[0], "; ".join(parts))
-    names = [f"p{n}" for n in range(20)]
-
-    def reduce(p0: str, **_: str) -> None: ...
-
-    reduce.__doc__ = f"So far: {'; '.join(f'{{{{{name}}}}}' for name in names)} Now summarise: {{{{p0}}}}"
-    reduce.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-        [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in names]
-    )
-    made = semantic_function(
-        model="gpt-4o", output="all", transform=[*FENCED, {"truncate": 40}], max_tokens=50
-    )(reduce)
     with App(client):
-        mapped = {name: summarise(text, "") for name, text in zip(names, texts, strict=True)}
-        assert made(**mapped).get(timeout_s=PATIENCE_S) == expected
-        assert [each.get("throughput") for each in mapped.values()] == parts
+        mapped = [summarise(text, "") for text in texts]
+        whole = summarise_all([*mapped, "and a text."], 40)
+        assert whole.get(timeout_s=PATIENCE_S) == of_all([*parts, "and a text."])
+        assert [each.get("throughput") for each in mapped] == parts
+        assert summarise_all([], 40).get() == of_all([])
+
+
+@semantic_function(model="gpt-4o", output="said")
+async def say(what: Any) -> None:
+    """Say {{what}}."""
+
+
+async def test_asynchronous_calls_are_awaited_and_sent_together(two_workers: Gateway) -> None:
+    async with openai.AsyncOpenAI(base_url=two_workers.url, api_key="sk-ann", max_retries=0) as client:
+        async with App(client) as app:
+            first, second = say({"n": [1, 2.5, True]}), say("b")
+            assert await asyncio.gather(first, second) == [
+                answer_to('Say {"n": [1, 2.5, true]}.'),
+                answer_to("Say b."),
+            ]
+            third = say(first)
+            pieces = [piece async for piece in third.astream()]
+            assert pieces and "".join(pieces) == await third.aget()
+            with pytest.raises(VariableFailed, match="said"):
+                await say("refuse")
+            with pytest.raises(VariableFailed, match="said"):
+                await anext(say("refuse").astream())
+        assert first.app is app
+
+
+async def test_a_variable_that_is_set_later(two_workers: Gateway, client: openai.OpenAI) -> None:
+    with App(client, "set-later") as app:
+        topic = app.variable("topic")
+        said = say(topic)
+        app.send()
+        topic.set("this")
+        assert said.get() == answer_to("Say this.") and topic.get() == "this"
+        assert "".join(said.stream()) == answer_to("Say this.")
+    async with openai.AsyncOpenAI(base_url=two_workers.url, api_key="sk-ann", max_retries=0) as other:
+        async with App(other, "set-later-too") as app:
+            topic = app.variable("topic")
+            said = say(topic)
+            await topic.aset("that")
+            assert await said == answer_to("Say that.")
 
 
 def test_a_failure_names_the_variables_it_came_through(client: openai.OpenAI) -> None:
@@ -260,7 +297,7 @@ def test_the_examples_of_the_guide_run(
     names["client"].close()
     told = capsys.readouterr().out
     assert (
-        len(blocks) == 4 and "You are an expert software engineer. Write Python code of a snake game." in told
+        len(blocks) == 5 and "You are an expert software engineer. Write Python code of a snake game." in told
     )
     assert "ready print(" in told and "Make one summary of: Here you are:" in told
 

@@ -80,7 +80,7 @@ DOORS = {
     "component": Door(
         "/runs",
         {"workflow": "made", "inputs": {"question": "Q"}},
-        ("primitives.py:_carried_out", "workflows.py:certain", "warming.py:_warm"),
+        ("primitives.py:_carried_out",),
     ),
     **{path: Door(path, {"model": "m", "input": "Q"}, (f"POST {path}",)) for path in OF_MODELS},
     "feedback": Door("/feedback", {"id": "x", "score": 1}, ("POST /feedback",)),

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import pytest
 from aiohttp import web
+from multidict import CIMultiDict
 
-from gateway.cors import requests_of
+from gateway.cors import tell_browsers
+from tests.gateway.serving import exchange, get, served
 from understudy.settings.config import Listen
 
 
-def test_without_origins_an_answer_costs_nothing_more() -> None:
-    assert requests_of(()) is web.BaseRequest
-    assert requests_of(("*",)) is not web.BaseRequest
+async def test_without_origins_an_answer_says_nothing_of_them() -> None:
+    async def own(request: web.BaseRequest) -> web.StreamResponse:
+        headers = CIMultiDict({"Access-Control-Allow-Origin": "the upstream's"})
+        tell_browsers(request, headers)
+        return web.Response(headers=headers)
+
+    async with served(own) as port:
+        assert b"Access-Control-Allow-Origin: the upstream's" in await exchange(port, get())
+    async with served(own, cors=("*",)) as port:
+        assert b"Access-Control-Allow-Origin: *\r\n" in await exchange(port, get())
 
 
 @pytest.mark.parametrize(

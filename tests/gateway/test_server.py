@@ -10,10 +10,11 @@ from typing import cast
 
 import pytest
 from aiohttp import web
-from aiohttp.web_protocol import RequestHandler
 
+from engines.errors import RequestError
 from gateway import server
 from gateway.server import stop_on_signals
+from gateway.wire import arriving, read_body
 from tests.gateway.serving import exchange, get, served
 from understudy.processes.control import REPLACED
 from understudy.processes.listening import bind
@@ -48,6 +49,44 @@ async def test_the_header_limit_is_configured() -> None:
     async with served(echo, max_header_bytes=1024) as port:
         assert (await exchange(port, get("/x", "X-Long: " + "a" * 2000))).startswith(b"HTTP/1.0 431")
         assert (await exchange(port, get("/x", "X-Long: " + "a" * 900))).startswith(b"HTTP/1.1 200")
+
+
+UPLOAD = b"POST /x HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 6\r\n\r\nxxx"
+
+
+async def test_who_waits_in_vain_for_a_body_is_told() -> None:
+    failed: list[RequestError] = []
+
+    async def reads(request: web.BaseRequest) -> web.StreamResponse:
+        try:
+            return web.Response(body=await read_body(request, 100))
+        except RequestError as error:
+            failed.append(error)
+            raise
+
+    async with served(reads, body_gap_s=0.1) as port:
+        await exchange(port, UPLOAD)
+    assert [(one.status, one.code) for one in failed] == [(408, "request_timeout")]
+
+
+async def test_while_nobody_reads_a_body_it_is_not_the_clients_pause() -> None:
+    longer = asyncio.Event()
+
+    async def reads(request: web.BaseRequest) -> web.StreamResponse:
+        body = arriving(request)
+        first = await anext(body)
+        await asyncio.sleep(1.2)
+        longer.set()
+        return web.Response(body=first + b"".join([chunk async for chunk in body]))
+
+    async with served(reads, body_gap_s=1.0) as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(UPLOAD)
+        await longer.wait()
+        writer.write(b"yyy")
+        assert (await reader.read()).endswith(b"\r\n\r\nxxxyyy")
+        writer.close()
+        await writer.wait_closed()
 
 
 @pytest.mark.parametrize("first", [b"", b"1\r\na\r\n"])
@@ -130,7 +169,7 @@ async def test_a_request_that_comes_as_its_idle_connection_is_to_be_closed_is_an
     stop, look = asyncio.Event(), server._has_come
     sent: list[bool] = []
 
-    def last_moment(connection: RequestHandler) -> bool:
+    def last_moment(connection: server._Connection) -> bool:
         if not sent:
             client.sendall(KEPT)
             sent.append(look(connection))

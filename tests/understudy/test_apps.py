@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import grimp
 import pytest
@@ -71,12 +72,44 @@ def test_mistakes_show_where_they_are_made() -> None:
         write_code("a game")
     with openai.OpenAI(base_url="http://127.0.0.1:9/v1", api_key="sk") as client:
         with App(client):
-            with pytest.raises(TypeError, match="task must be a text or a Variable, not int"):
-                write_code(3)
+            with pytest.raises(TypeError, match=r"task must be a text, a Variable, a list of .*, not set"):
+                write_code({3})
+            with pytest.raises(ValueError, match="needs an app with a name"):
+                App(client).variable("task")
+            with pytest.raises(ValueError, match="is written by a call"):
+                write_code("x").set("y")
             with pytest.raises(TypeError):
                 write_code()
             with App(client):
                 inner = write_code("x")
             with pytest.raises(ValueError, match="belongs to another App"):
                 write_code(inner)
-            assert write_code("y").name == "code"
+            assert write_code("y").name == "code_2"
+
+
+class Asked:
+    """A client that keeps what it is to post, and answers as the gateway does."""
+
+    def __init__(self) -> None:
+        self.bodies: list[dict[str, Any]] = []
+
+    def post(self, path: str, *, body: dict[str, Any], **_: Any) -> dict[str, Any]:
+        self.bodies.append(body)
+        names = [out["name"] for step in body["steps"] for out in step["understudy"]["outputs"]]
+        return {"variables": {name: {"id": f"var_{name}"} for name in names}}
+
+    def get(self, path: str, **_: Any) -> dict[str, Any]:
+        return {"status": "ready", "value": path}
+
+
+def test_the_first_get_says_what_else_is_waited_for() -> None:
+    client: Any = Asked()
+    with App(client):
+        plan = write_code("a plan")
+        files = [write_code(plan, style=f"{n}") for n in range(3)]
+        assert files[0].get() == "/variables/var_code_2"
+        assert write_code("x").get("throughput") == "/variables/var_code_5"
+    assert [body["get"] for body in client.bodies] == [
+        {"code_2": "latency", "code_3": "latency", "code_4": "latency"},
+        {"code_5": "throughput"},
+    ]

@@ -116,7 +116,7 @@ def test_every_kind_of_step_is_read() -> None:
     assert step["told"].effects and step["told"].after == ("looked",)
     assert (step["short"].condition, step["other"].condition) == (("long", True), ("long", False))
     assert step["long"].test == ("above", 3.0)
-    assert (step["other"].initial, step["other"].warm) == ("none", True)
+    assert step["other"].initial == "none"
     assert step["answer"].over == ("short", "other", "joined")
 
 

@@ -58,6 +58,21 @@ def test_stages_of_several_roles_are_a_group_each() -> None:
     assert got["plan"].rank is got["merge"].rank is Rank.LATENCY
 
 
+def test_what_is_got_together_is_a_group_and_so_is_what_leads_to_it() -> None:
+    """The files of a team, got one by one and not by a step that joins them; and its plan, which alone has its depth."""
+    files = range(3)
+    steps = [step("plan"), *(step(f"code{n}", "plan") for n in files)]
+    steps += [step(f"review{n}", *(f"code{m}" for m in files)) for n in files]
+    steps += [step(f"final{n}", f"code{n}", f"review{n}") for n in files]
+    got = found(Graph(steps), {**{f"final{n}": LATENCY for n in files}, "plan": LATENCY})
+    for role in ("code", "review", "final"):
+        assert {got[f"{role}{n}"].rank for n in files} == {Rank.GROUP}
+        assert len({got[f"{role}{n}"].group for n in files}) == 1
+    assert got["plan"].rank is Rank.LATENCY
+    streamed = found(Graph(steps), {"final0": Criteria.TTFT, "final1": LATENCY, "final2": LATENCY})
+    assert [streamed[f"final{n}"].rank.name for n in files] == ["LATENCY", "GROUP", "GROUP"]
+
+
 def test_steps_that_wait_for_each_other_are_no_group() -> None:
     """Figure 7: the test reads the task's plan and the code, and the code reads the plan."""
     g = graph(plan="", code="plan", test="plan code")
@@ -77,13 +92,13 @@ def test_throughput_and_what_nobody_asked_for() -> None:
 
 def test_the_stricter_wins() -> None:
     g = graph(m1="", m2="", end="m1 m2", other="m1")
-    assert ranks(found(g, {"end": LATENCY, "other": LATENCY})) == {
+    assert ranks(found(g, {"end": LATENCY, "other": Criteria.TTFT})) == {
         "m1": "LATENCY",
         "m2": "GROUP",
         "end": "LATENCY",
         "other": "LATENCY",
     }
-    assert found(g, {"other": LATENCY, "end": LATENCY})["m1"].rank is Rank.LATENCY
+    assert found(g, {"other": Criteria.TTFT, "end": LATENCY})["m1"].rank is Rank.LATENCY
     assert found(g, {"other": Criteria.THROUGHPUT, "end": LATENCY})["m1"].rank is Rank.GROUP
 
 
@@ -140,8 +155,12 @@ def test_any_graph(
     got = objectives(g, gets, done, {})
     assert got.keys() == g.steps.keys() - done
     wanted = {f"s-{name}" for name, criteria in gets.items() if criteria is not Criteria.THROUGHPUT}
+    together = [f"s-{name}" for name, criteria in gets.items() if criteria is LATENCY and f"s-{name}" in got]
+    depths = [g.depth(each) for each in together]
     for each, objective in got.items():
-        if each in wanted:
+        if gets.get(each.removeprefix("s-")) is Criteria.TTFT:
+            assert objective.rank is Rank.LATENCY
+        if each in together and depths.count(g.depth(each)) == 1:
             assert objective.rank is Rank.LATENCY
         needed = bool(wanted & {each, *_after(g, each)})
         assert (objective.rank is not Rank.THROUGHPUT) == needed

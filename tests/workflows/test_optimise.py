@@ -16,7 +16,7 @@ from workflows.optimise import optimise
 from workflows.passes.seen import Seen
 from workflows.plan import NO_PLAN, Profile, StepPlan, dumped, loaded
 
-CERTAIN = Profile({"local": 4, "reranker": 8}, certain_engine=lambda model: True)
+CERTAIN = Profile({"local": 4, "reranker": 8})
 passes = st.sets(st.sampled_from(PASSES))
 
 
@@ -28,7 +28,6 @@ def test_without_passes_each_step_waits_for_all_it_refers_to() -> None:
     plans = _plans(doc_qa())
     assert plans["found"].order == ("index",)
     assert plans["index"].stage is None and not plans["top"].follows and not plans["found"].early_items
-    assert all(plan.warm == () for plan in plans.values())
 
 
 def test_all_passes_on_advanced_rag() -> None:
@@ -37,10 +36,6 @@ def test_all_passes_on_advanced_rag() -> None:
     assert plans["index"].stage == 4
     assert plans["found"].early_items and not plans["found"].follows and plans["found"].stage is None
     assert plans["top"].follows and not plans["top"].early_items
-    assert [(warm.part, warm.needs) for warm in plans["answer"].warm] == [
-        ("first", ("question",)),
-        ("each", ("question", "item")),
-    ]
 
 
 @pytest.mark.parametrize("name", PASSES)
@@ -49,7 +44,7 @@ def test_each_pass_changes_its_own_and_nothing_else(name: str) -> None:
     changed = {
         field
         for step in plans
-        for field in ("order", "after", "early_items", "stage", "follows", "warm")
+        for field in ("order", "after", "early_items", "stage", "follows")
         if getattr(plans[step], field) != getattr(without[step], field)
     }
     assert (
@@ -57,7 +52,6 @@ def test_each_pass_changes_its_own_and_nothing_else(name: str) -> None:
         == {
             "prune": {"order"},
             "stages": {"stage", "follows"},
-            "prefill": {"warm"},
             "decoding": {"early_items", "follows"},
         }[name]
     )
@@ -87,12 +81,10 @@ def test_what_a_run_may_do_is_the_same_with_any_passes(made: Definition, applied
             source = made.steps[step.over[0]]
             assert source.kind in ("map", "search", "embed"), "whose pieces are values of their own"
             assert source.kind != "search" or step.kind == "rerank", "hits are joined first, but for scores"
-        assert not plan.warm or step.messages
 
 
-@given(definitions(), st.permutations([name for name in PASSES if name != "prefill"]))
+@given(definitions(), st.permutations(PASSES))
 def test_the_order_of_passes_makes_no_difference(made: Definition, order: list[str]) -> None:
-    """But for prefixes, which are computed early or not by how late the graph is then."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "PASSES", tuple(order))
         found = module.optimised(Seen(made, CERTAIN, {}), frozenset(order)).plans
@@ -128,7 +120,6 @@ def test_results_are_kept_by_what_they_depend_on() -> None:
     first = optimise(made, CERTAIN)
     assert optimise(made, replace(CERTAIN, effective_batch={"local": 4, "reranker": 8, "other": 2})) is first
     assert optimise(made, replace(CERTAIN, effective_batch={"local": 5})) is not first
-    assert optimise(made, replace(CERTAIN, certain_engine=lambda model: False)) is not first
     assert optimise(made, CERTAIN, {"prune"}) is not first
     assert optimise(made, CERTAIN, counts={"documents": 2}) is not first
 
@@ -156,9 +147,7 @@ def test_a_chat_per_chunk_hands_its_pieces_to_the_embedder() -> None:
     assert _plans(made, "stages")["index"].follows
     assert _plans(made, "stages")["index"].stage == 4, "chats are embedded four at a time"
     assert not _plans(made, "stages", profile=Profile())["index"].follows, "nothing is known of the embedder"
-    assert not _plans(made, "decoding", "prune", "prefill")["index"].follows
-    (warm,) = _plans(made, "prefill")["told"].warm
-    assert (warm.part, warm.needs, warm.waits) == ("each", ("documents",), ("item",))
+    assert not _plans(made, "decoding", "prune")["index"].follows
 
 
 def test_items_of_a_chat_flow_to_whoever_goes_over_them() -> None:
@@ -185,11 +174,6 @@ def test_a_note_says_which_pass_and_what() -> None:
         ("prune", "found.embed no longer waits for index: it reads nothing of it"),
         ("stages", "index.embed goes in pieces of 4, the effective batch of local"),
         ("stages", "top.rerank takes each piece of found as it is there"),
-        ("prefill", "answer: the prompt up to {{item}} is computed as soon as {{question}} is known"),
-        (
-            "prefill",
-            "answer: the prompt of each item up to {{so_far}} is computed as soon as {{question}} and {{item}} are known",
-        ),
         ("decoding", "queries hands each item on to found.embed while it is being written"),
     ]
 

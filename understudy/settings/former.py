@@ -53,6 +53,7 @@ _BY_MODEL = (
 _BY_OTHERS = "the run's budget already bounds it"
 
 FORMER: dict[str, Moved | Fixed | Removed] = {
+    "workflows.advanced.warm_min_tokens": Removed("no part of a prompt is computed early any more"),
     "listen.prefixes": Moved("listen.advanced.prefixes"),
     "listen.max_body_mib": Moved("listen.advanced.max_body_mib"),
     "listen.max_json_mib": Moved("listen.advanced.max_json_mib"),

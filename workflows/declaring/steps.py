@@ -130,7 +130,9 @@ def _asked(fields: Fields, world: World, model: str) -> Read:
             "model", "there is no such model", "name one of `models`, or set `upstream`", value=named
         )
     params = {field: fields.given[field] for field in SAMPLING if field in fields.given}
-    return {"model": named, "params": {**params, **_params(fields)}, "warm": fields.flag("warm")}
+    # It has no effect: workflows that were written when beginnings of prompts were computed early stay valid.
+    fields.flag("warm")
+    return {"model": named, "params": {**params, **_params(fields)}}
 
 
 def _params(fields: Fields) -> Mapping[str, Any]:

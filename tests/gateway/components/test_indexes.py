@@ -11,7 +11,6 @@ import pytest
 from engines.components.component import ComponentError
 from gateway.components.indexes import OfCollection, WorkflowIndexes
 from store.workflows.assets import Assets
-from store.workflows.memory import MemoryRuns
 from store.workflows.records import Limits
 from tests.store.contract.conftest import BACKENDS, opener
 
@@ -22,14 +21,11 @@ EAST, NORTH, WEST = (
 )
 
 
-@pytest.fixture(params=["memory", *BACKENDS])
+@pytest.fixture(params=BACKENDS)
 def assets(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Assets]:
-    if request.param == "memory":
-        yield MemoryRuns().assets
-    else:
-        store = opener(request.param, request, tmp_path / "data")()
-        yield store.runs.assets
-        store.close()
+    store = opener(request.param, request, tmp_path / "data")()
+    yield store.runs.assets
+    store.close()
 
 
 def collection(indexes: WorkflowIndexes, tenant: str = "t1", embedder: str = "local") -> OfCollection:

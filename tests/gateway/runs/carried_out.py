@@ -11,6 +11,7 @@ from typing import Any
 import orjson
 from multidict import CIMultiDict
 
+from benchmarks.runs_store import OpenedRuns
 from engines.errors import ConnectFailed
 from gateway.runs.caller import Caller
 from gateway.runs.knobs import RunKnobs
@@ -20,8 +21,7 @@ from gateway.runs.runs import Runs
 from gateway.send import Send
 from router.asked import Asked
 from router.finished import Finished, Outcome
-from store.workflows.memory import MemoryRuns
-from store.workflows.run_store import RunStore
+from store.workflows.runs import WorkflowRuns
 from tests.gateway.serving import open_admission
 from workflows.graph import Built, build
 from workflows.submitted import Limits, read_run
@@ -95,10 +95,10 @@ def _finished(asked: Asked, outcome: Outcome, status: int) -> Finished:
 
 @asynccontextmanager
 async def runs_over(
-    engine: Engine, store: RunStore | None = None, *, shared: bool = False, owner: str | None = None
+    engine: Engine, store: WorkflowRuns | None = None, *, shared: bool = False, owner: str | None = None
 ) -> AsyncIterator[Runs]:
     """An executor that is closed afterwards."""
-    made = Runs(engine.answer, open_admission(), store or MemoryRuns(), KNOBS, shared=shared, owner=owner)
+    made = Runs(engine.answer, open_admission(), store or OpenedRuns(), KNOBS, shared=shared, owner=owner)
     made.start()
     try:
         yield made

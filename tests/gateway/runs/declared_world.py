@@ -17,6 +17,7 @@ import orjson
 from multidict import CIMultiDict
 from numpy.typing import NDArray
 
+from benchmarks.runs_store import OpenedRuns
 from engines.components.component import ComponentError, Work
 from gateway.runs.caller import Caller
 from gateway.runs.indexes import Hit
@@ -27,8 +28,7 @@ from gateway.runs.workflow import NewWorkflow
 from gateway.send import Send
 from router.asked import Asked
 from router.finished import Finished, Outcome
-from store.workflows.memory import MemoryRuns
-from store.workflows.run_store import RunStore
+from store.workflows.runs import WorkflowRuns
 from tests.gateway.runs.carried_out import KNOBS, TENANT
 from tests.gateway.serving import open_admission
 from tests.workflows.definitions import Answers, Refused
@@ -188,18 +188,18 @@ def finished(asked: Asked, outcome: Outcome, status: int) -> Finished:
 
 def means_of(world: World) -> Means:
     """What the executor carries steps out with."""
-    return Means(world, world, lambda: Profile({"local": 2, "reranker": 2}, lambda model: False))
+    return Means(world, world, lambda: Profile({"local": 2, "reranker": 2}))
 
 
 @asynccontextmanager
 async def flows_over(
-    world: World, store: RunStore | None = None, *, shared: bool = False, owner: str | None = None
+    world: World, store: WorkflowRuns | None = None, *, shared: bool = False, owner: str | None = None
 ) -> AsyncIterator[Runs]:
     """An executor of workflows, which is closed afterwards."""
     made = Runs(
         world.answer,
         open_admission(),
-        store or MemoryRuns(),
+        store or OpenedRuns(),
         KNOBS,
         shared=shared,
         owner=owner,

@@ -19,6 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from multidict import CIMultiDict
 
+from benchmarks.runs_store import OpenedRuns
 from engines.components.component import Work
 from engines.errors import StreamBroken
 from gateway.runs.live import LiveRun
@@ -28,7 +29,6 @@ from gateway.send import Send
 from router.asked import Asked
 from router.finished import Finished, Outcome
 from simulation import virtual_time
-from store.workflows.memory import MemoryRuns
 from tests.gateway.runs.carried_out import KNOBS
 from tests.gateway.runs.declared_world import World, begun, chunk, finished
 from tests.gateway.serving import open_admission
@@ -151,8 +151,8 @@ def carried_out(
 async def _ended(
     definition: Definition, world: Slow, given: Mapping[str, Value], batches: Mapping[str, int]
 ) -> Ended:
-    means = Means(world, world, lambda: Profile(batches, certain_engine=lambda model: True))
-    runs = Runs(world.answer, open_admission(), MemoryRuns(), PATIENT, shared=False, owner=None, means=means)
+    means = Means(world, world, lambda: Profile(batches))
+    runs = Runs(world.answer, open_admission(), OpenedRuns(), PATIENT, shared=False, owner=None, means=means)
     runs.start()
     try:
         run = await begun(runs, definition, given)

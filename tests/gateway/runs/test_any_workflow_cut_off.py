@@ -18,6 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.runs_store import OpenedRuns
 from engines.components.component import Work
 from gateway.runs.leases import Leases
 from gateway.runs.live import LiveRun
@@ -25,7 +26,6 @@ from gateway.runs.means import Means
 from gateway.runs.runs import Runs
 from simulation import virtual_time
 from store.errors import StoreFailed
-from store.workflows.memory import MemoryRuns
 from store.workflows.records import Resolution
 from tests.gateway.runs.carried_out import TENANT
 from tests.gateway.runs.declared_world import begun
@@ -54,7 +54,7 @@ MOST_S = 50_000.0
 class Dying:
     """A store that takes so many writes of a run that has begun, and then no more."""
 
-    def __init__(self, store: MemoryRuns, writes: float) -> None:
+    def __init__(self, store: OpenedRuns, writes: float) -> None:
         self._store = store
         self._left = writes
         self.dead = asyncio.Event()
@@ -63,11 +63,11 @@ class Dying:
         return getattr(self._store, name)
 
     def extend(self, *args: Any, **more: Any) -> Future[None]:
-        """As RunStore."""
+        """As WorkflowRuns."""
         return self._write(self._store.extend, *args, **more)
 
     def save(self, *args: Any, **more: Any) -> Future[None]:
-        """As RunStore."""
+        """As WorkflowRuns."""
         return self._write(self._store.save, *args, **more)
 
     def _write(self, write: Any, *args: Any, **more: Any) -> Future[None]:
@@ -129,11 +129,11 @@ async def _lives(
     seed: int,
     writes: Sequence[int],
 ) -> tuple[Ended, Outside]:
-    store, outside, id = MemoryRuns(), Outside(), ""
+    store, outside, id = OpenedRuns(), Outside(), ""
     for life, left in enumerate((*writes, float("inf"))):
         world = OneOfSeveral(definition, said, seed + life, outside)
         dying = Dying(store, left)
-        means = Means(world, world, lambda world=world: Profile(batches, certain_engine=lambda model: True))  # type: ignore[misc]
+        means = Means(world, world, lambda world=world: Profile(batches))  # type: ignore[misc]
         runs = Runs(
             world.answer,
             open_admission(),

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
+from benchmarks.runs_store import OpenedRuns
 from gateway.runs.caller import Caller
 from gateway.runs.leases import Leases
 from gateway.runs.live import LiveRun
@@ -13,7 +14,6 @@ from gateway.runs.new_graph import NewGraph
 from gateway.runs.runs import Runs
 from router.asked import Controls
 from store.errors import StoreFailed
-from store.workflows.memory import MemoryRuns
 from store.workflows.records import Variable, WholeRun
 from tests.gateway.runs.carried_out import KNOBS, TENANT, Engine, begun, body, runs_over
 from tests.gateway.serving import open_admission
@@ -21,7 +21,7 @@ from workflows.graph import build
 from workflows.submitted import Limits, read_run
 
 
-class Unreadable(MemoryRuns):
+class Unreadable(OpenedRuns):
     """Does not tell how variables stand, so many times."""
 
     left = 0
@@ -46,7 +46,7 @@ async def test_an_end_that_could_not_be_read_at_first_is_not_missed() -> None:
         assert cell.value == "<A>" and store.left == 0
 
 
-class Spoilt(MemoryRuns):
+class Spoilt(OpenedRuns):
     """One run's steps read names that no step has."""
 
     spoilt = ""
@@ -74,7 +74,7 @@ async def test_a_run_that_cannot_be_carried_on_holds_no_other_up() -> None:
 
 
 async def test_a_run_that_is_stored_nowhere_fails_with_its_process_and_says_so() -> None:
-    store, engine = MemoryRuns(), Engine(pause_s=3600)
+    store, engine = OpenedRuns(), Engine(pause_s=3600)
     dead = Runs(engine.answer, open_admission(), store, KNOBS, shared=False, owner="dead")
     built = build(read_run(body(("A", "a"), ("B {{a}}", "b")), Limits(1000, 1000)), {})
     caller = Caller(TENANT, controls=Controls(no_store=True))

@@ -14,13 +14,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from multidict import CIMultiDict
 
+from benchmarks.runs_store import OpenedRuns
 from gateway.runs.leases import Leases
 from gateway.runs.live import LiveRun
 from gateway.runs.restoring import unknown
 from gateway.runs.runs import Runs
 from router.finished import Outcome
 from store.errors import StoreFailed
-from store.workflows.memory import MemoryRuns
 from store.workflows.records import Resolution, RunBudget
 from tests.gateway.runs.carried_out import KNOBS, TENANT
 from tests.gateway.runs.declared_world import World, begun, chunk, finished, flows_over
@@ -103,7 +103,7 @@ async def test_what_is_under_way_for_a_cancelled_run_ends_at_once(at: str) -> No
         assert not run.tasks
 
 
-async def cut_off(world: World, store: MemoryRuns, declared: Definition, when: Any) -> str:
+async def cut_off(world: World, store: OpenedRuns, declared: Definition, when: Any) -> str:
     """A run whose process ends without a word once `when` holds; gives its id."""
     async with flows_over(world, store, owner="dead") as runs:
         run = await begun(runs, declared, QUESTION, background=True)
@@ -116,7 +116,7 @@ async def cut_off(world: World, store: MemoryRuns, declared: Definition, when: A
 
 
 @asynccontextmanager
-async def carried_on(world: World, store: MemoryRuns, id: str) -> AsyncIterator[tuple[Runs, LiveRun]]:
+async def carried_on(world: World, store: OpenedRuns, id: str) -> AsyncIterator[tuple[Runs, LiveRun]]:
     """The run in the process that has taken it over."""
     async with flows_over(world, store, owner="other") as runs:
         later = time.time() + 10 * KNOBS.lease_s
@@ -126,7 +126,7 @@ async def carried_on(world: World, store: MemoryRuns, id: str) -> AsyncIterator[
 
 
 async def test_a_run_is_carried_on_with_the_values_that_were_stored() -> None:
-    store, world = MemoryRuns(), Stuck("reranker")
+    store, world = OpenedRuns(), Stuck("reranker")
     world.splits = {"queries": Splits("json")}
     declared = doc_qa(passes=frozenset())
     id = await cut_off(world, store, declared, lambda run: world.under_way["reranker"])
@@ -148,7 +148,7 @@ async def test_a_run_is_carried_on_with_the_values_that_were_stored() -> None:
 
 @pytest.mark.parametrize("how", ["retry", "skip", "value"])
 async def test_a_tool_with_effects_that_was_cut_off_is_unknown_and_waits(how: Any) -> None:
-    store, world = MemoryRuns(), Stuck(NOTIFY)
+    store, world = OpenedRuns(), Stuck(NOTIFY)
     id = await cut_off(world, store, telling(), lambda run: world.under_way[NOTIFY])
     assert world.effects == {f"{id}:tell": 1}
     async with carried_on(second := World(Answers(GOOD)), store, id) as (runs, run):
@@ -176,7 +176,7 @@ async def test_a_tool_with_effects_that_was_cut_off_is_unknown_and_waits(how: An
 
 
 async def test_an_idempotent_tool_that_was_cut_off_is_asked_again_under_the_same_key() -> None:
-    store, world = MemoryRuns(), Stuck(NOTIFY)
+    store, world = OpenedRuns(), Stuck(NOTIFY)
     keys: list[str] = []
 
     class Noting(World):
@@ -192,7 +192,7 @@ async def test_an_idempotent_tool_that_was_cut_off_is_asked_again_under_the_same
 
 
 async def test_no_effect_without_its_row() -> None:
-    class Full(MemoryRuns):
+    class Full(OpenedRuns):
         full = False
 
         def save(self, owner: str, changes: Any) -> Future[None]:
@@ -215,7 +215,7 @@ async def test_no_effect_without_its_row() -> None:
 
 
 async def test_nothing_that_ran_on_items_is_stored_before_their_list_is_whole() -> None:
-    store, world = MemoryRuns(), Halting()
+    store, world = OpenedRuns(), Halting()
     async with flows_over(world, store) as runs:
         run = await begun(runs, doc_qa(), QUESTION)
         await when_(lambda: "found.search[0]" in run.progress.ended)
@@ -253,7 +253,7 @@ class Halting(World):
 
 
 async def test_what_ran_on_items_of_a_list_that_fails_is_dropped() -> None:
-    store, world = MemoryRuns(), Halting(end=" and so on")
+    store, world = OpenedRuns(), Halting(end=" and so on")
     async with flows_over(world, store) as runs:
         run = await begun(runs, doc_qa(), QUESTION)
         await when_(lambda: "found.search[0]" in run.progress.ended)
@@ -301,7 +301,7 @@ def __lines() -> Any:
 
 
 async def test_rows_of_a_list_that_was_cut_off_while_it_was_stored_are_taken_over_or_ended() -> None:
-    class Torn(MemoryRuns):
+    class Torn(OpenedRuns):
         torn = True
 
         def save(self, owner: str, changes: Any) -> Future[None]:
@@ -346,7 +346,7 @@ def test_wherever_its_process_ends_a_run_comes_to_the_same_end(
 
     async def come_to_an_end() -> None:
         whole = await ended(World(said, seed), declared, given_)
-        store, first, second = MemoryRuns(), World(said, seed), World(said, seed + 1)
+        store, first, second = OpenedRuns(), World(said, seed), World(said, seed + 1)
         first.splits = second.splits = splits
         async with flows_over(first, store, owner="dead") as runs:
             run = await begun(runs, declared, given_, background=True)
@@ -382,7 +382,7 @@ def test_wherever_its_process_ends_a_run_comes_to_the_same_end(
     asyncio.run(come_to_an_end())
 
 
-def _finished(store: MemoryRuns, id: str) -> dict[str, int]:
+def _finished(store: OpenedRuns, id: str) -> dict[str, int]:
     """How often each step was asked that has ended with a text."""
     whole = store.run(id)
     assert whole is not None

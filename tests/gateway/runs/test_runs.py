@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from multidict import CIMultiDict
 
+from benchmarks.runs_store import OpenedRuns
 from engines.placement import Rank
 from gateway.runs.caller import Caller
 from gateway.runs.leases import Leases
@@ -23,7 +24,6 @@ from gateway.runs.runs import Runs
 from gateway.send import Send
 from router.asked import Arrival, Controls
 from store import Store
-from store.workflows.memory import MemoryRuns
 from store.workflows.records import Begun, TooManyBytes
 from tests.gateway.runs.carried_out import KNOBS, TENANT, Engine, begun, body, runs_over, values
 from tests.gateway.serving import open_admission
@@ -100,7 +100,7 @@ async def test_a_thousand_steps() -> None:
 
 
 async def test_a_run_of_a_process_that_ended_is_carried_on() -> None:
-    store, first, second = MemoryRuns(), Engine(), Engine()
+    store, first, second = OpenedRuns(), Engine(), Engine()
     dead = Runs(first.answer, open_admission(), store, KNOBS, shared=False, owner="dead")
     # Of the first process: one step has ended, one is being asked, and nothing more ever happens.
     run, built = await begun(dead, body(("A", "a"), ("B {{a}}", "b"), ("C {{b}}", "c")))
@@ -158,7 +158,7 @@ async def test_a_process_whose_clock_is_ahead_takes_nothing_from_one_that_lives(
 
 
 async def test_a_run_that_another_process_took_is_let_go() -> None:
-    store, engine = MemoryRuns(), Engine(pause_s=3600)
+    store, engine = OpenedRuns(), Engine(pause_s=3600)
     async with runs_over(engine, store, owner="late") as late:
         run, _ = await begun(late, body(("A", "a")))
         store.adopt(
@@ -173,7 +173,7 @@ async def test_a_run_that_another_process_took_is_let_go() -> None:
 
 
 async def test_an_executor_that_is_closed_hands_its_runs_over() -> None:
-    store = MemoryRuns()
+    store = OpenedRuns()
     async with runs_over(Engine(pause_s=3600), store, shared=True, owner="leaves") as leaves:
         run, built = await begun(leaves, body(("A", "a")))
         await asyncio.sleep(0.01)
@@ -314,7 +314,7 @@ async def test_a_run_that_waits_in_vain_ends_and_one_whose_step_takes_its_time_d
 
 async def test_many_gets_place_what_waits_anew_once() -> None:
     engine, moves = Engine(pause_s=3600), []
-    runs = Runs(engine.answer, open_admission(), MemoryRuns(), KNOBS, shared=False, move=moves.append)
+    runs = Runs(engine.answer, open_admission(), OpenedRuns(), KNOBS, shared=False, move=moves.append)
     asked = body(*((f"{n}", f"v{n}") for n in range(100)), background=True)
     run, _ = await begun(runs, asked)
     for cell in run.cells.values():
@@ -361,7 +361,7 @@ async def test_a_submit_that_comes_as_its_run_ends_is_written_once() -> None:
             assert whole is not None and [step.plan.name for step in whole.steps] == names
 
 
-class Late(MemoryRuns):
+class Late(OpenedRuns):
     """Tells that steps were added only when it is let."""
 
     def __init__(self) -> None:
@@ -374,7 +374,7 @@ class Late(MemoryRuns):
         return self.told[-1]
 
 
-def adopter(engine: Engine, store: MemoryRuns, run: LiveRun) -> Runs:
+def adopter(engine: Engine, store: OpenedRuns, run: LiveRun) -> Runs:
     """Another process, for which the run's lease is over."""
     now = run.created_at_s + 10 * KNOBS.lease_s
     return Runs(engine.answer, open_admission(), store, KNOBS, shared=False, owner="other", now=lambda: now)
@@ -432,7 +432,7 @@ async def test_a_submit_to_a_run_that_is_forgotten_as_it_is_written_is_forgotten
 
 
 async def test_a_run_that_reads_one_that_is_lost_reads_it_where_it_is_carried_on() -> None:
-    store, second = MemoryRuns(), Engine()
+    store, second = OpenedRuns(), Engine()
     first = Engine(pause_s=3600)
     async with runs_over(first, store, shared=True, owner="late") as late:
         run = await submitted(late, one_call(late, "A", "a"))

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from benchmarks.runs_store import OpenedRuns
 from gateway.runs import saving
 from gateway.runs.metrics import Uncounted
 from gateway.runs.runs import Runs
 from store.errors import StoreBusy, StoreFailed
-from store.workflows.memory import MemoryRuns
 from store.workflows.records import TooManyBytes
 from tests.gateway.runs.carried_out import KNOBS, Engine, begun, body, values
 from tests.gateway.runs.declared_world import World, flows_over
@@ -22,7 +22,7 @@ from tests.workflows.definitions import Answers, doc_qa
 from workflows.definition import Splits
 
 
-class Failing(MemoryRuns):
+class Failing(OpenedRuns):
     """Does not take what happened, so many times."""
 
     def __init__(self, times: int) -> None:
@@ -75,7 +75,7 @@ async def test_steps_that_a_run_grows_by_are_written_before_what_happens_to_them
 ) -> None:
     monkeypatch.setattr(saving, "_AGAIN_S", 0.01)
 
-    class Stunting(MemoryRuns):
+    class Stunting(OpenedRuns):
         left = 3
 
         def extend(self, *arguments: Any, **options: Any) -> Future[None]:
@@ -100,7 +100,7 @@ async def test_steps_that_a_run_grows_by_are_written_before_what_happens_to_them
 
 
 async def test_a_run_that_takes_more_room_than_its_tenant_has_fails_and_says_why() -> None:
-    class Small(MemoryRuns):
+    class Small(OpenedRuns):
         def extend(self, *arguments: Any, **options: Any) -> Future[None]:
             future: Future[None] = Future()
             future.set_exception(TooManyBytes("1"))

@@ -20,7 +20,7 @@ def test_each_call_reads_only_what_comes_before_it(application: Application) -> 
     for call in application.calls:
         assert set(call.reads) <= before
         before.add(call.name)
-    assert application.wanted == application.calls[-1].name
+    assert application.wanted == (application.calls[-1].name,)
 
 
 def test_chains_go_one_by_one_and_maps_side_by_side() -> None:

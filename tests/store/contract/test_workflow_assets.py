@@ -1,6 +1,6 @@
 """Tenants' workflows and collections: versions in their order, places that say what is new, and nobody else's.
 
-Held to both: the database, and the memory of a gateway that has none.
+Held to both databases.
 """
 
 from __future__ import annotations
@@ -11,23 +11,19 @@ from pathlib import Path
 import pytest
 
 from store.workflows.assets import NO_LIMITS, Assets, CollectionPlace, NewText
-from store.workflows.memory import MemoryRuns
 from store.workflows.records import Limits, TooManyBytes
-from store.workflows.run_store import RunStore
+from store.workflows.runs import WorkflowRuns
 from tests.store.contract.conftest import BACKENDS, opener
 
 NOW = 1_000.0
 VECTOR = b"\0\0\x80?" * 4
 
 
-@pytest.fixture(params=["memory", *BACKENDS])
-def runs(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RunStore]:
-    if request.param == "memory":
-        yield MemoryRuns()
-    else:
-        store = opener(request.param, request, tmp_path / "data")()
-        yield store.runs
-        store.close()
+@pytest.fixture(params=BACKENDS)
+def runs(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[WorkflowRuns]:
+    store = opener(request.param, request, tmp_path / "data")()
+    yield store.runs
+    store.close()
 
 
 def put(assets: Assets, version: str, tenant: str = "a1", name: str = "qa", **options: object) -> int:
@@ -64,7 +60,7 @@ def kept(assets: Assets, tenant: str = "a1", name: str = "papers") -> list[str]:
 # ---- workflows
 
 
-def test_the_version_that_was_put_last_runs_and_earlier_ones_are_found_by_name(runs: RunStore) -> None:
+def test_the_version_that_was_put_last_runs_and_earlier_ones_are_found_by_name(runs: WorkflowRuns) -> None:
     assets = runs.assets
     assert [put(assets, version) for version in ("v1", "v2", "v2", "v3")] == [1, 2, 2, 3]
     latest, second = assets.workflow("a1", "qa"), assets.workflow("a1", "qa", "v2")
@@ -75,7 +71,7 @@ def test_the_version_that_was_put_last_runs_and_earlier_ones_are_found_by_name(r
     assert latest is not None and (latest.version, latest.number) == ("v1", 4)
 
 
-def test_only_the_latest_versions_are_kept(runs: RunStore) -> None:
+def test_only_the_latest_versions_are_kept(runs: WorkflowRuns) -> None:
     for version in ("v1", "v2", "v3", "v4"):
         put(runs.assets, version, keep=2)
     assert [runs.assets.workflow("a1", "qa", f"v{n}") is None for n in (1, 2, 3, 4)] == [
@@ -87,7 +83,7 @@ def test_only_the_latest_versions_are_kept(runs: RunStore) -> None:
     assert runs.use("a1").total_bytes == 2 * len(b"definition v1")
 
 
-def test_a_tenants_workflows_are_nobody_elses(runs: RunStore) -> None:
+def test_a_tenants_workflows_are_nobody_elses(runs: WorkflowRuns) -> None:
     assets = runs.assets
     put(assets, "v1")
     put(assets, "v2", tenant="b2", name="other")
@@ -103,7 +99,7 @@ def test_a_tenants_workflows_are_nobody_elses(runs: RunStore) -> None:
 # ---- collections
 
 
-def test_texts_come_in_their_order_and_the_place_says_what_is_new(runs: RunStore) -> None:
+def test_texts_come_in_their_order_and_the_place_says_what_is_new(runs: WorkflowRuns) -> None:
     assets = runs.assets
     assert assets.place("a1", "papers") is None
     first = add(assets, "one", "two")
@@ -118,14 +114,14 @@ def test_texts_come_in_their_order_and_the_place_says_what_is_new(runs: RunStore
     assert kept(assets) == ["one", "two", "three"]
 
 
-def test_a_step_that_is_repeated_keeps_nothing_twice(runs: RunStore) -> None:
+def test_a_step_that_is_repeated_keeps_nothing_twice(runs: WorkflowRuns) -> None:
     first = add(runs.assets, "one", "two", "two")
     assert add(runs.assets, "two", "one") == first
     assert kept(runs.assets) == ["one", "two"]
     assert runs.use("a1").total_bytes == len("one" + "two") + 2 * len(VECTOR)
 
 
-def test_another_embedder_replaces_vectors_and_has_everybody_read_anew(runs: RunStore) -> None:
+def test_another_embedder_replaces_vectors_and_has_everybody_read_anew(runs: WorkflowRuns) -> None:
     assets = runs.assets
     before = add(assets, "one", "two")
     after = add(assets, "one", identity="other", vector=VECTOR * 2)
@@ -137,12 +133,12 @@ def test_another_embedder_replaces_vectors_and_has_everybody_read_anew(runs: Run
     assert runs.use("a1").total_bytes == len("one" + "two") + 3 * len(VECTOR)
 
 
-def test_half_a_surrogate_pair_is_kept_as_it_came(runs: RunStore) -> None:
+def test_half_a_surrogate_pair_is_kept_as_it_came(runs: WorkflowRuns) -> None:
     add(runs.assets, "half \ud83d")
     assert kept(runs.assets) == ["half \ud83d"]
 
 
-def test_a_tenants_collections_are_nobody_elses(runs: RunStore) -> None:
+def test_a_tenants_collections_are_nobody_elses(runs: WorkflowRuns) -> None:
     assets = runs.assets
     add(assets, "one")
     add(assets, "uno", tenant="b2")
@@ -159,13 +155,13 @@ def test_a_tenants_collections_are_nobody_elses(runs: RunStore) -> None:
     assert (runs.use("a1").total_bytes, runs.use("b2").total_bytes) == (0, 3 + len(VECTOR))
 
 
-def test_a_collection_that_comes_again_is_another_one(runs: RunStore) -> None:
+def test_a_collection_that_comes_again_is_another_one(runs: WorkflowRuns) -> None:
     first = add(runs.assets, "one")
     runs.assets.remove_collection("a1", "papers").result()
     assert add(runs.assets, "one").generation != first.generation
 
 
-def test_what_takes_too_much_room_is_kept_not_at_all(runs: RunStore) -> None:
+def test_what_takes_too_much_room_is_kept_not_at_all(runs: WorkflowRuns) -> None:
     assets, limits = runs.assets, Limits(max_total_bytes=40)
     add(assets, "one", limits=limits)
     with pytest.raises(TooManyBytes):
@@ -180,7 +176,7 @@ def test_what_takes_too_much_room_is_kept_not_at_all(runs: RunStore) -> None:
 # ---- away
 
 
-def test_whoever_is_forgotten_leaves_no_text_and_no_workflow(runs: RunStore) -> None:
+def test_whoever_is_forgotten_leaves_no_text_and_no_workflow(runs: WorkflowRuns) -> None:
     assets = runs.assets
     before = add(assets, "one", "shared")
     add(assets, "two", "shared", contributor="k/v")

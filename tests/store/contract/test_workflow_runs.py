@@ -1,6 +1,6 @@
 """Runs, steps and variables: whole or not at all, written once, one owner at a time, and nobody else's.
 
-Held to both: the database, and the memory of a gateway that has none.
+Held to both databases.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from store.workflows.memory import MemoryRuns
 from store.workflows.records import (
     Begun,
     Failure,
@@ -36,7 +35,7 @@ from store.workflows.records import (
     VariableEnd,
     VariableExists,
 )
-from store.workflows.run_store import RunStore
+from store.workflows.runs import WorkflowRuns
 from tests.store.contract.conftest import BACKENDS, Opening, opener
 
 NOW = 1_000.0
@@ -64,17 +63,14 @@ TASK = NewVariable("var_task", "task", value="a snake game")
 OUTPUTS = (NewVariable("var_plan", "plan", step="plan"), NewVariable("var_code", "code", step="code"))
 
 
-@pytest.fixture(params=["memory", *BACKENDS])
-def runs(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RunStore]:
-    if request.param == "memory":
-        yield MemoryRuns()
-    else:
-        store = opener(request.param, request, tmp_path / "data")()
-        yield store.runs
-        store.close()
+@pytest.fixture(params=BACKENDS)
+def runs(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[WorkflowRuns]:
+    store = opener(request.param, request, tmp_path / "data")()
+    yield store.runs
+    store.close()
 
 
-def begin(runs: RunStore, run: NewRun | None = None, prefix: str = "") -> str:
+def begin(runs: WorkflowRuns, run: NewRun | None = None, prefix: str = "") -> str:
     """Two steps: from the task a plan, from the plan the code."""
     run = run or new_run()
 
@@ -89,13 +85,13 @@ def begin(runs: RunStore, run: NewRun | None = None, prefix: str = "") -> str:
     return run.id
 
 
-def end(runs: RunStore, run_id: str = "run_1", at_s: float = LATER, owner: str = "w1") -> None:
+def end(runs: WorkflowRuns, run_id: str = "run_1", at_s: float = LATER, owner: str = "w1") -> None:
     runs.save(
         owner, [RunChange(run_id, at_s, end=RunEnd("done", at_s, critical_path=("plan", "code")))]
     ).result()
 
 
-def test_a_run_is_kept_with_all_that_was_asked(runs: RunStore) -> None:
+def test_a_run_is_kept_with_all_that_was_asked(runs: WorkflowRuns) -> None:
     asked = new_run(
         key_id="k1",
         contributor="k1/u",
@@ -128,7 +124,7 @@ def test_a_run_is_kept_with_all_that_was_asked(runs: RunStore) -> None:
     ]
 
 
-def test_progress_values_and_end_are_written_as_told(runs: RunStore) -> None:
+def test_progress_values_and_end_are_written_as_told(runs: WorkflowRuns) -> None:
     begin(runs)
     running = StepProgress(
         "running", 1, "latency", "g", 2, "lead", "r1", "req_1", NOW, NOW + 1, NOW + 2, None, None
@@ -174,7 +170,7 @@ def test_progress_values_and_end_are_written_as_told(runs: RunStore) -> None:
     assert (run.critical_path, run.round_trips_saved) == (("plan",), 3)
 
 
-def test_a_variable_is_written_once(runs: RunStore) -> None:
+def test_a_variable_is_written_once(runs: WorkflowRuns) -> None:
     begin(runs)
     for value in ("first", "second"):
         ended = VariableEnd("var_plan", "ready", value)
@@ -184,7 +180,7 @@ def test_a_variable_is_written_once(runs: RunStore) -> None:
 
 
 @pytest.mark.parametrize("value", ["", "ä\0 \ud800 😀", (), ("", "ä\ud800")])
-def test_values_come_back_as_they_were(runs: RunStore, value: str | tuple[str, ...]) -> None:
+def test_values_come_back_as_they_were(runs: WorkflowRuns, value: str | tuple[str, ...]) -> None:
     begin(runs)
     runs.save("w1", [RunChange("run_1", NOW, variables=[VariableEnd("var_plan", "ready", value)])]).result()
     found = runs.variable("a1", "var_plan", now_s=NOW)
@@ -194,7 +190,7 @@ def test_values_come_back_as_they_were(runs: RunStore, value: str | tuple[str, .
 # ---- nothing by halves
 
 
-def test_a_taken_name_keeps_nothing_of_the_run(runs: RunStore) -> None:
+def test_a_taken_name_keeps_nothing_of_the_run(runs: WorkflowRuns) -> None:
     begin(runs, new_run(app="game"))
     second = [NewVariable(name("var"), "plan", "game", "s"), NewVariable(name("var"), "other", "game", "s")]
     with pytest.raises(VariableExists) as raised:
@@ -207,7 +203,7 @@ def test_a_taken_name_keeps_nothing_of_the_run(runs: RunStore) -> None:
     runs.begin(new_run("run_4", tenant="b2", app="game"), [], [replace(second[1], name="plan")]).result()
 
 
-def test_a_variable_s_id_is_used_once(runs: RunStore) -> None:
+def test_a_variable_s_id_is_used_once(runs: WorkflowRuns) -> None:
     begin(runs)
     with pytest.raises(VariableExists):
         runs.begin(new_run("run_2"), [], [NewVariable("var_plan", "plan")]).result()
@@ -216,7 +212,7 @@ def test_a_variable_s_id_is_used_once(runs: RunStore) -> None:
     assert runs.run("run_2") is None
 
 
-def test_a_repeat_under_the_same_key_is_the_first_run(runs: RunStore) -> None:
+def test_a_repeat_under_the_same_key_is_the_first_run(runs: WorkflowRuns) -> None:
     begin(runs, new_run(idempotency_key="once", idempotency_hash=b"h1"))
     again = new_run("run_2", idempotency_key="once", idempotency_hash=b"h1")
     assert runs.begin(again, [PLAN], []).result() == Begun("run_1", repeated=True)
@@ -225,7 +221,7 @@ def test_a_repeat_under_the_same_key_is_the_first_run(runs: RunStore) -> None:
     assert runs.begin(replace(again, tenant="b2"), [], []).result() == Begun("run_2", repeated=False)
 
 
-def test_a_tenant_has_no_more_live_runs_than_it_may(runs: RunStore) -> None:
+def test_a_tenant_has_no_more_live_runs_than_it_may(runs: WorkflowRuns) -> None:
     limits = Limits(max_runs=2)
     runs.begin(new_run("run_1"), [], [], limits).result()
     runs.begin(new_run("run_2"), [], [], limits).result()
@@ -237,7 +233,7 @@ def test_a_tenant_has_no_more_live_runs_than_it_may(runs: RunStore) -> None:
     assert runs.use("a1").live_runs == 2
 
 
-def test_a_tenant_s_values_take_no_more_room_than_they_may(runs: RunStore) -> None:
+def test_a_tenant_s_values_take_no_more_room_than_they_may(runs: WorkflowRuns) -> None:
     step, variable = NewStep("s", body=b"12345"), NewVariable("var_1", "x", value="äö")
     runs.begin(new_run(), [step], [variable, NewVariable("var_2", "y", step="s")]).result()
     assert runs.use("a1") == TenantUse(1, 9)
@@ -257,7 +253,7 @@ def test_a_tenant_s_values_take_no_more_room_than_they_may(runs: RunStore) -> No
     assert runs.use("a1") == TenantUse(1, 5)
 
 
-def test_what_is_in_memory_only_takes_room_while_its_run_goes_on(runs: RunStore) -> None:
+def test_what_is_in_memory_only_takes_room_while_its_run_goes_on(runs: WorkflowRuns) -> None:
     limits = Limits(max_total_bytes=100)
     step, made = NewStep("s", held_bytes=60), NewVariable("var_1", "x", step="s")
     runs.begin(new_run(no_store=True), [step], [made], limits).result()
@@ -276,7 +272,7 @@ def test_what_is_in_memory_only_takes_room_while_its_run_goes_on(runs: RunStore)
     assert runs.use("a1").total_bytes == 0
 
 
-def test_a_live_run_grows_call_by_call(runs: RunStore) -> None:
+def test_a_live_run_grows_call_by_call(runs: WorkflowRuns) -> None:
     begin(runs, new_run(app="game"))
     place = runs.place()
     tests = NewStep("tests", reads={"code": "var_code"}, writes={"tests": "var_tests"})
@@ -303,7 +299,7 @@ def test_a_live_run_grows_call_by_call(runs: RunStore) -> None:
 # ---- variables without a producer
 
 
-def test_a_variable_is_declared_then_set_then_taken(runs: RunStore) -> None:
+def test_a_variable_is_declared_then_set_then_taken(runs: WorkflowRuns) -> None:
     declared = NewVariable("var_1", "go", "game")
     assert runs.put("a1", declared, now_s=NOW, keep_s=50).result() == "var_1"
     assert runs.put("a1", replace(declared, id="var_2"), now_s=NOW, keep_s=50).result() == "var_1"
@@ -322,7 +318,7 @@ def test_a_variable_is_declared_then_set_then_taken(runs: RunStore) -> None:
         runs.put("a1", NewVariable("var_9", "plan", "game", value="mine"), now_s=NOW, keep_s=50).result()
 
 
-def test_a_declared_variable_may_get_a_producer(runs: RunStore) -> None:
+def test_a_declared_variable_may_get_a_producer(runs: WorkflowRuns) -> None:
     runs.put("a1", NewVariable("var_1", "plan", "game"), now_s=NOW, keep_s=50).result()
     with pytest.raises(VariableExists):
         runs.begin(new_run(app="game"), [PLAN], [NewVariable("var_2", "plan", "game", "plan")]).result()
@@ -338,7 +334,7 @@ def test_a_declared_variable_may_get_a_producer(runs: RunStore) -> None:
 # ---- owners
 
 
-def test_only_the_owner_writes(runs: RunStore) -> None:
+def test_only_the_owner_writes(runs: WorkflowRuns) -> None:
     begin(runs)
     runs.begin(new_run("run_2", owner="w2"), [PLAN], []).result()
     running = StepProgress("running", 1)
@@ -351,7 +347,7 @@ def test_only_the_owner_writes(runs: RunStore) -> None:
         runs.save("w1", [RunChange("run_none", NOW)]).result()
 
 
-def test_a_run_whose_lease_is_over_is_adopted_by_one(runs: RunStore) -> None:
+def test_a_run_whose_lease_is_over_is_adopted_by_one(runs: WorkflowRuns) -> None:
     begin(runs)
     begin(runs, new_run("run_2", created_at_s=NOW - 1), "other_")
     runs.save("w1", [RunChange("run_1", NOW, {"plan": StepProgress("running", 1)}, ["var_plan"])]).result()
@@ -386,14 +382,14 @@ def test_a_run_whose_lease_is_over_is_adopted_by_one(runs: RunStore) -> None:
     assert runs.adopt("w3", now_s=NOW + 900, until_s=NOW + 999).result() == (), "what has ended is nobody's"
 
 
-def test_adopting_takes_no_more_than_asked(runs: RunStore) -> None:
+def test_adopting_takes_no_more_than_asked(runs: WorkflowRuns) -> None:
     for n in range(5):
         runs.begin(new_run(f"run_{n}", created_at_s=NOW + n), [], []).result()
     assert runs.adopt("w2", now_s=LATER, until_s=LATER + 9, limit=2).result() == ("run_0", "run_1")
     assert len(runs.adopt("w3", now_s=LATER, until_s=LATER + 9).result()) == 3
 
 
-def test_a_cancel_reaches_the_owner(runs: RunStore) -> None:
+def test_a_cancel_reaches_the_owner(runs: WorkflowRuns) -> None:
     begin(runs)
     place = runs.place()
     assert not runs.request_cancel("b2", "run_1", now_s=NOW).result()
@@ -408,7 +404,7 @@ def test_a_cancel_reaches_the_owner(runs: RunStore) -> None:
 # ---- waiting
 
 
-def test_whoever_waits_misses_nothing_and_asks_once(runs: RunStore) -> None:
+def test_whoever_waits_misses_nothing_and_asks_once(runs: WorkflowRuns) -> None:
     begin(runs)
     place, version = runs.place(), runs.version()
     assert runs.changes(place).changes == ()
@@ -430,7 +426,7 @@ def test_whoever_waits_misses_nothing_and_asks_once(runs: RunStore) -> None:
     assert runs.variables("b2", ["var_plan"], now_s=NOW) == {}
 
 
-def test_a_get_reaches_the_owner_and_the_stricter_one_stays(runs: RunStore) -> None:
+def test_a_get_reaches_the_owner_and_the_stricter_one_stays(runs: WorkflowRuns) -> None:
     begin(runs)
     place = runs.place()
     runs.note_get("a1", "var_code", "ttft", stream=True, now_s=NOW).result()
@@ -447,7 +443,7 @@ def test_a_get_reaches_the_owner_and_the_stricter_one_stays(runs: RunStore) -> N
     assert whole is not None and whole.run.gets == {"var_code": "ttft", "var_plan": "latency"}
 
 
-def test_a_text_is_read_while_it_comes(runs: RunStore) -> None:
+def test_a_text_is_read_while_it_comes(runs: WorkflowRuns) -> None:
     begin(runs)
     assert runs.text("a1", "var_plan") == ""
     place = runs.place()
@@ -478,7 +474,7 @@ def test_a_text_is_read_while_it_comes(runs: RunStore) -> None:
 # ---- tenants
 
 
-def test_another_tenant_s_are_absent(runs: RunStore) -> None:
+def test_another_tenant_s_are_absent(runs: WorkflowRuns) -> None:
     begin(runs, new_run(app="game"))
     assert runs.variable("b2", "var_task", now_s=NOW) is None
     assert runs.variable("a1", "var_none", now_s=NOW) is None
@@ -494,7 +490,7 @@ def test_another_tenant_s_are_absent(runs: RunStore) -> None:
 # ---- steps of workflows
 
 
-def test_a_step_keeps_what_kind_of_work_it_is(runs: RunStore) -> None:
+def test_a_step_keeps_what_kind_of_work_it_is(runs: WorkflowRuns) -> None:
     search = NewStep(
         "found.search[0]",
         "found",
@@ -516,7 +512,7 @@ def test_a_step_keeps_what_kind_of_work_it_is(runs: RunStore) -> None:
     assert runs.runs(workflow="") == runs.runs(workflow="other") == []
 
 
-def test_a_step_learns_of_more_to_read(runs: RunStore) -> None:
+def test_a_step_learns_of_more_to_read(runs: WorkflowRuns) -> None:
     begin(runs)
     reads = {"plan": "var_plan", "task": "var_task"}
     runs.save("w1", [RunChange("run_1", NOW, reads={"code": reads})]).result()
@@ -524,7 +520,7 @@ def test_a_step_learns_of_more_to_read(runs: RunStore) -> None:
     assert whole is not None and [step.plan.reads for step in whole.steps] == [PLAN.reads, reads]
 
 
-def test_what_is_not_taken_is_skipped_for_good(runs: RunStore) -> None:
+def test_what_is_not_taken_is_skipped_for_good(runs: WorkflowRuns) -> None:
     begin(runs)
     skipped = RunChange(
         "run_1", NOW, {"plan": StepProgress("skipped")}, variables=[VariableEnd("var_plan", "skipped")]
@@ -536,7 +532,7 @@ def test_what_is_not_taken_is_skipped_for_good(runs: RunStore) -> None:
     assert found is not None and (found.state, found.value, found.ended_at_s) == ("skipped", None, NOW)
 
 
-def test_somebody_decides_about_a_step_whose_outcome_is_unknown(runs: RunStore) -> None:
+def test_somebody_decides_about_a_step_whose_outcome_is_unknown(runs: WorkflowRuns) -> None:
     begin(runs)
     taken = Resolution("value", ("one", "two"))
 
@@ -567,14 +563,14 @@ def test_somebody_decides_about_a_step_whose_outcome_is_unknown(runs: RunStore) 
     assert not decide()
 
 
-def test_a_decided_value_of_a_run_that_is_not_stored_is_not_written(runs: RunStore) -> None:
+def test_a_decided_value_of_a_run_that_is_not_stored_is_not_written(runs: WorkflowRuns) -> None:
     begin(runs, new_run(no_store=True))
     runs.save("w1", [RunChange("run_1", NOW, {"plan": StepProgress("unknown")})]).result()
     assert not runs.resolve("a1", "run_1", "plan", Resolution("value", "text"), now_s=NOW).result()
     assert runs.resolve("a1", "run_1", "plan", Resolution("skip"), now_s=NOW).result()
 
 
-def test_who_shared_a_batch_is_found_whoever_they_are_of(runs: RunStore) -> None:
+def test_who_shared_a_batch_is_found_whoever_they_are_of(runs: WorkflowRuns) -> None:
     begin(runs)
     begin(runs, new_run("run_2", tenant="b2"), prefix="b2_")
     for run, items in (("run_1", 3), ("run_2", 5)):
@@ -591,7 +587,7 @@ def test_who_shared_a_batch_is_found_whoever_they_are_of(runs: RunStore) -> None
 # ---- lists
 
 
-def test_lists_are_newest_first_and_go_on(runs: RunStore) -> None:
+def test_lists_are_newest_first_and_go_on(runs: WorkflowRuns) -> None:
     for n in range(5):
         tenant = "a1" if n % 2 else "b2"
         runs.begin(
@@ -621,7 +617,7 @@ def test_lists_are_newest_first_and_go_on(runs: RunStore) -> None:
 # ---- away
 
 
-def test_values_go_when_their_time_is_over_and_the_rest_stays(runs: RunStore) -> None:
+def test_values_go_when_their_time_is_over_and_the_rest_stays(runs: WorkflowRuns) -> None:
     begin(runs, new_run(app="game", keep_values_s=60.0, context={"secret": "words"}))
     why = Failure("engine_error", "it said words", 500, ("code",), {"message": "words"})
     change = RunChange(
@@ -650,7 +646,7 @@ def test_values_go_when_their_time_is_over_and_the_rest_stays(runs: RunStore) ->
     begin(runs, new_run("run_2", app="game", created_at_s=NOW + 61), "again_")
 
 
-def test_a_name_is_free_again_the_moment_its_value_is_over(runs: RunStore) -> None:
+def test_a_name_is_free_again_the_moment_its_value_is_over(runs: WorkflowRuns) -> None:
     variable = NewVariable("var_1", "go", "game", value="old")
     runs.put("a1", variable, now_s=NOW, keep_s=50).result()
     with pytest.raises(VariableExists):
@@ -662,7 +658,7 @@ def test_a_name_is_free_again_the_moment_its_value_is_over(runs: RunStore) -> No
     assert runs.named("a1", "game", ["go"], now_s=NOW + 50)["go"].value == "new"
 
 
-def test_what_a_live_run_reads_does_not_expire(runs: RunStore) -> None:
+def test_what_a_live_run_reads_does_not_expire(runs: WorkflowRuns) -> None:
     runs.put("a1", NewVariable("var_in", "in", "game", value="text"), now_s=NOW, keep_s=5).result()
     runs.begin(new_run(), [NewStep("s", reads={"in": "var_in"})], []).result()
     assert runs.expire(LATER).result() == 0
@@ -674,7 +670,7 @@ def test_what_a_live_run_reads_does_not_expire(runs: RunStore) -> None:
     assert runs.expire(LATER).result() == 1
 
 
-def test_runs_are_trimmed_by_their_end(runs: RunStore) -> None:
+def test_runs_are_trimmed_by_their_end(runs: WorkflowRuns) -> None:
     for n in range(3):
         runs.begin(new_run(f"run_{n}"), [PLAN], [NewVariable(f"var_{n}", "x")]).result()
     end(runs, "run_0", NOW)
@@ -687,7 +683,7 @@ def test_runs_are_trimmed_by_their_end(runs: RunStore) -> None:
     assert [each.run.id for each in runs.runs()] == ["run_2"], "what goes on stays"
 
 
-def test_a_forgotten_run_stops_and_wakes_whoever_waits(runs: RunStore) -> None:
+def test_a_forgotten_run_stops_and_wakes_whoever_waits(runs: WorkflowRuns) -> None:
     begin(runs)
     place = runs.place()
     assert runs.forget_run("a1", "run_1", now_s=NOW).result()
@@ -704,7 +700,7 @@ def test_a_forgotten_run_stops_and_wakes_whoever_waits(runs: RunStore) -> None:
 
 @pytest.mark.parametrize("forget", ["run", "app", "tenant"])
 def test_who_has_an_ended_runs_values_in_memory_only_is_told_to_forget_them(
-    runs: RunStore, forget: str
+    runs: WorkflowRuns, forget: str
 ) -> None:
     begin(runs, new_run(app="game", no_store=True))
     end(runs)
@@ -718,7 +714,7 @@ def test_who_has_an_ended_runs_values_in_memory_only_is_told_to_forget_them(
     assert ("cancel", "run_1") in [(c.kind, c.run_id) for c in runs.changes(place).changes]
 
 
-def test_an_app_is_forgotten_with_what_was_set_in_it(runs: RunStore) -> None:
+def test_an_app_is_forgotten_with_what_was_set_in_it(runs: WorkflowRuns) -> None:
     begin(runs, new_run(app="game"))
     begin(runs, new_run("run_2", app="else"), "else_")
     runs.put("a1", NewVariable("var_set", "set", "game", value="x"), now_s=NOW, keep_s=9).result()
@@ -731,7 +727,7 @@ def test_an_app_is_forgotten_with_what_was_set_in_it(runs: RunStore) -> None:
     begin(runs, new_run("run_3", app="game"))
 
 
-def test_a_contributor_and_a_tenant_are_forgotten(runs: RunStore) -> None:
+def test_a_contributor_and_a_tenant_are_forgotten(runs: WorkflowRuns) -> None:
     begin(runs, new_run(contributor="k1/u"))
     begin(runs, new_run("run_2", contributor="k2/"), "b_")
     begin(runs, new_run("run_3", tenant="b2", contributor="k1/u"), "c_")

@@ -13,10 +13,7 @@ def test_what_a_configuration_tells_is_taken_and_the_rest_is_assumed() -> None:
     components = {"small-batches": {**simulated, "batch": 4}, "measured": simulated}
     told = profile(parse_config({**ENGINES, "models": models, "components": components}))
     assert told.effective_batch == {"local": 1, "small-batches": 4, "measured": 16}
-    assert told.certain_engine("plain") and not told.certain_engine("demo")
-    assert told.hosted("plain") and told.hosted("a name that no model has")
 
 
-def test_without_a_configuration_every_model_is_certain() -> None:
-    told = profile(None)
-    assert told.effective_batch == {"local": 1} and told.certain_engine("any")
+def test_without_a_configuration_there_is_the_local_embedder() -> None:
+    assert profile(None).effective_batch == {"local": 1}
