@@ -793,7 +793,8 @@ class Gateway:
         from learning.rehearsal.kept import latest
         from understudy.setup.proof import gates
 
-        made = gates(self._config.models, self._config.engines, latest(memory.store.folder))
+        rehearsal, load = latest(memory.store.folder), self.lasting.load.shedding
+        made = gates(self._config.models, self._config.engines, rehearsal, load)
         if not made:
             return made
         follower = ProofFollower(memory.store.outcomes, memory.store.decisions.choices, made)

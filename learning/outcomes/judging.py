@@ -53,7 +53,7 @@ from learning.outcomes.known_quality import OnOutcomes
 from router.finished import Finished
 from router.plan import Plan
 from router.proving.standing import Proof
-from router.shedding import NEVER, Loaded, Work
+from router.shedding import NEVER, STILL_COMPARED, Loaded, Work
 from store.decisions.outcomes import Outcomes
 from store.decisions.usage import Amounts, Line, Used
 from store.examples.accounting import Ledger
@@ -72,8 +72,6 @@ _FIRST = -2.0
 """Before all that was drawn, in the queue."""
 _LEAST_PROBING = 0.1
 """Of the share of probes, once nothing is left of the allowance."""
-_NOT_SHED = 0.1
-"""Of the samples that are drawn under load."""
 _WORTH_A_JUDGE = 20
 """Comparisons for which a judge must be affordable where equality may tell without one; any proof takes more."""
 
@@ -177,7 +175,7 @@ class Judging:
             if finished.plan is not None and finished.plan.proof is not None:
                 self._hold(finished)
             taken = self._sampled(finished)
-            if taken is not None and not self._shed(taken):
+            if taken is not None:
                 self._put(taken, -taken.probability)
         except Exception as error:
             self._metrics.dropped.labels("failed").inc()
@@ -205,10 +203,6 @@ class Judging:
         except Exception as error:
             self._metrics.dropped.labels("failed").inc()
             log.error("judging_failed", request=request_id, error=error)
-
-    def _shed(self, taken: Sample) -> bool:
-        """Whether it is left out, as the worker has more to do than it can; some are not, so that nothing goes unnoticed."""
-        return self._rng.random() >= _NOT_SHED and self._load.sheds(_work(taken))
 
     def _put(self, taken: Sample, place: float) -> None:
         full = self._waiting_bytes + taken.size_bytes > self._limits.max_waiting_bytes or self._queue.full()
@@ -253,6 +247,11 @@ class Judging:
             finished, engines, self._opted_out_keys, max_bytes=limits.max_bytes
         ):
             return None
+        work: Work = "shadow" if reference_served else "checks"
+        if self._load.holds(work):
+            if self._rng.random() < (1 - STILL_COMPARED) * max(share, wished):
+                self._load.sheds(work)
+            share, wished = share * STILL_COMPARED, wished * STILL_COMPARED
         if self._accounts.refused(finished.arrival.tenant, unit):
             self._held_back("over_budget", finished.arrival.tenant)
             return None
@@ -491,7 +490,7 @@ class Judging:
         engines = [*([judge] if judge is not None else []), *(self._engines[name] for name in names)]
         try:
             async with asyncio.timeout(max(0.0, until - time.monotonic())):
-                while self._load.holds(_work(taken)) or any(map(self._pressed, engines)):
+                while any(map(self._pressed, engines)):
                     await self._a_moment()
         except TimeoutError:
             return False
@@ -509,10 +508,6 @@ class Judging:
     def _pressed(self, engine: Engine) -> bool:
         load = engine.load()
         return not load.open or load.utilisation > self._limits.pause_above
-
-
-def _work(taken: Sample) -> Work:
-    return "shadow" if taken.by_reference else "checks"
 
 
 def _paid(taken: Sample, bill: Bill) -> dict[tuple[str, str], float]:
