@@ -44,6 +44,9 @@ _LINGER_S = 1.0
 _REPLACED_LINGER_S = 6.0
 """The same of a worker whose successor serves. SDKs of OpenAI close what has been idle for 4 or 5 seconds, so that
 by then nobody sends another request."""
+_TURN_S = 0.0005
+"""Instead of 5 ms: so long a thread that records, screens or follows what was learnt keeps the interpreter from the event loop
+and from retrieval, which give it up many times a request."""
 _IN_BACKGROUND, _BEHIND = 10, 5
 """Niceness of helpers: beside a worker that needs all of a core, about a tenth and a quarter of it."""
 Reread = Callable[[], Config]
@@ -249,6 +252,7 @@ async def _serve(config: Config, sock: socket.socket, orders: Orders, role: Role
     stop = asyncio.Event()
     stop_on_signals(stop)
     calm_collector()
+    sys.setswitchinterval(_TURN_S)
 
     def serving() -> None:
         host, port = sock.getsockname()[:2]
