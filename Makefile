@@ -96,8 +96,8 @@ format: $(VENV)/installed    ## Format the code
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: $(VENV)/installed     ## What the gateway costs, beside a bare relay, in one run
-	$(BIN)/python -m benchmarks.overhead
+bench: $(VENV)/installed     ## What the gateway costs, beside a bare relay, in one run; fails where a goal is missed
+	$(BIN)/python -m benchmarks.overhead --write
 
 effect: $(VENV)/installed    ## What examples do for a small model, and whether it comes to answer at the defaults. Real models; EFFECT=--quick
 	$(BIN)/python -m benchmarks.effect $(EFFECT)

@@ -81,6 +81,8 @@ NO_TEXT: Mapping[str, str] = {
     "private_data": "It held private data that could not be replaced.",
     "repeat": "It is a repeat whose first request is not kept.",
     "refused": "A rule of admission refused it.",
+    "of_key": "It is a repeat, and the text of the request that it repeats is not kept, or not any more.",
+    "forgotten": "It was a repeat of whom the gateway was told to forget.",
 }
 """Why no text is kept of a request (store.records.RequestRecord.no_text)."""
 

@@ -1,6 +1,7 @@
 """What is claimed to the outside, each with figure, command and origin: `make claims` writes docs/claims.md and checks it.
 
-Rows come from docs/claims.json and, of benchmarks.effect, from docs/experiments: effect.json (streams), effect-offline.json.
+Rows come from docs/claims.json, and from docs/experiments: effect.json (streams), effect-offline.json, overhead.json (`make
+bench`).
 A figure in README.md that no row has, or a row that is older than the code it speaks of, ends the command with 1.
 """
 
@@ -18,6 +19,7 @@ from benchmarks.effect.asking import ALONE, LARGE, NEAREST
 from benchmarks.effect.offline import arm_figures
 from benchmarks.effect.streams import KEYS, REAL
 from benchmarks.effect.table import reached
+from benchmarks.overhead.goals import FILE as OVERHEAD
 from benchmarks.recorded import ROOT
 from benchmarks.tables import markdown
 
@@ -27,10 +29,10 @@ OFFLINE = ROOT / "docs" / "experiments" / "effect-offline.json"
 _FIGURE = re.compile(r"(?<![\w.])\d[\d,.]*(?:x\b| ?%| (?:ms|µs|times)\b)")
 _HEAD = """# What is claimed, and how it is known
 
-Written by `make claims` from `docs/claims.json` and, in `docs/experiments`, `effect.json` and `effect-offline.json`; fails
-on a figure in the README that is not here, and on a row that is older than its code. *Real*: measured with real models or
-real processes. *Recorded*: with answers that real models once gave to real requests. *Simulated*: with engines made for the
-purpose.
+Written by `make claims` from `docs/claims.json` and, in `docs/experiments`, `effect.json`, `effect-offline.json` and
+`overhead.json`; fails on a figure in the README that is not here, and on a row that is older than its code. *Real*: measured
+with real models or real processes. *Recorded*: with answers that real models once gave to real requests. *Simulated*: with
+engines made for the purpose.
 
 """
 
@@ -56,7 +58,7 @@ def claims() -> list[Claim]:
     told = json.loads(ROWS.read_text(encoding="utf-8"))
     rows = [Claim(**{**row, "figures": tuple(row["figures"]), "code": tuple(row["code"])}) for row in told]
     for row in json.loads(EFFECT.read_text(encoding="utf-8")) if EFFECT.is_file() else ():
-        found = (
+        found: tuple[str, ...] = (
             f"{row['offloaded']:.0%}".replace("%", " %"),
             f"quality {row['quality']:.3f}, of the large engine alone {row['quality_large']:.3f}",
             f"net saved {row['saved']:+.1%}".replace("%", " %"),
@@ -65,7 +67,7 @@ def claims() -> list[Claim]:
         title = f"Offloaded at the defaults: {KEYS[row['stream']]}"
         kind = "real" if row["stream"] in REAL else "recorded"
         command = f"python -m benchmarks.effect --only {row['stream']}"
-        code = ("router/proving", "learning/outcomes", "learning/proof")
+        code: tuple[str, ...] = ("router/proving", "learning/outcomes", "learning/proof")
         rows.append(Claim(title, found, kind, command, row["date"], row["commit"], code))
     for row in json.loads(OFFLINE.read_text(encoding="utf-8")) if OFFLINE.is_file() else ():
         arms = {name: arm_figures(row, name) for name in (ALONE, NEAREST.format(5), LARGE)}
@@ -74,6 +76,13 @@ def claims() -> list[Claim]:
         command = f"python -m benchmarks.effect --offline --only {row['set']}"
         code = ("router/examples", "router/prompt.py")
         rows.append(Claim(title, found, "real", command, row["date"], row["commit"], code))
+    if OVERHEAD.is_file():
+        run = json.loads(OVERHEAD.read_text(encoding="utf-8"))
+        code = ("gateway", "engines", "router")
+        for row in run["rows"]:
+            found = tuple(told for told in (row["now"], row["beside"], f"goal {row['goal']}") if told)
+            title = f"What it costs: {row['row']}"
+            rows.append(Claim(title, found, "real", run["command"], run["date"], run["commit"], code))
     return rows
 
 
@@ -90,7 +99,7 @@ def page(rows: Sequence[Claim]) -> str:
 def without_a_row(text: str, rows: Sequence[Claim]) -> list[str]:
     """Figures (a number with x, %, ms, µs or times) of a page's prose that no row has."""
     prose = re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)
-    known = {found for row in rows for figure in row.figures for found in _FIGURE.findall(figure)}
+    known = {found for row in rows for told in (row.claim, *row.figures) for found in _FIGURE.findall(told)}
     return sorted(set(_FIGURE.findall(prose)) - known)
 
 
@@ -105,10 +114,16 @@ def old(rows: Sequence[Claim]) -> Iterator[str]:
             yield f"{row.claim}: {len(later)} commits since {row.commit} touch {', '.join(row.code)}; run `{row.command}`"
 
 
-def main() -> None:
-    """Writes the page; ends with 1 where a claim has no row or is old."""
+def write_page() -> list[Claim]:
+    """Write docs/claims.md; gives its rows."""
     rows = claims()
     PAGE.write_text(page(rows), encoding="utf-8")
+    return rows
+
+
+def main() -> None:
+    """Writes the page; ends with 1 where a claim has no row or is old."""
+    rows = write_page()
     missing = without_a_row(Path(ROOT / "README.md").read_text(encoding="utf-8"), rows)
     problems = [f"README.md: {figure} has no row in {ROWS.name}" for figure in missing] + list(old(rows))
     print("\n".join(problems) or f"{len(rows)} claims, all with a row and as new as their code")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import signal
 import socket
@@ -89,6 +90,15 @@ def is_ready(url: str) -> bool:
     with contextlib.suppress(OSError), urllib.request.urlopen(f"{url}/readyz", timeout=2) as got:
         return bool(got.status == 200)
     return False
+
+
+def logged(log: Path) -> list[dict[str, Any]]:
+    """Whole lines of a log that are JSON objects."""
+    found = []
+    for line in log.read_text(errors="replace").split("\n")[:-1]:
+        with contextlib.suppress(ValueError):
+            found.append(json.loads(line))
+    return [line for line in found if isinstance(line, dict)]
 
 
 def cpu_s(pid: int) -> float:

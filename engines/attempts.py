@@ -13,15 +13,17 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
+from functools import partial
 
 from engines.answers.beginning import Begun, begun, wrong_with
 from engines.answers.tail import Tail
 from engines.candidates import Candidate, Candidates, Try
 from engines.chat import ChatRequest
 from engines.continuing import continuable, continuation
-from engines.engine import CountsTokens, Engine, EngineReply, EngineRequest
+from engines.engine import CountsTokens, Engine, EngineReply, EngineRequest, Flow
 from engines.error_texts import hold_error
 from engines.errors import EngineError, Kind, StreamBroken, Unavailable
+from engines.exchanges import Take
 from engines.partial_answer import PartialAnswer, read_partial, spliced, split_at_failure
 from engines.seam import NoMatch
 from engines.sse import DONE, EventCutter
@@ -82,6 +84,7 @@ class Attempts:
         self._reply: EngineReply | None = None
         self._asked = self._candidates.planned
         self._failure: tuple[Candidate, EngineReply | EngineError] | None = None
+        self._cutter = EventCutter(limit_bytes)
         self._sent: list[bytes] = []
         self._sent_bytes = 0
         self.index = 0
@@ -134,7 +137,10 @@ class Attempts:
             return reply.chunks
         if reply.headers.get("x-should-retry", "").lower() == "false":
             self._candidates.end()
-        return self._in_whole_events(reply, reply.first, reply.rest, tail)
+        if reply.flow is not None:
+            reply.flow = partial(self._flow, reply, reply.flow)
+        first, reply.first = reply.first, None
+        return self._in_whole_events(reply, first, reply.rest, tail)
 
     # ---- before an answer begins
 
@@ -267,7 +273,7 @@ class Attempts:
     async def _in_whole_events(
         self, reply: EngineReply, first: bytes | None, source: AsyncIterator[bytes], tail: Tail
     ) -> AsyncIterator[bytes]:
-        cutter = EventCutter(self._limit_bytes)
+        cutter = self._cutter = EventCutter(self._limit_bytes)
         given_up = False
         first_break: EngineError | bytes | None = None
         while True:
@@ -311,6 +317,19 @@ class Attempts:
                 yield first_break
                 if self._context is None:
                     return
+
+    async def _flow(self, reply: EngineReply, flow: Flow, take: Take) -> None:
+        """See EngineReply.flow: whole events without an error; the rest is for `_in_whole_events`."""
+        if reply is not self._reply or self._cutter.holds or self._cutter.given_up:
+            return
+
+        def take_whole(chunk: bytes) -> bool:
+            if not chunk.endswith(b"\n\n") or b'"error"' in chunk or not take(chunk):
+                return False
+            self._note(chunk)
+            return True
+
+        await flow(take_whole)
 
     def _note(self, piece: bytes) -> None:
         self._sent_bytes += len(piece)

@@ -109,8 +109,8 @@ class EngineReply:
     tail: Tail | None = None
     """What its reader feeds of the stream, so that its guard can tell how it ended."""
     flow: Flow | None = None
-    """Hands over what follows of the body the moment it comes, for as long as it is taken; how it ends is for `chunks` to
-    tell. For those who took from `chunks` all that came before. None where `chunks` is not just what the engine sends."""
+    """Hands over what follows of the body the moment it comes, for as long as it is taken; what is refused, and how the body
+    ends, is for `chunks` to tell. For those who took from `chunks` all that came before. None where nobody hands over."""
 
     @property
     def streams_events(self) -> bool:

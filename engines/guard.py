@@ -20,8 +20,10 @@ from typing import Any, NamedTuple
 
 from engines.answer_times import AnswerTime
 from engines.answers.beginning import holds_data
+from engines.answers.tail import Tail
 from engines.breaker import Breaker
 from engines.caps import Caps, Held
+from engines.decoding_curve import DecodingCurve
 from engines.engine import (
     ADMITTED,
     Admission,
@@ -48,6 +50,8 @@ from engines.telling_usage import asking
 _DRAINED_RETRY_S = 10.0
 _LIMIT_FRESH_S = 60.0
 """Upstreams tell what is left of a minute's rate limit: an older figure means nothing."""
+_DECODED_TOKENS = 16
+"""A shorter answer tells little of the time that a token takes."""
 _HELD_BYTES = 256 * 1024
 """Of a stream that has not come to its data."""
 
@@ -60,6 +64,8 @@ class Limits:
     max_queued: int
     tokens_in_flight: int | None
     latency_tokens_in_flight: int | None
+    slo_tpot_ms: float | None
+    """Milliseconds that a token of an answer may take which somebody waits for."""
 
     @property
     def caps(self) -> Caps:
@@ -123,6 +129,9 @@ class Guard:
         self.line.serves(self)
         self.held = Held(self.line.caps)
         """The tokens under way here, where the line counts them."""
+        self._curve = None if limits.slo_tpot_ms is None else DecodingCurve()
+        if self._curve is not None:
+            self.line.counts = True
         self.in_flight = 0
         """Requests that have a place here."""
         self.answer_time: AnswerTime | None = None
@@ -388,6 +397,18 @@ class Guard:
             if stream:
                 self._pace.began(first_chunk_s)
 
+    def decoded(self, held_tokens: float, seconds: float, tail: Tail | None) -> None:
+        """An answer took so long after its first piece. With an SLO that decides what may be under way."""
+        if self._curve is None or tail is None or (tokens := tail.output_tokens()) is None:
+            return
+        if tokens < _DECODED_TOKENS:
+            return
+        self._curve.measured(held_tokens, seconds / (tokens - 1))
+        limits = self._limits
+        most = self._curve.most_tokens((limits.slo_tpot_ms or 0.0) / 1000)
+        allowed = [cap for cap in (most, limits.latency_tokens_in_flight) if cap is not None]
+        self.held.caps = Caps(limits.tokens_in_flight, min(allowed, default=None))
+
     def told_left(self, left: float | None) -> None:
         """Note the share of its rate limit that is left, where an answer told."""
         if left is not None:
@@ -410,6 +431,7 @@ class GuardedStream:
         "_entered",
         "_first_chunk_s",
         "_guard",
+        "_held_tokens",
         "_limit",
         "_reply",
         "_request",
@@ -431,6 +453,8 @@ class GuardedStream:
         self._reply: EngineReply | None = None
         self._began = self._slot_at = began or 0.0
         self._first_chunk_s = 0.0
+        self._held_tokens = 0
+        """What the engine held when its answer began."""
         self._limit = guard.rate_limit(request)
         self._sent = 0
         self._entered: list[tuple[Gate, Pass]] = []
@@ -469,6 +493,7 @@ class GuardedStream:
             guard.prompt_computed(self._seat)
         now = time.monotonic()
         self._first_chunk_s = now - self._began
+        self._held_tokens = guard.held.tokens
         if reply.status < 500:
             guard.heard_at = now
         return reply
@@ -485,6 +510,10 @@ class GuardedStream:
                     first_chunk_s=self._first_chunk_s,
                     answer_s=reply.drained_at - self._began,
                 )
+                if self._seat is not None and reply.status < 400 and reply.streams_events:
+                    held_tokens = (self._held_tokens + self._guard.held.tokens) / 2
+                    decoding_s = reply.drained_at - self._began - self._first_chunk_s
+                    self._guard.decoded(held_tokens, decoding_s, reply.tail)
                 if self._guard.answer_time is not None and reply.status < 400 and reply.broken is None:
                     self._guard.answer_time.took(reply.drained_at - self._slot_at)
             if reply is not None:

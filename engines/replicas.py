@@ -230,7 +230,8 @@ class Replicas:
         for one in with_place:
             if one.name == wanted and not _crowded(one, eligible, room):
                 return one
-        if seat is not None and request.chat is not None and self.line.caps.latency_tokens is not None:
+        capped = any(one.guard.held.caps.latency_tokens is not None for one in with_place)
+        if capped and seat is not None and request.chat is not None:
             return self.placing.least(seat, prompt_tokens(request.chat), with_place)
         return min(with_place, key=self._weighed)
 

@@ -42,6 +42,11 @@ class EventCutter:
         self.given_up = False
         """An event was too large; what came since was cut anywhere."""
 
+    @property
+    def holds(self) -> bool:
+        """Whether the beginning of an event waits for its rest."""
+        return bool(self._held)
+
     def whole(self, chunk: bytes) -> bytes:
         """The whole events that `chunk` completes; empty where it completes none."""
         if self.given_up:

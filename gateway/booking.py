@@ -100,11 +100,14 @@ class Meter:
         self._reader: Reader | None = None
         if self._due and not (only_cost and not info.price.known and not info.prices):
             self._reader = Reader(headers.get("Content-Type", ""), headers.get("Content-Encoding", ""))
+        self._billed: tuple[Usage | None, Price, float | None] | None = None
+        """For what passed until it was asked last."""
         self.whole = reply.status < 400 and not reply.streams_events
         """Whether its cost may be told in its head: it is no stream, nor an error."""
 
     def feed(self, chunk: bytes) -> None:
         """Take the next bytes of the answer."""
+        self._billed = None
         if self._reader is not None:
             self._reader.feed(chunk)
 
@@ -115,6 +118,11 @@ class Meter:
 
     def bill(self) -> tuple[Usage | None, Price, float | None]:
         """(what was used, at which price, dollars): dollars None if nobody knows. For what passed so far."""
+        if self._billed is None:
+            self._billed = self._bill()
+        return self._billed
+
+    def _bill(self) -> tuple[Usage | None, Price, float | None]:
         if not self._due:
             return None, UNPRICED, 0.0
         reader = self._reader

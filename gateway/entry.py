@@ -125,7 +125,8 @@ class EntryHandler:
             if ticket is not None:
                 ticket.leave()
             if not journey.in_pipeline:
-                self._ended(journey.ended())
+                journey.end()
+                self._ended(journey)
 
     def _identified(self, request: web.BaseRequest, target: str, journey: Journey) -> Sender | None:
         try:

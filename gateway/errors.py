@@ -3,29 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from typing import NamedTuple
 
 from engines.error_body import error_body as error_body
 from engines.error_body import error_event as error_event
 from engines.errors import EngineError, RequestError
 from gateway.send import ClientGone
-from router.finished import Outcome
+from router.finished import Ending, Outcome
 
 ENDED_IN_ERROR = "The upstream's stream ended with an error."
 """What is noted of a stream whose last event says that it failed; it is passed on as it came."""
-
-
-class Ending(NamedTuple):
-    """How a request ended that raised something."""
-
-    outcome: Outcome
-    status: int
-    """0 where nothing was sent because of it: the reader has left."""
-    error: str
-    engine: str | None = None
-    """Which engine failed; None where the error tells of none."""
-    told: str = ""
-    """What its client is told."""
 
 
 def ending(error: BaseException, *, gone: bool, sent_all: bool = False) -> Ending:

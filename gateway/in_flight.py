@@ -16,7 +16,7 @@ from multidict import CIMultiDict
 
 from engines.errors import EngineError, StreamBroken
 from gateway.cache_control import cache_control
-from gateway.send import Send, Write
+from gateway.send import Send, Watched
 from router.asked import Asked
 
 _T = TypeVar("_T")
@@ -126,12 +126,12 @@ class Flight:
     async def led(self, send: Send, answer: Callable[[Send], Coroutine[Any, Any, _T]]) -> _T:
         """Answer through `send`, for everybody who follows as well: only without them a cancellation ends it."""
         # Owned by whoever leads or follows: the last of them cancels it.
-        task = self._task = asyncio.create_task(answer(_Noting(send, self)))  # noqa: TID251
+        task = self._task = asyncio.create_task(answer(Watched(send, self)))  # noqa: TID251
         task.add_done_callback(self._over)
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
-            if not self._goes_on():
+            if not self.goes_on():
                 task.cancel()
                 await asyncio.wait({task})
             raise
@@ -187,7 +187,7 @@ class Flight:
                 return
             await self._something_new()
 
-    # ---- by the leader
+    # ---- by the leader: see gateway.send.Watcher
 
     def begins(self, status: int, headers: CIMultiDict[str]) -> None:
         """Its head is here."""
@@ -198,7 +198,7 @@ class Flight:
         self._headers = headers
         self._tell()
 
-    def note(self, chunk: bytes) -> None:
+    def feed(self, chunk: bytes) -> None:
         """A chunk is here."""
         if self._ended:
             return
@@ -217,16 +217,8 @@ class Flight:
             self._ended, self._error = True, error
             self._tell()
 
-    def left(self) -> bool:
-        """The leader's client is gone. Returns whether to go on without it."""
-        return self._goes_on()
-
-    @property
-    def leader_gone(self) -> bool:
-        """Whether it goes on for the followers alone."""
-        return self._leader_gone
-
-    def _goes_on(self) -> bool:
+    def goes_on(self) -> bool:
+        """See Watcher: it does for those who follow."""
         self._leader_gone = self._followers > 0
         if not self._leader_gone:
             self._close()
@@ -254,62 +246,3 @@ class Flight:
         news, self._news = self._news, None
         if news is not None:
             news.set()
-
-
-class _Noting:
-    """The leader's `send`: notes what it sends. See gateway.send.Send."""
-
-    __slots__ = ("_flight", "_send")
-
-    def __init__(self, send: Send, flight: Flight) -> None:
-        self._send = send
-        self._flight = flight
-
-    @property
-    def gone(self) -> bool:
-        """See Send."""
-        return self._send.gone
-
-    def whole(
-        self, status: int, headers: CIMultiDict[str], body: bytes | None, reason: str | None = None
-    ) -> None:
-        """See Send."""
-        self._flight.begins(status, headers)
-        if body is not None:
-            self._flight.note(body)
-        self._flight.ends()
-        self._send.whole(status, headers, body, reason)
-
-    async def begin(self, status: int, headers: CIMultiDict[str], reason: str | None = None) -> Write:
-        """See Send."""
-        flight, write = self._flight, None
-        flight.begins(status, headers)
-        try:
-            write = await self._send.begin(status, headers, reason)
-        except ConnectionError:
-            if not flight.left():
-                raise
-
-        async def noted(chunk: bytes) -> None:
-            flight.note(chunk)
-            if write is None or flight.leader_gone:
-                return
-            try:
-                await write(chunk)
-            except ConnectionError:
-                if not flight.left():
-                    raise
-
-        return noted
-
-    async def end(self) -> None:
-        """See Send."""
-        self._flight.ends()
-        if not self._flight.leader_gone:
-            await self._send.end()
-
-    async def break_off(self, error: EngineError) -> None:
-        """See Send."""
-        self._flight.ends(error)
-        if not self._flight.leader_gone:
-            await self._send.break_off(error)

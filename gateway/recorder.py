@@ -9,25 +9,27 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import lru_cache
-from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import structlog
+from cachetools import LRUCache
 
-from engines.answers.answer import Body
+from engines.answers.answer import Assembled, Body
 from engines.chat import Usage, prompt_tokens
 from engines.codecs.table import codec_of
 from gateway.booking import billed_usd, without_examples
-from gateway.keepers.keeper import Keeper
+from gateway.keepers.keeper import Gathering, Keeper
 from gateway.metrics import Metrics
 from router.finished import Finished, Outcome
 from store.errors import StoreError, ValueRefused
 
 log = structlog.get_logger(__name__)
+
+T = TypeVar("T")
 
 _QUEUED = 10_000
 _QUEUED_BYTES = 2**28
@@ -36,21 +38,34 @@ _LOST_S = 30.0
 """For so long after a write that failed nobody can say that an answer is not there: it may be one that could not be kept."""
 _TOLD_EVERY_S = 10.0
 _GATHER_S = 0.02
-_AT_ONCE_BYTES = 16 * 1024
-"""Up to here assembling an answer costs the event loop less than a tenth of a millisecond."""
+_TOGETHER = 64
+"""Requests that are kept together: as many rows go into one statement."""
+_EXPECTED_BYTES = 16 * 1024
+"""Up to here reading an answer costs the event loop less than a tenth of a millisecond."""
+_TURN_S, _REST_S = 0.0005, 0.00005
+"""An event loop that wakes up waits for the interpreter until this thread lets go of it: by itself that takes 5 ms."""
+_HITS, _HIT_BYTES = 256, 64 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class _Taken:
+class Expecting(Protocol):
+    """Gives out the answers of requests that are taken, and not kept yet."""
+
+    def expect(self, finished: Finished, read: Callable[[Finished], None]) -> None:
+        """Whoever repeats this request gets its answer from now on; `read` reads it, where it is asked for."""
+        ...
+
+    def kept(self, finished: Finished) -> None:
+        """It has been kept, or is not to be."""
+        ...
+
+
+class _Taken(NamedTuple):
     finished: Finished
-    kept_at_once: bool = False
-    """It was read, and the keepers that must not wait have had it."""
-    size_bytes: int = 0
+    size_bytes: int
     """Of its request and its answer."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Mark:
+class _Mark(NamedTuple):
     """Stands in the queue behind what was taken before it."""
 
     at_s: float
@@ -69,7 +84,7 @@ class _Failing:
 class Recorder:
     """See the module. `report` is told of every finished request once its figures are complete.
 
-    `at_once`: keepers that run in `take` itself for small answers, and like the others for large ones.
+    `expecting` answers repeats of what waits here: of small answers, for the event loop reads them then.
     """
 
     def __init__(
@@ -78,13 +93,14 @@ class Recorder:
         metrics: Metrics,
         report: Callable[[Finished], None],
         *,
-        at_once: Sequence[Keeper] = (),
+        expecting: Expecting | None = None,
     ) -> None:
-        self._at_once = tuple(at_once)
+        self._expecting = expecting
         self._keepers = tuple(keepers)
         self._metrics = metrics
         self._remembered = lru_cache(maxsize=256)(metrics.remembered.labels)
         self._report = report
+        self._hits: LRUCache[bytes, _Hit] = LRUCache(_HITS)
         # Not queue.Queue: what that costs a request, for conditions that nobody waits for, is more than all else here.
         self._queue: queue.SimpleQueue[_Taken | _Mark | None] = queue.SimpleQueue()
         self._untold = self._untold_bytes = 0
@@ -93,6 +109,7 @@ class Recorder:
         """When a write failed last, since the database did."""
         self._unfinished: set[Future[Any]] = set()
         self._recorded_to_s = time.monotonic()
+        self._turn_ends_s = 0.0
         self._closing = self._marking = False
         self._reached: tuple[float, tuple[Future[Any], ...]] | None = None
         """The mark that the thread came to last, and what was being written then."""
@@ -103,30 +120,25 @@ class Recorder:
 
     def take(self, finished: Finished) -> None:
         """Take over a finished request. Never blocks, never raises."""
-        taken = self._keep_at_once(finished)
         if self._queue.qsize() >= _QUEUED or self._untold_bytes > _QUEUED_BYTES:
             self._metrics.remembered.labels("all", "queue_full").inc()
             self._report(finished)
             return
+        body, asked_bytes = finished.body, len(finished.asked.chat.body)
+        if (
+            self._expecting is not None
+            and finished.hit is None
+            and finished.exact_key is not None
+            and not body.encoded
+            and max(body.size_bytes, asked_bytes) <= _EXPECTED_BYTES
+        ):
+            # Who repeats a request the moment its answer is there expects a hit, and the thread may be a while.
+            self._expecting.expect(finished, self._read)
+        size_bytes = body.size_bytes + asked_bytes
         with self._lock:
             self._untold += 1
-            self._untold_bytes += taken.size_bytes
-        self._queue.put(taken)
-
-    def _keep_at_once(self, finished: Finished) -> _Taken:
-        """Who repeats a request the moment its answer is there expects a hit, and the thread may be a while."""
-        body, chat = finished.body, finished.asked.chat
-        size_bytes = body.size_bytes + len(chat.body)
-        small = not body.encoded and max(body.size_bytes, len(chat.body)) <= _AT_ONCE_BYTES
-        if finished.hit is not None or finished.exact_key is None or not small:
-            return _Taken(finished, size_bytes=size_bytes)
-        try:
-            finished = _read(finished)
-        except Exception as error:
-            log.error("recorder_failed", request=finished.arrival.id, error=error)
-            return _Taken(finished, size_bytes=size_bytes)
-        self._keep(self._at_once, finished)
-        return _Taken(finished, kept_at_once=True, size_bytes=size_bytes)
+            self._untold_bytes += size_bytes
+        self._queue.put(_Taken(finished, size_bytes))
 
     def settled(self) -> bool:
         """Whether everything taken so far is committed."""
@@ -169,54 +181,84 @@ class Recorder:
         return self.settled()
 
     def _run(self) -> None:
-        while (taken := self._next()) is not None:
-            if isinstance(taken, _Mark):
+        while True:
+            batch = self._next()
+            taken = [one for one in batch if isinstance(one, _Taken)]
+            if taken:
+                self._record(taken)
+            if isinstance(batch[-1], _Mark):
                 with self._lock:
-                    self._reached = taken.at_s, tuple(self._unfinished)
-                continue
-            finished = taken.finished
-            try:
-                keepers = self._keepers
-                if not taken.kept_at_once:
-                    finished = _read(finished)
-                    keepers = (*self._at_once, *keepers)
-                self._keep(keepers, finished)
-            except Exception as error:
-                self._metrics.remembered.labels("all", "failed").inc()
-                log.error("recorder_failed", request=finished.arrival.id, error=error)
-            finally:
-                self._report(finished)
-                with self._lock:
-                    self._untold -= 1
-                    self._untold_bytes -= taken.size_bytes
-            del taken, finished
+                    self._reached = batch[-1].at_s, tuple(self._unfinished)
+            elif batch[-1] is None:
+                return
+            del batch, taken
 
-    def _next(self) -> _Taken | _Mark | None:
-        if self._queue.empty():
-            taken = self._queue.get()
+    def _next(self) -> list[_Taken | _Mark | None]:
+        """What waits, up to a mark or the end."""
+        waited = self._queue.empty()
+        batch = [self._queue.get()]
+        if waited:
             # Let a few more gather: waking up for each one makes this thread and the event loop fight over the
             # interpreter, and costs a request more than all of its recording.
             time.sleep(_GATHER_S)
-            return taken
-        return self._queue.get()
+        while isinstance(batch[-1], _Taken) and len(batch) < _TOGETHER and not self._queue.empty():
+            batch.append(self._queue.get())
+        return batch
 
-    def _keep(self, keepers: Sequence[Keeper], finished: Finished) -> None:
-        for keeper in keepers:
+    def _record(self, taken: Sequence[_Taken]) -> None:
+        read: list[Finished] = []
+        for finished, _ in self._in_turns(taken):
             try:
-                for kind, kept in keeper.keep(finished):
-                    if isinstance(kept, str):
-                        self._counted(kind, kept)
-                    else:
-                        self.follow(kind, kept)
+                self._read(finished)
+                read.append(finished)
             except Exception as error:
-                # One kind of memory that fails must not cost the others theirs.
-                self._metrics.remembered.labels(type(keeper).__name__, "failed").inc()
-                log.error(
-                    "keeper_failed", keeper=type(keeper).__name__, request=finished.arrival.id, error=error
-                )
+                self._metrics.remembered.labels("all", "failed").inc()
+                log.error("recorder_failed", request=finished.arrival.id, error=error)
+        for keeper in self._keepers:
+            for finished in self._in_turns(read):
+                self._keep(keeper, finished)
+            if isinstance(keeper, Gathering):
+                self._write(keeper)
+        for finished, _ in self._in_turns(taken):
+            if self._expecting is not None and finished.hit is None:
+                self._expecting.kept(finished)
+            self._report(finished)
+        with self._lock:
+            self._untold -= len(taken)
+            self._untold_bytes -= sum(size_bytes for _, size_bytes in taken)
 
-    def follow(self, kind: str, future: Future[Any]) -> None:
-        """Count what becomes of a write; `settled` waits for it. From any thread."""
+    def _in_turns(self, batch: Sequence[T]) -> Iterator[T]:
+        """The same, with a rest after every half millisecond, in which the event loop gets the interpreter."""
+        for one in batch:
+            if time.monotonic() >= self._turn_ends_s:
+                time.sleep(_REST_S)
+                self._turn_ends_s = time.monotonic() + _TURN_S
+            yield one
+
+    def _keep(self, keeper: Keeper, finished: Finished) -> None:
+        try:
+            for kind, kept in keeper.keep(finished):
+                if isinstance(kept, str):
+                    self._counted(kind, kept)
+                else:
+                    self.follow(kind, kept)
+        except Exception as error:
+            # One kind of memory that fails must not cost the others theirs.
+            self._failed(keeper, error, request=finished.arrival.id)
+
+    def _write(self, keeper: Gathering) -> None:
+        try:
+            for kind, kept, count in keeper.write():
+                self.follow(kind, kept, count)
+        except Exception as error:
+            self._failed(keeper, error)
+
+    def _failed(self, keeper: object, error: Exception, **which: str) -> None:
+        self._metrics.remembered.labels(type(keeper).__name__, "failed").inc()
+        log.error("keeper_failed", keeper=type(keeper).__name__, error=error, **which)
+
+    def follow(self, kind: str, future: Future[Any], count: int = 1) -> None:
+        """Count what becomes of a write, of so many; `settled` waits for it. From any thread."""
         with self._lock:
             self._unfinished.add(future)
 
@@ -224,7 +266,7 @@ class Recorder:
             error = finished.exception()
             # The bank tells what became of a pair (added, merged, ...); the others have stored what they were given.
             result = "failed" if error is not None else getattr(finished.result(), "outcome", "stored")
-            self._counted(kind, result)
+            self._counted(kind, result, count)
             if isinstance(error, StoreError) and not isinstance(error, ValueRefused):
                 self._lost_at_s = time.monotonic()
             if error is not None:
@@ -234,8 +276,55 @@ class Recorder:
 
         future.add_done_callback(done)
 
-    def _counted(self, kind: str, result: str) -> None:
-        self._remembered(kind, result).inc()
+    def _read(self, finished: Finished) -> None:
+        """Note the answer as one object, and its tokens and cost: from the engine's own count where it gave one.
+
+        A hit costs nothing, and neither does silence.
+        """
+        if finished.hit is not None:
+            self._read_hit(finished)
+            return
+        chat, sent = finished.asked.chat, _sent(finished)
+        assembled = finished.assembled = codec_of(chat).assembled(finished.body)
+        if finished.status >= 400 and not finished.guardrail:
+            return
+        if assembled is None:
+            _unread(finished)
+            return
+        usage = assembled.used(prompt_tokens(sent))
+        as_it_came = usage.prompt_tokens
+        if sent is not chat.messages:
+            share = prompt_tokens(chat.messages) / max(1, prompt_tokens(sent))
+            as_it_came = round(usage.prompt_tokens * min(1.0, share))
+        cost_usd = billed_usd(finished.price, usage, finished.broken_off)
+        example_tokens = usage.prompt_tokens - as_it_came
+        if example_tokens and cost_usd is not None:
+            alone_usd = billed_usd(
+                finished.price, without_examples(usage, example_tokens), finished.broken_off
+            )
+            finished.examples_usd = max(0.0, cost_usd - (alone_usd or 0.0))
+        finished.usage, finished.cost_usd, finished.example_tokens = usage, cost_usd, example_tokens
+        if cost_usd is not None:
+            # What was saved is only known where both are.
+            _reckon(finished, Usage(as_it_came, usage.completion_tokens))
+
+    def _read_hit(self, finished: Finished) -> None:
+        """The same of a hit. A remembered answer is read once, however often it is given out."""
+        chat, given, key = finished.asked.chat, finished.hit, finished.exact_key or b""
+        read = self._hits.get(key) if given else None
+        if read is None or read.given is not given:
+            body = Body((given,), len(given), "application/json") if given else finished.body
+            assembled = codec_of(chat).assembled(body)
+            usage = assembled.used(prompt_tokens(chat.messages)) if assembled is not None else None
+            read = _Hit(given, assembled, usage)
+            if key and given and len(given) <= _HIT_BYTES:
+                self._hits[key] = read
+        finished.assembled = read.assembled
+        if read.usage is not None and (finished.status < 400 or finished.guardrail):
+            _reckon(finished, read.usage)
+
+    def _counted(self, kind: str, result: str, count: int = 1) -> None:
+        self._remembered(kind, result).inc(count)
 
     def _tell(self, kind: str, error: BaseException) -> None:
         """Log a failure, and those that follow within seconds as a number: a full disk fails for every request."""
@@ -249,65 +338,32 @@ class Recorder:
         log.error("store_failed", kind=kind, count=count, error=error)
 
 
-def _read(finished: Finished) -> Finished:
-    """With the answer as one object, and its tokens and cost: from the engine's own count where it gave one.
+class _Hit(NamedTuple):
+    """A remembered answer, read."""
 
-    A hit costs nothing, and neither does silence.
-    """
-    hit, codec = finished.hit, codec_of(finished.asked.chat)
-    assembled = codec.assembled(Body((hit,), len(hit), "application/json") if hit else finished.body)
-    if finished.status >= 400 and not finished.guardrail:
-        return _with(finished, assembled=assembled)
-    if assembled is None:
-        return _unread(finished)
-    chat, sent = finished.asked.chat, _sent(finished)
-    usage = assembled.used(prompt_tokens(sent))
-    as_it_came = usage.prompt_tokens
-    if sent is not chat.messages:
-        share = prompt_tokens(chat.messages) / max(1, prompt_tokens(sent))
-        as_it_came = round(usage.prompt_tokens * min(1.0, share))
-    reference_usd = None
+    given: bytes | None
+    assembled: Assembled | None
+    usage: Usage | None
+
+
+def _reckon(finished: Finished, usage: Usage) -> None:
+    """Note what the reference would have charged. It would have got the request as it came, and is taken to have answered
+    at the same length."""
     if finished.reference_price is not None:
-        # The reference would have got the request as it came. Its answer is taken to be as long as the one that was given.
-        reference_usd = finished.reference_price.cost_usd(Usage(as_it_came, usage.completion_tokens))
-    if finished.hit is not None:
-        return _with(finished, assembled=assembled, reference_cost_usd=reference_usd)
-    cost_usd = billed_usd(finished.price, usage, finished.broken_off)
-    example_tokens = usage.prompt_tokens - as_it_came
-    examples_usd = None
-    if example_tokens and cost_usd is not None:
-        alone_usd = billed_usd(finished.price, without_examples(usage, example_tokens), finished.broken_off)
-        examples_usd = max(0.0, cost_usd - (alone_usd or 0.0))
-    return _with(
-        finished,
-        assembled=assembled,
-        usage=usage,
-        cost_usd=cost_usd,
-        example_tokens=example_tokens,
-        examples_usd=examples_usd or 0.0,
-        # What was saved is only known where both are.
-        reference_cost_usd=None if cost_usd is None else reference_usd,
-    )
+        finished.reference_cost_usd = finished.reference_price.cost_usd(
+            Usage(usage.prompt_tokens, usage.completion_tokens)
+        )
 
 
-def _unread(finished: Finished) -> Finished:
-    """What can be said of an answer that cannot be read: it was too large, or none had come when its reader left."""
-    if finished.hit is not None or not finished.asked_at:
-        return finished
+def _unread(finished: Finished) -> None:
+    """Note what can be said of an answer that cannot be read: it was too large, or none had come when its reader left."""
+    if not finished.asked_at:
+        return
     if (reader := finished.body.reader()) is not None:
-        usage = reader.usage(prompt_tokens(_sent(finished)))
-        return _with(finished, usage=usage, cost_usd=billed_usd(finished.price, usage, finished.broken_off))
-    asked_in_vain = finished.outcome is Outcome.FAILED and not finished.head_at
-    return finished if asked_in_vain else _with(finished, cost_usd=None)
-
-
-_FIELDS = tuple(field.name for field in fields(Finished))
-_values = attrgetter(*_FIELDS)
-
-
-def _with(finished: Finished, **changes: Any) -> Finished:
-    """As dataclasses.replace, in two thirds of its time: these are many fields, and every request comes by here."""
-    return Finished(**dict(zip(_FIELDS, _values(finished), strict=True)) | changes)
+        usage = finished.usage = reader.usage(prompt_tokens(_sent(finished)))
+        finished.cost_usd = billed_usd(finished.price, usage, finished.broken_off)
+    elif finished.outcome is not Outcome.FAILED or finished.head_at:
+        finished.cost_usd = None
 
 
 def _sent(finished: Finished) -> Sequence[Mapping[str, Any]]:

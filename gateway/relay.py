@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from aiohttp import web
 from multidict import CIMultiDict
 
@@ -11,14 +13,13 @@ from engines.engine import EngineReply
 from engines.errors import EngineError
 from gateway.booking import Meter
 from gateway.cors import tell_browsers
-from gateway.errors import ENDED_IN_ERROR, error_event
-from gateway.forward import ChunkBuffer, forward
+from gateway.errors import error_event
+from gateway.forward import Answer, ChunkBuffer, forward
 from gateway.http.plain import PlainRelay, PlainRequest
 from gateway.journey import Journey
 from gateway.limits.headers import TICKET
 from gateway.limits.usage_chunk import UsageStripper
 from gateway.send import ClientGone, Send, Write
-from router.finished import Outcome
 
 
 class Relay:
@@ -117,30 +118,28 @@ async def relay_to(
     """The same through any `send`. `codec`: None stands for that of the request's API."""
     codec = codec or codec_named(journey.arrival.api)
     journey.engine, journey.status = reply.engine, reply.status
-    tail = codec.tail(reply.headers, choices or 1) if reply.status < 400 else None
+    watchers: list[Callable[[bytes], object]] = []
+    if kept is not None:
+        kept.begin(reply.headers)
+        watchers.append(kept.feed)
+    if meter is not None:
+        watchers.append(meter.feed)
+    answer = Answer(
+        reply,
+        journey,
+        watchers,
+        meter,
+        codec.tail(reply.headers, choices or 1) if reply.status < 400 else None,
+        # Without a length or chunks of its own, a stream cut short looks whole: only its last event tells.
+        must_end=choices > 0 or not reply.self_delimiting,
+        bodiless=bodiless,
+        strip=strip if reply.streams_events else None,
+    )
     try:
-        broken = await forward(
-            reply,
-            reply.chunks,
-            send,
-            journey,
-            kept=kept,
-            meter=meter,
-            tail=tail,
-            # Without a length or chunks of its own, a stream cut short looks whole: only its last event tells.
-            must_end=choices > 0 or not reply.self_delimiting,
-            bodiless=bodiless,
-            strip=strip if reply.streams_events else None,
-        )
+        await forward(answer, send)
     finally:
         if meter is not None:
             # Whatever passed is paid for, also where its reader left.
             journey.usage, journey.price, journey.cost_usd = meter.bill()
             journey.billed = True
             journey.model = journey.model or meter.model
-    if broken is not None:
-        journey.outcome, journey.error = Outcome.FAILED, broken.message
-    elif tail is not None and tail.failed():
-        journey.outcome, journey.error = Outcome.FAILED, ENDED_IN_ERROR
-    else:
-        journey.outcome = Outcome.ANSWERED if reply.status < 400 else Outcome.UPSTREAM_ERROR

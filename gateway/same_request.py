@@ -143,6 +143,11 @@ def wants_variety(fields: Mapping[str, Any]) -> bool:
     return not (isinstance(temperature, int | float) and temperature <= 0)
 
 
+def may_be_replayed(chat: ChatRequest, *, sampled: bool) -> bool:
+    """Whether a remembered answer may stand for a fresh one. `sampled`: also where the request wants variety."""
+    return not chat.state and (sampled or not wants_variety(chat.own_fields))
+
+
 def tells_enough(answer: ExactAnswer, chat: ChatRequest) -> bool:
     """Whether a replay has all that was asked for: a replay never says what no engine said."""
     return not (chat.stream and chat.include_usage and answer.usage_estimated)

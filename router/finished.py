@@ -1,16 +1,18 @@
-"""What came of a request: a frozen value, made once at its end, for the log, the metrics, the recorder and the judge."""
+"""What is known of a request: one record, noted on its way and complete at its end, for the log, the metrics, the recorder
+and the judge. Nobody on the event loop writes to it once it was handed over."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+import time
+from dataclasses import dataclass, field, replace
 from enum import Enum
+from typing import NamedTuple
 
 from engines.answers.answer import Assembled, Body
 from engines.chat import ChatRequest, Usage
-from engines.engine import Price
+from engines.engine import UNPRICED, Price
 from engines.trail import Tried
-from router.asked import Arrival, Asked
+from router.asked import Admitted, Arrival, Asked
 from router.bill import Bill
 from router.plan import Attempt, Plan
 
@@ -32,12 +34,33 @@ class Outcome(Enum):
     """The client left before the last event of its stream was sent, or before the end of another answer."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
-    """How any request ended. Times are seconds of time.perf_counter."""
+class Ending(NamedTuple):
+    """How a request ended that raised something."""
 
-    arrival: Arrival
     outcome: Outcome
+    status: int
+    """0 where nothing was sent because of it: the reader has left."""
+    error: str
+    engine: str | None = None
+    """Which engine failed; None where the error tells of none."""
+    told: str = ""
+    """What its client is told."""
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Journey:
+    """What is known of any request. Times are seconds of time.perf_counter."""
+
+    arrival: Arrival = field(kw_only=False)
+    admitted: Admitted = field(init=False, repr=False)
+    """The same once it was let in; before that there is none. What leads anywhere goes by this one."""
+    in_pipeline: bool = False
+    """The pipeline has the request, and reports its end with a record of its own."""
+    deployment: str = ""
+    """The model that its path named, as Azure's do; it counts, whatever the body says."""
+    below: str | None = None
+    """Below what of the server's root its path is (`/v2`); None: below its base URL, as most are."""
+    outcome: Outcome = Outcome.FAILED
     status: int = 0
     """Sent to the client; 0 where it left before there was one."""
     engine: str = ""
@@ -50,9 +73,9 @@ class Ended:
     policy: str = ""
     reason: str = ""
     """A short code: why this engine, or this remembered answer."""
-    stages_s: Mapping[str, float] = field(default_factory=dict)
+    stages_s: dict[str, float] = field(default_factory=dict)
     """Seconds by stage."""
-    bypassed: Sequence[str] = ()
+    bypassed: list[str] = field(default_factory=list)
     """Stages that were late or broken, and left out."""
     failed_over: Tried | None = None
     """The engine that was decided on, and why another one answered, or gave a part of the answer."""
@@ -68,20 +91,52 @@ class Ended:
     """When our own head was ready to be sent."""
     first_chunk_at: float | None = None
     """When the first chunk of a stream was ready to be sent."""
+    sent_all: bool = False
+    """The reader left after the last event of its stream had been sent: that is no abort."""
     ended_at: float = 0.0
     stored: bool = True
     """Whether there may be a row of it: `Cache-Control: no-store` forbids it, and leaves the sums."""
-    price: Price = field(default_factory=Price)
+    price: Price = UNPRICED
     """Of the engine that answered, or that gave the end of the answer."""
     usage: Usage | None = None
     """What an engine was paid for; None for a hit, and where nobody can say."""
     cost_usd: float | None = 0.0
     """What all engines that had a part in it are paid; 0 for a hit and a refusal; None: unpriced, or nobody can say."""
-
+    billed: bool = False
+    """It is known what it used, as far as it ever will be."""
     guardrail: str = ""
     """Which guardrail blocked it or its answer, replaced its answer, or gave no verdict that it needed."""
     bill: Bill | None = None
     """What it had reserved of the limits of who sent it."""
+
+    def stage(self, name: str, began: float) -> None:
+        """Note that stage `name`, begun at `began`, has just ended."""
+        self.stages_s[name] = self.stages_s.get(name, 0.0) + time.perf_counter() - began
+
+    def overhead_ms(self) -> float:
+        """Milliseconds of our own so far, for the response header; call it when the head is about to be sent."""
+        self.head_at = time.perf_counter()
+        return (self.head_at - self.arrival.began - self.waited_s) * 1000
+
+    def answered(self, status: int, outcome: Outcome = Outcome.ANSWERED) -> None:
+        """Note that the request was answered with this status."""
+        self.outcome, self.status = outcome, status
+
+    def failed(self, end: Ending) -> None:
+        """Note that the request failed."""
+        self.outcome = end.outcome
+        if end.status:
+            self.status, self.error, self.told = end.status, end.error, end.told
+        if end.engine is not None:
+            self.engine = end.engine
+
+    def end(self) -> None:
+        """Note that the request has ended, now, without the pipeline."""
+        self.ended_at = time.perf_counter()
+        unbilled = self.outcome is Outcome.ABORTED and not self.billed and self.arrival.method == "POST"
+        if unbilled and self.asked_at:
+            # Its reader left before an answer began: nobody can say what was generated by then.
+            self.cost_usd = None
 
     @property
     def stood_in_for(self) -> Tried | None:
@@ -104,9 +159,15 @@ class Ended:
         return (self.head_at or self.ended_at) - self.arrival.began - self.waited_s
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finished(Ended):
-    """What came of a chat completion. What an answer says and costs is known once the recorder has read it."""
+Ended = Journey
+
+
+_NO_BODY = Body()
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Finished(Journey):
+    """What is known of a chat completion. What an answer says and costs is known once the recorder has read it."""
 
     asked: Asked
     plan: Plan | None = None
@@ -138,7 +199,7 @@ class Finished(Ended):
     """Engines that broke off before it: the price of each, and how many tokens of the answer it gave."""
     reference_price: Price | None = None
     """Of the engine that would have answered without us."""
-    body: Body = field(default_factory=Body)
+    body: Body = _NO_BODY
     """What was sent."""
     reuse: object | None = None
     """The request's part in reusing answers for similar questions; only gateway.reuse reads it."""
@@ -152,6 +213,17 @@ class Finished(Ended):
     """The part of `cost_usd`, likewise."""
     reference_cost_usd: float | None = None
     """What the model's reference engine would have charged; None where nobody can say."""
+
+    def decided(self, policy: str, version: str = "", reason: str = "", probability: float = 1.0) -> None:
+        """Note how the request is answered, and why."""
+        self.policy, self.policy_version, self.reason = policy, version, reason
+        self.probability = probability
+
+    def withhold(self, guardrail: str) -> None:
+        """A guardrail keeps what was asked or said from its client: nothing of it is remembered, judged or compared."""
+        self.guardrail = guardrail
+        self.asked = replace(self.asked, controls=replace(self.asked.controls, no_store=True))
+        self.exact_key = self.reuse = None
 
     @property
     def row_allowed(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
-from typing import TypeVar
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 _LONGEST = 200
@@ -36,17 +36,24 @@ class ByModelName(Mapping[str, T]):
         self._globs = [(glob, configured[glob]) for glob in order]
 
     def __getitem__(self, name: str) -> T:
-        found = self._plain.get(name)
-        if found is not None:
-            return found
-        if self._globs and isinstance(name, str) and len(name) <= _LONGEST:
-            for glob, value in self._globs:
-                if fnmatchcase(name, glob):
-                    return value
-        raise KeyError(name)
+        found = self._found(name)
+        if found is None:
+            raise KeyError(name)
+        return found
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """As of a dict; most names that are looked up are not there."""
+        found = self._found(name)
+        return default if found is None else found
 
     def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and self.get(name) is not None
+        return isinstance(name, str) and self._found(name) is not None
+
+    def _found(self, name: str) -> T | None:
+        found = self._plain.get(name)
+        if found is None and self._globs and isinstance(name, str) and len(name) <= _LONGEST:
+            return next((value for glob, value in self._globs if fnmatchcase(name, glob)), None)
+        return found
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._named)

@@ -116,15 +116,16 @@ class Database(Protocol):
         after: Callable[[T], None] | None = None,
         patient: bool = False,
         spare: bool = False,
+        rows: int = 1,
     ) -> Future[T]:
         """Run `job` on the writer's thread; the future resolves after the COMMIT, so a result is a promise kept.
 
         A job that raises is undone alone and its exception is the future's. A job may be run again when a batch had to be
         given up, so it must have no effect but the one on the connection. It must not end the transaction, and must not
         go on after an error of a statement. `after` is called with the result, on the writer's thread, after the commit
-        and before the future resolves. `patient`: nobody waits for it, so it may wait a hundredth of a second for others,
+        and before the future resolves. `patient`: nobody waits for it, so it may wait a twentieth of a second for others,
         and for a database that is away; what is not patient fails then at once with StoreFailed. `spare`: dropped with
-        StoreBusy before others where there is no room.
+        StoreBusy before others where there is no room, for which it counts as `rows` jobs.
 
         Raises StoreBusy when too many jobs wait already, StoreClosed after `close`. Never waits.
         """

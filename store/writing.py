@@ -23,8 +23,9 @@ log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
 _MAX_BATCH_JOBS = 256
-_GATHER_S = 0.02
-"""How long patient jobs are gathered: waking this thread for each one costs its request more than what is written."""
+_GATHER_S = 0.05
+"""How long patient jobs are gathered: waking this thread for each one costs its request more than what is written, and rows
+that are written together touch the same pages of the indices."""
 _STUCK_S = 5.0
 
 
@@ -40,6 +41,8 @@ class Item:
     """Nobody waits for it."""
     spare: bool = False
     """Dropped first where there is no room."""
+    rows: int = 1
+    """As many jobs it counts for, where room is short."""
 
 
 _JOINED: ContextVar[list[Item] | None] = ContextVar("joined", default=None)
@@ -53,6 +56,7 @@ class WritingThread(ABC):
         self._max_pending = max_pending
         self._waiting: collections.deque[Item] = collections.deque()
         self._taken = 0
+        self._waiting_rows = self._taken_rows = 0
         self._urgent = 0
         """How many of those that wait are not patient."""
         self._state = threading.Condition()
@@ -104,6 +108,7 @@ class WritingThread(ABC):
         alone: bool = False,
         patient: bool = False,
         spare: bool = False,
+        rows: int = 1,
     ) -> Future[T]:
         """Queue a job; its future resolves after the commit. Raises StoreBusy or StoreClosed, and never waits.
 
@@ -124,11 +129,12 @@ class WritingThread(ABC):
             if self._down and not patient:
                 future.set_exception(StoreFailed(self._down))
                 return future
-            if len(self._waiting) + self._taken >= self._max_pending:
+            if self._waiting_rows + self._taken_rows >= self._max_pending:
                 if spare or not self._spare:
                     raise StoreBusy(f"{self._max_pending} jobs already wait to be written")
                 dropped = self._drop_spare()
-            self._waiting.append(Item(job, future, after, alone, patient, spare))
+            self._waiting.append(Item(job, future, after, alone, patient, spare, rows))
+            self._waiting_rows += rows
             self._urgent += not patient
             self._spare += spare
             if len(self._waiting) == 1 or (self._urgent == 1 and not patient):
@@ -163,6 +169,7 @@ class WritingThread(ABC):
         at = next(place for place, item in enumerate(self._waiting) if item.spare)
         item = self._waiting[at]
         del self._waiting[at]
+        self._waiting_rows -= item.rows
         self._spare -= 1
         self._urgent -= not item.patient
         return item
@@ -185,7 +192,7 @@ class WritingThread(ABC):
         with self._state:
             abandoned.extend(self._waiting)
             self._waiting.clear()
-            self._urgent = self._spare = 0
+            self._waiting_rows = self._urgent = self._spare = 0
             self._state.notify_all()
         for item in abandoned:
             fail(item.future, StoreClosed("the store was closed before this could be written"))
@@ -206,7 +213,7 @@ class WritingThread(ABC):
                         fail(item.future, error)
                 finally:
                     with self._state:
-                        self._taken = 0
+                        self._taken = self._taken_rows = 0
                         self._state.notify_all()
         finally:
             self._close_connection()
@@ -217,7 +224,8 @@ class WritingThread(ABC):
             self._down = reason
             waiting = [*kept, *self._waiting]
             self._waiting = collections.deque(item for item in waiting if item.patient)
-            self._taken = self._urgent = 0
+            self._taken = self._taken_rows = self._urgent = 0
+            self._waiting_rows = sum(item.rows for item in self._waiting)
             self._spare = sum(item.spare for item in self._waiting)
             self._state.notify_all()
         for item in waiting:
@@ -246,7 +254,8 @@ class WritingThread(ABC):
                 self._spare -= batch[-1].spare
                 if batch[-1].alone:
                     break
-            self._taken = len(batch)
+            self._taken, self._taken_rows = len(batch), sum(item.rows for item in batch)
+            self._waiting_rows -= self._taken_rows
             self._writing_since_s = time.monotonic()
             return batch
 

@@ -74,6 +74,17 @@ TESTED_BY = {
     "workflows/declaring/fields.py": "workflows/test_declared.py",
     "workflows/declaring/names.py": "workflows/test_declared.py",
     "workflows/declaring/world.py": "workflows/test_declared.py",
+    "gateway/stages/stage.py": "gateway/test_pipeline.py",
+    "gateway/stages/engines.py": "gateway/test_pipeline.py",
+    "gateway/stages/policy.py": "gateway/test_pipeline.py",
+    "gateway/stages/tries.py": "gateway/test_pipeline.py",
+    "gateway/stages/replaying.py": "gateway/test_pipeline.py",
+    "gateway/stages/exact.py": "flow/test_line_exact.py",
+    "gateway/stages/single_flight.py": "flow/test_line_single_flight.py",
+    "gateway/stages/similar.py": "flow/test_line_semantic.py",
+    "gateway/stages/guardrails.py": "flow/test_guardrails.py",
+    "gateway/stages/reach.py": "flow/test_access.py",
+    "gateway/stages/limits.py": "flow/test_line_limits.py",
     "gateway/handlers/model_endpoint.py": "flow/test_line_exact.py",
     "gateway/handlers/runs.py": "flow/test_line_runs.py",
     "gateway/handlers/steps.py": "flow/test_line_runs.py",
@@ -353,7 +364,7 @@ def test_a_gateway_without_memory_imports_nothing_of_what_memory_stands_on() -> 
 
 
 _ASKS_ENGINES = {
-    "gateway/pipeline.py",
+    "gateway/stages/engines.py",
     "gateway/passthrough.py",
     "gateway/websocket.py",
     "gateway/handlers/by_model.py",
@@ -398,4 +409,4 @@ def test_only_admission_lets_anything_in() -> None:
     assert components == _ASKS_COMPONENTS
     assert made == {"gateway/admission.py"}
     for name in _ASKS_ENGINES:
-        assert re.search(r"\badmitted\b|asked\.arrival", (ROOT / name).read_text("utf-8")), name
+        assert re.search(r"\badmitted\b|\bAdmitted\b|asked\.arrival", (ROOT / name).read_text("utf-8")), name

@@ -36,14 +36,17 @@ from gateway.handlers.steps import WithoutMemory
 from gateway.handlers.stored_responses import StoredResponses
 from gateway.handlers.stored_responses import mounted as below_responses
 from gateway.handlers.usage import Bills, UsageOfOne
+from gateway.in_flight import InFlight
 from gateway.keys import Authenticator, CredentialTenants, KeyAuthentication, NoAuthentication
 from gateway.limits.settling import settle
 from gateway.passthrough import Passthrough
-from gateway.pipeline import Pipeline, ServedModel
+from gateway.pipeline import Pipeline
 from gateway.recorder import Recorder
 from gateway.request_log import RequestLog
 from gateway.routes import RouteTable
 from gateway.same_request import SameRequest
+from gateway.served_model import ServedModel
+from gateway.stages.features import Features
 from gateway.telemetry.trace_context import continued
 from gateway.websocket import with_upgrades
 from router.finished import Ended, Finished
@@ -72,7 +75,7 @@ from understudy.setup.engines import (
 )
 from understudy.setup.exposure import exposure
 from understudy.setup.guardrails import guardrails
-from understudy.setup.keepers import books, keepers, keepers_at_once
+from understudy.setup.keepers import books, exact_keeper, keepers
 from understudy.setup.responses import response_owners, still_stands
 from understudy.setup.scraping import reads_people
 from understudy.setup.served_by import digest, ignored_fields, unknown_servers
@@ -176,6 +179,7 @@ class Gateway:
         self._add_judging()
         self._embeddings_kept: EmbeddingKeeper | None = None
         self._same = self._make_same()
+        self._features = self._make_features()
         self.pipeline = self._make_pipeline() if self._has_pipeline() else None
         self._admission = admission(
             config,
@@ -354,13 +358,11 @@ class Gateway:
     def _make_recorder(self) -> Recorder | None:
         if not self._has_pipeline():
             return None
+        exact = exact_keeper(self.memory, self._config)
+        load = self.lasting.load.shedding
+        others = keepers(self.memory, self._config, self.lasting.series, load, self._semantic)
         recorder = Recorder(
-            keepers(
-                self.memory, self._config, self.lasting.series, self.lasting.load.shedding, self._semantic
-            ),
-            self.metrics,
-            self._report,
-            at_once=keepers_at_once(self.memory, self._config),
+            others if exact is None else [exact, *others], self.metrics, self._report, expecting=exact
         )
         return self.parts.add(recorder, stop=partial(recorder.close, _DRAIN_S), finished=recorder.take)
 
@@ -608,6 +610,7 @@ class Gateway:
             self.lasting,
             self.memory.store,
             self.pipeline,
+            self._features,
             self._admission,
             self._engines,
             workflows,
@@ -622,10 +625,24 @@ class Gateway:
         self.parts.add(made, start=made.begin)
         return made
 
-    def _make_pipeline(self) -> Pipeline:
+    def _make_features(self) -> Features:
         settings = self._config.memory
         exact = self.memory.exact if self.memory else None
-        similar = self._semantic.answers if self._semantic else None
+        single_flight = exact is not None and settings is not None and settings.advanced.exact_single_flight
+        return Features(
+            self._engines,
+            exact,
+            InFlight() if single_flight else None,
+            self._semantic.answers if self._semantic else None,
+            sampled=settings is not None and settings.exact.sampled,
+            limiter=self._limiter,
+            guardrails=self._guardrails,
+            too_dear=self._too_dear,
+            stands=partial(still_stands, self._owners),
+            same=self._same,
+        )
+
+    def _make_pipeline(self) -> Pipeline:
         upstreams = [self._config.upstream] if self._config.upstream else []
         # Models that are not listed go straight to the upstream: nothing but exact repeats stands between.
         # It is asked once: with nobody else to carry on, it would be paid twice.
@@ -642,18 +659,8 @@ class Gateway:
         return Pipeline(
             self._engines,
             {name: self._served(name, model) for name, model in self._config.models.items()},
-            otherwise if exact and self._upstream else None,
-            exact=exact,
-            similar=similar,
-            sampled=settings is not None and settings.exact.sampled,
-            single_flight=exact is not None
-            and settings is not None
-            and settings.advanced.exact_single_flight,
-            too_dear=self._too_dear,
-            limiter=self._limiter,
-            guardrails=self._guardrails,
-            stands=partial(still_stands, self._owners),
-            same=self._same,
+            otherwise if self._features.exact and self._upstream else None,
+            stages=self._features.stages,
             ended=self.parts.finished,
         )
 

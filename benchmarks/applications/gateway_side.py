@@ -24,13 +24,15 @@ from engines.line import Line
 from engines.placement import PLAIN
 from engines.replicas import Replica, Replicas
 from gateway.admission import Admission
-from gateway.pipeline import Pipeline, ServedModel
+from gateway.pipeline import Pipeline
 from gateway.runs.caller import Caller, chat_of
 from gateway.runs.knobs import RunKnobs
 from gateway.runs.live import LiveRun
 from gateway.runs.new_graph import NewGraph
 from gateway.runs.runs import Runs
 from gateway.runs.step_send import StepSend
+from gateway.served_model import ServedModel
+from gateway.stages.features import Features
 from loadtest.applications.shapes import Application, Call
 from router.policies.fixed import Fixed
 from simulation.batching_engine import BatchingEngine
@@ -63,7 +65,10 @@ class GatewaySide:
         self.engines = engines
         self._trips = RoundTrips(site.seed)
         model = ServedModel("m", ("sim",), Fixed(("sim",)), remember=False)
-        self._pipeline = Pipeline({"sim": engine}, {"m": model}, ended=lambda finished: None)
+        named = {"sim": engine}
+        self._pipeline = Pipeline(
+            named, {"m": model}, stages=Features(named).stages, ended=lambda finished: None
+        )
         self._admission = Admission(
             None, None, priced=lambda model, path: True, max_json_bytes=2**20, max_wait_s=60.0
         )
@@ -129,7 +134,7 @@ async def gateway_side(site: Site) -> AsyncIterator[Service]:
 def before(site: Site, engines: list[BatchingEngine]) -> Engine:
     """What the gateway builds of an engine's settings."""
     clock = asyncio.get_running_loop().time
-    limits = Limits(_MAX_IN_FLIGHT, _ANY, site.tokens, site.latency_tokens)
+    limits = Limits(_MAX_IN_FLIGHT, _ANY, site.tokens, site.latency_tokens, None)
     line = Line(_ANY, limits.caps, clock)
     guards = [Guard(one, limits, Breaker(failures=5, open_s=30.0, clock=clock), line=line) for one in engines]
     return Replicas([Replica(guard) for guard in guards], line) if len(guards) > 1 else guards[0]

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.chaos.upstream import INPUT_NANO, OUTPUT_NANO
-from benchmarks.processes import free_port, started
+from benchmarks.processes import free_port, logged, started
 
 KEYS = {name: f"sk-chaos-{name}-0123456789" for name in ("open", "wide", "tight", "rated")}
 """Secrets of clients' keys: without limits; with a budget that nothing reaches, one that is spent, a rate."""
@@ -154,11 +154,11 @@ class Site:
 
     def events(self, name: str) -> list[dict[str, Any]]:
         """Lines of that name in the log since the supervisor was started last."""
-        return [line for line in _lines(self.logs[-1]) if line.get("event") == name]
+        return [line for line in logged(self.logs[-1]) if line.get("event") == name]
 
     def told(self) -> dict[str, int]:
         """How often the gateway logged what needs a look."""
-        lines = [line for log in self.logs for line in _lines(log)]
+        lines = [line for log in self.logs for line in logged(log)]
         return dict(Counter(str(line["event"]) for line in lines if line.get("event") in _TOLD))
 
     def workers(self) -> list[int]:
@@ -264,16 +264,6 @@ def site(folder: Path, tight_usd: float, *, kept: bool = False) -> Iterator[Site
 def _copied(data: Path, to: Path) -> None:
     with suppress(OSError):
         shutil.copytree(data, to)
-
-
-def _lines(log: Path) -> list[dict[str, Any]]:
-    """Whole lines of a log that are JSON."""
-    lines = log.read_text(errors="replace").split("\n")[:-1]
-    found = []
-    for line in lines:
-        with suppress(ValueError):
-            found.append(json.loads(line))
-    return [line for line in found if isinstance(line, dict)]
 
 
 def _lives(pid: int) -> bool:

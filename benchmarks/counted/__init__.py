@@ -1,1 +1,1 @@
-"""How many Python functions are called on the event loop: deterministic, whatever else the machine does."""
+"""How many Python functions a request calls: deterministic, whatever else the machine does."""

@@ -15,11 +15,7 @@ was played (--played). --told prints the tables of JSON files that were written 
 from __future__ import annotations
 
 import asyncio
-import datetime
 import json
-import os
-import platform
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -37,7 +33,7 @@ from benchmarks.effect.rehearsed import table as rehearsals
 from benchmarks.effect.sets import HELD_OUT, SETS, question_set
 from benchmarks.effect.table import table
 from benchmarks.effect.weights import WEIGHTS, NoModel, model_served
-from benchmarks.options import options, write
+from benchmarks.options import options, where, write
 from benchmarks.processes import NotReady
 from benchmarks.recorded import ROOT, NoData
 from router.embedding.onnx_session import import_onnxruntime
@@ -171,18 +167,6 @@ async def _real(
 ) -> Real:
     url = None if kept else (await asyncio.to_thread(stack.enter_context, model_served(name))).url
     return Real(url, session, cache / "effect" / f"{WEIGHTS[name].sha256[:8]}.jsonl", pace_s)
-
-
-def where() -> dict[str, str]:
-    """The date, commit and machine of what is measured."""
-    commit = subprocess.run(
-        ["git", "rev-parse", "--short=8", "HEAD"], cwd=ROOT, capture_output=True, text=True
-    ).stdout
-    return {
-        "date": datetime.date.today().isoformat(),
-        "commit": commit.strip(),
-        "machine": f"{platform.machine()}, {os.cpu_count()} CPUs, Python {platform.python_version()}",
-    }
 
 
 if __name__ == "__main__":

@@ -105,7 +105,10 @@ async def _load(
     line = Line(10**6)
     guards = [
         Guard(
-            one, Limits(most, line.most, None, None), Breaker(failures=5, open_s=10, clock=clock), line=line
+            one,
+            Limits(most, line.most, None, None, None),
+            Breaker(failures=5, open_s=10, clock=clock),
+            line=line,
         )
         for one in servers
     ]

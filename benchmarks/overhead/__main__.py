@@ -1,6 +1,9 @@
-"""What does the gateway add to a request? `python -m benchmarks.overhead [--quick] [--markdown FILE]`.
+"""What does the gateway add to a request, and is it as little as is wanted? `make bench`.
 
-`--store sqlite,postgres` compares the two databases, and nothing else.
+`python -m benchmarks.overhead [--quick] [--only PART] [--write]`. A row for each goal (goals.py) is printed, and below it
+what was measured, part by part. `--write`, of a whole run, puts the rows into README.md, docs/explanation/performance.md and
+docs/experiments/overhead.json, and writes docs/claims.md anew. Exits with 1 where a goal is missed, unless `--quick`.
+Parts without a goal are measured by `--only` alone. `--store sqlite,postgres` compares the two databases, and nothing else.
 
 Side by side in one run, in alternation (A B C, then C B A, and so on): straight to a fast mock upstream, through a bare
 relay on the same libraries (`relay_bare.py`), and through `understudy serve` in several settings, log and all, as its users
@@ -18,6 +21,7 @@ import os
 import platform
 import sys
 import tempfile
+import time
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -26,8 +30,9 @@ from typing import Any
 
 import uvloop
 
+from benchmarks import claims
 from benchmarks.options import options, write
-from benchmarks.overhead import limits, overload, report, runs, stages, store, student, texts
+from benchmarks.overhead import goals, governed, overload, paced, report, runs, stages, store, student, texts
 from benchmarks.overhead.load import Streams, ask, chat_request, read_streams
 from benchmarks.overhead.questions import KNOWN_TEXTS, Questions
 from benchmarks.overhead.rounds import CONNECTIONS, Subject, in_rounds, measured, settle
@@ -42,28 +47,33 @@ from benchmarks.overhead.servers import (
     upstream,
 )
 from benchmarks.overhead.upstream import body as upstream_body
+from router.embedding.embedder import Embedder
 
-PARTS = ("requests", "limits", "texts", "chunks", "runs", "crowd", "start", "stages", "student", "overload")
+GOALS = tuple(dict.fromkeys(goal.part for goal in goals.GOALS))
+"""Parts that have a goal, which is what a run measures."""
+PARTS = (*GOALS, "texts", "runs", "start", "stages", "student")
 
 
 @dataclass(frozen=True)
 class Counts:
     """How much of everything: enough to be steady, or just enough to see that it runs."""
 
-    rounds: int
-    requests: int
-    cold_requests: int
-    bank: int
-    stream_chunks: int
-    crowd: int
-    crowd_chunks: int
-    starts: int
-    load_s: float
-    first_s: float
+    rounds: int = 8
+    requests: int = 400
+    cold_requests: int = 80
+    bank: int = 240
+    stream_chunks: int = 100
+    crowd: int = 1000
+    crowd_chunks: int = 24
+    starts: int = 3
+    paced_s: float = 3.0
+    first_s: float = 60.0
+    kills: int = 10
+    load_s: float = 20.0
 
 
-FULL = Counts(20, 400, 80, 240, 100, 500, 24, 5, 20.0, 60.0)
-QUICK = Counts(1, 40, 8, 12, 5, 20, 5, 1, 8.0, 15.0)
+FULL = Counts()
+QUICK = Counts(1, 40, 8, 12, 5, 20, 5, 1, 0.2, 1.0, 1, 8.0)
 COLD_CONNECTIONS = 4
 """Cold embeddings take milliseconds each on one core: more at once would only measure the deadline."""
 PACED_STREAMS, PACED_INTERVAL_MS, CROWD_INTERVAL_MS = 16, 20.0, 250.0
@@ -95,34 +105,26 @@ class Bench:
         figures: dict[str, Any] = {"machine": machine(), "counts": vars(counts)}
         with ExitStack() as stack:
             mock = stack.enter_context(upstream(self._folder))
-            base = f"http://127.0.0.1:{mock.port}/v1"
-            if {"requests", "chunks"} & set(self._parts):
-                relay = stack.enter_context(bare_relay(self._folder, mock.port))
-                through = stack.enter_context(gateway("passthrough", ["--upstream", base], self._folder))
-                whole = stack.enter_context(
-                    gateway("few_shot", few_shot(mock, self._folder / "few_shot"), self._folder)
+            if {"requests", "paced", "chunks"} & set(self._parts):
+                figures |= await self._beside_the_relay(stack, mock)
+            if "first_minute" in self._parts:
+                figures["first_minute"] = await paced.first_minute(
+                    mock,
+                    self._folder,
+                    few_shot(mock, self._folder / "first_minute"),
+                    for_s=counts.first_s,
+                    fill=self._fill,
                 )
-                await self._fill(whole)
-                if "requests" in self._parts:
-                    exact = stack.enter_context(
-                        gateway(
-                            "exact",
-                            ["--upstream", base, "--exact", "on", "--data", str(self._folder / "exact")],
-                            self._folder,
-                        )
-                    )
-                    figures["requests"] = await self._requests(mock, relay, through, exact, whole)
-                    figures["bypassed"] = self.bypassed
-                if "chunks" in self._parts:
-                    figures["chunks"] = await self._chunks(mock, relay, through, whole)
-                figures["memory"] = {
-                    "relay_mib": relay.rss_mib(),
-                    "passthrough_mib": through.rss_mib(),
-                    "few_shot_mib": whole.rss_mib(),
-                }
-            if "limits" in self._parts:
-                figures["limits"] = await limits.measured_side_by_side(
+            if "overload" in self._parts:
+                loads = overload.Overload(mock, self._folder, for_s=counts.load_s)
+                figures["overload"] = await loads.measured()
+            if "governed" in self._parts:
+                figures["governed"] = await governed.measured_side_by_side(
                     mock, self._folder, rounds=counts.rounds, requests=counts.requests
+                )
+            if "books" in self._parts:
+                figures["books"] = await governed.kept_books(
+                    mock, self._folder, kills=counts.kills, requests=counts.requests // 4
                 )
             if "texts" in self._parts:
                 figures["texts"] = await texts.measured_side_by_side(
@@ -146,9 +148,6 @@ class Bench:
                     mock, self._folder, rounds=counts.rounds, requests=counts.requests
                 )
                 figures["bypassed"] = figures.get("bypassed", {}) | self.bypassed
-            if "overload" in self._parts:
-                loads = overload.Overload(mock, self._folder, load_s=counts.load_s, first_s=counts.first_s)
-                figures["overload"] = await loads.measured()
             if "crowd" in self._parts:
                 figures["crowd"] = await self._crowd(mock)
             if "start" in self._parts:
@@ -158,6 +157,33 @@ class Bench:
             folder.mkdir()
             figures["stages"] = stages.measured(counts.rounds, counts.requests, folder)
         return figures
+
+    async def _beside_the_relay(self, stack: ExitStack, mock: Server) -> dict[str, Any]:
+        """Parts that take the same servers."""
+        counts, folder = self._counts, self._folder
+        base = f"http://127.0.0.1:{mock.port}/v1"
+        remembering = ["--upstream", base, "--exact", "on", "--data", str(folder / "exact")]
+        relay = stack.enter_context(bare_relay(folder, mock.port))
+        through = stack.enter_context(gateway("passthrough", ["--upstream", base], folder))
+        exact = stack.enter_context(gateway("exact", remembering, folder))
+        whole = stack.enter_context(gateway("few_shot", few_shot(mock, folder / "few_shot"), folder))
+        await self._fill(whole)
+        found: dict[str, Any] = {}
+        if "requests" in self._parts:
+            found["requests"] = await self._requests(mock, relay, through, exact, whole)
+            found["bypassed"] = self.bypassed
+        if "paced" in self._parts:
+            found["paced"] = await paced.latencies(
+                mock, relay, exact, whole, rounds=max(1, counts.rounds // 2), for_s=counts.paced_s
+            )
+        if "chunks" in self._parts:
+            found["chunks"] = await self._chunks(mock, relay, through, whole)
+        found["memory"] = {
+            "relay_mib": relay.rss_mib(),
+            "passthrough_mib": through.rss_mib(),
+            "few_shot_mib": whole.rss_mib(),
+        }
+        return found
 
     async def _fill(self, server: Server) -> None:
         """Give the bank examples, and the embedder words it has seen."""
@@ -186,17 +212,31 @@ class Bench:
             Subject("cold", whole, lambda: new, connections=COLD_CONNECTIONS, cold=True, remembers=True),
         ]
 
+        alone = Subject("embedding", mock, lambda: iter(()))
+
         async def once(subject: Subject) -> dict[str, float]:
+            if subject is alone:
+                return self._embedded(embedder, counts.cold_requests)
             return await measured(subject, mock, counts.cold_requests if subject.cold else counts.requests)
 
         for subject in subjects:
             await measured(subject, mock, max(KNOWN_TEXTS, counts.requests // 4) if not subject.cold else 8)
         before = bypassed(whole)
-        found = await in_rounds(subjects, counts.rounds, once)
+        embedder = Embedder.open("package", self._folder / "models")
+        found = await in_rounds([*subjects, alone], counts.rounds, once)
+        embedder.close()
         self.bypassed = {
             name: n - before.get(name, 0) for name, n in bypassed(whole).items() if n > before.get(name, 0)
         }
         return found
+
+    def _embedded(self, embedder: Embedder, texts: int) -> dict[str, float]:
+        """CPU of this process to embed new texts, as long as those that are asked, and nothing else."""
+        new = [self._questions.new_text() for _ in range(texts)]
+        before_s = time.process_time()
+        for text in new:
+            embedder.embed_blocking(text)
+        return {"cpu_ms": (time.process_time() - before_s) / texts * 1000}
 
     async def _chunks(self, mock: Server, relay: Server, through: Server, whole: Server) -> dict[str, Any]:
         counts, questions = self._counts, self._questions
@@ -330,19 +370,30 @@ def main() -> None:
     arguments.add_argument("--only", choices=PARTS, action="append", help="only this part; may be repeated")
     arguments.add_argument("--store", type=_stores, metavar="sqlite,postgres", help="compare databases only")
     arguments.add_argument("--markdown", type=Path, help="write the table to this file")
+    arguments.add_argument(
+        "--write", action="store_true", help="write the goals into the pages; of a whole run"
+    )
     chosen = arguments.parse_args()
+    if chosen.write and (chosen.quick or chosen.only or chosen.store):
+        arguments.error("--write takes all figures from one whole run")
     counts = QUICK if chosen.quick else FULL
     if chosen.rounds:
         counts = replace(counts, rounds=chosen.rounds)
     with tempfile.TemporaryDirectory() as folder:
-        parts = ("store",) if chosen.store else tuple(chosen.only or PARTS)
+        parts = ("store",) if chosen.store else tuple(chosen.only or GOALS)
         bench = Bench(counts, Path(folder), parts, chosen.store or store.STORES)
         figures = uvloop.run(bench.run())
-    table = report.as_text(report.rows(figures), figures)
-    print(table)
+    told = f"{goals.page(goals.told(figures))}\n\n{report.as_text(report.rows(figures), figures)}"
+    print(told)
     write(figures, chosen.json)
     if chosen.markdown:
-        chosen.markdown.write_text(table)
+        chosen.markdown.write_text(told)
+    if chosen.write:
+        goals.write_pages(figures)
+        claims.write_page()
+    missed = goals.missed(goals.rows(figures))
+    if missed and not chosen.quick:
+        sys.exit(f"Missed: {'; '.join(missed)}")
 
 
 if __name__ == "__main__":

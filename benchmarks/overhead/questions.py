@@ -53,8 +53,11 @@ class Questions:
         for n in itertools.count():
             yield chat_request(self.body(self.text(n % KNOWN_TEXTS), unlike_any=True))
 
+    def new_text(self) -> str:
+        """A text never given before."""
+        return self.text(1000 + next(self._serial))
+
     def new_with_new_words(self) -> Iterator[bytes]:
         """Requests in words never embedded before."""
         while True:
-            serial = next(self._serial)
-            yield chat_request(self.body(self.text(1000 + serial), unlike_any=True))
+            yield chat_request(self.body(self.new_text(), unlike_any=True))

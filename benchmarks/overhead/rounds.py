@@ -41,14 +41,17 @@ async def settle(server: Server) -> None:
             await asyncio.sleep(0.05)
 
 
-async def measured(subject: Subject, mock: Server, requests: int) -> dict[str, float]:
-    """One batch: CPU milliseconds per request of the subject, and how busy both sides were."""
+async def measured(
+    subject: Subject, mock: Server, requests: int, per_s: float | None = None
+) -> dict[str, float]:
+    """One batch: CPU milliseconds per request of the subject, and how busy both sides were. `per_s`: see load.ask."""
     server_before, mock_before, load_before = subject.server.cpu_s(), mock.cpu_s(), time.process_time()
     batch: Batch = await ask(
         subject.server.port,
         itertools.islice(subject.requests(), requests),
         subject.expected,
         connections=subject.connections,
+        per_s=per_s,
     )
     load_s = time.process_time() - load_before + mock.cpu_s() - mock_before
     if subject.remembers:
@@ -58,7 +61,8 @@ async def measured(subject: Subject, mock: Server, requests: int) -> dict[str, f
         raise SystemExit(f"{subject.key}: {batch.answered} of {requests} answered; wrong: {batch.wrong[:1]}")
     return {
         "cpu_ms": cpu_s / requests * 1000,
-        "p50_ms": batch.p50_ms(),
+        "p50_ms": batch.latency_ms(0.5),
+        "p99_ms": batch.latency_ms(0.99),
         "per_s": requests / batch.wall_s,
         "load_busy": load_s / batch.wall_s,
         "hit_share": batch.hits / requests,

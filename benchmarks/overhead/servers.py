@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -29,6 +30,7 @@ class Server:
     port: int
     ready_s: float
     """Wall seconds from the start of the process until it answered."""
+    process: subprocess.Popen[bytes]
 
     def cpu_s(self) -> float:
         """CPU seconds used so far by the process and its children."""
@@ -86,7 +88,7 @@ def started(
         processes.wait_until(
             lambda: answers(port, ready_path), name, process, log, within_s=60, pause_s=0.003
         )
-        yield Server(name, process.pid, port, time.perf_counter() - began)
+        yield Server(name, process.pid, port, time.perf_counter() - began, process)
 
 
 def upstream(folder: Path) -> AbstractContextManager[Server]:

@@ -19,6 +19,8 @@ from typing import cast
 
 import uvloop
 
+INPUT_TOKENS, OUTPUT_TOKENS = 60, 140
+"""What each answer says that it used."""
 _TEXT = "The understudy knows the part by heart and waits in the wings. " * 11
 
 
@@ -38,7 +40,11 @@ def completion(text: str) -> bytes:
                     "finish_reason": "stop",
                 }
             ],
-            "usage": {"prompt_tokens": 60, "completion_tokens": 140, "total_tokens": 200},
+            "usage": {
+                "prompt_tokens": INPUT_TOKENS,
+                "completion_tokens": OUTPUT_TOKENS,
+                "total_tokens": INPUT_TOKENS + OUTPUT_TOKENS,
+            },
         }
     ).encode()
 

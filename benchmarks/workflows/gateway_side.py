@@ -28,7 +28,7 @@ from engines.line import Line
 from engines.placement import PLAIN, Placement
 from engines.replicas import Replica, Replicas
 from gateway.admission import Admission
-from gateway.pipeline import Pipeline, ServedModel
+from gateway.pipeline import Pipeline
 from gateway.runs.caller import Caller
 from gateway.runs.knobs import RunKnobs
 from gateway.runs.live import LiveRun
@@ -36,6 +36,8 @@ from gateway.runs.means import Means
 from gateway.runs.runs import Runs
 from gateway.runs.workflow import NewWorkflow
 from gateway.send import Send
+from gateway.served_model import ServedModel
+from gateway.stages.features import Features
 from router.asked import Asked
 from router.finished import Finished
 from router.policies.fixed import Fixed
@@ -83,7 +85,7 @@ class GatewaySide:
         self._lines: list[Line] = []
         engines = {name: self._engine(name, way.tokens) for name in world.models}
         models = {name: ServedModel(name, (name,), Fixed((name,)), remember=False) for name in engines}
-        pipeline = Pipeline(engines, models, ended=lambda finished: None)
+        pipeline = Pipeline(engines, models, stages=Features(engines).stages, ended=lambda finished: None)
         self.components = ComponentRegistry(
             self._member(name, component, way.batch) for name, component in world.components.items()
         )
@@ -126,7 +128,7 @@ class GatewaySide:
 
     def _engine(self, name: str, tokens: int | None) -> Engine:
         clock = asyncio.get_running_loop().time
-        limits = Limits(_MAX_IN_FLIGHT, _ANY, tokens, None)
+        limits = Limits(_MAX_IN_FLIGHT, _ANY, tokens, None, None)
         line = Line(_ANY, limits.caps, clock)
         self._lines.append(line)
         guards = [

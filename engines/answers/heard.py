@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from engines.answers.terminal import TERMINAL_TYPES, choices_of, ended_choices
+from engines.answers.terminal import TERMINAL_TYPES, choices_of, indices
 from engines.answers.usage import Told
 from engines.chat import CHARACTERS_PER_TOKEN, Usage
 
@@ -83,10 +83,10 @@ class Heard:
         """Take note of an event of a stream; `whole`: of an answer that came in one piece."""
         if not isinstance(event, dict):
             return
-        said = self.said_characters
-        self._count(event)
-        self._ends(event, whole=whole)
-        self._latest = self.told.hear(event) or (self._latest and said == self.said_characters)
+        said, choices = self.said_characters, choices_of(event)
+        self._count(event, choices)
+        self._ends(event, choices, whole=whole)
+        self._latest = self.told.hear(event, choices) or (self._latest and said == self.said_characters)
         self.believed = self.believed or (self._latest and self.ended)
 
     def done(self) -> None:
@@ -111,8 +111,8 @@ class Heard:
             estimated=True,
         )
 
-    def _count(self, event: dict[str, Any]) -> None:
-        for choice in choices_of(event):
+    def _count(self, event: dict[str, Any], choices: list[dict[str, Any]]) -> None:
+        for choice in choices:
             self._said(choice.get("delta") or choice.get("message") or choice.get("text"))
         kind = str(event.get("type") or "")
         if kind.startswith("content_block"):
@@ -132,10 +132,11 @@ class Heard:
             self.said_characters += count
             self.pieces += 1
 
-    def _ends(self, event: dict[str, Any], *, whole: bool) -> None:
-        if choices := choices_of(event):
-            self._begun |= {one["index"] if isinstance(one.get("index"), int) else 0 for one in choices}
-            self._ended |= ended_choices(event)
+    def _ends(self, event: dict[str, Any], choices: list[dict[str, Any]], *, whole: bool) -> None:
+        if choices:
+            self._begun |= indices(choices)
+        if ended := [choice for choice in choices if choice.get("finish_reason")]:
+            self._ended |= indices(ended)
         kind, delta = event.get("type"), event.get("delta")
         stops = kind == "message_delta" and isinstance(delta, dict) and bool(delta.get("stop_reason"))
         # The chunk that OpenAI's streams tell their usage in, after the last choice.

@@ -59,7 +59,8 @@ class Reader:
         held = self._held
         if self.streamed and held.is_one_of(_DONE):
             self._heard.done()
-        parsed = held.parsed(_DATA) if held.begins_with(_DATA if self.streamed else b"") else None
+        due = held.size_bytes and held.begins_with(_DATA if self.streamed else b"")
+        parsed = held.parsed(_DATA) if due else None
         if parsed is not None:
             # A whole answer; or a stream's last line, which no line break ended.
             self._take(held, parsed)
@@ -103,6 +104,9 @@ class Reader:
         lines = b"".join(self._waiting).split(b"\n")
         self._waiting, self._waiting_bytes = [], 0
         for line in lines[:-1]:
+            if not line and not self._held.size_bytes:
+                # What ends an event.
+                continue
             self._held.feed(line)
             self._end_of_line()
         self._held.feed(lines[-1])

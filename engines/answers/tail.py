@@ -19,6 +19,7 @@ _OPENS_TERMINAL = re.compile(
 )
 _FIELD = re.compile(rb"(?:\A|[\r\n])(?:\xef\xbb\xbf)?(?:data|event|id|retry)?:")
 _FINISHED = re.compile(rb'"finish_reason": ?"')
+_OUTPUT_TOKENS = re.compile(rb'"(?:completion|output)_tokens": ?([0-9]{1,9})')
 _TAIL_BYTES = 8192
 _OPENING_BYTES = 128
 _INFLATED_BYTES = 2**20
@@ -105,6 +106,11 @@ class Tail:
                 event = _read(data)
                 return fails(event)
         return False
+
+    def output_tokens(self) -> int | None:
+        """The tokens of the answer, as its last events tell; None where they do not."""
+        told = _OUTPUT_TOKENS.findall(self._trimmed())
+        return int(told[-1]) if told else None
 
     def error_event(self, message: str, code: str) -> bytes:
         """What tells a client that the stream broke off here."""

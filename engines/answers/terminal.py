@@ -5,6 +5,7 @@ One table for all APIs: their events are told apart by their shape.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 FAILED_TYPES = frozenset({"error", "response.failed"})
@@ -61,5 +62,10 @@ def fails(event: Any) -> bool:
 
 def ended_choices(event: Any) -> set[int]:
     """The indices of the choices that end in this event."""
-    ended = (choice.get("index") for choice in choices_of(event) if choice.get("finish_reason"))
-    return {index if isinstance(index, int) else 0 for index in ended}
+    return indices([choice for choice in choices_of(event) if choice.get("finish_reason")])
+
+
+def indices(choices: Sequence[dict[str, Any]]) -> set[int]:
+    """Which choices these are; one that does not say is the first."""
+    told = [choice.get("index") for choice in choices]
+    return {index if isinstance(index, int) else 0 for index in told}

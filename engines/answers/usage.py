@@ -8,7 +8,7 @@ its own or in one that has content, too: what is said later adds to what was sai
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,8 +34,9 @@ class Told:
     model: str = ""
     images: int = 0
 
-    def hear(self, said: Any) -> bool:
-        """Take note of an answer, or an event of a stream, as parsed JSON. Returns whether it told a usage.
+    def hear(self, said: Any, choices: Sequence[Mapping[str, Any]] | None = None) -> bool:
+        """Take note of an answer, or an event of a stream, as parsed JSON. Returns whether it told a usage. `choices`: its
+        own, where they were looked up already.
 
         Usage stands at the top; in the `response` or `message` of an event; in the last choice (Moonshot); or under a
         member of the provider's own (`x_groq`). What the top says goes over what the others say.
@@ -45,14 +46,16 @@ class Told:
         inside = [
             holder for name, holder in said.items() if name not in _NEVER_HOLDS and isinstance(holder, dict)
         ]
-        told = [self._hear(holder) for holder in (*inside, *choices_of(said), said)]
+        choices = choices_of(said) if choices is None else choices
+        told = [self._hear(holder) for holder in (*inside, *choices, said)]
         self.images += _images(said)
         return any(told)
 
     def _hear(self, holder: Mapping[str, Any]) -> bool:
         usage = holder.get("usage")
         usage = usage if isinstance(usage, dict) else {}
-        self.usage |= {n: value for n, value in usage.items() if value is not None or n not in self.usage}
+        if usage:
+            self.usage |= {n: value for n, value in usage.items() if value is not None or n not in self.usage}
         for tier in (holder.get("service_tier"), usage.get("service_tier")):
             if isinstance(tier, str) and tier:
                 self.service_tier = tier[:64]

@@ -73,6 +73,8 @@ class OverHTTP:
     """Sent as `model`; empty: none is sent."""
     dimensions: int | None = None
     """Of an embedder: asked for as `dimensions`, and what is due. None: whatever its first answer has is due."""
+    further_urls: tuple[str, ...] = ()
+    """Further servers that answer the same (embedders and rerankers): each request goes to one of them."""
 
 
 @dataclass(frozen=True, slots=True)

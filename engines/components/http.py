@@ -24,8 +24,10 @@ from engines.components.component import ComponentError, ComponentLimits, OverHT
 from engines.engine import EngineInfo, EngineReply, EngineRequest
 from engines.errors import EngineError, Kind, StreamBroken
 from engines.guard import Guard, Limits
+from engines.line import Line
 from engines.openai_http import OpenAIHTTP
 from engines.proxies import proxy_for
+from engines.replicas import Replica, Replicas
 from engines.retry_after import retry_after_s
 from engines.timeouts import Timeouts
 
@@ -60,32 +62,43 @@ class Came:
 
 
 class URLAsked:
-    """One configured URL. `tail` is appended to its path. Its query may hold placeholders as `{query}`, as values."""
+    """One configured URL, or several that answer the same. `tail` is appended to its path.
+
+    Its query may hold placeholders as `{query}`, as values.
+    """
 
     def __init__(
         self, name: str, http: OverHTTP, limits: ComponentLimits, *, tail: str = "", probed: bool = False
     ) -> None:
         """`probed`: it may be asked for `/models` in the background to see whether it lives."""
-        base, self._target = split_url(http.url)
-        self._target = tail + self._target
+        self._target = tail + split_url(http.url)[1]
         self.name = name
         self.probed = probed
         self._limits = limits
-        authorization = None if http.api_key is None else f"Bearer {http.api_key}"
+        urls = (http.url, *http.further_urls)
+        # Its own queue stands before it: here nothing waits but for a place that is about to be free.
+        line = Line(limits.max_queued)
+        self.guards = [self._guard(url, http, line, alone=len(urls) == 1) for url in urls]
+        self._engine: Guard | Replicas = self.guards[0]
+        if len(self.guards) > 1:
+            self._engine = Replicas([Replica(guard) for guard in self.guards], line)
+
+    def _guard(self, url: str, http: OverHTTP, line: Line, *, alone: bool) -> Guard:
+        limits = self._limits
+        base, _ = split_url(url)
         engine = OpenAIHTTP(
-            EngineInfo(name, attempts=limits.attempts),
+            EngineInfo(self.name, replica="" if alone else urlsplit(url).netloc, attempts=limits.attempts),
             base,
             timeouts=Timeouts(limits.connect_s, limits.answer_s, limits.answer_s, limits.answer_s),
-            authorization=authorization,
+            authorization=None if http.api_key is None else f"Bearer {http.api_key}",
             extra_headers=http.headers,
             # What has effects is sent once; what has none is asked again by `_asked`, which counts its attempts.
             resends=False,
             proxy=proxy_for(base),
         )
-        # Its own queue stands before it: here nothing waits but for a place that is about to be free.
-        guarded = Limits(limits.max_in_flight, limits.max_queued, None, None)
+        guarded = Limits(limits.max_in_flight, limits.max_queued, None, None, None)
         breaker = Breaker(failures=limits.breaker_failures, open_s=limits.breaker_open_s)
-        self.guard = Guard(engine, guarded, breaker)
+        return Guard(engine, guarded, breaker, line=line)
 
     async def post(self, value: Any, *, idempotency_key: str = "", once: bool = False) -> Came:
         """The answer to a JSON body. `once`: it is sent once at most. Raises ComponentError."""
@@ -120,7 +133,7 @@ class URLAsked:
 
     async def aclose(self) -> None:
         """Close its connections."""
-        await self.guard.aclose()
+        await self._engine.aclose()
 
     # ---- one request
 
@@ -146,7 +159,7 @@ class URLAsked:
 
     async def _answer(self, request: EngineRequest, once: bool) -> Came:
         asked: AbstractAsyncContextManager[EngineReply]
-        asked = self.guard.stream(request) if once else Attempts([Try(self.guard, request)])
+        asked = self._engine.stream(request) if once else Attempts([Try(self._engine, request)])
         try:
             async with asked as reply:
                 if not 200 <= reply.status <= _LAST_STATUS:

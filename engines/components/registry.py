@@ -130,16 +130,22 @@ class ComponentRegistry:
 
     @property
     def guards(self) -> list[Guard]:
-        """One for each that is asked over HTTP."""
-        return [member.url.guard for member in self._members.values() if member.url is not None]
+        """One for each server that is asked over HTTP."""
+        return [
+            guard
+            for member in self._members.values()
+            if member.url is not None
+            for guard in member.url.guards
+        ]
 
     @property
     def probed(self) -> list[Guard]:
         """Those that may be asked in the background whether they live."""
         return [
-            member.url.guard
+            guard
             for member in self._members.values()
             if member.url is not None and member.url.probed
+            for guard in member.url.guards
         ]
 
     def load(self) -> Mapping[tuple[str, Ability], tuple[int, int, int]]:
@@ -175,7 +181,7 @@ def _running(member: Member, ability: Ability, ask: Ask[Any, Any], counted: Coun
     return Running(
         member.name,
         ask,
-        max_in_flight=member.limits.max_in_flight,
+        max_in_flight=member.limits.max_in_flight * (1 if member.url is None else len(member.url.guards)),
         max_queued=member.limits.max_queued,
         batch=EffectiveBatch(member.limits.batch if batched else 1),
         told=counted(member.name, ability),

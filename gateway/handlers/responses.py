@@ -6,7 +6,7 @@ stored for others is not there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import orjson
@@ -24,7 +24,7 @@ from gateway.keepers.response import MOST_ITEMS, kept_here
 from gateway.off_loop import off_loop
 from gateway.pipeline import Pipeline
 from gateway.response_owners import ITEM, KEPT, KEPT_ITEM, RESPONSE, Asker, ResponseOwners, id_in
-from gateway.send import Send, Write
+from gateway.send import Send, Watched
 from router.asked import Admitted, Asked
 from store.answers.responses import KeptResponse
 from store.people.owned import Owned
@@ -53,7 +53,8 @@ class StoredAnswers:
         if asked.chat.own_fields.get("store") is False or asked.arrival.anonymous:
             return send
         reference = self._pipeline.reference(asked.chat)
-        return _NotingId(send, self._owners, asked, reference, keeps=not asked.controls.no_store)
+        noting = _NotingId(self._owners, asked, reference, keeps=not asked.controls.no_store)
+        return Watched(send, noting)
 
     def ended(self, finished: Finished) -> None:
         """See Stored."""
@@ -121,44 +122,39 @@ class StoredAnswers:
 
 
 class _NotingId:
-    """Sends an answer on, and notes the id at its beginning: see gateway.send.Send."""
+    """Notes the id at the beginning of an answer. See gateway.send.Watcher."""
 
-    __slots__ = ("_asked", "_keeps", "_owners", "_reference", "_send")
+    __slots__ = ("_asked", "_head", "_headers", "_keeps", "_owners", "_reference")
 
-    def __init__(
-        self, send: Send, owners: ResponseOwners, asked: Asked, reference: str, *, keeps: bool
-    ) -> None:
-        self._send = send
+    def __init__(self, owners: ResponseOwners, asked: Asked, reference: str, *, keeps: bool) -> None:
         self._owners = owners
         self._asked = asked
         self._reference = reference
         self._keeps = keeps and owners.keeps
+        self._headers: CIMultiDict[str] = CIMultiDict()
+        self._head: bytearray | None = None
+        """What came so far; None where nothing is looked for any more."""
 
-    @property
-    def gone(self) -> bool:
-        """See Send."""
-        return self._send.gone
+    def begins(self, status: int, headers: CIMultiDict[str]) -> None:
+        """See Watcher."""
+        self._headers = headers
+        if status == 200:
+            self._head = bytearray()
 
-    def whole(
-        self, status: int, headers: CIMultiDict[str], body: bytes | None, reason: str | None = None
-    ) -> None:
-        """See Send."""
-        if status == 200 and body is not None:
-            self._note(body, headers)
-        self._send.whole(status, headers, body, reason)
+    def feed(self, chunk: bytes) -> None:
+        """See Watcher."""
+        if self._head is None:
+            return
+        self._head += chunk
+        if self._note(bytes(self._head), self._headers) or len(self._head) > _HEAD_BYTES:
+            self._head = None
 
-    async def begin(self, status: int, headers: CIMultiDict[str], reason: str | None = None) -> Write:
-        """See Send."""
-        write = await self._send.begin(status, headers, reason)
-        return write if status != 200 else _noting(write, lambda head: self._note(head, headers))
+    def ends(self, error: EngineError | None = None) -> None:
+        """See Watcher."""
 
-    async def end(self) -> None:
-        """See Send."""
-        await self._send.end()
-
-    async def break_off(self, error: EngineError) -> None:
-        """See Send."""
-        await self._send.break_off(error)
+    def goes_on(self) -> bool:
+        """See Watcher."""
+        return False
 
     def _note(self, beginning: bytes, headers: Mapping[str, str]) -> bool:
         """Returns whether the id was there."""
@@ -172,20 +168,6 @@ class _NotingId:
         owned = Owned(kind, arrival.tenant, self._asked.end_user, arrival.key_id or "", engine)
         self._owners.noticed(id, owned)
         return True
-
-
-def _noting(write: Write, note: Callable[[bytes], bool]) -> Write:
-    head = bytearray()
-    noted = False
-
-    async def noting(chunk: bytes) -> None:
-        nonlocal noted
-        if not noted:
-            head.extend(chunk)
-            noted = note(bytes(head)) or len(head) > _HEAD_BYTES
-        await write(chunk)
-
-    return noting
 
 
 def not_found(id: str, param: str | None = None) -> RequestError:

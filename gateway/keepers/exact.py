@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from typing import Any
 
 import structlog
@@ -12,9 +13,9 @@ from engines.answers.beginning import says_nothing
 from engines.codecs.table import codec_of
 from gateway.keepers.keeper import Kept
 from router.finished import Finished
-from store.answers.exact_cache import ExactCache
+from store.answers.exact_cache import ExactCache, Put
 from store.jobs.engine_states import UNMERGEABLE
-from store.records import ExactAnswer
+from store.records import ExactAnswer, Example
 
 log = structlog.get_logger(__name__)
 
@@ -36,38 +37,71 @@ class ExactKeeper:
         self._cache = cache
         self._unmerged = unmerged
         self._tool_calls = tool_calls
+        self._gathered: list[Put] = []
         self._unmergeable: set[tuple[str, str]] = set()
         """(engine, member) that were logged."""
+
+    def expect(self, finished: Finished, read: Callable[[Finished], None]) -> None:
+        """See gateway.recorder.Expecting."""
+        if finished.exact_key is None or _unread(finished):
+            return
+
+        def answer() -> ExactAnswer | None:
+            read(finished)
+            found = self._answer(finished)
+            return None if isinstance(found, str) else found
+
+        self._cache.expect(finished.exact_key, answer, _examples(finished))
+
+    def kept(self, finished: Finished) -> None:
+        """See gateway.recorder.Expecting."""
+        if finished.exact_key is not None:
+            self._cache.expect_no_more(finished.exact_key)
 
     def keep(self, finished: Finished) -> Iterator[Kept]:
         """See Keeper."""
         if finished.hit is not None or finished.exact_key is None:
             return
-        assembled, body = finished.assembled, finished.body
-        reason = self._refusal(finished)
-        if reason is not None or assembled is None:
-            yield "exact", reason or "incomplete"
+        answer = self._answer(finished)
+        if isinstance(answer, str):
+            yield "exact", answer
             return
-        stored = ExactAnswer(
-            codec_of(finished.asked.chat).stored(assembled) if body.streamed else body.decoded(),
-            "application/json" if body.streamed else body.content_type,
-            finished.engine,
-            time.time(),
-            usage_estimated=assembled.usage() is None,
-        )
+        arrival, by = finished.arrival, finished.asked.contributor
+        examples, unread = _examples(finished), _unread(finished)
+        if not (examples or unread):
+            self._gathered.append(Put(finished.exact_key, arrival.tenant, answer, arrival.id, by))
+            return
         yield (
             "exact",
             self._cache.put(
                 finished.exact_key,
-                finished.arrival.tenant,
-                stored,
-                request_id=finished.arrival.id,
-                examples=[candidate.example for candidate in finished.attempt.examples]
-                if finished.attempt
-                else (),
-                contributor=finished.asked.contributor,
-                unread=any(each.startswith("exact:") for each in finished.bypassed),
+                arrival.tenant,
+                answer,
+                request_id=arrival.id,
+                examples=examples,
+                contributor=by,
+                unread=unread,
             ),
+        )
+
+    def write(self) -> Iterator[tuple[str, Future[Any], int]]:
+        """See Gathering."""
+        gathered, self._gathered = self._gathered, []
+        if gathered:
+            yield "exact", self._cache.put_all(gathered), len(gathered)
+
+    def _answer(self, finished: Finished) -> ExactAnswer | str:
+        """What is to be kept; or why nothing is."""
+        assembled, body = finished.assembled, finished.body
+        reason = self._refusal(finished)
+        if reason is not None or assembled is None:
+            return reason or "incomplete"
+        return ExactAnswer(
+            codec_of(finished.asked.chat).stored(assembled) if body.streamed else body.decoded(),
+            "application/json" if body.streamed else body.content_type,
+            finished.engine,
+            time.time(),
+            usage_estimated=finished.usage is None or finished.usage.estimated,
         )
 
     def _refusal(self, finished: Finished) -> str | None:
@@ -114,3 +148,13 @@ class ExactKeeper:
 
 def _asked_for(finished: Finished) -> Any:
     return finished.asked.chat.fields.get("n") or 1
+
+
+def _examples(finished: Finished) -> list[Example]:
+    attempt = finished.attempt
+    return [candidate.example for candidate in attempt.examples] if attempt is not None else []
+
+
+def _unread(finished: Finished) -> bool:
+    """Whether nobody could look in time if there is an answer already."""
+    return any(each.startswith("exact:") for each in finished.bypassed)

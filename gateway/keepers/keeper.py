@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import Future
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from router.finished import Finished
 
@@ -17,4 +17,13 @@ class Keeper(Protocol):
 
     def keep(self, finished: Finished) -> Iterator[Kept]:
         """What was handed to the store, or why not. `finished` has been read: its usage and cost are known."""
+        ...
+
+
+@runtime_checkable
+class Gathering(Protocol):
+    """A keeper that writes what it is given together: `keep` only remembers it, or says why not."""
+
+    def write(self) -> Iterator[tuple[str, Future[Any], int]]:
+        """(kind, a write under way, of how many) of all that was kept since it was last called."""
         ...

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -49,26 +50,35 @@ class RequestKeeper:
         self._books = books
         self._texts = texts
         self._secret = secret
+        self._rows: list[RequestRecord] = []
 
     def keep(self, finished: Finished) -> Iterator[Kept]:
         """See Keeper."""
         no_text = "off"
         if self._texts is not None:
-            kept = self._text_of(finished, self._texts)
-            no_text = kept if isinstance(kept, str) else ""
-            yield "text", kept
-        more = {}
-        if finished.row_allowed:
-            more = {"no_text": no_text, "session": session_of(self._secret, finished.asked)}
-        row = row_of(finished, **more)
-        yield "request", self._kept(row, stored=finished.row_allowed)
+            no_text = self._texts.keep(finished)
+            if no_text:
+                yield "text", no_text
+        if not finished.row_allowed:
+            yield "request", self._kept(row_of(finished), stored=False)
+            return
+        row = row_of(finished, no_text=no_text, session=session_of(self._secret, finished.asked))
+        if self._requests is None:
+            yield "request", self._kept(row, stored=False)
+        else:
+            self._rows.append(row)
 
-    @staticmethod
-    def _text_of(finished: Finished, texts: TextKeeper) -> Future[None] | str:
+    def write(self) -> Iterator[tuple[str, Future[Any], int]]:
+        """See Gathering."""
+        rows, self._rows = self._rows, []
         try:
-            return texts.kept(finished)
+            if self._texts is not None:
+                # First, so that whoever finds the row finds its text.
+                yield from self._texts.write()
         except StoreBusy:
-            return "busy"
+            rows = [replace(row, no_text=row.no_text or "busy") for row in rows]
+        if rows and self._requests is not None:
+            yield "request", self._requests.record(*rows), len(rows)
 
     def take(self, ended: Ended, follow: Callable[[str, Future[None]], None]) -> None:
         """The same of a request that never reached the pipeline, if an engine was asked, memory answered, or a guardrail
@@ -91,69 +101,59 @@ class RequestKeeper:
         return self._books.book(usage_of(row))
 
 
-def row_of(ended: Ended, **more: Any) -> RequestRecord:
-    """The row of a request, as the log has it; with `more` of its fields."""
-    if not isinstance(ended, Finished):
-        return _row_of(ended, more)
-    return _row_of(ended, more | _of_pipeline(ended))
-
-
-def _of_pipeline(finished: Finished) -> dict[str, Any]:
-    assembled = finished.assembled
-    return {
-        "policy_version": finished.policy_version,
-        "probability": finished.probability,
-        "example_ids": (finished.reused_example,)
-        if finished.reused_example is not None
-        else finished.example_ids,
-        "reference_cost_usd": finished.reference_cost_usd,
-        "continued": ",".join(finished.carried_on_by),
-        "exact_key": finished.exact_key,
-        "completion_id": completion_id(assembled),
-        "finish_reason": assembled.finish_reason()[:40] if assembled is not None else "",
-        "end_user": user_part(finished.asked.contributor) or finished.arrival.user,
-        "example_tokens": finished.example_tokens,
-        "examples_usd": finished.examples_usd,
-    }
-
-
-def _row_of(ended: Ended, more: dict[str, Any]) -> RequestRecord:
+def row_of(ended: Ended, *, no_text: str = "", session: str = "") -> RequestRecord:
+    """The row of a request, as the log has it."""
     arrival, usage = ended.arrival, ended.usage or _NO_USAGE
-    row: dict[str, Any] = {
-        "id": arrival.id,
-        "tenant": arrival.tenant,
-        "started_at_s": arrival.started_at_s,
-        "endpoint": arrival.path,
-        "model": ended.model,
-        "engine": ended.engine,
-        "outcome": ended.outcome.value,
-        "status": ended.status,
-        "policy": ended.policy,
-        "policy_version": "",
-        "probability": 1.0,
-        "reason": _reason(ended),
-        "example_ids": (),
-        "prompt_tokens": usage.prompt_tokens,
-        "completion_tokens": usage.completion_tokens,
-        "usage_estimated": usage.estimated,
-        "cost_usd": ended.cost_usd,
-        "total_ms": _ms(ended.total_s),
-        "first_chunk_ms": None if ended.first_chunk_s is None else _ms(ended.first_chunk_s),
-        "overhead_ms": _ms(ended.overhead_s),
-        "cached_tokens": usage.cached_tokens,
-        "stages_ms": orjson.dumps({name: _ms(s) for name, s in ended.stages_s.items()}).decode(),
-        "key_id": arrival.key_id or "",
-        "failed_over": "" if ended.stood_in_for is None else str(ended.stood_in_for),
-        "trail": _trail(ended),
-        "error_kind": _error_kind(ended),
-        "api": arrival.api or "chat",
-        "end_user": arrival.user,
-        "cache_write_tokens": usage.cache_write_tokens,
-        "images": usage.images,
-        "service_tier": usage.service_tier[:40],
-    }
-    # One record made once: a copy of so many fields costs as much again.
-    return RequestRecord(**row | more)
+    finished = ended if isinstance(ended, Finished) else None
+    assembled = finished.assembled if finished is not None else None
+    stood_in_for, first_s = ended.stood_in_for, ended.first_chunk_s
+    return RequestRecord(
+        id=arrival.id,
+        tenant=arrival.tenant,
+        started_at_s=arrival.started_at_s,
+        endpoint=arrival.path,
+        model=ended.model,
+        engine=ended.engine,
+        outcome=ended.outcome.value,
+        status=ended.status,
+        policy=ended.policy,
+        policy_version=finished.policy_version if finished is not None else "",
+        probability=finished.probability if finished is not None else 1.0,
+        reason=_reason(ended),
+        example_ids=_example_ids(finished) if finished is not None else (),
+        prompt_tokens=usage.prompt_tokens,
+        completion_tokens=usage.completion_tokens,
+        usage_estimated=usage.estimated,
+        cost_usd=ended.cost_usd,
+        total_ms=_ms(ended.total_s),
+        first_chunk_ms=None if first_s is None else _ms(first_s),
+        overhead_ms=_ms(ended.overhead_s),
+        stages_ms=orjson.dumps({name: _ms(s) for name, s in ended.stages_s.items()}).decode(),
+        key_id=arrival.key_id or "",
+        cached_tokens=usage.cached_tokens,
+        continued=",".join(finished.carried_on_by) if finished is not None else "",
+        reference_cost_usd=finished.reference_cost_usd if finished is not None else None,
+        exact_key=finished.exact_key if finished is not None else None,
+        failed_over="" if stood_in_for is None else str(stood_in_for),
+        trail=_trail(ended),
+        api=arrival.api or "chat",
+        end_user=(user_part(finished.asked.contributor) if finished is not None else "") or arrival.user,
+        cache_write_tokens=usage.cache_write_tokens,
+        images=usage.images,
+        service_tier=usage.service_tier[:40],
+        examples_usd=finished.examples_usd if finished is not None else 0.0,
+        example_tokens=finished.example_tokens if finished is not None else 0,
+        completion_id=completion_id(assembled),
+        session=session,
+        error_kind=_error_kind(ended),
+        finish_reason=assembled.finish_reason()[:40] if assembled is not None else "",
+        no_text=no_text,
+    )
+
+
+def _example_ids(finished: Finished) -> tuple[int, ...]:
+    """Those that were sent along, or whose answer was given."""
+    return finished.example_ids if finished.reused_example is None else (finished.reused_example,)
 
 
 def _reason(ended: Ended) -> str:

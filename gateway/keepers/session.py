@@ -13,6 +13,7 @@ _LONGEST = 1024
 _BEGINNING_CHARACTERS = 4000
 _METADATA = ("session_id", "conversation_id", "thread_id", "trace_session_id")
 """Names under `metadata` by which applications, LiteLLM and Langfuse tell sessions."""
+_NAMING = frozenset({"metadata", "conversation", "litellm_session_id", "prompt_cache_key"})
 _WITHIN_USER = "_session_"
 """What comes before the session's id in `metadata.user_id` of Anthropic's own client."""
 
@@ -24,6 +25,8 @@ def session_name(asked: Asked) -> str:
 
 def named_in(fields: Mapping[str, Any]) -> str:
     """How a body names its conversation; empty where it does not."""
+    if _NAMING.isdisjoint(fields):
+        return ""
     metadata = fields.get("metadata")
     metadata = metadata if isinstance(metadata, dict) else {}
     conversation = fields.get("conversation")

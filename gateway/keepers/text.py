@@ -16,15 +16,14 @@ import orjson
 from engines.answers.answer import Assembled
 from engines.chat import message_text
 from gateway.keepers.details import details_of, details_of_failure, own_details
-from gateway.keepers.keeper import Kept
 from gateway.keepers.screening import Screen
 from gateway.keepers.session import session_name
 from router.finished import Ended, Finished, Outcome
 from router.plan import Attempt
 from router.shedding import NEVER, Loaded
 from store.admission import Admission
-from store.decisions.kept_details import NOTHING
 from store.decisions.texts import RequestTextLog, RequestTexts, SentExample, digest_of
+from store.records import TEXT_OF_KEY
 
 _BETWEEN = "\x1e"
 """Stands between messages while they are searched as one text: so that the same value gets the same placeholder in all."""
@@ -80,22 +79,27 @@ class TextKeeper:
         self._allowance = allowance
         self._max_characters = max_bytes
         self._opted_out_keys = frozenset(opted_out_keys)
+        self._gathered: list[RequestTexts] = []
 
-    def keep(self, finished: Finished) -> Iterator[Kept]:
-        """See Keeper."""
-        yield "text", self.kept(finished)
-
-    def kept(self, finished: Finished) -> Future[None] | str:
-        """The write under way, or why nothing is kept. Raises StoreBusy."""
+    def keep(self, finished: Finished) -> str:
+        """Keep them, with the next `write`. Gives why not (store.records.RequestRecord.no_text); empty where they are."""
         if refusal := self._refusal(finished):
             return refusal
         if _is_repeat(finished):
-            # Reading this thread's clock is a system call, and would be most of what such a request costs.
-            return self._texts.keep(self._of_repeat(finished))
+            return self._keep_own(finished)
         began = time.thread_time()
         texts = self._texts_of(finished)
         self._allowance.spend(time.thread_time() - began)
-        return texts if isinstance(texts, str) else self._texts.keep(texts)
+        if isinstance(texts, str):
+            return texts
+        self._gathered.append(texts)
+        return ""
+
+    def write(self) -> Iterator[tuple[str, Future[Any], int]]:
+        """See Gathering."""
+        gathered, self._gathered = self._gathered, []
+        if gathered:
+            yield "text", self._texts.keep(*gathered), len(gathered)
 
     def failure(self, ended: Ended) -> Future[None] | None:
         """The same of a failure that never reached the pipeline: only what was said of it. None where nothing is kept."""
@@ -180,18 +184,18 @@ class TextKeeper:
             details=details,
         )
 
-    def _of_repeat(self, finished: Finished) -> RequestTexts:
+    def _keep_own(self, finished: Finished) -> str:
+        """Of a repeat only who asked it, in which conversation: the rest is kept under its exact key already."""
         arrival, asked = finished.arrival, finished.asked
-        named = bool(asked.user or session_name(asked)) and not self._load.sheds("details")
-        named = named and self._allowance.open()
-        return RequestTexts(
-            arrival.tenant,
-            arrival.id,
-            asked.contributor,
-            arrival.started_at_s,
-            same=finished.exact_key,
-            details=own_details(finished, self._screen) if named else NOTHING,
-        )
+        named = bool(asked.user or session_name(asked))
+        if named and not self._load.sheds("details") and self._allowance.open():
+            details = own_details(finished, self._screen)
+            by = asked.contributor
+            own = RequestTexts(
+                arrival.tenant, arrival.id, by, arrival.started_at_s, same=finished.exact_key, details=details
+            )
+            self._gathered.append(own)
+        return TEXT_OF_KEY
 
 
 def _is_repeat(finished: Finished) -> bool:

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import re
 import threading
+from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from cachetools import LRUCache
 
 from engines.chat import CHARACTERS_PER_TOKEN, Usage
 from engines.errors import RequestError
+
+N = TypeVar("N", int, float)
 
 OUTPUT_FIELDS: Mapping[str, tuple[str, ...]] = {
     "chat": ("max_completion_tokens", "max_tokens"),
@@ -102,29 +105,36 @@ class Expectations:
 class _Model:
     """What one model's recent answers took."""
 
-    __slots__ = ("_outputs", "_rare_output", "_ratios", "ratio")
+    __slots__ = ("_outputs", "_ranked_outputs", "_ranked_ratios", "_ratios", "ratio")
 
     def __init__(self) -> None:
-        self._outputs: deque[int] = deque(maxlen=_RECENT)
-        self._ratios: deque[float] = deque(maxlen=_RECENT)
-        self._rare_output: int | None = None
-        """None: it has to be looked for."""
+        self._outputs: deque[int] = deque()
+        self._ratios: deque[float] = deque()
+        self._ranked_outputs: list[int] = []
+        self._ranked_ratios: list[float] = []
         self.ratio = _FIRST_RATIO
 
     def learn(self, ratio: float, output: int) -> None:
-        self._outputs.append(output)
-        self._ratios.append(ratio)
-        self._rare_output = None
+        _among(self._outputs, self._ranked_outputs, output)
+        _among(self._ratios, self._ranked_ratios, ratio)
         # An input is never taken for smaller than it is estimated: only that it is larger was ever seen to matter.
         least = 1.0 if len(self._ratios) >= _ENOUGH else _FIRST_RATIO
-        self.ratio = max(least, max(self._ratios))
+        self.ratio = max(least, self._ranked_ratios[-1])
 
     def rare_output(self) -> int | None:
-        """What one in a hundred passed; None where too few are known. Most requests say their most output, and never ask."""
-        if self._rare_output is None and len(self._outputs) >= _ENOUGH:
-            ranked = sorted(self._outputs)
-            self._rare_output = max(1, ranked[min(len(ranked) - 1, int(len(ranked) * 0.99))])
-        return self._rare_output
+        """What one in a hundred passed; None where too few are known."""
+        ranked = self._ranked_outputs
+        if len(ranked) < _ENOUGH:
+            return None
+        return max(1, ranked[min(len(ranked) - 1, int(len(ranked) * 0.99))])
+
+
+def _among(recent: deque[N], ranked: list[N], new: N) -> None:
+    """Add one to the recent ones, and to the same in order of size; the oldest of too many goes."""
+    if len(recent) == _RECENT:
+        del ranked[bisect_left(ranked, recent.popleft())]
+    recent.append(new)
+    insort(ranked, new)
 
 
 def most_output(fields: Mapping[str, Any], api: str) -> int | None:

@@ -287,7 +287,9 @@ class Limiter:
 
     def end(self, shares: Sequence[_Share]) -> None:
         """Nothing of these is used any more."""
-        if shares and self._ended is not None:
+        if not shares:
+            return
+        if self._ended is not None:
             self._ended.set()
             self._ended = None
         self._ledger.settle_all([(one.purse, one.amount, 0) for one in shares if one.purse is not None])
@@ -425,20 +427,19 @@ class Limiter:
 
     def headers(self, scopes: Sequence[Scope]) -> dict[str, str]:
         """`x-ratelimit-...` of the tightest limits on requests and tokens."""
+        rated = [(scope.name, kind, limit) for scope in scopes for kind, limit in scope.rates]
+        if not rated:
+            return {}
         now_s = time.time()
         found = minute(now_s)
         reset_s = max(0.0, found.ends_s - now_s)
         rates: dict[str, Rate] = {}
-        for scope in scopes:
-            limits = scope.limits
-            for kind, limit in ((REQUESTS, limits.requests_per_minute), (TOKENS, limits.tokens_per_minute)):
-                if limit is None:
-                    continue
-                purse, left = self._near.get((scope.name, kind)), limit
-                if purse is not None and not purse.ends and purse.window.start_s == found.start_s:
-                    left = min(limit, purse.left)
-                if kind not in rates or left < rates[kind].remaining:
-                    rates[kind] = Rate(limit, left, reset_s)
+        for name, kind, limit in rated:
+            purse, left = self._near.get((name, kind)), limit
+            if purse is not None and not purse.ends and purse.window.start_s == found.start_s:
+                left = min(limit, purse.left)
+            if kind not in rates or left < rates[kind].remaining:
+                rates[kind] = Rate(limit, left, reset_s)
         return rate_headers(rates)
 
     # ---- shares

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from gateway.limits.errors import REQUESTS, TOKENS
 from store.people.allowance import NANO, USD
 from store.people.limits import Limits, Period
 from store.records import Key, Tenant
@@ -21,12 +22,18 @@ class Scope:
     limits: Limits
     budgets: tuple[tuple[str, Period, int], ...] = ()
     """(kind, period, nanodollars) of each."""
+    rates: tuple[tuple[str, int], ...] = ()
+    """(kind, how many a minute) of each."""
+    spends: bool = False
+    """Whether tokens or dollars of it are limited."""
 
     @classmethod
     def of(cls, name: str, label: str, limits: Limits) -> Scope:
         """Made of its limits."""
         budgets = tuple((USD + one.per, one.per, round(one.usd * NANO)) for one in limits.budgets)
-        return cls(name, label, limits, budgets)
+        each = ((REQUESTS, limits.requests_per_minute), (TOKENS, limits.tokens_per_minute))
+        rates = tuple((kind, limit) for kind, limit in each if limit is not None)
+        return cls(name, label, limits, budgets, rates, bool(limits.tokens_per_minute or budgets))
 
     @property
     def counts(self) -> bool:
@@ -35,11 +42,6 @@ class Scope:
         return bool(
             limits.requests_per_minute or limits.tokens_per_minute or limits.concurrency or limits.budgets
         )
-
-    @property
-    def spends(self) -> bool:
-        """Whether tokens or dollars of it are limited."""
-        return bool(self.limits.tokens_per_minute or self.limits.budgets)
 
 
 def key_scopes(key: Key, tenant: Tenant | None) -> tuple[Scope, ...]:

@@ -39,6 +39,12 @@ class UsageStripper:
         self._half_gone = whole.endswith(b"\r") and not shorter.endswith(b"\r")
         return shorter
 
+    def at_once(self, chunk: bytes) -> bytes | None:
+        """The same of whole events where nothing is held back, and without a trace of them here; None for other chunks."""
+        if self._cutter.holds or self._cutter.given_up or self._half_gone or not chunk.endswith(b"\n\n"):
+            return None
+        return _without(chunk) if _NAME in chunk else chunk
+
     def rest(self) -> bytes:
         """What is left when the stream has ended."""
         rest = self._cutter.rest()

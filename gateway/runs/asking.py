@@ -22,7 +22,7 @@ from gateway.runs.flow_objective import FlowObjectives
 from gateway.runs.knobs import RunKnobs
 from gateway.runs.live import LiveRun
 from gateway.runs.step_send import StepSend
-from gateway.send import ClientGone, Send, Write
+from gateway.send import ClientGone, Send, Watched
 from router.asked import Admitted, Asked
 from router.finished import Finished, Outcome
 from workflows.errors import WorkflowError
@@ -55,7 +55,7 @@ class StepAsker:
         began: Callable[[], object] = lambda: None,
         most: Most = lambda chat: (0.0, 0),
     ) -> None:
-        """`most` is Pipeline.most."""
+        """`most` is Features.most at the prices of the model."""
         self._most = most
         self._began = began
         self._answer = answer
@@ -121,7 +121,7 @@ class StepAsker:
         admitted = await let_in(chat.own_fields)
         asked = run.callers[id].asked(admitted, chat, placement)
         run.step(id, request_id=asked.arrival.id)
-        finished = await self._answer(asked, Both(send, own, run.id))
+        finished = await self._answer(asked, Watched(send, _Reading(own, run.id)))
         self._note(run, step, asked, own, finished)
         return await self._answered(run, step, own), finished
 
@@ -232,51 +232,32 @@ class StepAsker:
         return "value_too_large", f"The answer is larger than {self._knobs.max_value_bytes} bytes.", 413
 
 
-class Both:
-    """Sends an answer to its client, and lets the run read along. See gateway.send.Send."""
+class _Reading:
+    """Lets a run read the answer to its client along. See gateway.send.Watcher."""
 
-    def __init__(self, client: Send, run: StepSend, run_id: str) -> None:
-        self._client = client
+    def __init__(self, run: StepSend, run_id: str) -> None:
         self._run = run
         self._run_id = run_id
 
-    @property
-    def gone(self) -> bool:
-        """Whether the client has left."""
-        return self._client.gone
-
-    def whole(
-        self, status: int, headers: CIMultiDict[str], body: bytes | None, reason: str | None = None
-    ) -> None:
-        """See Send."""
+    def begins(self, status: int, headers: CIMultiDict[str]) -> None:
+        """See Watcher."""
         headers["x-understudy-run"] = self._run_id
-        self._run.whole(status, headers.copy(), body, reason)
-        self._client.whole(status, headers, body, reason)
+        self._run.begins(status, headers)
 
-    async def begin(self, status: int, headers: CIMultiDict[str], reason: str | None = None) -> Write:
-        """See Send."""
-        headers["x-understudy-run"] = self._run_id
-        read = await self._run.begin(status, headers.copy(), reason)
-        write = await self._client.begin(status, headers, reason)
+    def feed(self, chunk: bytes) -> None:
+        """See Watcher."""
+        if not self._run.too_large:
+            # Too large for a variable: the client gets its answer all the same.
+            with suppress(ClientGone):
+                self._run.feed(chunk)
 
-        async def both(chunk: bytes) -> None:
-            if not self._run.too_large:
-                # Too large for a variable: the client gets its answer all the same.
-                with suppress(ClientGone):
-                    await read(chunk)
-            await write(chunk)
+    def ends(self, error: EngineError | None = None) -> None:
+        """See Watcher."""
+        self._run.ends(error)
 
-        return both
-
-    async def end(self) -> None:
-        """See Send."""
-        await self._run.end()
-        await self._client.end()
-
-    async def break_off(self, error: EngineError) -> None:
-        """See Send."""
-        await self._run.break_off(error)
-        await self._client.break_off(error)
+    def goes_on(self) -> bool:
+        """See Watcher."""
+        return False
 
 
 def refused(error: RequestError | EngineError | WorkflowError) -> tuple[str, str, int]:

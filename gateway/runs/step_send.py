@@ -87,55 +87,61 @@ class StepSend:
         self, status: int, headers: CIMultiDict[str], body: bytes | None, reason: str | None = None
     ) -> None:
         """See Send."""
-        self._head(status, headers)
+        self.begins(status, headers)
         self._body.append(body or b"")
         self._body_bytes = len(body or b"")
         self._read_whole()
 
     async def begin(self, status: int, headers: CIMultiDict[str], reason: str | None = None) -> Write:
         """See Send."""
-        self._head(status, headers)
-        return self._feed if self._streamed and not self._encoded and status < 400 else self._keep
+        self.begins(status, headers)
+        return self._fed
 
     async def end(self) -> None:
         """See Send."""
-        if self._body:
-            self._read_whole()
-        elif rest := self._cutter.rest():
-            self._read_events(rest)
+        self.ends()
 
     async def break_off(self, error: EngineError) -> None:
         """See Send."""
-        self.broken = error.message
+        self.ends(error)
 
-    def _head(self, status: int, headers: CIMultiDict[str]) -> None:
+    async def _fed(self, chunk: bytes) -> None:
+        self.feed(chunk)
+
+    # ---- the same for who only reads along: see gateway.send.Watcher
+
+    def begins(self, status: int, headers: CIMultiDict[str]) -> None:
+        """Take note of the head."""
         self.status = status
         self.engine = headers.get("x-understudy-engine", "")
         self._kind = headers.get("Content-Type", "")
-        self._streamed = self._kind.startswith("text/event-stream")
         self._encoded = headers.get("Content-Encoding", "identity").lower() != "identity"
+        self._streamed = self._kind.startswith("text/event-stream") and not self._encoded and status < 400
 
-    async def _keep(self, chunk: bytes) -> None:
-        self._check_wanted()
-        self._body_bytes += len(chunk)
-        if self._body_bytes > 4 * self._max_text_bytes + 65_536:
-            self._refuse_size()
-        self._body.append(chunk)
-
-    async def _feed(self, chunk: bytes) -> None:
-        self._check_wanted()
-        if whole := self._cutter.whole(chunk):
-            self._read_events(whole)
-        if self.too_large:
-            raise ClientGone
-
-    def _check_wanted(self) -> None:
+    def feed(self, chunk: bytes) -> None:
+        """Read a chunk. Raises ClientGone where no more of it is wanted."""
         if self.gone:
             raise ClientGone
+        if self._streamed:
+            if whole := self._cutter.whole(chunk):
+                self._read_events(whole)
+            if self.too_large:
+                raise ClientGone
+            return
+        self._body_bytes += len(chunk)
+        if self._body_bytes > 4 * self._max_text_bytes + 65_536:
+            self.too_large = True
+            raise ClientGone
+        self._body.append(chunk)
 
-    def _refuse_size(self) -> None:
-        self.too_large = True
-        raise ClientGone
+    def ends(self, error: EngineError | None = None) -> None:
+        """Read what is left."""
+        if error is not None:
+            self.broken = error.message
+        elif self._body:
+            self._read_whole()
+        elif rest := self._cutter.rest():
+            self._read_events(rest)
 
     def _read_events(self, whole: bytes) -> None:
         for data in events(whole):

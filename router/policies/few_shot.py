@@ -126,9 +126,7 @@ class FewShot:
             return self._to_large("tools", text=text, vector=vector, stages=stages)
         began = time.perf_counter()
         try:
-            found = await self._deadline.run(
-                self._executor, self._weigh, self.knobs.retrieve_deadline_s, ask, question, vector
-            )
+            found = await self._found(ask, question, vector)
         except Exception as error:
             skipped = (f"nearest:{type(error).__name__}",)
             reason = LATE if isinstance(error, TimeoutError) else "no_neighbours_known"
@@ -137,6 +135,13 @@ class FewShot:
         finally:
             stages["nearest"] = time.perf_counter() - began
         return self._plan(ask, question, found)
+
+    async def _found(self, ask: Ask, question: EmbeddedQuestion, vector: Vector) -> _Found:
+        """What there is to decide on, in time. Raises TimeoutError, and what a store raises."""
+        if self._retriever.at_once(ask.tenant, question.scope):
+            return self._weigh(ask, question, vector)
+        deadline_s = self.knobs.retrieve_deadline_s
+        return await self._deadline.run(self._executor, self._weigh, deadline_s, ask, question, vector)
 
     def _going_on(self, plan: Plan, ask: Ask, question: EmbeddedQuestion) -> Plan:
         if self._gate is None or ask.forced:

@@ -160,22 +160,30 @@ class Gate:
             state.asked += 1
             opened = [each for each in weighed if each.region.open]
             tried = [] if opened else self._tried(state, weighed)
+            # Where several are proven the first decides: the others were proven on requests that it does not decide.
+            decides = min(opened, key=lambda each: each.region.opened_at) if opened else None
+            if decides is None and tried:
+                decides = replace(tried[0], share=CHECK_SHARE)
+            compared = [decides] if decides is not None else _by_promise(weighed)
             shut, seconds = state.shut, state.seconds()
-        # Where several are proven the first decides: the others were proven on requests that it does not decide.
-        decides = min(opened, key=lambda each: each.region.opened_at) if opened else None
-        if decides is None and tried:
-            decides = replace(tried[0], share=CHECK_SHARE)
-        compared = [decides] if decides is not None else _by_promise(weighed)
-        if decides is not None:
-            decides.region.wish(decides.share * (STILL_COMPARED if self.load.holds("checks") else 1.0))
-            if decides.region.overdue(self.clock()) or decides.region.in_doubt:
-                # The reference answers, and every request is to be compared, until it is known that all is well.
-                decides = None
-                compared = [replace(each, share=1.0) for each in compared]
-            else:
-                decides.region.serve()
-        share = max((each.share for each in compared), default=0.0)
-        given = {each.action: each.share / share for each in compared} if share > 0.0 else {}
+            if decides is not None:
+                decides.region.wish(decides.share * (STILL_COMPARED if self.load.holds("checks") else 1.0))
+                if decides.region.overdue(self.clock()) or decides.region.in_doubt:
+                    # The reference answers, and every request is to be compared, until it is known that all is well.
+                    decides = None
+                    compared = [replace(each, share=1.0) for each in compared]
+                else:
+                    decides.region.serve()
+            share = max((each.share for each in compared), default=0.0)
+            given = {each.action: each.share / share for each in compared} if share > 0.0 else {}
+            standings = tuple(
+                _standing(
+                    each,
+                    given.get(each.action, 0.0),
+                    is_open=decides is not None and each.region is decides.region,
+                )
+                for each in weighed
+            )
         noted = {key(each.action): each.predicted for each in compared}
         if examples:
             noted |= {_SIMILARITY: shown.similarity, _AGREEMENT: shown.agreement, _BANK: float(bank)}
@@ -183,14 +191,7 @@ class Gate:
             noted[_VERSION] = self.version
         return Proof(
             region=f"{scope[:8]}:{'+'.join(each.region.name for each in weighed)}",
-            standings=tuple(
-                _standing(
-                    each,
-                    given.get(each.action, 0.0),
-                    is_open=decides is not None and each.region is decides.region,
-                )
-                for each in weighed
-            ),
+            standings=standings,
             share=share,
             scope=scope,
             least=1.0 - self.max_loss,

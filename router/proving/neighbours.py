@@ -36,8 +36,8 @@ def near(examples: Sequence[Candidate]) -> Near:
     if not examples:
         return Near()
     best = max(examples, key=lambda each: each.similarity)
-    answer = _normal(best.example.answer)
-    same = sum(_normal(each.example.answer) == answer for each in examples)
+    answer, normal = best.example.answer, _normal(best.example.answer)
+    same = sum(each.example.answer == answer or _normal(each.example.answer) == normal for each in examples)
     return Near(max(0.0, best.similarity), same / len(examples))
 
 
@@ -47,6 +47,8 @@ class Outcomes:
     def __init__(self) -> None:
         self._points: npt.NDArray[np.float32] | None = None
         self._qualities = np.zeros(_KEPT, np.float32)
+        self._squares = np.zeros(_KEPT, np.float32)
+        """Of each point, the squared length of what is not its vector."""
         self._count = 0
 
     def add(self, vector: Vector, near: Near, quality: float) -> None:
@@ -54,8 +56,9 @@ class Outcomes:
         point = _point(vector, near)
         if self._points is None or self._points.shape[1] != len(point):
             self._points, self._count = np.zeros((_KEPT, len(point)), np.float32), 0
-        self._points[self._count % _KEPT] = point
-        self._qualities[self._count % _KEPT] = quality
+        place = self._count % _KEPT
+        self._points[place], self._qualities[place] = point, quality
+        self._squares[place] = np.square(point[-2:]).sum()
         self._count += 1
 
     def expected(self, vector: Vector, near: Near) -> float:
@@ -66,7 +69,7 @@ class Outcomes:
         point = _point(vector, near)
         points, qualities = self._points[:count], self._qualities[:count]
         # The vectors have length 1, so this orders as the squared distance between points does.
-        distances = -2 * (points @ point) + np.square(points[:, -2:]).sum(axis=1)
+        distances = -2 * (points @ point) + self._squares[:count]
         nearest = np.argpartition(distances, _NEAREST - 1)[:_NEAREST] if count > _NEAREST else slice(None)
         chosen, all_in_all = qualities[nearest], qualities.sum() + _ASSUMED * _suggested(near)
         all_in_all /= count + _ASSUMED

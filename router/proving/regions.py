@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from router.proving.bounds import Evidence
 from router.proving.neighbours import Near, Outcomes
@@ -94,7 +95,11 @@ _TOP = {AGREEMENT: 1.0, MEASURED: 2.0, GRADED: 2.0}
 
 
 class Region:
-    """One region: its evidence of each kind, begun anew after a change, each time with less of alpha."""
+    """One region: its evidence of each kind, begun anew after a change, each time with less of alpha.
+
+    What follows from the evidence is computed once for all requests until there is more: whatever changes the evidence ends
+    with `_read_anew`. Nobody may read what is cached while another thread changes it: see Gate.
+    """
 
     def __init__(self, name: str, threshold: float, alpha: float) -> None:
         self.name = name
@@ -136,12 +141,12 @@ class Region:
         """The evidence of agreement with the reference."""
         return self.kinds[AGREEMENT]
 
-    @property
+    @cached_property
     def evidence(self) -> Evidence:
         """The evidence by which least can be lost: what pages show."""
         return max(self.kinds.values(), key=lambda each: (each.proven, each.bounds()[0]))
 
-    @property
+    @cached_property
     def most_lost(self) -> float:
         """Anytime-valid upper bound of the mean loss, 0 to 1."""
         return max(0.0, 1.0 - self.evidence.bounds()[0])
@@ -151,30 +156,30 @@ class Region:
         """Bound of what all of this process's answers by the action have lost, in answers."""
         return self._lost_before + self._served * self.most_lost if self._served else self._lost_before
 
-    @property
+    @cached_property
     def open(self) -> bool:
         """Whether the action may answer here. Where people say otherwise, nothing else counts."""
         return any(each.proven for each in self.kinds.values()) and not self.kinds[GRADED].hopeless
 
-    @property
+    @cached_property
     def in_doubt(self) -> bool:
         """Whether answers lately differed from the reference's more than they did."""
         if self._watch is not None:
             return self._watch.alarm > _MOVED_IN_DOUBT
         return self.agreement.alarm > _IN_DOUBT
 
-    @property
+    @cached_property
     def may_try(self) -> bool:
         """Whether it is likely enough to be proven that the action may answer some requests before it is, within what may
         be lost of all: see Gate."""
         return self._likely and not self.in_doubt
 
-    @property
+    @cached_property
     def _likely(self) -> bool:
         enough = max(each.compared for each in self.kinds.values()) >= _TRY_AFTER
         return enough and self.most_lost <= _TRY_BELOW and self.expected_more is not None
 
-    @property
+    @cached_property
     def hopeless(self) -> bool:
         """Whether the action is not good enough here, as far as is known."""
         if any(each.expected_more() is not None for each in self._two_sided()):
@@ -184,7 +189,7 @@ class Region:
             return few or self.agreement.expected_more() is None
         return self.agreement.hopeless
 
-    @property
+    @cached_property
     def expected_more(self) -> int | None:
         """Comparisons still expected until it opens; None: it is not expected to."""
         if self.hopeless or self.kinds[GRADED].hopeless:
@@ -192,7 +197,7 @@ class Region:
         kinds = [self.agreement, *self._two_sided()]
         return min((more for each in kinds if (more := each.expected_more()) is not None), default=None)
 
-    @property
+    @cached_property
     def share(self) -> float:
         """The share of requests to compare."""
         if self.open:
@@ -205,6 +210,15 @@ class Region:
 
     def add(self, told: Compared, opening: int = 0) -> Turned | None:
         """Count one comparison; returns what that changed. `opening`: the place of the opening if it opens now."""
+        turned = self._added(told, opening)
+        self._read_anew()
+        return turned
+
+    def _read_anew(self) -> None:
+        for name in _CACHED:
+            self.__dict__.pop(name, None)
+
+    def _added(self, told: Compared, opening: int) -> Turned | None:
         was_open = self.open
         if told.said is not None:
             praise = told.said >= _PRAISE
@@ -215,6 +229,7 @@ class Region:
                 self._praised += 1 if praise else -1
         for kind, value in told.values():
             self.kinds[kind].add(value)
+        self._read_anew()
         if self._watch is not None and told.quality is not None:
             self._watch.add(told.quality)
         elif self._watch is None and (self.open or self._likely):
@@ -241,6 +256,7 @@ class Region:
         for kind, evidence in self.kinds.items():
             if evidence.compared:
                 self._begin(kind)
+        self._read_anew()
 
     def reconsider(self) -> None:
         """Begin anew what enough comparisons say will not be proven; what may yet be proven goes on."""
@@ -250,6 +266,7 @@ class Region:
         for kind, evidence in self.kinds.items():
             if evidence.compared >= _TRY_AFTER and evidence.expected_more() is None:
                 self._begin(kind)
+        self._read_anew()
 
     def _begin(self, kind: str) -> None:
         self._begun[kind] += 1
@@ -287,6 +304,9 @@ class Region:
 
     def _turned(self, *, opened: bool) -> Turned:
         return Turned(self.name, opened, self.evidence.compared, *self.evidence.bounds())
+
+
+_CACHED = tuple(name for name, each in vars(Region).items() if isinstance(each, cached_property))
 
 
 class Regions:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import replace
+from typing import NamedTuple
 
 from cachetools import Cache, LRUCache
 
@@ -17,6 +18,7 @@ from store.database import Connection, Database
 from store.errors import StoreBusy, StoreClosed
 from store.generation import Generation
 from store.records import HELD_BACK_S, ExactAnswer, Example
+from store.written_together import write_each
 
 _ENTRY_OVERHEAD_BYTES = 512
 """What a row or a memory entry costs beside its body, roughly."""
@@ -24,6 +26,19 @@ _NOTE_USE_EVERY_S = 5.0
 _EVICT_ROWS = 64
 CLOCKS_APART_S = 60.0
 """Between two clocks that are right. An answer from further ahead was stored by one that was wrong: its age is unknown."""
+
+
+class Put(NamedTuple):
+    """An answer to be kept. See ExactCache.put."""
+
+    key: bytes
+    tenant: str
+    answer: ExactAnswer
+    request_id: str
+    contributor: str | None
+
+
+_NOTHING_EXPECTED: tuple[Callable[[], ExactAnswer | None], Sequence[Example]] = (lambda: None, ())
 
 
 class ExactCache:
@@ -43,6 +58,8 @@ class ExactCache:
         self._lock = threading.Lock()
         self._memory: LRUCache[bytes, ExactAnswer] = LRUCache(memory_bytes, getsizeof=_size_bytes)
         self._memory_bytes = memory_bytes
+        self._expected: dict[bytes, tuple[Callable[[], ExactAnswer | None], Sequence[Example]]] = {}
+        """By key, what reads an answer that is still to be put, and the examples that it was made with."""
         self._used: dict[bytes, tuple[int, float]] = {}
         """By key, how often since it was last written, and when last."""
         self._next_note_s = time.monotonic() + _NOTE_USE_EVERY_S
@@ -75,6 +92,21 @@ class ExactCache:
         self._note_use(key, now_s)
         return answer
 
+    def expect(
+        self, key: bytes, answer: Callable[[], ExactAnswer | None], examples: Sequence[Example] = ()
+    ) -> None:
+        """An answer is about to be put under this key: until `expect_no_more`, `get` calls `answer` for it.
+
+        `answer` gives None where there is none after all; it takes less than a tenth of a millisecond. `examples`: those
+        that it was made with. Never blocks.
+        """
+        if self._db.reads.inline or not examples:
+            self._expected[key] = answer, examples
+
+    def expect_no_more(self, key: bytes) -> None:
+        """What was expected under this key has been put, or is not to be."""
+        self._expected.pop(key, None)
+
     def put(
         self,
         key: bytes,
@@ -97,8 +129,7 @@ class ExactCache:
         `contributor` whom it answered: empty for nobody in particular, None where nobody knows. Raises StoreBusy when
         too much already waits to be written; memory has it nevertheless.
         """
-        # What orjson wrote lies in a block that was made for much more: 300 bytes take 4 KB, 5 KB take 64.
-        answer = replace(answer, body=bytes(memoryview(answer.body)), ttl_s=self._ttl_s)
+        answer = self._own(answer)
         size_bytes = _size_bytes(answer)
         large = len(answer.body) > self._max_entry_bytes or size_bytes > self._disk_bytes
         inline = self._db.reads.inline
@@ -139,6 +170,50 @@ class ExactCache:
             return True
 
         return self._db.write(insert, after=written, patient=True)
+
+    def put_all(self, puts: Sequence[Put]) -> Future[None]:
+        """The same of answers that were made without examples, in one job; done once they are on disk. Raises StoreBusy."""
+        wanted: dict[bytes, tuple[Put]] = {}
+        for put in puts:
+            put = put._replace(answer=self._own(put.answer))
+            size_bytes = _size_bytes(put.answer)
+            if len(put.answer.body) <= self._max_entry_bytes and size_bytes <= self._disk_bytes:
+                self._keep(put.key, put.answer)
+                wanted[put.key] = (put,)
+
+        def insert_all(connection: Connection) -> None:
+            self._insert(connection, [put for (put,) in wanted.values()])
+
+        def insert_one(connection: Connection, put: Put) -> None:
+            self._insert(connection, [put])
+
+        return write_each(self._db, insert_one, list(wanted.values()), together=insert_all)
+
+    def _insert(self, connection: Connection, puts: Sequence[Put]) -> None:
+        keys = [put.key for put in puts]
+        found = connection.execute(f"{_THERE} ({', '.join('?' * len(keys))})", keys).fetchall()
+        there = {bytes(key): (before_s, corrected) for key, before_s, corrected in found}
+        for put in puts:
+            if put.key in there:
+                before_s, corrected = there[put.key]
+                if before_s + self._ttl_s > put.answer.stored_at_s:
+                    # Others may hold the answer that this one replaces, or this process one that may not replace it.
+                    self._generation.bump(connection)
+                    if corrected:
+                        continue
+                _attach(connection, put.key, (), anew=True)
+            row = _upserted(put.key, put.tenant, put.answer, put.request_id, put.contributor)
+            self._db.append(connection, _UPSERT, row)
+        (total_bytes,) = connection.execute("SELECT sum(total_bytes) FROM exact_size").fetchone()
+        if total_bytes + sum(_size_bytes(put.answer) for put in puts) > self._disk_bytes:
+            self._db.settle(connection)
+            self._make_room(connection, max(put.answer.stored_at_s for put in puts))
+
+    def _own(self, answer: ExactAnswer) -> ExactAnswer:
+        # What orjson wrote lies in a block that was made for much more: 300 bytes take 4 KB, 5 KB take 64.
+        body = bytes(memoryview(answer.body))
+        told = answer.content_type, answer.engine, answer.stored_at_s, answer.usage_estimated
+        return ExactAnswer(body, *told, self._ttl_s)
 
     def correct(
         self,
@@ -238,7 +313,17 @@ class ExactCache:
     def _fresh(self, answer: ExactAnswer, now_s: float) -> bool:
         return answer.stored_at_s - CLOCKS_APART_S <= now_s < answer.stored_at_s + self._ttl_s
 
+    def _awaited(self, key: bytes) -> ExactAnswer | None:
+        answer, examples = self._expected.get(key, _NOTHING_EXPECTED)
+        found = answer()
+        if found is None or len(found.body) > self._max_entry_bytes:
+            return None
+        stands = not examples or _all_stand(self._db.read(), examples)
+        return replace(found, ttl_s=self._ttl_s) if stands else None
+
     def _in_memory(self, key: bytes) -> ExactAnswer | None:
+        if key in self._expected and (awaited := self._awaited(key)) is not None:
+            return awaited
         if key not in self._memory:
             # What is not held needs no look whether anything was deleted.
             return None
@@ -312,6 +397,7 @@ class ExactCache:
 
 
 _SELECT = "SELECT body, content_type, engine, stored_at_s, usage_estimated FROM exact_answers WHERE key = ?"
+_THERE = "SELECT key, stored_at_s, corrected FROM exact_answers WHERE key IN"
 _LOOK = (
     "SELECT (SELECT sum(total_bytes) FROM exact_size), a.stored_at_s, a.corrected"
     " FROM (SELECT 1) one LEFT JOIN exact_answers a ON a.key = ?"
@@ -346,10 +432,22 @@ def _upsert(
     *,
     corrected: bool = False,
 ) -> None:
+    row = _upserted(key, tenant, answer, request_id, contributor, corrected=corrected)
+    connection.execute(_UPSERT, row)
+
+
+def _upserted(
+    key: bytes,
+    tenant: str,
+    answer: ExactAnswer,
+    request_id: str,
+    contributor: str | None,
+    *,
+    corrected: bool = False,
+) -> tuple[object, ...]:
     at_s, size_bytes = answer.stored_at_s, _size_bytes(answer)
     told = answer.engine, answer.content_type, answer.usage_estimated, answer.body
-    row = (key, tenant, at_s, at_s, size_bytes, *told, request_id, contributor, corrected)
-    connection.execute(_UPSERT, row)
+    return (key, tenant, at_s, at_s, size_bytes, *told, request_id, contributor, corrected)
 
 
 def _attach(connection: Connection, key: bytes, examples: Sequence[Example], *, anew: bool) -> None:

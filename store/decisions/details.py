@@ -74,8 +74,8 @@ class RequestDetails:
     error: str = ""
     """Content. What the client was told, or what broke its answer off."""
     no_text: str = ""
-    """Why no text is kept, a code: opted_out_key, opted_out_model, limited, busy, secrets, private_data, repeat, off. Empty
-    where one is kept, and where nobody knows."""
+    """Why no text is kept, a code: opted_out_key, opted_out_model, limited, busy, secrets, private_data, repeat, of_key (the
+    text of what it repeats is gone), forgotten, off. Empty where one is kept, and where nobody knows."""
     attempts: tuple[Attempted, ...] = ()
     """Who was asked, in order."""
     parameters: Mapping[str, Any] = field(default_factory=dict)
@@ -147,7 +147,7 @@ class Details:
             user=own.user,
             error_kind=record.error_kind,
             error=own.error,
-            no_text=record.no_text,
+            no_text=record.no_text if texts is None else "",
             attempts=_attempts(trail.get("tried", ()), own.said, trail.get("error", "")) or _only(record),
             parameters=_parameters(kept.came),
             tools_offered=_offered(kept.came),

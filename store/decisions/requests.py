@@ -11,10 +11,11 @@ from typing import NamedTuple
 from store.database import Connection, Database
 from store.decisions.quality_rollups import forget_quality
 from store.decisions.rollups import forget_sums, requests_deleted
-from store.decisions.usage import Bounds, add_usage, forget_usage, forget_usage_of_user, usage_of
+from store.decisions.usage import Bounds, Used, add_usage, forget_usage, forget_usage_of_user, usage_of
 from store.plain import plain
-from store.records import RequestRecord
+from store.records import TEXT_OF_KEY, RequestRecord
 from store.tenant_scope import ALL, TenantScope
+from store.written_together import write_each
 
 HOUR_S = 3600
 _DAY_S = 24 * HOUR_S
@@ -48,58 +49,14 @@ class RequestLog:
         self._db = db
         self._bounds = Bounds()
 
-    def record(self, record: RequestRecord) -> Future[None]:
-        """Write one request's row, and add it to the books; a second one with the same id is ignored. Raises StoreBusy."""
-        used = self._bounds.kept(usage_of(record))
-        row = (
-            record.id,
-            record.tenant,
-            record.started_at_s,
-            record.endpoint,
-            plain(record.model),
-            record.engine,
-            record.outcome,
-            record.status,
-            record.policy,
-            record.policy_version,
-            record.probability,
-            record.reason,
-            len(record.example_ids),
-            json.dumps(record.example_ids),
-            record.prompt_tokens,
-            record.completion_tokens,
-            record.usage_estimated,
-            record.cost_usd or 0.0,
-            record.total_ms,
-            record.first_chunk_ms,
-            record.overhead_ms,
-            record.stages_ms,
-            record.key_id,
-            record.cached_tokens,
-            record.continued,
-            record.reference_cost_usd,
-            record.exact_key,
-            record.failed_over,
-            record.trail,
-            record.cost_usd is None,
-            record.api,
-            record.end_user,
-            record.cache_write_tokens,
-            record.images,
-            record.service_tier,
-            record.examples_usd,
-            record.example_tokens,
-            plain(record.completion_id),
-            record.session,
-            plain(record.error_kind),
-            plain(record.finish_reason),
-            record.no_text,
-        )
+    def record(self, *records: RequestRecord) -> Future[None]:
+        """Write a row for each, and add them to the books; a second one with the same id is ignored. Raises StoreBusy."""
+        wanted = [(_row(record), self._bounds.kept(usage_of(record))) for record in records]
 
-        def insert(connection: Connection) -> None:
+        def insert(connection: Connection, row: Sequence[object], used: Used) -> None:
             add_usage(self._db, connection, used, only_if=self._db.append(connection, _INSERT, row))
 
-        return self._db.write(insert, patient=True)
+        return write_each(self._db, insert, wanted)
 
     def get(self, id: str, tenant: str | None = None) -> RequestRecord | None:
         """The request with this id, or None; also None if a tenant is named and it is another's."""
@@ -288,13 +245,63 @@ COLUMNS = (
     " completion_id, session, error_kind, finish_reason, no_text"
 )
 _COST, _UNPRICED = (COLUMNS.split(", ").index(name) for name in ("cost_usd", "unpriced"))
-# Trails of former releases hold words of an upstream.
-_ALSO_BLANKED = """, session = '', trail = CASE WHEN instr(trail, '],"error":"') > 0 THEN '' ELSE trail END"""
+# Trails of former releases hold words of an upstream. What somebody else asked under the same key stays theirs.
+_ALSO_BLANKED = (
+    """, session = '', trail = CASE WHEN instr(trail, '],"error":"') > 0 THEN '' ELSE trail END"""
+    f", no_text = CASE WHEN no_text = '{TEXT_OF_KEY}' THEN 'forgotten' ELSE no_text END"
+)
 _SELECT = f"SELECT {COLUMNS} FROM requests"  # noqa: S608 - a constant
 _INSERT = (
     f"INSERT INTO requests ({COLUMNS}) VALUES ({', '.join('?' * 42)})"  # noqa: S608 - constants
     " ON CONFLICT (id) DO NOTHING"
 )
+
+
+def _row(record: RequestRecord) -> tuple[object, ...]:
+    return (
+        record.id,
+        record.tenant,
+        record.started_at_s,
+        record.endpoint,
+        plain(record.model),
+        record.engine,
+        record.outcome,
+        record.status,
+        record.policy,
+        record.policy_version,
+        record.probability,
+        record.reason,
+        len(record.example_ids),
+        json.dumps(record.example_ids) if record.example_ids else "[]",
+        record.prompt_tokens,
+        record.completion_tokens,
+        record.usage_estimated,
+        record.cost_usd or 0.0,
+        record.total_ms,
+        record.first_chunk_ms,
+        record.overhead_ms,
+        record.stages_ms,
+        record.key_id,
+        record.cached_tokens,
+        record.continued,
+        record.reference_cost_usd,
+        record.exact_key,
+        record.failed_over,
+        record.trail,
+        record.cost_usd is None,
+        record.api,
+        record.end_user,
+        record.cache_write_tokens,
+        record.images,
+        record.service_tier,
+        record.examples_usd,
+        record.example_tokens,
+        plain(record.completion_id),
+        record.session,
+        plain(record.error_kind),
+        plain(record.finish_reason),
+        record.no_text,
+    )
 
 
 def as_record(row: Sequence[object]) -> RequestRecord:

@@ -18,7 +18,9 @@ import orjson
 from store.database import Connection, Database
 from store.decisions.kept_details import NOTHING, KeptDetails
 from store.plain import plain
+from store.records import TEXT_OF_KEY
 from store.tenant_scope import ALL, TenantScope
+from store.written_together import write_each
 
 _DEFLATE_LEVEL = 1
 _ROW_BYTES = 256
@@ -49,7 +51,8 @@ class RequestTexts:
     answer: str = ""
     """Of the first choice; empty where there was none."""
     messages: tuple[Mapping[str, Any], ...] | None = None
-    """What the client sent, role and text of each, the latest ones where it was long; None: a repeat, see `same`."""
+    """What the client sent, role and text of each, the latest ones where it was long; None: a repeat, whose texts are those
+    under its exact key."""
     left_out: int = 0
     """How many earlier messages were too much to keep."""
     cut: int = 0
@@ -80,47 +83,41 @@ def digest_of(question: str, answer: str) -> str:
 
 
 class RequestTextLog:
-    """One row per request whose texts may be kept. Every look-up names a tenant; searches are for an operator."""
+    """One row per request whose texts may be kept; none for a repeat that has nothing of its own.
+
+    Every look-up names a tenant; searches are for an operator.
+    """
 
     def __init__(self, db: Database) -> None:
         self._db = db
 
-    def keep(self, texts: RequestTexts) -> Future[None]:
-        """Keep one; a second one of the same request is ignored. Raises StoreBusy."""
-        row = _as_row(texts)
+    def keep(self, *texts: RequestTexts) -> Future[None]:
+        """Keep them; a second one of the same request is ignored. Raises StoreBusy."""
 
-        def insert(connection: Connection) -> None:
+        def insert(connection: Connection, row: Sequence[object]) -> None:
             self._db.append(connection, _INSERT, row)
 
-        return self._db.write(insert, patient=True, spare=True)
+        return write_each(self._db, insert, [(_as_row(one),) for one in texts], spare=True)
 
     def get(self, tenant: str, request_id: str) -> RequestTexts | None:
-        """The texts of a tenant's request; of the first of its repeats where it is one. None where none are kept."""
+        """The texts of a tenant's request; where it is a repeat, of the one that it repeats. None where none are kept."""
         read = self._db.read()
         found = read.execute(
             _SELECT + " WHERE tenant = ? AND request_id = ?", (tenant, request_id)
         ).fetchone()
-        if found is None:
-            return None
-        texts = _as_texts(found)
-        if texts.messages is None and texts.same is not None:
-            found = read.execute(
-                _SELECT + " WHERE tenant = ? AND same = ? AND conversation IS NOT NULL"
-                " ORDER BY row_id DESC LIMIT 1",
-                (tenant, texts.same),
-            ).fetchone()
-            texts = _as_texts(found) if found is not None else texts
-        return texts if texts.messages is not None else None
+        texts = None if found is None else _as_texts(found)
+        if texts is not None and texts.messages is not None:
+            return texts
+        of_key = read.execute(_OF_KEY, (tenant, request_id)).fetchone()
+        return None if of_key is None else _as_texts(of_key)
 
     def previews(self, request_ids: Sequence[str], characters: int = 160) -> dict[str, str]:
         """The beginnings of these requests' questions, by request id; those without texts are left out."""
         rows = self._db.read().execute(
-            "SELECT r.request_id, substr(t.question, 1, ?) FROM json_each(?) AS wanted"
-            " JOIN requests q ON q.id = wanted.value"
-            " JOIN request_texts r ON r.tenant = q.tenant AND r.request_id = q.id"
-            " JOIN request_texts t ON t.row_id = CASE WHEN r.conversation IS NOT NULL THEN r.row_id ELSE"
-            " (SELECT s.row_id FROM request_texts s WHERE s.tenant = r.tenant AND s.same = r.same"
-            "  AND s.conversation IS NOT NULL ORDER BY s.row_id DESC LIMIT 1) END",
+            f"SELECT q.id, substr(t.question, 1, ?) FROM json_each(?) AS wanted JOIN requests q ON q.id = wanted.value"  # noqa: S608
+            " LEFT JOIN request_texts r ON r.tenant = q.tenant AND r.request_id = q.id"
+            " JOIN request_texts t ON t.row_id = CASE WHEN r.conversation IS NOT NULL THEN r.row_id"
+            f" ELSE {_PLACE_OF_KEY} END",
             (characters, orjson.dumps(list(request_ids)).decode()),
         )
         return dict(rows.fetchall())
@@ -204,14 +201,25 @@ _INSERT = (
 )
 
 
+_PLACE_OF_KEY = (
+    "(SELECT s.row_id FROM request_texts s WHERE s.tenant = q.tenant AND s.same = q.exact_key"  # noqa: S608
+    f" AND s.conversation IS NOT NULL AND q.no_text = '{TEXT_OF_KEY}' ORDER BY s.row_id DESC LIMIT 1)"
+)
+"""Of a request `q` that repeats another one, where the texts of that are."""
+_OF_KEY = (
+    f"SELECT t.row_id, {', '.join(f't.{name}' for name in _COLUMNS.split(', '))} FROM requests q"  # noqa: S608
+    f" JOIN request_texts t ON t.row_id = {_PLACE_OF_KEY} WHERE q.tenant = ? AND q.id = ?"
+)
 _REPEATS = (
-    "SELECT t.row_id, r.request_id FROM json_each(?2) AS place"
+    "SELECT t.row_id, r.id FROM json_each(?2) AS place"  # noqa: S608 - a constant
     " CROSS JOIN request_texts t ON t.row_id = CAST(place.value AS INTEGER)"
-    " CROSS JOIN request_texts r ON r.row_id IN (SELECT s.row_id FROM request_texts s WHERE s.tenant = t.tenant"
-    " AND s.same = t.same AND s.conversation IS NULL ORDER BY s.row_id DESC LIMIT ?1)"
+    " CROSS JOIN requests q ON q.id = t.request_id"
+    " CROSS JOIN requests r ON r.row_id IN (SELECT s.row_id FROM requests s WHERE s.completion_id = q.completion_id"
+    " AND s.completion_id <> '' AND s.tenant = t.tenant AND s.exact_key = t.same"
+    f" AND s.no_text = '{TEXT_OF_KEY}' ORDER BY s.row_id DESC LIMIT ?1)"
     " ORDER BY t.row_id DESC, r.row_id DESC"
 )
-"""A repeat has no words: it is found by those of the request that it repeats."""
+"""A repeat has no words: it is found by those of the request that it repeats, and that by the `id` of the answer."""
 
 
 def _as_row(texts: RequestTexts) -> tuple[Any, ...]:

@@ -64,7 +64,7 @@ class Amounts(NamedTuple):
         return Amounts._make(mine + theirs for mine, theirs in zip(self, other, strict=True))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Used:
     """What one request used, and who is to be shown it."""
 

@@ -252,6 +252,11 @@ class ExampleBank:
 
     # ---- out
 
+    @property
+    def inline(self) -> bool:
+        """Whether examples are read in tenths of a millisecond, on an event loop, too."""
+        return self._db.reads.inline
+
     def by_ids(self, tenant: str, ids: Sequence[int], *, serving: bool = True) -> list[Example]:
         """The tenant's examples with these ids, in the order asked for.
 

@@ -44,7 +44,7 @@ _INSERT_ACCOUNT = (
 
 def as_example(row: Sequence[Any]) -> Example:
     """A row of `SELECT`, as a value."""
-    return Example(*row[:_FLAGS], *(bool(flag) for flag in row[_FLAGS : _FLAGS + 2]), *row[_FLAGS + 2 :])
+    return Example._make((*row[:_FLAGS], bool(row[_FLAGS]), bool(row[_FLAGS + 1]), *row[_FLAGS + 2 :]))
 
 
 def alone(db: Database, job: Callable[[Connection], T]) -> Callable[[Connection], T]:

@@ -113,10 +113,9 @@ class TenantIndex:
             if self._index.expansion_search != expansion:
                 self._index.expansion_search = expansion
             matches = self._index.search(vector, k, threads=1)
-        return [
-            (int(id), 1.0 - float(distance))
-            for id, distance in zip(matches.keys, matches.distances, strict=True)
-        ]
+        # Numbers of Python's all at once: one by one each costs as much as comparing two vectors.
+        distances = matches.distances.tolist()
+        return [(id, 1.0 - distance) for id, distance in zip(matches.keys.tolist(), distances, strict=True)]
 
     def rebuild(self, stopping: Callable[[], bool] = lambda: False) -> bool:
         """Build the graph anew without tombstones and swap it in. Searches, adds and removes go on meanwhile.

@@ -70,6 +70,7 @@ class KeyStore:
     ) -> None:
         """`stale_s`: how long requests are let in by what was read last while a database elsewhere cannot be read."""
         self._db = db
+        self._inline = db.reads.inline
         self._stale_s = stale_s
         self._secret = secret
         self._clock = clock
@@ -293,7 +294,7 @@ class KeyStore:
     def look_again(self, _: object = None) -> None:
         """Have the next look-up see what was committed just now."""
         self._generation.look_again()
-        if not self._db.reads.inline:
+        if not self._inline:
             self._keep_up()
 
     def read_anew(self) -> None:
@@ -319,7 +320,7 @@ class KeyStore:
         Inline every call tries again; else what is read in the background holds for `stale_s`, then StoreFailed is raised.
         """
         known = self._known
-        if known is not None and not self._db.reads.inline:
+        if known is not None and not self._inline:
             if time.monotonic() - self._confirmed_s > self._stale_s:
                 raise StoreFailed(f"the keys could not be read for over {self._stale_s:g} s")
             return known

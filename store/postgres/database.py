@@ -126,9 +126,10 @@ class PostgresDatabase:
         after: Callable[[T], None] | None = None,
         patient: bool = False,
         spare: bool = False,
+        rows: int = 1,
     ) -> Future[T]:
         """See `store.database.Database`."""
-        return self._writer.submit(job, after=after, patient=patient, spare=spare)
+        return self._writer.submit(job, after=after, patient=patient, spare=spare, rows=rows)
 
     def joined(self) -> AbstractContextManager[None]:
         """See `store.database.Database`."""

@@ -126,17 +126,19 @@ class Database:
         after: Callable[[T], None] | None = None,
         patient: bool = False,
         spare: bool = False,
+        rows: int = 1,
     ) -> Future[T]:
         """Run `job` on the writer's thread; the future resolves after the COMMIT, so a result is a promise kept.
 
         A job that raises is undone alone and its exception is the future's. A job may be run a second time when
         a batch had to be given up, so it must have no effect but the one on the connection. It must not commit.
         `after` is called with the result, on the writer's thread, after the commit and before the future resolves.
-        `patient`: nobody waits for it, so it may wait a hundredth of a second for others.
+        `patient`: nobody waits for it, so it may wait a twentieth of a second for others. `rows`: for as many jobs it
+        counts.
 
         Raises StoreBusy when too many jobs wait already, StoreClosed after `close`. Never waits.
         """
-        return self._writer.submit(job, after=after, patient=patient, spare=spare)
+        return self._writer.submit(job, after=after, patient=patient, spare=spare, rows=rows)
 
     def joined(self) -> AbstractContextManager[None]:
         """See `store.writing.WritingThread.joined`."""

@@ -57,8 +57,10 @@ class ReadingConnection(sqlite3.Connection):
 
     def cursor(self, factory: Any = None) -> Any:
         """A cursor whose errors are the store's."""
-        with translating():
+        try:
             return super().cursor(factory or _ReadingCursor)
+        except sqlite3.Error as error:
+            raise translated(error) from error
 
 
 class _ReadingCursor(sqlite3.Cursor):

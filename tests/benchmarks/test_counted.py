@@ -6,7 +6,7 @@ import json
 from contextlib import closing
 from pathlib import Path
 
-from benchmarks.counted.__main__ import FIGURES, Client, Counting, Upstream, gateway, risen, ways
+from benchmarks.counted.__main__ import FIGURES, Client, Upstream, gateway, risen, ways
 
 
 def test_a_rise_above_two_percent_is_told() -> None:
@@ -15,16 +15,21 @@ def test_a_rise_above_two_percent_is_told() -> None:
 
 
 def test_a_request_is_counted_the_same_each_time(tmp_path: Path) -> None:
-    counting = Counting(names=True)
     with closing(Upstream()) as upstream:
-        name, config = next(ways(upstream, tmp_path))
-        with (
-            gateway(config, counting) as (port, loop),
-            closing(Client(port, upstream, loop, counting)) as client,
-        ):
-            for _ in range(3):
-                client.chat("Warm?")
-            counted = sorted(client.chat("Warm?") for _ in range(9))
-            assert counted[2] == counted[4] and name in json.loads(FIGURES.read_text())
+        way = next(ways(upstream, tmp_path))
+        with gateway(way.config, names=True) as serving, closing(Client(serving, upstream)) as client:
+            for content in way.warm_up[:3]:
+                client.chat(content)
+            on_loop, on_all = zip(*sorted(client.chat("Warm?") for _ in range(9)), strict=True)
+            assert on_loop[2] == on_loop[4] <= on_all[4] and way.name in json.loads(FIGURES.read_text())
             assert client.stream(20) > client.stream(5)
-    assert counting.names is not None and counting.names["connection.py:Connection.on_body"]
+    assert serving.on_loop.names is not None and serving.on_loop.names["connection.py:Connection.on_body"]
+
+
+def test_a_governed_request_is_counted_under_its_key_with_what_other_threads_do(tmp_path: Path) -> None:
+    with closing(Upstream()) as upstream:
+        way = next(way for way in ways(upstream, tmp_path) if way.name == "a governed request")
+        with gateway(way.config, names=True) as serving, closing(Client(serving, upstream)) as client:
+            found = [client.chat("Warm?") for _ in range(5)]
+    assert serving.on_loop.names is not None and serving.on_loop.names["limiter.py:Limiter.reserve"] >= 5
+    assert all(on_all > on_loop for on_loop, on_all in found)

@@ -98,9 +98,9 @@ async def test_an_answer_that_is_too_long_is_joined_no_more_and_held_for_nobody(
     following = asyncio.ensure_future(said(followed))
     await asyncio.sleep(0)
     for flight in (followed, alone):
-        flight.note(b"123")
-        flight.note(b"456")
-        flight.note(b"789")
+        flight.feed(b"123")
+        flight.feed(b"456")
+        flight.feed(b"789")
         flight.ends()
     assert await following == [b"123", b"456", b"789"]
     assert flights.leader(asked(), KEY) is None and flights.leader(asked(), b"alone") is None
@@ -111,7 +111,7 @@ async def test_what_broke_before_one_began_to_follow_is_not_followed() -> None:
     flight = InFlight().lead(asked(), KEY)
     assert flight is not None
     flight.begins(200, CIMultiDict(HEAD))
-    flight.note(b"one")
+    flight.feed(b"one")
     flight.ends(StreamBroken("Cut."))
     assert await flight.head_for(asked()) is None
 

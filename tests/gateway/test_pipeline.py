@@ -7,7 +7,7 @@ import json
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from multidict import CIMultiDict
@@ -16,10 +16,13 @@ from engines.chat_json import read_chat_request
 from engines.codecs.chat import CHAT
 from engines.engine import EngineInfo, EngineLoad, EngineReply, EngineRequest, Price
 from engines.errors import ConnectFailed, EngineError, RequestError, StreamBroken
-from gateway.pipeline import Pipeline, ServedModel
+from gateway.pipeline import Pipeline
 from gateway.send import ClientGone
+from gateway.served_model import ServedModel
+from gateway.stages.features import Features
 from router.asked import Arrival, Asked, Controls
 from router.finished import Finished, Outcome
+from router.plan import Ask, Plan
 from router.policies.fixed import Fixed
 from store.records import ExactAnswer
 from tests.flow.line import completion, events
@@ -92,7 +95,8 @@ def pipeline(ended: list[Finished], *engines: Scripted, **more: Any) -> Pipeline
     """One that asks the first engine first, and the last as the reference."""
     names = tuple(engine.info.name for engine in engines)
     model = ServedModel("m", names, Fixed(names))
-    return Pipeline({e.info.name: e for e in engines}, {"m": model}, ended=ended.append, **more)
+    named = {engine.info.name: engine for engine in engines}
+    return Pipeline(named, {"m": model}, stages=Features(named, **more).stages, ended=ended.append)
 
 
 def streamed(text: str) -> list[bytes]:
@@ -134,6 +138,26 @@ async def test_a_remembered_answer_asks_no_engine(stream: bool) -> None:
     assert send.headers["Cache-Status"].startswith("understudy; hit")
     assert ended == [finished] and (finished.outcome, finished.hit) == (Outcome.HIT, body)
     assert finished.exact_key is not None and (finished.policy, finished.engine) == ("exact", "")
+
+
+async def test_a_stage_that_breaks_is_passed_by() -> None:
+    class Broken(Fixed):
+        async def find(self, key: bytes, now_s: float) -> ExactAnswer | None:
+            raise OSError("no disk")
+
+        async def decide(self, ask: Ask) -> Plan:
+            raise ZeroDivisionError
+
+    ended: list[Finished] = []
+    send, broken = Collected(), Broken(("small",))
+    named = {engine.info.name: engine for engine in (Scripted("small"), Scripted("large", *streamed("Yes")))}
+    stages = Features(named, exact=cast(Any, broken)).stages
+    models = {"m": ServedModel("m", ("small", "large"), broken)}
+    finished = await Pipeline(named, models, stages=stages, ended=ended.append).answer(
+        asked(stream=True), send
+    )
+    assert finished.bypassed == ["exact:OSError", "decide:ZeroDivisionError"] and send.ended
+    assert (finished.engine, finished.reason) == ("large", "policy_failed")
 
 
 async def test_the_next_engine_answers_where_one_fails() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from typing import Any
 
@@ -21,6 +21,7 @@ from gateway.recorder import Recorder
 from router.asked import Controls
 from router.finished import Finished, Outcome
 from router.plan import Attempt
+from store.answers.exact_cache import Put
 from store.errors import StoreFailed
 from store.records import ExactAnswer
 from tests.answers import from_json
@@ -37,18 +38,25 @@ class Shelf:
 
     def __init__(self, gate: threading.Event | None = None, failure: Exception | None = None) -> None:
         self.kept: dict[bytes, ExactAnswer] = {}
+        self.expected: dict[bytes, Callable[[], ExactAnswer | None]] = {}
         self.gate = gate
         self.failure = failure
 
-    def put(self, key: bytes, tenant: str, answer: ExactAnswer, **origin: Any) -> Future[Any]:
+    def expect(self, key: bytes, answer: Callable[[], ExactAnswer | None], examples: object) -> None:
+        self.expected[key] = answer
+
+    def expect_no_more(self, key: bytes) -> None:
+        self.expected.pop(key, None)
+
+    def put_all(self, puts: Sequence[Put]) -> Future[Any]:
         if self.gate is not None:
             self.gate.wait(60)
         future: Future[Any] = Future()
         if self.failure is not None:
             future.set_exception(self.failure)
         else:
-            self.kept[key] = answer
-            future.set_result(True)
+            self.kept |= {put.key: put.answer for put in puts}
+            future.set_result(None)
         return future
 
 
@@ -60,7 +68,7 @@ def answered(body: bytes = BODY, **changes: Any) -> Finished:
 def record(shelf: Shelf, *requests: Finished) -> tuple[list[Finished], Metrics]:
     reported: list[Finished] = []
     metrics = Metrics()
-    recorder = Recorder([], metrics, reported.append, at_once=[ExactKeeper(shelf)])
+    recorder = Recorder([ExactKeeper(shelf)], metrics, reported.append)
     for made in requests:
         recorder.take(made)
     assert recorder.close(10)
@@ -71,8 +79,8 @@ def test_an_answer_is_kept_priced_and_reported_once() -> None:
     shelf = Shelf()
     made = answered()
     (reported,), _ = record(shelf, made)
-    assert reported.arrival is made.arrival and shelf.kept[b"k"].body == BODY
-    assert reported.cost_usd == pytest.approx(1.0 + 20.0) and made.cost_usd == 0.0
+    assert reported is made and shelf.kept[b"k"].body == BODY
+    assert reported.cost_usd == pytest.approx(1.0 + 20.0)
 
 
 @pytest.mark.parametrize(
@@ -222,12 +230,14 @@ def test_a_small_answer_can_be_repeated_the_moment_it_was_taken() -> None:
             gate.wait(60)
             yield from ()
 
-    recorder = Recorder([Busy()], Metrics(), lambda _: None, at_once=[ExactKeeper(shelf)])
+    exact = ExactKeeper(shelf)
+    recorder = Recorder([Busy(), exact], Metrics(), lambda _: None, expecting=exact)
     recorder.take(answered())
     recorder.take(answered())
-    assert shelf.kept[b"k"].body == BODY, "though the thread is still busy with the first"
+    expected = shelf.expected[b"k"]()
+    assert expected is not None and expected.body == BODY, "though the thread is still busy with the first"
     gate.set()
-    assert recorder.close(10)
+    assert recorder.close(10) and not shelf.expected and shelf.kept[b"k"].body == BODY
 
 
 def test_a_large_answer_is_left_to_the_thread_and_kept_all_the_same() -> None:

@@ -45,8 +45,8 @@ _REPLACED_LINGER_S = 6.0
 """The same of a worker whose successor serves. SDKs of OpenAI close what has been idle for 4 or 5 seconds, so that
 by then nobody sends another request."""
 _TURN_S = 0.0005
-"""Instead of 5 ms: so long a thread that records, screens or follows what was learnt keeps the interpreter from the event loop
-and from retrieval, which give it up many times a request."""
+"""Instead of 5 ms: so long a thread that records, screens or follows what was learnt keeps the interpreter from the event
+loop and from retrieval, which give it up several times a request."""
 _IN_BACKGROUND, _BEHIND = 10, 5
 """Niceness of helpers: beside a worker that needs all of a core, about a tenth and a quarter of it."""
 Reread = Callable[[], Config]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import Field, SecretStr, field_validator
+from pydantic import Field, SecretStr, field_validator, model_validator
 
 from engines.components.pointer import checked
 from engines.components.schema import check_schema
@@ -15,6 +15,7 @@ from understudy.settings.group import Settings
 from understudy.settings.secrets import ApiKey
 
 _PLACES = re.compile(r"\{([^{}]*)\}")
+_MOST_SERVERS = 64
 _KNOWN_PLACES = frozenset({"query", "k"})
 
 
@@ -78,26 +79,59 @@ class EmbeddingsComponent(HTTPComponent):
     """Any OpenAI-compatible `/embeddings`."""
 
     kind: Literal["openai"]
-    base_url: str = Field(description="Base URL below which `/embeddings` is.")
+    base_url: str | None = Field(
+        None, description="Base URL below which `/embeddings` is. Required, unless base_urls are set."
+    )
+    base_urls: tuple[str, ...] | None = Field(
+        None, description="Servers of the same model, up to 64, instead of base_url."
+    )
     model: str = Field(min_length=1, description="Model that embeds or reranks, as the component calls it.")
     dimensions: int | None = Field(
         None, ge=1, le=65_536, description="Length of its vectors: asked for, and due; null: its own."
     )
 
-    _valid_url = field_validator("base_url")(lambda url: checked_url(url))
+    _valid_url = field_validator("base_url")(lambda url: url and checked_url(url))
+    _valid_urls = field_validator("base_urls")(lambda urls: urls and tuple(map(checked_url, urls)))
+
+    @model_validator(mode="after")
+    def _one_way_to_say_where(self) -> Self:
+        one_of("base_url", self.base_url, self.base_urls)
+        return self
+
+    @property
+    def servers(self) -> tuple[str, ...]:
+        """The base URLs, at least one."""
+        return self.base_urls or (self.base_url or "",)
 
 
 class RerankComponent(HTTPComponent):
     """Any `/rerank`, as vLLM, Cohere and Jina speak it."""
 
     kind: Literal["rerank"]
-    url: str = Field(
+    url: str | None = Field(
+        None,
         description="Whole URL. Of kind search its query may hold {query} and {k} as values: "
-        "https://api.search.brave.com/res/v1/web/search?q={query}&count={k}."
+        "https://api.search.brave.com/res/v1/web/search?q={query}&count={k}.",
+    )
+    urls: tuple[str, ...] | None = Field(
+        None, description="Servers of the same model, up to 64, instead of url."
     )
     model: str = Field("", description="Model that embeds or reranks, as the component calls it.")
 
-    _valid_url = field_validator("url")(lambda url: whole_url(url, frozenset()))
+    _valid_url = field_validator("url")(lambda url: url and whole_url(url, frozenset()))
+    _valid_urls = field_validator("urls")(
+        lambda urls: urls and tuple(whole_url(url, frozenset()) for url in urls)
+    )
+
+    @model_validator(mode="after")
+    def _one_way_to_say_where(self) -> Self:
+        one_of("url", self.url, self.urls)
+        return self
+
+    @property
+    def servers(self) -> tuple[str, ...]:
+        """The whole URLs, at least one."""
+        return self.urls or (self.url or "",)
 
 
 class SearchComponent(HTTPComponent):
@@ -172,6 +206,21 @@ AnyComponent = Annotated[
     Field(discriminator="kind"),
 ]
 """Settings of a component of any kind."""
+
+
+def one_of(name: str, one: str | None, several: tuple[str, ...] | None) -> None:
+    """Check that a server is said in one way. Raises ValueError with what would be right."""
+    if one is None and not several:
+        raise ValueError(f"{name} is missing (or {name}s, for several servers)")
+    if one is not None and several is not None:
+        raise ValueError(f"{name} and {name}s exclude each other: put all of them into {name}s")
+    if several is None:
+        return
+    if len(several) > _MOST_SERVERS:
+        raise ValueError(f"{name}s has {len(several)} entries; 1 to {_MOST_SERVERS} are right")
+    hosts = [urlsplit(url).netloc for url in several]
+    if twice := sorted({host for host in hosts if hosts.count(host) > 1}):
+        raise ValueError(f"{name}s names {twice[0]} twice")
 
 
 def whole_url(url: str, places: frozenset[str]) -> str:

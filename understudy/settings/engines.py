@@ -192,6 +192,12 @@ class EngineSettings(Settings):
     max_in_flight: int = Field(
         256, ge=1, description="Requests asked of it, or of each replica, at once; more wait in the queue."
     )
+    slo_tpot_ms: float | None = Field(
+        None,
+        gt=0,
+        description="Milliseconds per token of an answer that somebody waits for (class latency): the tokens in flight "
+        "beside it are capped by what is measured. null: no cap.",
+    )
     apis: tuple[Api, ...] | None = Field(
         None,
         description="APIs it speaks, such as [chat, messages]: it is asked no others. null: those of its kind "

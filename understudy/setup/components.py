@@ -53,9 +53,11 @@ def _http(settings: HTTPComponent) -> OverHTTP:
     headers = {name: value.get_secret_value() for name, value in settings.headers.items()}
     match settings:
         case EmbeddingsComponent():
-            return OverHTTP(settings.base_url, key, headers, settings.model, settings.dimensions)
+            first, *further = settings.servers
+            return OverHTTP(first, key, headers, settings.model, settings.dimensions, tuple(further))
         case RerankComponent():
-            return OverHTTP(settings.url, key, headers, settings.model)
+            first, *further = settings.servers
+            return OverHTTP(first, key, headers, settings.model, further_urls=tuple(further))
         case SearchComponent() | ToolComponent():
             return OverHTTP(settings.url, key, headers)
         case _:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from gateway.keepers.exact import ExactKeeper
     from gateway.keepers.keeper import Keeper
     from gateway.keepers.request import RequestKeeper
     from gateway.keepers.text import TextKeeper
@@ -22,20 +23,18 @@ if TYPE_CHECKING:
     Series = Callable[[type], Any]
 
 
-def keepers_at_once(memory: Memory | None, config: Config) -> list[Keeper]:
-    """Those that must not wait: an exact repeat may come the moment its answer is there."""
+def exact_keeper(memory: Memory | None, config: Config) -> ExactKeeper | None:
+    """What keeps answers for exact repeats; None where nothing does."""
     if memory is None or memory.exact is None or config.memory is None:
-        return []
+        return None
     from gateway.keepers.exact import ExactKeeper
 
     states = memory.store.jobs.engine_states
-    return [
-        ExactKeeper(
-            memory.exact,
-            tool_calls=config.memory.advanced.exact_tool_calls,
-            unmerged=lambda engine, reason: states.add_errors({(engine, reason): 1}, time.time()),
-        )
-    ]
+    return ExactKeeper(
+        memory.exact,
+        tool_calls=config.memory.advanced.exact_tool_calls,
+        unmerged=lambda engine, reason: states.add_errors({(engine, reason): 1}, time.time()),
+    )
 
 
 def books(memory: Memory | None, config: Config, load: Loaded) -> RequestKeeper | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from engines.chat import ChatRequest
 from engines.registry import Registry
 from gateway.admission import Admission
 from gateway.handlers.collections import Collections
@@ -23,6 +24,7 @@ from gateway.runs.peers import Peers
 from gateway.runs.runs import Runs
 from gateway.send import Send
 from gateway.server import ServerLimits
+from gateway.stages.features import Features
 from learning.bank.contributor import EndUsers
 from router.asked import Asked
 from router.finished import Finished
@@ -54,6 +56,7 @@ def run_parts(
     lasting: Lasting,
     store: Store,
     pipeline: Pipeline,
+    features: Features,
     admission: Admission,
     engines: Registry,
     workflows: WorkflowParts,
@@ -73,6 +76,9 @@ def run_parts(
         model = pipeline.model(name)
         return model is not None and all(engines[each].info.holds_key for each in model.engines)
 
+    def most(chat: ChatRequest) -> tuple[float, int]:
+        return features.most(chat, pipeline.prices(chat.model).values())
+
     async def answer(asked: Asked, send: Send) -> Finished:
         with in_use:
             return await pipeline.answer(asked, send)
@@ -85,7 +91,7 @@ def run_parts(
         knobs(config),
         may_ask=may_ask,
         prices=pipeline.prices,
-        most=pipeline.most,
+        most=most,
         began=began,
         metrics=metrics,
         move=engines.move,
@@ -105,7 +111,7 @@ def run_parts(
                 admission,
                 may_ask=may_ask,
                 prices=pipeline.prices,
-                most=pipeline.most,
+                most=most,
                 move=engines.move,
                 means=workflows.means,
             )

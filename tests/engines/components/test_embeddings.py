@@ -53,6 +53,28 @@ async def test_texts_of_several_runs_share_a_request(upstream: Upstream) -> None
     await components.aclose()
 
 
+async def test_several_servers_share_the_requests_and_one_that_is_down_is_passed_by(
+    upstream: Upstream,
+) -> None:
+    other = Upstream()
+    try:
+        for server in (upstream, other):
+            server.plays(answers)
+        components = registry(upstream, batch=1, model="m", further_urls=(other.url,))
+        assert [guard.info.replica for guard in components.guards] == [
+            f"127.0.0.1:{server.port}" for server in (upstream, other)
+        ]
+        texts = ["a" * n for n in range(1, 9)]
+        assert [row[0] for row in (await components.embed("c", texts, work())).tolist()] == list(range(1, 9))
+        assert len(upstream.calls) >= 2 and len(other.calls) >= 2
+        assert len(upstream.calls) + len(other.calls) == 8
+        other.close()
+        assert [row[0] for row in (await components.embed("c", texts, work())).tolist()] == list(range(1, 9))
+        await components.aclose()
+    finally:
+        other.close()
+
+
 async def test_a_large_answer_is_read_too(upstream: Upstream) -> None:
     def many(call: Call) -> None:
         data = [{"embedding": [1.0] * 2000} for _ in call.json()["input"]]

@@ -25,7 +25,7 @@ from store import Store
 from store.admission import Admission
 from store.decisions.details import RequestDetails
 from store.decisions.kept_details import KeptDetails
-from store.errors import StoreBusy
+from store.errors import StoreBusy, ValueRefused
 from tests.finished import finished, whole
 from tests.gateway.keepers.test_choice import WITH, plan
 from tests.knobs import admission_settings
@@ -75,6 +75,13 @@ def asked(request: ChatRequest, **changes: Any) -> Finished:
     return finished(request, **(wanted | changes))
 
 
+def keep(keeper: RequestKeeper, what: Finished) -> None:
+    assert all(isinstance(why, str) for _, why in keeper.keep(what))
+    for _, future, count in keeper.write():
+        future.result(30)
+        assert count == 1
+
+
 def kept(store: Store, what: Finished, **changes: Any) -> RequestDetails:
     texts = TextKeeper(
         store.decisions.texts,
@@ -83,9 +90,7 @@ def kept(store: Store, what: Finished, **changes: Any) -> RequestDetails:
         max_bytes=changes.pop("max_bytes", 10_000),
     )
     keeper = RequestKeeper(store.decisions.requests, store.decisions.usage, texts=texts, secret=store.secret)
-    for _, future in keeper.keep(what):
-        if isinstance(future, Future):
-            future.result(30)
+    keep(keeper, what)
     found = store.decisions.details.get(what.arrival.tenant, what.arrival.id)
     assert found is not None
     return found
@@ -214,20 +219,32 @@ def test_the_row_says_why_there_is_no_text(store: Store, why: str, changes: dict
 
 def test_without_a_log_of_texts_or_room_in_it_the_row_says_so(store: Store) -> None:
     keeper = RequestKeeper(store.decisions.requests, store.decisions.usage, secret=store.secret)
-    for _, future in keeper.keep(asked(chat())):
-        assert not isinstance(future, str)
-        future.result(30)
+    keep(keeper, asked(chat()))
     row = store.decisions.requests.get("req-1")
     assert row is not None and row.no_text == "off" and row.session
 
     class Full(TextKeeper):
-        def kept(self, finished: Finished) -> Future[None] | str:
+        def write(self) -> Iterator[tuple[str, Future[Any], int]]:
             raise StoreBusy("full")
 
     texts = Full(store.decisions.texts, Admission(admission_settings()), Allowance(1.0))
-    full = RequestKeeper(store.decisions.requests, store.decisions.usage, texts=texts)
-    kinds = dict(full.keep(asked(chat(), id="req-2")))
-    assert kinds["text"] == "busy"
+    keep(
+        RequestKeeper(store.decisions.requests, store.decisions.usage, texts=texts),
+        asked(chat(), id="req-2"),
+    )
+    row = store.decisions.requests.get("req-2")
+    assert row is not None and row.no_text == "busy"
+
+
+def test_what_is_kept_together_is_all_kept_though_one_value_is_refused(store: Store) -> None:
+    keeper = RequestKeeper(store.decisions.requests, store.decisions.usage, secret=store.secret)
+    for number, status in enumerate((200, 2**70, 200)):
+        assert not list(keeper.keep(asked(chat(), id=f"req-{number}", status=status)))
+    ((kind, written, count),) = keeper.write()
+    with pytest.raises(ValueRefused):
+        written.result(30)
+    rows = [store.decisions.requests.get(f"req-{number}") is not None for number in range(3)]
+    assert (kind, count, rows) == ("request", 3, [True, False, True])
 
 
 JSON = st.recursive(

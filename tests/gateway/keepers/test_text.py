@@ -33,7 +33,8 @@ def log(tmp_path: Path) -> Iterator[RequestTextLog]:
 
 def asked(*messages: Any, **changes: Any) -> Finished:
     turns = [m if isinstance(m, dict) else {"role": "user", "content": m} for m in messages]
-    chat = ChatRequest(b"", {"user": "ann"}, "m", turns, stream=False, include_usage=False)
+    user = changes.pop("user", {"user": "ann"})
+    chat = ChatRequest(b"", user, "m", turns, stream=False, include_usage=False)
     wanted = {"body": SAID, "plan": plan(WITH), "attempt": WITH, "key_id": "key_1"}
     return finished(chat, **(wanted | changes))
 
@@ -46,11 +47,13 @@ def keeper(log: RequestTextLog, **changes: Any) -> TextKeeper:
 
 
 def keep(log: RequestTextLog, what: Finished, **changes: Any) -> RequestTexts | str:
-    ((kind, kept),) = keeper(log, **changes).keep(what)
-    assert kind == "text"
-    if isinstance(kept, str):
-        return kept
-    kept.result(30)
+    made = keeper(log, **changes)
+    why = made.keep(what)
+    for kind, kept, count in made.write():
+        assert (kind, count) == ("text", 1)
+        kept.result(30)
+    if why:
+        return why
     found = log.get(what.arrival.tenant, what.arrival.id)
     assert found is not None
     return found
@@ -144,12 +147,11 @@ def test_parts_that_are_no_text_are_named_and_nothing_else_of_them_is_kept(log: 
     assert kept.messages[0]["also"] == ["image_url"] and "PICTURE" not in str(kept)
 
 
-def test_a_repeat_costs_a_row_without_texts(log: RequestTextLog) -> None:
+def test_a_repeat_costs_no_row(log: RequestTextLog) -> None:
     keep(log, asked("Q?", exact_key=b"k1"))
-    again = asked("Q?", exact_key=b"k1", hit=SAID, id="req-2")
+    again = asked("Q?", exact_key=b"k1", hit=SAID, id="req-2", user={})
     before = log.total_bytes()
-    kept = keep(log, again)
-    assert isinstance(kept, RequestTexts) and kept.request_id == "req-1" and log.total_bytes() - before < 300
+    assert keep(log, again) == "of_key" and log.total_bytes() == before
 
 
 def test_more_requests_than_there_is_time_for_are_kept_without_their_texts(log: RequestTextLog) -> None:
@@ -165,11 +167,7 @@ def test_a_similar_question_has_words_of_its_own_and_an_exact_repeat_has_not(log
     again = {"hit": SAID, "outcome": Outcome.HIT, "attempt": None, "plan": None, "exact_key": b"k"}
     alike = keep(log, asked("And the other one?", reused_example=7, **again))
     assert isinstance(alike, RequestTexts) and alike.question == "And the other one?"
-    ((_, kept),) = keeper(log).keep(asked("Q?", id="req-2", **again))
-    assert not isinstance(kept, str)
-    kept.result(30)
-    found = log.get("a1", "req-2")
-    assert found is not None and found.request_id == "req-1"
+    assert keep(log, asked("Q?", id="req-2", **again)) == "of_key"
 
 
 def test_of_what_is_refused_for_a_limit_no_text_is_kept(log: RequestTextLog) -> None:

@@ -56,6 +56,14 @@ def test_a_null_at_the_beginning_goes_too() -> None:
     assert through(b'data: {"usage": null, "choices": [1]}\n\n') == b'data: {"choices": [1]}\n\n'
 
 
+def test_whole_events_are_taken_at_once_unless_half_of_one_waits() -> None:
+    strip = UsageStripper()
+    assert strip.at_once(SAID + LAST) == PLAIN and strip.at_once(LAST) == b""
+    assert strip.at_once(SAID[:-1]) is None
+    assert strip(SAID[:9]) == b"" and strip.at_once(SAID) is None
+    assert strip(SAID[9:]) == PLAIN and strip.at_once(PLAIN) == PLAIN
+
+
 def test_half_an_event_at_the_end_is_not_lost() -> None:
     assert through(SAID, b'data: {"choi') == PLAIN + b'data: {"choi'
 

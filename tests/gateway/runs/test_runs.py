@@ -326,7 +326,7 @@ async def test_many_gets_place_what_waits_anew_once() -> None:
     while len(engine.asked) < 100:
         await asyncio.sleep(0)
     before = next(a.placement for a in engine.asked if a.placement)
-    assert placement_of(replace(before, rank=Rank.THROUGHPUT)).rank is Rank.LATENCY
+    assert placement_of(replace(before, rank=Rank.THROUGHPUT)).rank is Rank.GROUP
     await runs.aclose(grace_s=0)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from router.digest import of_user
 from router.embedding.retriever import Retriever
 from store.examples.answer_vectors import AnswerVectors, CandidateVectors
 from store.examples.bank import ExampleBank
@@ -31,6 +32,9 @@ class Index:
 
     def nearest(self, tenant: str, vector: Vector, k: int) -> list[tuple[int, float]]:
         return self._near.get(tenant, [])[:k]
+
+    def size(self, tenant: str) -> int:
+        return 1_000_000 if tenant == "large" else 3
 
 
 class Counting:
@@ -66,6 +70,17 @@ def fill(db: Database, tenant: str, count: int) -> list[Example]:
 
 def near(examples: list[Example], step: float = 0.01) -> list[tuple[int, float]]:
     return [(e.id, 0.95 - step * place) for place, e in enumerate(examples)]
+
+
+def test_only_a_small_bank_of_the_tenants_own_is_looked_through_at_once(store: Database) -> None:
+    with closing(store):
+        bank = ExampleBank(store)
+        retriever = Retriever(Index({}), bank, lenders={"b2": ["a1"]})
+        assert retriever.at_once("a1", "scope")
+        assert not retriever.at_once("large", "scope") and not retriever.at_once("b2", "scope")
+        assert not retriever.at_once("a1", of_user("scope", "u")), "compared one by one"
+        vectors = CandidateVectors(store, question_version="v1", answer_version="a")
+        assert not Retriever(Index({}), bank, with_vectors=vectors).at_once("a1", "scope")
 
 
 def test_only_what_is_returned_gets_its_vectors(store: Database) -> None:

@@ -44,6 +44,9 @@ class GivenNeighbours:
         self.words = words
         self.merged = merged
 
+    def at_once(self, tenant: str, scope: str) -> bool:
+        return tenant == "at once"
+
     def size(self, tenant: str) -> int:
         return len(self.similarities)
 
@@ -51,7 +54,7 @@ class GivenNeighbours:
         if self.failure is not None:
             raise self.failure
         return [
-            Candidate(replace(example(i, self.words), merged=self.merged), s)
+            Candidate(example(i, self.words)._replace(merged=self.merged), s)
             for i, s in enumerate(self.similarities)
         ]
 
@@ -117,6 +120,15 @@ async def test_the_plan_says_by_which_settings_and_what_counted_as_near(threads:
     plan = await decide(threads, GivenNeighbours(0.95, 0.9, 0.79, merged=1), theta=0.8, m=4, max_examples=2)
     assert plan.settings == {"theta": 0.8, "m": 4.0, "max_examples": 2.0, "by_proof": 0.0}
     assert plan.familiar == {0: 2, 1: 2} and plan.reason == "familiar"
+
+
+async def test_what_takes_no_longer_than_a_change_of_threads_is_looked_up_without_one(
+    threads: ThreadPoolExecutor,
+) -> None:
+    threads.shutdown()
+    near = GivenNeighbours(0.95, 0.9)
+    assert (await decide(threads, near, Ask(chat(), "at once"), m=1)).reason == "familiar"
+    assert (await decide(threads, near, m=1)).bypassed == ("nearest:RuntimeError",)
 
 
 async def test_a_tenant_may_have_settings_of_its_own(threads: ThreadPoolExecutor) -> None:

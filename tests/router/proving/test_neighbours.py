@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -61,7 +59,7 @@ def test_an_embedding_of_another_length_begins_anew() -> None:
 def test_examples_agree_if_their_answers_are_equal_but_for_space_and_case() -> None:
     said = ["Yes", " yes", "no", "YES "]
     shown = [
-        Candidate(replace(example(i), answer=answer), similarity)
+        Candidate(example(i)._replace(answer=answer), similarity)
         for i, (answer, similarity) in enumerate(zip(said, (0.8, 0.9, 0.85, 0.81), strict=True))
     ]
     assert near(shown) == Near(0.9, pytest.approx(0.75))

@@ -119,7 +119,7 @@ def test_the_body_as_the_engine_got_it_has_the_examples_as_they_are_now(store: S
 
 def test_a_repeat_has_its_own_user_and_the_first_ones_body(store: Store) -> None:
     logged(store, 1)
-    logged(store, 2, outcome="hit", engine="")
+    logged(store, 2, outcome="hit", engine="", exact_key=b"s", no_text="of_key")
     kept(store, 1, same=b"s")
     kept(store, 2, same=b"s", messages=None, sent=(), sent_at=None, details=KeptDetails(user="bob"))
     found = store.decisions.details.get("a1", "req-2")

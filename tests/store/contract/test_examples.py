@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -207,7 +206,7 @@ def test_an_update_changes_what_it_names_and_nothing_of_another_tenant(bank: Exa
     mine = bank.add(new_example(1, quality=1.0)).result(30)
     assert bank.update("b2", mine.id, answer="stolen", pinned=True).result(30) is None
     assert bank.get("a1", mine.id) == mine
-    assert bank.update("a1", mine.id, pinned=True).result(30) == replace(mine, pinned=True)
+    assert bank.update("a1", mine.id, pinned=True).result(30) == mine._replace(pinned=True)
     changed = bank.update("a1", mine.id, answer="réponse", flagged=True, contributor="ann").result(30)
     assert changed is not None
     assert (changed.answer, changed.flagged, changed.contributor, changed.pinned) == (

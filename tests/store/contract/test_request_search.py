@@ -107,12 +107,10 @@ def test_tenants_are_listed_once_each(store: Store) -> None:
 
 
 def test_repeats_are_found_by_the_words_of_what_they_repeat(store: Store) -> None:
-    fill(store, {}, {"outcome": "hit", "policy": "exact"}, {"outcome": "hit", "policy": "exact"}, {})
-    log = store.decisions.texts
-    log.keep(texts(0, same=b"s")).result(30)
-    for number in (1, 2):
-        log.keep(texts(number, same=b"s", question="", answer="", messages=None)).result(30)
-    log.keep(texts(3, same=b"t")).result(30)
+    first = {"exact_key": b"s", "completion_id": "chatcmpl-1"}
+    again = {**first, "outcome": "hit", "policy": "exact", "no_text": "of_key"}
+    fill(store, first, again, again, {})
+    store.decisions.texts.keep(texts(0, same=b"s"), texts(3, same=b"t")).result(30)
     search, words = store.decisions.search, "legs"
     assert ids(search.with_words(Wanted(), words, limit=10)) == ["req-3", "req-0", "req-2", "req-1"]
     assert ids(search.with_words(Wanted(way="exact"), words, limit=10)) == ["req-2", "req-1"]

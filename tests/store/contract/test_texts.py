@@ -47,12 +47,49 @@ def test_a_second_one_of_the_same_request_changes_nothing(log: RequestTextLog) -
     assert log.get("a1", "req-1") == texts(1)
 
 
-def test_a_repeat_shows_the_first_ones_texts_but_never_another_tenants(log: RequestTextLog) -> None:
+def repeats(store: Store, **changes: Any) -> None:
+    """Of the first request: another one of its tenant, and one of another tenant."""
+    for number, tenant in ((2, "a1"), (3, "b2")):
+        again = {"tenant": tenant, "outcome": "hit", "exact_key": bytes([1]), "no_text": "of_key"} | changes
+        store.decisions.requests.record(request_record(number, **again)).result(30)
+
+
+def test_a_repeat_shows_the_first_ones_texts_but_never_another_tenants(
+    store: Store, log: RequestTextLog
+) -> None:
     log.keep(texts(1)).result(30)
-    log.keep(RequestTexts("a1", "req-2", "", 1.0, same=bytes([1]))).result(30)
-    log.keep(RequestTexts("b2", "req-3", "", 1.0, same=bytes([1]))).result(30)
+    repeats(store)
     assert log.get("a1", "req-2") == texts(1)
-    assert log.get("b2", "req-3") is None
+    assert log.get("b2", "req-3") is None and log.get("b2", "req-2") is None
+
+
+def test_who_asked_again_is_kept_and_the_texts_are_the_first_ones(store: Store, log: RequestTextLog) -> None:
+    log.keep(texts(1), RequestTexts("a1", "req-2", "", 1.0, same=bytes([1]))).result(30)
+    repeats(store)
+    assert log.get("a1", "req-2") == texts(1)
+
+
+@pytest.mark.parametrize("whose", ["key", "user"])
+def test_who_is_forgotten_asked_nothing_that_others_asked_too(
+    store: Store, log: RequestTextLog, whose: str
+) -> None:
+    log.keep(texts(1)).result(30)
+    repeats(store, key_id="key_2", end_user="bob")
+    requests = store.decisions.requests
+    forgotten = requests.forget_key("a1", "key_2") if whose == "key" else requests.forget_user("a1", "bob")
+    assert forgotten.result(30) == 1
+    assert log.get("a1", "req-2") is None and log.previews(["req-2"]) == {}
+    assert log.repeats([place for place, _ in log.search("legs")]) == {}
+    row = requests.get("req-2")
+    assert row is not None and row.no_text == "forgotten" and log.get("a1", "req-1") == texts(1)
+
+
+def test_of_a_repeat_whose_own_texts_may_not_be_kept_none_are_shown(
+    store: Store, log: RequestTextLog
+) -> None:
+    log.keep(texts(1)).result(30)
+    repeats(store, no_text="opted_out_key")
+    assert log.get("a1", "req-2") is None and log.previews(["req-2"]) == {}
 
 
 def test_words_find_requests_latest_first_and_page_by_page(log: RequestTextLog) -> None:
@@ -65,12 +102,9 @@ def test_words_find_requests_latest_first_and_page_by_page(log: RequestTextLog) 
 
 
 def test_previews_are_cut_and_a_repeat_has_the_first_ones(store: Store, log: RequestTextLog) -> None:
-    requests = store.decisions.requests
-    for number, tenant in ((1, "a1"), (2, "a1"), (3, "b2")):
-        requests.record(request_record(number, tenant=tenant)).result(30)
+    store.decisions.requests.record(request_record(1)).result(30)
+    repeats(store)
     log.keep(texts(1)).result(30)
-    log.keep(RequestTexts("a1", "req-2", "", 1.0, same=bytes([1]))).result(30)
-    log.keep(RequestTexts("b2", "req-3", "", 1.0, same=bytes([1]))).result(30)
     assert log.previews(["req-1", "req-2", "req-3", "?"], 8) == {"req-1": "How many", "req-2": "How many"}
 
 

@@ -71,7 +71,7 @@ def test_what_each_does_is_what_workflows_may_ask() -> None:
     ("component", "said"),
     [
         ({"kind": "embedder"}, "'embedder' is not one of 'local', 'openai'"),
-        ({"kind": "openai", "model": "m"}, "components.x.base_url: required, and missing"),
+        ({"kind": "openai", "model": "m"}, "base_url is missing (or base_urls"),
         ({**EVERY["big"], "base_ur": "http://a/v1"}, "did you mean components.x.base_url?"),
         ({**SEARCH, "url": "https://{query}.example/"}, "must name its host and path in full"),
         ({**SEARCH, "url": "https://search.example/{query}"}, "must name its host and path in full"),
@@ -91,6 +91,30 @@ def test_what_cannot_be_used_is_refused_by_name(component: dict[str, Any], said:
         parsed(x=component)
     assert "components.x" in str(raised.value) and said in str(raised.value)
     assert "secret" not in str(raised.value)
+
+
+def test_embedders_and_rerankers_may_have_several_servers() -> None:
+    embedder = {
+        "kind": "openai",
+        "base_urls": ["http://127.0.0.1:1/v1", "http://127.0.0.1:2/v1"],
+        "model": "m",
+    }
+    ranker = {"kind": "rerank", "urls": ["http://127.0.0.1:1/rerank", "http://127.0.0.1:2/rerank"]}
+    specs = component_specs(parsed(embedder=embedder, ranker=ranker))
+    first, second = specs["embedder"].http, specs["ranker"].http
+    assert first is not None and (first.url, first.further_urls) == (
+        "http://127.0.0.1:1/v1",
+        ("http://127.0.0.1:2/v1",),
+    )
+    assert second is not None and second.further_urls == ("http://127.0.0.1:2/rerank",)
+    for wrong, said in (
+        ({**embedder, "base_url": "http://127.0.0.1:3/v1"}, "exclude each other"),
+        ({"kind": "openai", "model": "m"}, r"base_url is missing \(or base_urls"),
+        ({**ranker, "urls": ["http://127.0.0.1:1/rerank"] * 2}, "names 127.0.0.1:1 twice"),
+        ({**ranker, "urls": [f"http://127.0.0.1:{n}/r" for n in range(1, 66)]}, "65 entries; 1 to 64"),
+    ):
+        with pytest.raises(ConfigError, match=said):
+            parsed(c=wrong)
 
 
 def test_local_is_the_name_of_the_local_one() -> None:

@@ -42,7 +42,7 @@ def fields(**changes: Any) -> dict[str, Any]:
 
 def test_a_row_comes_back_as_it_was() -> None:
     row = row_of_export(fields(), None).new
-    for name, value in asdict(EXAMPLE).items():
+    for name, value in EXAMPLE._asdict().items():
         assert getattr(row, name, value) == value, name
     assert row.vector is not None and np.allclose(row.vector, unit_vector(1), atol=1e-3)
     assert row_of_export(fields(), "b" * 32).new.tenant == "b" * 32

@@ -1,0 +1,1 @@
+"""What a request passes on its way, one file per feature; gateway.stages.features lists them."""

@@ -1,0 +1,177 @@
+"""The innermost stage: the engines of the plan are asked, and the answer of the first that gives one is sent."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+
+from engines.attempts import Attempts, CarriedOn
+from engines.chat import prompt_tokens
+from engines.codecs.table import codec_of
+from engines.engine import Engine, EngineReply, Price
+from engines.errors import Kind
+from engines.trail import Tried
+from gateway.booking import Meter
+from gateway.cache_control import cache_control
+from gateway.cache_status import BYPASS, MISS
+from gateway.forward import Answer, forward
+from gateway.limits.usage_chunk import UsageStripper
+from gateway.off_loop import off_loop
+from gateway.served_model import ServedModel
+from gateway.stages.replaying import explain
+from gateway.stages.stage import Next, UnderWay
+from gateway.stages.tries import asking_for_its_usage, try_of
+from router.finished import Finished
+from router.plan import PROOF_TOO_DEAR, SHADOW, STUDENT_FAILED, WITHOUT_DECISION, Attempt, Plan
+
+_TOLD = WITHOUT_DECISION | {SHADOW, PROOF_TOO_DEAR}
+"""Reasons that the header x-understudy-reason tells."""
+
+
+class EngineStage:
+    """See gateway.stages.stage.Stage."""
+
+    def __init__(self, engines: Mapping[str, Engine]) -> None:
+        self._engines = engines
+
+    async def answer(self, request: UnderWay, next: Next) -> Next | None:
+        """See Stage. The last one: asks no `next`. Raises LimitReached, too. Who asks is a router.asked.Admitted."""
+        record, model = request.record, request.model
+        asked, plan = record.asked, record.plan
+        assert plan is not None
+        size = len(asked.chat.body)
+        proven = plan.proof.open_actions() if plan.proof is not None else ()
+        found = model.stand_ins.ways(plan.attempts, proven, plan.settings.get("offload_cap", 0.0))
+        if model.larger_context:
+            found.append((Attempt(model.larger_context), False))
+        ways = [way for way, _ in found]
+        chat = asking_for_its_usage(asked.chat, ways, self._engines, counted=request.spends)
+        tries = [
+            await off_loop(size, try_of, self._engines[way.engine], way, asked, chat, in_outage)
+            for way, in_outage in found
+        ]
+        if request.reserve is not None:
+            record.bill = await request.reserve(tries)
+        larger = tries.pop() if model.larger_context else None
+        attempts = Attempts(tries, larger, carry_on=model.continue_broken)
+        record.asked_at = time.perf_counter()
+        try:
+            async with attempts as reply:
+                record.waited_s += time.perf_counter() - record.asked_at
+                way = ways[attempts.index]
+                self._began(record, plan, way, attempts, reply)
+                strip = UsageStripper() if chat is not asked.chat and reply.streams_events else None
+                answer = self._answer(request, way, attempts, reply, strip)
+                await forward(answer, request.shared or request.send)
+        finally:
+            self._ended(record, model, attempts)
+        return None
+
+    def _began(
+        self, record: Finished, plan: Plan, way: Attempt, attempts: Attempts, reply: EngineReply
+    ) -> None:
+        """Note who answers, and tell the client."""
+        record.attempt, headers = way, reply.headers
+        record.engine, record.status = reply.engine, reply.status
+        record.price = self._engines[way.engine].info.price_of(record.model)
+        record.replay_forbidden = cache_control(headers).forbids_replay
+        if plan.attempts[0].prediction is not None and attempts.index > 0:
+            # It is no engine that failed, but a stage that was to spare one.
+            record.decided(plan.policy, plan.policy_version, STUDENT_FAILED, plan.probability)
+            record.bypassed.append("student:no_answer")
+        record.bypassed.extend(f"engine:{name}" for name in attempts.failures)
+        headers.add("Cache-Status", MISS if "exact" in record.stages_s else BYPASS)
+        explain(headers, record, engine=way.engine, examples=len(way.examples))
+        if plan.posed is not None:
+            headers["x-understudy-task"] = plan.posed.task.name
+        if plan.reason in _TOLD:
+            headers["x-understudy-reason"] = plan.reason
+        if (instead := _failed_before(plan, attempts)) is not None:
+            headers["x-understudy-failed-over"] = str(instead)
+
+    def _answer(
+        self,
+        request: UnderWay,
+        way: Attempt,
+        attempts: Attempts,
+        reply: EngineReply,
+        strip: UsageStripper | None,
+    ) -> Answer:
+        """What is sent, and who watches it."""
+        kept, asked = request.kept, request.record.asked
+        kept.begin(reply.headers)
+        chat = asked.chat
+        tail = codec_of(chat).tail(reply.headers, chat.choices) if reply.status < 400 else None
+        reply.rest = attempts.chunks(tail)
+        if reply.streams_events:
+            # The recorder reads what it used.
+            return Answer(reply, request.record, [kept.feed], None, tail, must_end=True, strip=strip)
+        sent = way.messages or chat.messages
+        meter = Meter(
+            self._engines[way.engine].info,
+            reply,
+            method="POST",
+            target=asked.target,
+            model=chat.model,
+            prompt_tokens=lambda: prompt_tokens(sent),
+            only_cost=True,
+        )
+        return Answer(reply, request.record, [kept.feed, meter.feed], meter, tail, must_end=True)
+
+    def _ended(self, record: Finished, model: ServedModel, attempts: Attempts) -> None:
+        """Note who was asked, and who had a part in the answer."""
+        way, plan, carried_on = record.attempt, record.plan, attempts.carried_on
+        record.trail = tuple(attempts.trail)
+        record.engine_head_at = attempts.head_at
+        record.engine_got = attempts.asked_for
+        if way is None or plan is None:
+            return
+        if any(carried.engine.info.name != way.engine for carried in carried_on):
+            record.failed_over = _planned(plan, attempts)
+        else:
+            record.failed_over = _failed_before(plan, attempts)
+        if record.failed_over is None:
+            record.instead_of = _down_then(plan, way.engine)
+        if record.failed_over is not None or record.instead_of is not None:
+            record.reason += "+failover"
+            # What another engine charged says nothing of what the decision saved.
+            record.reference_price = None
+        record.from_reference = way.engine == model.reference and not way.examples and not carried_on
+        if carried_on:
+            record.carried_on_by = tuple(carried.engine.info.name for carried in carried_on)
+            record.price, record.broken_off = _shares(record.price, carried_on, record.model)
+
+
+def _failed_before(plan: Plan, attempts: Attempts) -> Tried | None:
+    """The engine that was decided on, and how it failed before another one answered; None if it answered.
+
+    A student that has no answer is no engine: who is next is who would have been asked without it.
+    """
+    by_student = plan.attempts[0].prediction is not None
+    return _planned(plan, attempts) if attempts.index > by_student else None
+
+
+def _planned(plan: Plan, attempts: Attempts) -> Tried:
+    without_student = plan.attempts[0].prediction is not None and attempts.index > 0
+    name = plan.attempts[without_student].engine
+    failed = (one for one in attempts.trail if one.engine == name and one.kind is not None)
+    return next(failed, Tried(name, "", Kind.OPEN, 0, 0.0))
+
+
+def _down_then(plan: Plan, answered: str) -> Tried | None:
+    """The engine that the router would have taken had it not been down, where that is not who answered."""
+    name = plan.choice.instead_of if plan.choice is not None else ""
+    return Tried(name, "", Kind.OPEN, 0, 0.0) if name and name != answered else None
+
+
+def _shares(
+    first: Price, carried_on: Sequence[CarriedOn], model: str
+) -> tuple[Price, tuple[tuple[Price, int], ...]]:
+    """The price of the engine that gave the end of an answer; and of each that broke off before, with the tokens it gave."""
+    price, broken_off, before = first, [], 0
+    for carried in carried_on:
+        tokens = max(0, carried.tokens_before - before)
+        broken_off.append((price, tokens))
+        before += tokens
+        price = carried.engine.info.price_of(model)
+    return price, tuple(broken_off)

@@ -1,0 +1,96 @@
+"""The list of stages: which of them a served model's requests pass, outermost first."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from engines.engine import Engine
+from gateway.in_flight import InFlight
+from gateway.same_request import SameRequest
+from gateway.stages.engines import EngineStage
+from gateway.stages.policy import PolicyStage, TooDear
+
+if TYPE_CHECKING:
+    from engines.apis import Api
+    from engines.chat import ChatRequest
+    from engines.engine import Price
+    from gateway.guardrails.stage import Guardrails
+    from gateway.limits.limiter import Limiter
+    from gateway.reuse.stage import SemanticAnswers
+    from gateway.served_model import ServedModel
+    from gateway.stages.exact import Stands
+    from gateway.stages.stage import Stage
+    from router.asked import Asked
+    from store.answers.exact_cache import ExactCache
+    from store.records import ExactAnswer
+
+
+async def stands_always(asked: Asked, answer: ExactAnswer) -> bool:
+    """What a remembered answer names is taken to be there."""
+    return True
+
+
+def never_too_dear(model: str, tenant: str, proof: object) -> bool:
+    """Proving is never held back."""
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """What is configured for all served models of a gateway, and so which stages there are."""
+
+    engines: Mapping[str, Engine]
+    exact: ExactCache | None = None
+    in_flight: InFlight | None = None
+    """The same request, asked while it is being answered, gets that answer; None: it does not."""
+    similar: SemanticAnswers | None = None
+    sampled: bool = False
+    """Also requests that want another answer each time are answered from memory."""
+    limiter: Limiter | None = None
+    guardrails: Guardrails | None = None
+    too_dear: TooDear = never_too_dear
+    stands: Stands = stands_always
+    same: SameRequest = field(default_factory=SameRequest)
+
+    def stages(self, model: ServedModel, api: Api, *, keyed: bool) -> Sequence[Stage]:
+        """Those that requests of this API for this model pass, outermost first. `keyed`: with a key of the gateway's own."""
+        stages: list[Stage] = []
+        if self.guardrails is not None:
+            from gateway.stages.guardrails import GuardrailStage
+
+            stages.append(GuardrailStage(self.guardrails))
+        if keyed:
+            from gateway.stages.reach import ReachStage
+
+            stages.append(ReachStage(self.engines))
+        if keyed and self.limiter is not None:
+            from gateway.stages.limits import LimitStage
+
+            stages.append(LimitStage(self.limiter))
+        stages += self._from_memory(model, api)
+        stages += PolicyStage(self.engines, self.too_dear), EngineStage(self.engines)
+        return stages
+
+    def _from_memory(self, model: ServedModel, api: Api) -> list[Stage]:
+        stages: list[Stage] = []
+        if self.exact is not None:
+            from gateway.stages.exact import ExactStage
+
+            exact = ExactStage(self.exact, self.same, self.stands, sampled=self.sampled)
+            stages.append(exact)
+            if self.in_flight is not None:
+                from gateway.stages.single_flight import SingleFlightStage
+
+                stages.append(SingleFlightStage(self.in_flight, exact))
+        if self.similar is not None and model.remember and api == "chat":
+            from gateway.stages.similar import SimilarStage
+
+            stages.append(SimilarStage(self.similar, self.same, sampled=self.sampled))
+        return stages
+
+    def most(self, chat: ChatRequest, prices: Collection[Price]) -> tuple[float, int]:
+        """(dollars, tokens) that a request may take at engines of these prices; 0 where nothing is limited, or has a
+        price."""
+        return (0.0, 0) if self.limiter is None else self.limiter.most(chat, list(prices))
