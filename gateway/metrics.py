@@ -119,6 +119,8 @@ class Metrics:
             registry=self.registry,
             multiprocess_mode="livesum",
         )
+        self.all_ended = 0
+        """Requests that left so far."""
         self._config_hash = ""
         self.reloads = counter(
             "understudy_reloads", "Configurations read anew, by what became of it.", ["result"]
@@ -168,6 +170,7 @@ class Metrics:
     def ended(self, ended: Ended) -> None:
         """A request left, one way or another."""
         self.in_flight.dec()
+        self.all_ended += 1
         outcome, asker = ended.outcome.value, self._askers.of(ended)
         self._requests_of(outcome, ended.engine, str(ended.status), *asker).inc()
         self._latency_of(outcome, ended.engine, asker.model, asker.api).observe(ended.total_s)
