@@ -32,7 +32,6 @@ from gateway.encodings import accept_only_readable
 from gateway.forms import Form
 from gateway.forward import ChunkBuffer
 from gateway.guardrails.contract import told
-from gateway.journey import Journey
 from gateway.keys import Authenticator, outgoing_headers
 from gateway.off_loop import off_loop
 from gateway.passthrough import Passthrough, refuse_elsewhere
@@ -42,6 +41,7 @@ from gateway.relay import relay_for, relay_to
 from gateway.send import Send
 from gateway.wire import is_form, is_json, read_body, read_form_once, read_json
 from router.asked import Arrival
+from router.finished import Journey
 from router.model_names import ByModelName
 from router.plan import Attempt
 from router.stand_ins import StandIns

@@ -22,7 +22,6 @@ from gateway.forward import ChunkBuffer
 from gateway.handlers.by_model import ByModel, unknown_model
 from gateway.handlers.model_endpoint import unsupported
 from gateway.in_flight import FOLLOWED_AT_MOST, Form, InFlight
-from gateway.journey import Journey
 from gateway.keepers.embedding import Embedded, EmbeddingKeeper
 from gateway.keys import Authenticator, outgoing_headers
 from gateway.off_loop import off_loop
@@ -34,7 +33,7 @@ from gateway.send import Send
 from gateway.wire import is_json, read_body, read_json
 from learning.bank.contributor import EndUsers
 from router.asked import in_memory_of
-from router.finished import Outcome
+from router.finished import Journey, Outcome
 from store.answers.exact_cache import ExactCache
 from store.answers.exact_key import exact_key
 from store.records import ExactAnswer

@@ -21,7 +21,6 @@ from gateway.azure import for_deployment
 from gateway.controls import read_controls, refuse_unsuited
 from gateway.encodings import accept_only_readable
 from gateway.handlers.by_model import unknown_model
-from gateway.journey import Journey
 from gateway.keys import Authenticator, outgoing_headers
 from gateway.off_loop import off_loop
 from gateway.passthrough import Passthrough, reads_bodies
@@ -30,6 +29,7 @@ from gateway.relay import relay_for
 from gateway.send import Send
 from gateway.wire import is_json, read_body, read_json
 from router.asked import Admitted, Asked
+from router.finished import Journey
 
 if TYPE_CHECKING:
     from learning.bank.contributor import EndUsers

@@ -12,9 +12,8 @@ from multidict import CIMultiDict
 from engines.engine import EngineReply
 from engines.errors import Kind, StreamBroken, TimedOut
 from gateway.forward import ChunkBuffer
-from gateway.journey import Journey
 from gateway.relay import relay
-from router.finished import Ended, Outcome
+from router.finished import Journey, Outcome
 from tests.gateway.serving import entry, exchange, get
 
 SSE = {"Content-Type": "text/event-stream"}
@@ -40,7 +39,7 @@ async def relayed(
     kept: ChunkBuffer | None = None,
     choices: int = 0,
     method: str = "GET",
-) -> tuple[bytes, bytes, Ended]:
+) -> tuple[bytes, bytes, Journey]:
     """(head, body as framed, how the request ended)."""
 
     async def handler(request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
