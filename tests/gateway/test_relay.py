@@ -116,6 +116,10 @@ async def test_without_a_length_of_its_own_every_stream_must_tell_its_end() -> N
     assert end.outcome is Outcome.FAILED
     _, _, end = await relayed(reply(END, headers=SSE, self_delimiting=False))
     assert end.outcome is Outcome.ANSWERED
+    _, body, end = await relayed(
+        reply(b"word", headers={"Content-Type": "text/plain"}, self_delimiting=False)
+    )
+    assert end.outcome is Outcome.ANSWERED and b"word" in body, "nothing tells the end of what is no stream"
 
 
 async def test_an_error_answer_in_a_stream_needs_no_terminal_event() -> None:
