@@ -5,12 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from engines.chat import ChatRequest, message_text
 from router.spans import masked
 
 _SYSTEM = ("system", "developer")
+_SAME_CHARACTERS = 16_384
+"""Of instructions whose scope is held in memory."""
 _EARLIER_CHARACTERS = 240
 """Characters of the conversation before the last turn that are kept: enough to say what "it" refers to."""
 
@@ -63,11 +66,20 @@ def scope_of(instructions: str, end_user: str = "") -> str:
 
     A date, a time or an id in the texts makes no difference.
     """
+    few = len(instructions) <= _SAME_CHARACTERS
+    return of_user(_same(instructions) if few else _without_varying(instructions), end_user)
+
+
+def _without_varying(instructions: str) -> str:
     texts, form = json.loads(instructions)
     without = [masked(text) for text in texts]
     if without != texts:
         instructions = json.dumps([without, form], sort_keys=True, separators=(",", ":"))
-    return of_user(_hashed(instructions), end_user)
+    return _hashed(instructions)
+
+
+_same = lru_cache(256)(_without_varying)
+"""An application's requests come with the same instructions, and each is asked for its scope two or three times."""
 
 
 def _hashed(text: str) -> str:
