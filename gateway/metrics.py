@@ -21,7 +21,7 @@ from prometheus_client.samples import Sample
 
 from engines.placement import Rank
 from gateway.labels import Asker, AskerLabels
-from router.finished import Ended, Finished, Outcome
+from router.finished import Finished, Journey, Outcome
 
 disable_created_metrics()  # type: ignore[no-untyped-call]
 _ASKER = Asker._fields
@@ -167,7 +167,7 @@ class Metrics:
         """A request came in."""
         self.in_flight.inc()
 
-    def ended(self, ended: Ended) -> None:
+    def ended(self, ended: Journey) -> None:
         """A request left, one way or another."""
         self.in_flight.dec()
         self.all_ended += 1
@@ -189,7 +189,7 @@ class Metrics:
         if isinstance(ended, Finished):
             self._finished(ended)
 
-    def _used(self, ended: Ended, asker: Asker) -> None:
+    def _used(self, ended: Journey, asker: Asker) -> None:
         engine, usage = ended.engine, ended.usage
         if usage is None:
             return

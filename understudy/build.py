@@ -49,7 +49,7 @@ from gateway.served_model import ServedModel
 from gateway.stages.features import Features
 from gateway.telemetry.trace_context import continued
 from gateway.websocket import with_upgrades
-from router.finished import Ended, Finished
+from router.finished import Finished, Journey
 from router.plan import Policy
 from router.policies.fixed import Fixed
 from router.stand_ins import StandIns
@@ -449,7 +449,7 @@ class Gateway:
             self.lasting.load.began()
         self.metrics.began()
 
-    def _ended(self, ended: Ended) -> None:
+    def _ended(self, ended: Journey) -> None:
         """A request ended that never reached the pipeline."""
         if self.memory is not None:
             self.lasting.load.ended()
@@ -457,7 +457,7 @@ class Gateway:
             self._books.take(ended, self._recorder.follow)
         self._report(ended)
 
-    def _report(self, ended: Ended) -> None:
+    def _report(self, ended: Journey) -> None:
         settle(ended)
         self._bills.ended(ended)
         self.metrics.ended(ended)

@@ -18,7 +18,7 @@ from engines.chat import message_text
 from gateway.keepers.details import details_of, details_of_failure, own_details
 from gateway.keepers.screening import Screen
 from gateway.keepers.session import session_name
-from router.finished import Ended, Finished, Outcome
+from router.finished import Finished, Journey, Outcome
 from router.plan import Attempt
 from router.shedding import NEVER, Loaded
 from store.admission import Admission
@@ -101,7 +101,7 @@ class TextKeeper:
         if gathered:
             yield "text", self._texts.keep(*gathered), len(gathered)
 
-    def failure(self, ended: Ended) -> Future[None] | None:
+    def failure(self, ended: Journey) -> Future[None] | None:
         """The same of a failure that never reached the pipeline: only what was said of it. None where nothing is kept."""
         arrival = ended.arrival
         if not ended.stored or ended.guardrail or arrival.key_id in self._opted_out_keys:

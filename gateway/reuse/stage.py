@@ -17,7 +17,6 @@ from typing import Protocol
 
 from cachetools import LRUCache
 
-from gateway.journey import Journey
 from gateway.reuse.metrics import SemanticMetrics
 from gateway.reuse.request import SemanticAsk, semantic_ask
 from gateway.same_request import tells_enough
@@ -28,6 +27,7 @@ from router.deadline import Deadline
 from router.digest import scope, user_scope
 from router.embedding.retriever import NEIGHBOURS
 from router.embedding.templates import Templates
+from router.finished import Journey
 from router.plan import Attempt, Plan
 from router.wording.lexical_gates import blocked
 from store.admission.cutting import EMBEDDED_CHARACTERS
