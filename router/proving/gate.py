@@ -176,6 +176,13 @@ class Gate:
                     decides.region.serve()
             share = max((each.share for each in compared), default=0.0)
             given = {each.action: each.share / share for each in compared} if share > 0.0 else {}
+            # Of the others nobody asks what is expected, which takes as long as to find the examples.
+            predicted = {
+                each.action: state.actions[each.action].predicted(vector, _of(each.action, shown))
+                if each.predicted is None
+                else each.predicted
+                for each in compared
+            }
             standings = tuple(
                 _standing(
                     each,
@@ -184,7 +191,7 @@ class Gate:
                 )
                 for each in weighed
             )
-        noted = {key(each.action): each.predicted for each in compared}
+        noted = {key(action): quality for action, quality in predicted.items()}
         if examples:
             noted |= {_SIMILARITY: shown.similarity, _AGREEMENT: shown.agreement, _BANK: float(bank)}
         if self.version is not None:
@@ -334,14 +341,15 @@ class _Weighed:
 
     action: Action
     region: Region
-    predicted: float
+    predicted: float | None
+    """None: it decides nothing here, and was not looked for."""
     share: float
 
 
 def _weighed(action: Action, regions: Regions, vector: Vector, shown: Near, beside: float) -> _Weighed:
     """`beside`: share of the comparisons it is left, while another action is being proven for the whole scope."""
-    predicted = regions.predicted(vector, _of(action, shown))
-    region, share = regions.of(predicted), regions.share(predicted)
+    predicted = regions.predicted(vector, _of(action, shown)) if regions.divided else None
+    region, share = regions.of(predicted or 0.0), regions.share(predicted or 0.0)
     return _Weighed(action, region, predicted, share if region.open else share * beside)
 
 
