@@ -14,9 +14,9 @@ from engines.errors import RequestError
 from engines.off_loop import off_loop
 from gateway.guardrails.held import HeldAnswer
 from gateway.guardrails.stage import Guardrails
-from gateway.journey import Journey
 from gateway.paths import canonical
 from gateway.send import Send
+from router.finished import Journey
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,13 +17,13 @@ from engines.errors import RequestError
 from engines.off_loop import off_loop
 from gateway.azure import for_deployment
 from gateway.handlers.incoming import Incoming
-from gateway.journey import Journey
 from gateway.keys import Authenticator, outgoing_headers
 from gateway.passthrough import Passthrough
 from gateway.relay import relay_for
 from gateway.send import Send
 from gateway.wire import is_form, is_json, read_body, read_form_once, read_json
 from router.asked import Arrival
+from router.finished import Journey
 
 
 class Serving(Protocol):

@@ -19,7 +19,6 @@ from engines.off_loop import LARGE_BYTES, off_loop
 from gateway.errors import error_body
 from gateway.handlers.steps import RunCallers
 from gateway.handlers.workflow_calls import WorkflowCalls
-from gateway.journey import Journey
 from gateway.keys import needs_credential
 from gateway.own_response import json_in_pieces, json_response, own_response
 from gateway.pipeline import Pipeline
@@ -30,7 +29,7 @@ from gateway.runs.events import Events
 from gateway.runs.follow import IDLE_S, ended_event, followed
 from gateway.runs.intake import Intake, Taken, absent, idempotency, refusals, store_refusals
 from gateway.wire import read_body, read_json
-from router.finished import Outcome
+from router.finished import Journey, Outcome
 from store.workflows.records import Resolution
 from workflows.names import is_id, scoped
 from workflows.running.chats import chat_of

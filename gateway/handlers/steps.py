@@ -18,7 +18,6 @@ from engines.errors import RequestError
 from engines.off_loop import off_loop
 from gateway.admission import Admission
 from gateway.controls import read_controls
-from gateway.journey import Journey
 from gateway.keys import Authenticator, needs_credential, outgoing_headers
 from gateway.limits.headers import TICKET, lend_place
 from gateway.own_response import json_response
@@ -29,6 +28,7 @@ from gateway.runs.intake import Intake, Taken, idempotency, no_value, refusals
 from gateway.runs.shown import submitted
 from gateway.runs.step_door import Client
 from router.asked import Admitted, Arrival, Asked
+from router.finished import Journey
 from workflows.names import StepId, scoped
 from workflows.progress import Failure
 from workflows.running.chats import chat_of

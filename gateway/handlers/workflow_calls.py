@@ -20,7 +20,6 @@ from engines.errors import RequestError
 from engines.off_loop import off_loop
 from gateway.errors import error_body
 from gateway.handlers.steps import RunCallers
-from gateway.journey import Journey
 from gateway.keys import needs_credential
 from gateway.own_response import error_response, json_response
 from gateway.relay import relay_for
@@ -28,7 +27,7 @@ from gateway.runs.caller import Caller
 from gateway.runs.catalogue import Catalogue
 from gateway.runs.intake import Idempotency, Taken, refusals, refuse_unstored
 from gateway.send import SERVER
-from router.finished import Outcome
+from router.finished import Journey, Outcome
 from store.errors import StoreError
 from store.workflows.records import RunBudget, StepProgress
 from workflows.called import CallLimits, read_inputs

@@ -16,13 +16,13 @@ from engines.errors import RequestError
 from engines.off_loop import off_loop
 from gateway.handlers.steps import RunCallers
 from gateway.handlers.workflow_calls import no_workflow
-from gateway.journey import Journey
 from gateway.keys import needs_credential
 from gateway.own_response import json_response
 from gateway.query import only, query_of
 from gateway.runs.catalogue import Catalogue, described
 from gateway.runs.intake import refusals
 from gateway.wire import read_body, read_json
+from router.finished import Journey
 from store.workflows.assets import KeptWorkflow
 from workflows.definition import Definition
 from workflows.running.runs import Runs
