@@ -53,6 +53,18 @@ class InputSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class OnError:
+    """What becomes of a chat whose engine fails, or whose answer cannot be read."""
+
+    retry: int = 0
+    """How often it is asked again; an answer that could not be read is followed by why."""
+    default: Value | None = None
+    """Taken for its value then."""
+    skip: bool = False
+    """Or it is skipped, as if its branch was not taken."""
+
+
+@dataclass(frozen=True, slots=True)
 class Splits:
     """How a chat's answer becomes a list."""
 
@@ -107,6 +119,7 @@ class StepSpec:
     effects: bool = False
     idempotent: bool = False
     initial: str = ""
+    on_error: OnError | None = None
 
     @property
     def tool(self) -> bool:
@@ -167,6 +180,7 @@ def _loaded_step(kept: Mapping[str, Any]) -> StepSpec:
             **tuples,
             "condition": None if kept["condition"] is None else tuple(kept["condition"]),
             "splits": None if kept["splits"] is None else Splits(**kept["splits"]),
+            "on_error": OnError(**kept["on_error"]) if kept.get("on_error") else None,
             "transforms": tuple(Transform(**each) for each in kept["transforms"]),
         }
     )

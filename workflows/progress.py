@@ -346,9 +346,16 @@ class Progress:
             case "retry":
                 self._queue(step, changes)
             case "skip":
-                self._follow(self._skip(self.graph.steps[step], changes), changes)
+                return self.leave_out(step)
             case "value":
                 return self.answered(step, dict.fromkeys(self._writes(step), value))
+        return self._closed(changes)
+
+    def leave_out(self, step: StepId) -> Changes:
+        """A step is skipped, as if its branch was not taken."""
+        changes = Changes()
+        if self._states[step] in _OPEN:
+            self._follow(self._skip(self.graph.steps[step], changes), changes)
         return self._closed(changes)
 
     def cancel(self, code: str = CANCELLED, message: str = "The run was cancelled.") -> Changes:

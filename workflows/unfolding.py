@@ -20,7 +20,7 @@ What `what` holds, by primitive; what the step works on (functions of `workflows
 
 | primitive  | `what`                                       | works on                       | answer                   |
 |------------|----------------------------------------------|--------------------------------|--------------------------|
-| chat       | `splits`, `max_items`, where it splits       | `Progress.inputs`              | `outcomes` of its text   |
+| chat       | `splits`, `max_items`, `on_error`, where set  | `Progress.inputs`              | `outcomes` of its text   |
 | tool       | `component`, `args`, `idempotent`            | `arguments`                    | a text                   |
 | embed      | `component`                                  | `texts`                        | Opaque of Vectors        |
 | ingest     | `component`, `index` (its step), `collection`, `start` (its first place) | `vectors` | Opaque of the index |
@@ -34,7 +34,7 @@ from __future__ import annotations
 
 import graphlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import Enum
 from hashlib import blake2b
 from typing import Any
@@ -434,6 +434,8 @@ class Unfolding:
                 "splits": {"how": spec.splits.how, "pattern": spec.splits.pattern},
                 "max_items": self._max_items,
             }
+        if spec.on_error is not None:
+            what["on_error"] = asdict(spec.on_error)
         return self._step(
             spec,
             id,

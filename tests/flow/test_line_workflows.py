@@ -651,3 +651,51 @@ async def test_a_step_that_waits_for_nobody_is_not_resolved(gate: Line) -> None:
         "invalid_value",
         "action",
     )
+
+
+# ---- models fail
+
+
+@pytest.mark.parametrize(
+    ("on_error", "said", "expected"),
+    [
+        (None, ["no list", '["a", "b"]'], None),
+        ({"retry": 1}, ["no list", '["a", "b"]'], "a\nb"),
+        ({"retry": 1}, ["no list", "no list", '["a", "b"]'], None),
+        ({"retry": 1, "default": ["plain"]}, ["no list", "no list"], "plain"),
+        ({"default": ["plain"]}, [500, 500, 500, 500], "plain"),
+        ({"skip": True}, ["no list"], "left out"),
+    ],
+)
+async def test_what_becomes_of_a_list_that_cannot_be_read(
+    behind: Upstream, tmp_path: Path, on_error: Any, said: list[Any], expected: str | None
+) -> None:
+    left = list(said)
+
+    async def script(request: web.Request, asked: Asked) -> web.StreamResponse:
+        if isinstance(left[0], int):
+            return web.json_response({"error": {"message": "out of order"}}, status=left.pop(0))
+        return await say(request, asked, left.pop(0))
+
+    behind.script = script
+    made = config(behind, tmp_path)
+    listed = {"chat": "List {{question}}", "model": "m", "splits": "json"} | (
+        {"on_error": on_error} if on_error else {}
+    )
+    steps = {
+        "list": listed,
+        "joined": {"transform": "{{list}}", "apply": [{"join": "\n"}]},
+        "answer": {"first_of": ["{{joined}}", "{{instead}}"]},
+        "instead": {"transform": "{{rest}}", "apply": ["strip"]},
+    }
+    inputs = {"question": "last_user", "rest": {"kind": "text", "default": "left out"}}
+    made["workflows"] = {"listing": {"inputs": inputs, "steps": steps, "output": "answer"}}
+    async with line(made) as gate:
+        got = await call(gate, question(model="listing"))
+        if expected is None:
+            assert the_error(got)[:2] == (424, "transform_failed"), got.body
+        else:
+            assert got.status == 200 and got.text == expected, got.body
+        prompts = [one.json["messages"] for one in behind.asked if one.json]
+        if on_error and on_error.get("retry"):
+            assert "could not be read" in prompts[1][-1]["content"] and len(prompts) == 2

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from workflows.declared import DefinitionError, World, read_definition, valid_workflow
 from workflows.declaring.steps import FIELDS
-from workflows.definition import KINDS, PASSES, Definition, InputSpec, Splits, dumped, loaded
+from workflows.definition import KINDS, PASSES, Definition, InputSpec, OnError, Splits, dumped, loaded
 
 DOC_QA = """
 inputs: {question: last_user, documents: texts}
@@ -43,7 +43,7 @@ steps:
   there: {search: "{{question}}", in: web, k: 3}
   both: {merge: ["{{kept}}", "{{here}}", "{{there}}"], how: top, k: 4}
   best: {rerank: "{{both}}", by: "{{question}}", component: local}
-  each: {map: "{{best}}", chat: "{{rules}} {{item}}", temperature: 0, params: {min_p: 0.1}}
+  each: {map: "{{best}}", chat: "{{rules}} {{item}}", temperature: 0, params: {min_p: 0.1}, on_error: {retry: 1, default: x}}
   looked: {map: "{{best}}", tool: lookup, args: {q: ["{{item}}", 3], city: "{{city}}"}, idempotent: true}
   told: {tool: lookup, args: {q: "{{facts}}"}, effects: true, after: looked}
   long: {when: "{{each}}", above: 3}
@@ -112,6 +112,7 @@ def test_every_kind_of_step_is_read() -> None:
     assert (step["index"].collection, step["kept"].index) == ("manuals", "collection:manuals")
     assert (step["there"].index, step["there"].component) == ("component:web", "web")
     assert step["each"].params == {"temperature": 0, "min_p": 0.1}
+    assert step["each"].on_error == OnError(1, "x")
     assert step["looked"].tool and step["looked"].reads == ("city",) and step["looked"].idempotent
     assert step["told"].effects and step["told"].after == ("looked",)
     assert (step["short"].condition, step["other"].condition) == (("long", True), ("long", False))
@@ -165,6 +166,22 @@ output: answer
         ('a: {split: "{{documents}}", tokens: 0}', "a.tokens is 0: is out of range; write a whole number"),
         ('a: {split: "{{documents}}", tokens: 8, overlap: 8}', "a.overlap is 8: is not below `tokens`"),
         ('a: {chat: "{{question}}"}', "a.model: is missing; name a model here"),
+        (
+            'a: {chat: "{{question}}", model: gpt-4o, on_error: {retry: 9}}',
+            "a.on_error.retry is 9: is out of range; write {retry: 0 to 3",
+        ),
+        (
+            'a: {chat: "{{question}}", model: gpt-4o, on_error: {default: [x]}}',
+            'a.on_error.default is ["x"]: is no text; write {retry: 0 to 3',
+        ),
+        (
+            'a: {map: "{{documents}}", chat: "{{item}}", model: gpt-4o, on_error: {skip: true}}',
+            "a.on_error.skip is true: stands beside a default, or is not of a single chat",
+        ),
+        (
+            'a: {chat: "{{question}}", model: gpt-4o, on_error: again}',
+            'a.on_error is "again": is not understood; write {retry: 0 to 3',
+        ),
         ('a: {chat: "{{question}}", model: gpt}', 'a.model is "gpt": there is no such model'),
         ('a: {chat: "{{question", model: gpt-4o}', "a.chat: `{{` at character 0 is not followed by a name"),
         (

@@ -9,7 +9,7 @@ from typing import Any
 from workflows.declaring.faults import meant
 from workflows.declaring.fields import NAME_REMEDY, Fields, is_name
 from workflows.declaring.world import LOCAL, Does, World
-from workflows.definition import ITEM, KINDS, SO_FAR, Kind, Splits, StepSpec
+from workflows.definition import ITEM, KINDS, SO_FAR, Kind, OnError, Splits, StepSpec
 from workflows.errors import WorkflowError
 from workflows.transform import read_transforms
 
@@ -34,7 +34,7 @@ SAMPLING = (
 _NEVER = ("messages", "model", "n", "stream", "stream_options", "tools", "tool_choice", "understudy")
 """Fields of a chat body that are the workflow's own, or that a step cannot answer with."""
 _EVERYWHERE = ("after", "if", "unless")
-_CHAT = ("model", "params", "warm", *SAMPLING)
+_CHAT = ("model", "params", "on_error", "warm", *SAMPLING)
 _TOOL = ("tool", "args", "effects", "idempotent")
 TESTS = ("equals", "matches", "contains", "above")
 FIELDS: Mapping[Kind, tuple[str, ...]] = {
@@ -54,6 +54,7 @@ FIELDS: Mapping[Kind, tuple[str, ...]] = {
 }
 """What a step of each kind may say, beside `after`, `if` and `unless`; its own name is what it works on."""
 _MOST_TOKENS = 8192
+_MOST_RETRIES = 3
 _WITHIN: frozenset[Kind] = frozenset({"chat", "tool"})
 """Kinds whose names are fields of `map` and `fold`, too."""
 DEFAULT_K = 5
@@ -132,7 +133,33 @@ def _asked(fields: Fields, world: World, model: str) -> Read:
     params = {field: fields.given[field] for field in SAMPLING if field in fields.given}
     # It has no effect: workflows that were written when beginnings of prompts were computed early stay valid.
     fields.flag("warm")
-    return {"model": named, "params": {**params, **_params(fields)}}
+    return {"model": named, "params": {**params, **_params(fields)}, "on_error": _on_error(fields)}
+
+
+def _on_error(fields: Fields) -> OnError | None:
+    """What becomes of the step if its chat fails."""
+    given = fields.given.get("on_error")
+    if given is None:
+        return None
+    remedy = f"write {{retry: 0 to {_MOST_RETRIES}, default: a text or a list of texts}}, or skip: true for the default"
+    if not isinstance(given, dict) or not given or given.keys() - {"retry", "default", "skip"}:
+        fields.fault("on_error", "is not understood", remedy, value=given)
+        return None
+    retry, default, skip = given.get("retry", 0), given.get("default"), given.get("skip", False)
+    lists = "splits" in fields.given
+    texts = isinstance(default, list) and all(isinstance(each, str) for each in default)
+    if isinstance(retry, bool) or not isinstance(retry, int) or not 0 <= retry <= _MOST_RETRIES:
+        fields.fault("on_error.retry", "is out of range", remedy, value=retry)
+    elif default is not None and not (texts if lists else isinstance(default, str)):
+        problem = "is no list of texts, as the answer is split" if lists else "is no text"
+        fields.fault("on_error.default", problem, remedy, value=default)
+    elif not isinstance(skip, bool) or (skip and (default is not None or _kind(fields) != "chat")):
+        fields.fault(
+            "on_error.skip", "stands beside a default, or is not of a single chat", remedy, value=skip
+        )
+    else:
+        return OnError(retry, default, skip)
+    return None
 
 
 def _params(fields: Fields) -> Mapping[str, Any]:

@@ -15,7 +15,7 @@ from engines.off_loop import off_loop
 from engines.placement import Placement, Rank
 from workflows.errors import WorkflowError
 from workflows.graph import Step
-from workflows.names import StepId
+from workflows.names import StepId, VariableId
 from workflows.objective import Objective, Objectives
 from workflows.progress import Changes, StepState, effort, outcomes
 from workflows.running.chats import chat_of, streamed
@@ -25,10 +25,12 @@ from workflows.running.flow_objective import FlowObjectives
 from workflows.running.knobs import RunKnobs
 from workflows.running.live import LiveRun
 from workflows.template import Filled, fill
+from workflows.transform import TransformFailed, Value
 
 log = structlog.get_logger(__name__)
 
 Said = Callable[[str], object]
+Outcome = Mapping[VariableId, Value | TransformFailed]
 _LENGTHS = frozenset({"max_tokens", "max_completion_tokens"})
 """Two names of one field."""
 _UNDER_WAY = (StepState.QUEUED, StepState.RUNNING)
@@ -46,30 +48,67 @@ class StepAsker:
     async def ask(self, run: LiveRun, id: StepId, kept: Callable[[], Awaitable[None]], said: Said) -> Changes:
         """Ask a step whose start was noted, once that is committed; gives what follows from its answer. Raises nothing but
         CancelledError."""
-        step, caller, most_bytes = run.graph.steps[id], run.callers[id], self._knobs.max_value_bytes
+        step, told = run.graph.steps[id], False
+        rules: Mapping[str, Any] = step.what.get("on_error") or {}
+        left, fault = int(rules.get("retry", 0)), ""
+
+        def heard(piece: str) -> None:
+            nonlocal told
+            told = True
+            said(piece)
+
+        while True:
+            try:
+                outcome = await self._once(run, step, kept, heard, fault)
+            except (RequestError, EngineError, WorkflowError) as error:
+                failed = StepFailed(*refused(error))
+                if not isinstance(error, EngineError):
+                    # It was not let in, or cannot be asked: that is no engine's failure.
+                    rules, left = {}, 0
+            except StepFailed as error:
+                failed = error
+            except LookupError:
+                message = f"No engine serves the model of step {step.name!r}."
+                return run.progress.refused(id, "model_not_found", message, 404)
+            except Exception as error:
+                log.error("step_failed", run=run.id, step=id, error=type(error).__name__)
+                return run.progress.refused(id, "internal_error", "The gateway failed on this step.", 500)
+            else:
+                if outcome is None:
+                    return Changes()
+                broken = next((each for each in outcome.values() if isinstance(each, TransformFailed)), None)
+                if broken is None or not rules:
+                    return run.progress.answered(id, outcome)
+                failed = StepFailed("transform_failed", broken.message, outcome=outcome)
+                fault = broken.message
+            if told and _streams(step):
+                # Who read its text as it came cannot take it back.
+                rules, left = {}, 0
+            if not left or run.ended is not None or run.lost:
+                return _given_up(run, step, rules, failed)
+            left -= 1
+            run.step(id, attempts=run.steps[id].attempts + 1)
+
+    async def _once(
+        self, run: LiveRun, step: Step, kept: Callable[[], Awaitable[None]], said: Said, fault: str
+    ) -> Outcome | None:
+        """What one answer makes of the step's variables; None if it is no longer wanted. Raises StepFailed, and as Door.ask
+        does. `fault`: why the last answer could not be read."""
 
         async def begun(request_id: str) -> bool:
-            run.step(id, request_id=request_id)
+            run.step(step.id, request_id=request_id)
             await kept()
             return run.ended is None and not run.lost
 
-        try:
-            chat, placement = await self._asked(run, step, streams=True)
-            async with run.spent.held(run.budget, partial(self.door.most, chat)):
-                answer = await self.door.ask(caller, chat, placement, said, most_bytes, begun)
-            if answer is None:
-                return Changes()
-            self._note(run, step, chat, answer)
-            return await self._answered(run, step, answer)
-        except (RequestError, EngineError, WorkflowError) as error:
-            return run.progress.refused(id, *refused(error))
-        except LookupError:
-            return run.progress.refused(
-                id, "model_not_found", f"No engine serves the model of step {step.name!r}.", 404
+        chat, placement = await self._asked(run, step, fault, streams=True)
+        async with run.spent.held(run.budget, partial(self.door.most, chat)):
+            answer = await self.door.ask(
+                run.callers[step.id], chat, placement, said, self._knobs.max_value_bytes, begun
             )
-        except Exception as error:
-            log.error("step_failed", run=run.id, step=id, error=type(error).__name__)
-            return run.progress.refused(id, "internal_error", "The gateway failed on this step.", 500)
+        if answer is None:
+            return None
+        self._note(run, step, chat, answer)
+        return await self._outcome(step, answer)
 
     async def call(self, run: LiveRun, id: StepId, client: Any, said: Said) -> Changes:
         """The same for a step that a client's own request carries out, which gets the answer as it comes.
@@ -89,11 +128,16 @@ class StepAsker:
             lambda request_id: run.step(id, request_id=request_id),
         )
         self._note(run, step, chat, answer)
-        return await self._answered(run, step, answer)
+        try:
+            return run.progress.answered(id, await self._outcome(step, answer))
+        except StepFailed as failed:
+            return run.progress.refused(id, failed.code, failed.message, failed.status)
 
     # ---- before
 
-    async def _asked(self, run: LiveRun, step: Step, *, streams: bool) -> tuple[ChatRequest, Placement]:
+    async def _asked(
+        self, run: LiveRun, step: Step, fault: str = "", *, streams: bool
+    ) -> tuple[ChatRequest, Placement]:
         values = run.progress.inputs(step.id)
         messages: Any = step.chat["messages"]
         size = (
@@ -103,6 +147,9 @@ class StepAsker:
             size, fill, messages, values, max_characters=self._knobs.max_prompt_characters
         )
         fields = {**step.chat, "messages": list(filled.messages)}
+        if fault:
+            told = f"Your last answer could not be read: {fault} Answer once more, in the form that is asked for."
+            fields["messages"] = [*fields["messages"], {"role": "user", "content": told}]
         if run.flow is not None and step.of == run.flow.definition.output:
             fields = {**_left_open(run.flow.fields, fields), **fields}
         if streams:
@@ -163,11 +210,12 @@ class StepAsker:
             figures["started_at_s"] = queued + answer.asked_s
         usage = answer.usage
         if usage is not None:
+            before = run.steps[step.id]
             figures |= {
-                "prompt_tokens": usage.prompt_tokens,
-                "cached_tokens": usage.cached_tokens,
-                "completion_tokens": usage.completion_tokens,
-                "cost_usd": answer.cost_usd,
+                "prompt_tokens": before.prompt_tokens + usage.prompt_tokens,
+                "cached_tokens": before.cached_tokens + usage.cached_tokens,
+                "completion_tokens": before.completion_tokens + usage.completion_tokens,
+                "cost_usd": before.cost_usd + answer.cost_usd,
             }
             run.spent.usd += answer.cost_usd
             run.spent.tokens += 0 if answer.kept else usage.prompt_tokens + usage.completion_tokens
@@ -182,23 +230,47 @@ class StepAsker:
             for variable in (*step.writes.values(), *filter(None, [step.says])):
                 run.cells[variable].finish_reason = answer.finish_reason
 
-    async def _answered(self, run: LiveRun, step: Step, answer: Answered) -> Changes:
+    async def _outcome(self, step: Step, answer: Answered) -> Outcome:
+        """What an answer makes of the step's variables. Raises StepFailed."""
+        most_bytes = self._knobs.max_value_bytes
         if answer.too_large:
-            return run.progress.refused(step.id, *self._too_large())
+            raise StepFailed("value_too_large", f"The answer is larger than {most_bytes} bytes.", 413)
         if answer.status >= 400:
             message = answer.refusal or f"The engine refused it with status {answer.status}."
-            return run.progress.refused(step.id, "step_failed", message, answer.status)
+            raise StepFailed("step_failed", message, answer.status)
         if answer.broken:
-            return run.progress.refused(step.id, "step_failed", answer.broken, 502)
+            raise StepFailed("step_failed", answer.broken, 502)
         if answer.calls_tools:
-            return run.progress.refused(step.id, "no_text", "The answer calls tools and holds no text.", None)
-        text = answer.text
-        return run.progress.answered(
-            step.id, await off_loop(effort(step, text), outcomes, step, text, self._knobs.max_value_bytes)
-        )
+            raise StepFailed("no_text", "The answer calls tools and holds no text.")
+        return await off_loop(effort(step, answer.text), outcomes, step, answer.text, most_bytes)
 
-    def _too_large(self) -> tuple[str, str, int]:
-        return "value_too_large", f"The answer is larger than {self._knobs.max_value_bytes} bytes.", 413
+
+class StepFailed(Exception):
+    """Why a chat has no value."""
+
+    def __init__(
+        self, code: str, message: str, status: int | None = None, outcome: Outcome | None = None
+    ) -> None:
+        """`outcome`: of an answer of which a part could not be read."""
+        super().__init__(code)
+        self.code, self.message, self.status, self.outcome = code, message, status, outcome
+
+
+def _given_up(run: LiveRun, step: Step, rules: Mapping[str, Any], failed: StepFailed) -> Changes:
+    """What follows from a chat that failed for good, by the step's `on_error`."""
+    default = rules.get("default")
+    if default is not None:
+        return run.progress.answered(step.id, dict.fromkeys(step.writes.values(), default))
+    if rules.get("skip"):
+        return run.progress.leave_out(step.id)
+    if failed.outcome is not None:
+        return run.progress.answered(step.id, failed.outcome)
+    return run.progress.refused(step.id, failed.code, failed.message, failed.status)
+
+
+def _streams(step: Step) -> bool:
+    """Whether its text is told as it comes."""
+    return "splits" not in step.what and any(not output.transforms for output in step.outputs)
 
 
 def refused(error: RequestError | EngineError | WorkflowError) -> tuple[str, str, int]:

@@ -130,7 +130,8 @@ class Flows:
             return await self._primitives.carry_out(run, id, kept)
         if (splits := splits_of(step)) is None:
             return await self._asker.ask(run, id, kept, partial(said, run, id))
-        if not _feeds_items(run, step.of):
+        if step.what.get("on_error") or not _feeds_items(run, step.of):
+            # Of a list that may be asked for again no item is handed on early.
             return _counted(run, step, await self._asker.ask(run, id, kept, partial(said, run, id)))
         splitting = Splitting(splits, partial(self._item, run, id), self._knobs.max_items)
 
