@@ -15,9 +15,9 @@ import orjson
 from aiohttp import web
 
 from engines.errors import RequestError
+from gateway.endpoints.steps import RunCallers
+from gateway.endpoints.workflow_calls import WorkflowCalls
 from gateway.errors import error_body
-from gateway.handlers.steps import RunCallers
-from gateway.handlers.workflow_calls import WorkflowCalls
 from gateway.journey import Journey
 from gateway.keys import needs_credential
 from gateway.off_loop import LARGE_BYTES, off_loop
@@ -58,7 +58,7 @@ class RunsHandler:
         self._max_json_bytes = max_json_bytes
 
     async def __call__(self, request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
-        """See gateway.handlers.handler.Handler. Raises RequestError."""
+        """See gateway.endpoints.handler.Handler. Raises RequestError."""
         needs_credential(journey.admitted.anonymous)
         with store_refusals():
             return await self._answer(request, target, journey)
