@@ -32,10 +32,6 @@ class OpenedRuns(WorkflowRuns):
         weakref.finalize(self, _remove, db, folder)
         super().__init__(_AtOnce(db))
 
-    def ahead_s(self, now_s: float) -> float:
-        """See WorkflowRuns: the clock is whatever a simulated process says that it is."""
-        return 0.0
-
 
 class _AtOnce:
     """A database whose writes have ended when `write` returns, so that virtual time does not pass meanwhile."""

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any
+from collections.abc import Iterable, Mapping
+from types import NoneType
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -122,12 +124,8 @@ _EACH_KEY_ONCE = json.JSONDecoder(object_pairs_hook=_each_key_once)
 
 def read_chat_request(body: bytes, fields: dict[str, Any]) -> ChatRequest:
     """The typed view of a chat body. Raises RequestError 400 naming the parameter that is wrong."""
-    model = fields.get("model", "")
-    if not isinstance(model, str):
-        raise wrong_type("model", "a string", model)
-    messages = fields.get("messages")
-    if not isinstance(messages, list):
-        raise wrong_type("messages", "a list", messages)
+    check_types(fields, _PARAMETERS)
+    messages = fields["messages"]
     for i, message in enumerate(messages):
         if not isinstance(message, dict):
             raise wrong_type(f"messages[{i}]", "an object", message)
@@ -136,14 +134,41 @@ def read_chat_request(body: bytes, fields: dict[str, Any]) -> ChatRequest:
         content = message.get("content")
         if content is not None and not isinstance(content, str | list):
             raise wrong_type(f"messages[{i}].content", "a string or a list of parts", content)
-    stream = fields.get("stream")
-    if stream is not None and not isinstance(stream, bool):
-        raise wrong_type("stream", "true or false", stream)
     options = fields.get("stream_options")
-    if options is not None and not isinstance(options, dict):
-        raise wrong_type("stream_options", "an object", options)
-    include_usage = bool(options and options.get("include_usage"))
-    return ChatRequest(body, fields, model, messages, stream=bool(stream), include_usage=include_usage)
+    return ChatRequest(
+        body,
+        fields,
+        fields.get("model", ""),
+        messages,
+        stream=bool(fields.get("stream")),
+        include_usage=bool(options and options.get("include_usage")),
+    )
+
+
+class Parameter(NamedTuple):
+    """What one parameter of a request must be."""
+
+    name: str
+    kinds: tuple[type, ...]
+    wanted: str
+    """The same in words."""
+    default: Any = None
+    """What stands for one that is missing. It is not of these kinds where the parameter must be there."""
+
+
+MODEL = Parameter("model", (str,), "a string", "")
+STREAM = Parameter("stream", (bool, NoneType), "true or false")
+OPTIONS = Parameter("stream_options", (dict, NoneType), "an object")
+MESSAGES = Parameter("messages", (list,), "a list")
+_PARAMETERS = (MODEL, MESSAGES, STREAM, OPTIONS)
+
+
+def check_types(fields: Mapping[str, Any], parameters: Iterable[Parameter]) -> None:
+    """Raise RequestError 400, naming the first parameter that is of another JSON type than it must be."""
+    for name, kinds, wanted, default in parameters:
+        value = fields.get(name, default)
+        if not isinstance(value, kinds):
+            raise wrong_type(name, wanted, value)
 
 
 def wrong_type(param: str, wanted: str, value: object) -> RequestError:

@@ -286,9 +286,8 @@ class EngineInfo:
 
     def price_of(self, model: str, path: str = "") -> Price:
         """What it charges for a model, as a client or the answer names it, at a path below its base URL."""
-        if not self.prices:
-            return self.price
-        return (path and self.prices.get(path)) or self.prices.get(model) or self.price
+        prices = self.prices
+        return (path and prices.get(path)) or prices.get(model) or self.price
 
     def speaks(self, api: Api) -> bool:
         """Whether it is asked requests of this API."""

@@ -18,6 +18,7 @@ from multidict import CIMultiDict
 
 from engines.engine import EngineReply, EngineRequest
 from engines.errors import EngineError, Kind, StreamBroken, TimedOut
+from engines.loose_json import member, objects
 
 LIMIT_S = 2.0
 """Limit on each question, in seconds: a server that takes longer tells nothing."""
@@ -45,8 +46,8 @@ async def window_tokens(stream: Stream, target: str, model: str | None) -> int |
     """The context window of `model` (None: of the only one) by the list of models at `target`. Raises EngineError."""
     status, said = await asked(stream, "GET", target)
     cards = _field(said, "data") if status == 200 else None
-    for card in cards if isinstance(cards, list) else ():
-        if isinstance(card, dict) and model in (None, card.get("id")):
+    for card in objects(cards):
+        if model in (None, card.get("id")):
             window = card.get("max_model_len")
             if isinstance(window, int) and window > 0:
                 return window
@@ -88,4 +89,4 @@ def _field(body: bytes, name: str) -> Any:
         parsed = orjson.loads(body)
     except orjson.JSONDecodeError:
         return None
-    return parsed.get(name) if isinstance(parsed, dict) else None
+    return member(parsed, name)

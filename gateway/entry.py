@@ -25,6 +25,7 @@ from gateway.errors import ending
 from gateway.guardrails.contract import Withheld
 from gateway.guardrails.stage import Guardrails
 from gateway.handlers.handler import Handler
+from gateway.http.plain import PlainRequest
 from gateway.journey import Journey, arrival
 from gateway.keys import Authenticator, Sender
 from gateway.limits.errors import LimitReached
@@ -87,46 +88,54 @@ class EntryHandler:
             journey.arrival = replace(journey.arrival, trace=trace)
             enter(trace)
         handler: Handler
-        ticket: Ticket | None = None
         self._began()
         try:
-            _refuse_ambiguous(request)
+            if not isinstance(request, PlainRequest):
+                _refuse_ambiguous(request)
             journey.stored = not cache_control(request.headers).no_store
             if is_preflight(request) and (self._answers_preflights or self._keys.strips_credentials):
                 handler, rest, needs_key = preflight, target, False
             else:
                 handler, rest, needs_key = self._routes.find(request.method, target)
-            sender = self._identified(request, rest, journey) if needs_key else None
             if needs_key:
-                journey.arrival = self._admission.arrived(journey.arrival, sender, rest)
-            if needs_key and self._bills is not None:
-                self._bills.opened(journey.arrival)
-            if sender is not None and sender.key is not None and self._limiter is not None:
-                ticket = self._limiter.ticket(journey.arrival.id, sender)
-                if ticket is not None:
-                    request[TICKET] = ticket
-                    await ticket.enter()
-            if "Expect" in request.headers:
+                request = await self._let_in(request, rest, journey)
+            elif "Expect" in request.headers:
                 await _continue(request)
-            if sender is not None and sender.key is not None:
-                journey.arrival = await self._admission.request(request, rest, sender, journey.arrival)
-                if ticket is not None:
-                    await ticket.named(journey.arrival.user)
-            if isinstance(journey.arrival, Admitted):
-                journey.admitted = journey.arrival
-            if needs_key and self._guardrails is not None:
-                request = await self._guardrails.arrived(request, rest, journey)
             response = await handler(request, rest, journey)
-            return response if ticket is None else ticket.told(response)
         except BaseException as error:
             response = _answer_to(error, request, journey)
-            return response if ticket is None else ticket.told(response)
         finally:
-            if ticket is not None:
+            if (ticket := request.get(TICKET)) is not None:
                 ticket.leave()
             if not journey.in_pipeline:
                 journey.end()
                 self._ended(journey)
+        return response if ticket is None else ticket.told(response)
+
+    async def _let_in(self, request: web.BaseRequest, target: str, journey: Journey) -> web.BaseRequest:
+        """The request as it is to be answered, once its key and its limits let it in. Raises RequestError."""
+        sender = self._identified(request, target, journey)
+        journey.arrival = self._admission.arrived(journey.arrival, sender, target)
+        if self._bills is not None:
+            self._bills.opened(journey.arrival)
+        holder = sender if sender is not None and sender.key is not None else None
+        ticket: Ticket | None = None
+        if holder is not None and self._limiter is not None:
+            ticket = self._limiter.ticket(journey.arrival.id, holder)
+        if ticket is not None:
+            request[TICKET] = ticket
+            await ticket.enter()
+        if "Expect" in request.headers:
+            await _continue(request)
+        if holder is not None:
+            journey.arrival = await self._admission.request(request, target, holder, journey.arrival)
+        if ticket is not None:
+            await ticket.named(journey.arrival.user)
+        if isinstance(journey.arrival, Admitted):
+            journey.admitted = journey.arrival
+        if self._guardrails is not None:
+            request = await self._guardrails.arrived(request, target, journey)
+        return request
 
     def _identified(self, request: web.BaseRequest, target: str, journey: Journey) -> Sender | None:
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 
 from engines.error_body import error_body as error_body
 from engines.error_body import error_event as error_event
@@ -12,6 +13,15 @@ from router.finished import Ending, Outcome
 
 ENDED_IN_ERROR = "The upstream's stream ended with an error."
 """What is noted of a stream whose last event says that it failed; it is passed on as it came."""
+
+
+def last_event(headers: Mapping[str, str], error: EngineError) -> bytes | None:
+    """What ends an event stream with these headers that broke; None for an answer that nobody could read it in."""
+    if "Content-Encoding" in headers or "Content-Length" in headers:
+        return None
+    if not headers.get("Content-Type", "").lower().startswith("text/event-stream"):
+        return None
+    return error.event or error_event(error.message, error.code)
 
 
 def ending(error: BaseException, *, gone: bool, sent_all: bool = False) -> Ending:

@@ -39,11 +39,15 @@ class Form(NamedTuple):
     """Where the model stands in `raw`; empty if the form names none."""
 
     def with_model(self, model: str) -> bytes:
-        """The same form for another model, which is its first field where it named none."""
+        """Its bytes for another model, which is the first field where it named none."""
         if "model" in self.fields:
             return b"".join([self.raw[: self.model_at.start], model.encode(), self.raw[self.model_at.stop :]])
         part = b'--%b\r\nContent-Disposition: form-data; name="model"\r\n\r\n%b\r\n'
         return part % (self.boundary, model.encode()) + self.raw.lstrip(b"\r\n")
+
+    def for_model(self, model: str) -> Form:
+        """The same form for another model."""
+        return _read(self.with_model(model), self.boundary)
 
 
 def read_form(raw: bytes, content_type: str) -> Form:
@@ -52,7 +56,10 @@ def read_form(raw: bytes, content_type: str) -> Form:
     Raises RequestError (400) for what is no whole form, for a field whose name cannot be read for certain or is nearly that
     of one that counts here (`Model`, `model[]`), and for a field that counts here and is given twice.
     """
-    boundary = _boundary(content_type)
+    return _read(raw, _boundary(content_type))
+
+
+def _read(raw: bytes, boundary: bytes) -> Form:
     parts = _parts(raw, boundary)
     found: dict[str, str] = {}
     model_at = slice(0, 0)

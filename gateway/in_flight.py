@@ -40,34 +40,25 @@ class Form(NamedTuple):
         return not (other.stream and other.include_usage) or self.include_usage or not self.stream
 
 
-def _form(asked: Asked) -> Form:
+def form_of(asked: Asked) -> Form:
+    """The form of this request's answer."""
     chat = asked.chat
     return Form(chat.stream, chat.include_usage, asked.headers.get("Accept-Encoding"))
 
 
 class InFlight:
-    """The leaders of this process, by exact key. Requests without one take no part."""
+    """The leaders of this process, by exact key."""
 
     def __init__(self) -> None:
         self._flights: dict[bytes, list[Flight]] = {}
 
-    def leader(self, asked: Asked, key: bytes | None) -> Flight | None:
-        """The request that this one may follow."""
-        if key is None or key not in self._flights or not _takes_part(asked):
-            return None
-        return self.leader_of(key, _form(asked))
-
-    def lead(self, asked: Asked, key: bytes | None) -> Flight | None:
-        """Let others follow this request from now on; None where it takes no part, or another one leads."""
-        return None if key is None or not _takes_part(asked) else self.lead_in(key, _form(asked))
-
     def leader_of(self, key: bytes, form: Form) -> Flight | None:
-        """`leader` for any request that takes part: the one of its form, or one that can serve it from memory."""
+        """The request that this one may follow: the one of its form, or one that can serve it from memory."""
         serving = [flight for flight in self._flights.get(key, ()) if flight.form.tells(form)]
         return next((flight for flight in serving if flight.form == form), serving[0] if serving else None)
 
     def lead_in(self, key: bytes, form: Form) -> Flight | None:
-        """`lead` for any request that takes part."""
+        """Let others follow this request from now on; None where another one leads."""
         if self.leader_of(key, form) is not None:
             return None
         flight = Flight(form, closed=lambda: self._remove(key, flight))
@@ -81,7 +72,7 @@ class InFlight:
             del self._flights[key]
 
 
-def _takes_part(asked: Asked) -> bool:
+def takes_part(asked: Asked) -> bool:
     """Whether its answer may be another request's before anybody has read all of it: tool calls may not be replayed."""
     controls, fields = asked.controls, asked.chat.fields
     return not (controls.no_cache or controls.no_store or fields.get("tools") or fields.get("functions"))
@@ -155,7 +146,7 @@ class Flight:
 
         Who wants another form waits for the end instead, since the answer is remembered by then.
         """
-        if self.form != _form(asked):
+        if self.form != form_of(asked):
             await self.over(asked.max_kept_bytes)
             return None
         while self._headers is None and not self._ended:

@@ -39,16 +39,6 @@ if TYPE_CHECKING:
 _SMALL_BYTES = 256 * 1024
 
 
-def reads_bodies(passthrough: Passthrough | None, journey: Journey, *, serves_models: bool) -> bool:
-    """Whether somebody here needs what a body says: a served model, a key, a guardrail, or a path that names the model.
-
-    Else the default upstream, which gets it as it came, is the one to judge it.
-    """
-    arrival = journey.admitted
-    judged = arrival.key_id is not None or arrival.guarded is not None
-    return passthrough is None or serves_models or judged or bool(journey.deployment)
-
-
 class Passthrough:
     """Sends a request to the default upstream and its answer back."""
 
@@ -71,8 +61,17 @@ class Passthrough:
         self._keys = keys
         self._max_body_bytes = max_body_bytes
 
-    async def __call__(self, request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
-        """`target` is the raw request target below the prefix. Raises EngineError before anything was sent."""
+    async def __call__(
+        self,
+        request: web.BaseRequest,
+        target: str,
+        journey: Journey,
+        *,
+        choices: int = 0,
+        codec: Codec | None = None,
+    ) -> web.StreamResponse:
+        """`target` is the raw request target below the prefix. Raises EngineError before anything was sent. See
+        gateway.relay.relay for the options."""
         headers = outgoing_headers(request.headers, self._keys)
         _refuse_own(journey.admitted)
         body = await self._body(request)
@@ -80,7 +79,7 @@ class Passthrough:
             request.method, target, headers, body, model=journey.deployment, below=journey.below
         )
         try:
-            return await self.forward(request, outgoing, journey)
+            return await self.forward(request, outgoing, journey, choices=choices, codec=codec)
         except EngineError as error:
             # An upload that fails on the client's side looks from the engine's side like a broken connection.
             cause = error.__cause__

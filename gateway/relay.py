@@ -13,7 +13,7 @@ from engines.engine import EngineReply
 from engines.errors import EngineError
 from gateway.booking import Meter
 from gateway.cors import tell_browsers
-from gateway.errors import error_event
+from gateway.errors import last_event
 from gateway.forward import Answer, ChunkBuffer, forward
 from gateway.http.plain import PlainRelay, PlainRequest
 from gateway.journey import Journey
@@ -69,10 +69,9 @@ class Relay:
         response = self.response
         # Before the error event, which may find the connection closed: then there is no transport any more.
         transport = self._request.transport
-        readable = "Content-Encoding" not in response.headers and response.content_length is None
-        if readable and response.content_type == "text/event-stream":
+        if (event := last_event(response.headers, error)) is not None:
             try:
-                await response.write(error.event or error_event(error.message, error.code))
+                await response.write(event)
             except ConnectionError:
                 return
         if transport is not None:

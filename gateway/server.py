@@ -57,6 +57,10 @@ class _Connection(web.RequestHandler):
         super().data_received(data)
         self.framing.feed(data)
 
+    def leave(self) -> None:
+        """Close it, as nothing is under way. aiohttp's `close` waits for a request."""
+        self.force_close()
+
     def handle_error(
         self,
         request: web.BaseRequest,
@@ -173,11 +177,21 @@ async def _answered(handler: Handle, request: web.BaseRequest) -> web.StreamResp
         response = await handler(request)
         if not response.prepared:
             tell_browsers(request, response.headers)
-            await response.prepare(request)
+            await _begun(response, request)
         await response.write_eof()
         return response
     finally:
         connection.task = None
+
+
+async def _begun(response: web.StreamResponse, request: web.BaseRequest) -> None:
+    """Prepare an answer. Raises ConnectionError."""
+    try:
+        await response.prepare(request)
+    except ValueError as error:
+        # A header that could begin another one.
+        log.error("answer_failed", path=request.raw_path.partition("?")[0], error=error)
+        raise ConnectionAbortedError from error
 
 
 async def _left(site: Site, server: web.Server, linger_s: float, grace_s: float) -> None:
@@ -192,7 +206,7 @@ async def _left(site: Site, server: web.Server, linger_s: float, grace_s: float)
             elif isinstance(connection, PlainConnection) and connection.begun:
                 connection.hand_over()
             elif now - idle_since.setdefault(connection, now) >= linger_s and not _has_come(connection):
-                connection.close()
+                connection.leave()
         await asyncio.sleep(_LOOK_EVERY_S)
 
 

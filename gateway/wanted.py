@@ -12,6 +12,7 @@ from urllib.parse import parse_qs
 from aiohttp import web
 
 from engines.errors import RequestError
+from engines.loose_json import listed, objects
 from gateway.access.families import Endpoint, State, endpoint
 from gateway.access.stored_ids import StoredId, stored_ids
 from gateway.azure import from_azure
@@ -52,9 +53,8 @@ class Wanted(NamedTuple):
         named = [self.asked.model] if self.asked.model else []
         if one := fields.get("model"):
             named.append(one)
-        if others := fields.get("models"):
-            # Some upstreams turn to them where the first fails.
-            named += others if isinstance(others, list) else []
+        # Some upstreams turn to them where the first fails.
+        named += listed(fields.get("models"))
         if self.asked.api == "runs":
             named += _of_run(fields)
         if "model" in self.query:
@@ -71,9 +71,7 @@ class Wanted(NamedTuple):
         """What it names that an upstream has stored."""
         asked, fields = self.asked, self.fields
         if asked.api == "runs":
-            steps = fields.get("steps")
-            bodies = [step for step in steps if isinstance(step, dict)] if isinstance(steps, list) else []
-            return [one for body in bodies for one in stored_ids(body, chat=True)]
+            return [one for step in objects(fields.get("steps")) for one in stored_ids(step, chat=True)]
         if asked.state is State.OWN:
             # Its names are its own, but what it holds of chat completions is asked of an upstream later.
             return [one for one in stored_ids(fields) if one.family in _SAID_BY_STEPS]
@@ -138,12 +136,8 @@ async def read(request: web.BaseRequest, asked: Endpoint, target: str, limit_byt
 
 def _of_run(fields: Mapping[str, Any]) -> Iterator[Any]:
     """The models of a run's steps, or its workflow; what is wrong with them its handler says."""
-    steps = fields.get("steps")
-    for each in steps if isinstance(steps, list) else ():
-        if isinstance(each, dict) and isinstance(each.get("model"), str):
-            yield each["model"]
-    if isinstance(fields.get("workflow"), str):
-        yield fields["workflow"]
+    named = [fields.get("workflow"), *(each.get("model") for each in objects(fields.get("steps")))]
+    return (name for name in named if isinstance(name, str))
 
 
 def _ambiguous(name: str) -> RequestError:

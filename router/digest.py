@@ -5,12 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from engines.chat import ChatRequest, message_text
 from router.spans import masked
 
 _SYSTEM = ("system", "developer")
+_SAME_CHARACTERS = 16_384
+"""Of instructions whose scope is held in memory."""
 _EARLIER_CHARACTERS = 240
 """Characters of the conversation before the last turn that are kept: enough to say what "it" refers to."""
 
@@ -51,9 +54,13 @@ def scope(chat: ChatRequest, *, named: str | None = None, end_user: str = "") ->
     The same question under "answer in French" and under "answer in German" has different right answers; and what one
     end user was told is nobody else's business.
     """
+    form = chat.fields.get("response_format")
+    if named is None and form is None:
+        texts = tuple(message_text(m.get("content")) for m in chat.messages if m.get("role") in _SYSTEM)
+        if sum(map(len, texts)) <= _SAME_CHARACTERS:
+            return of_user(_same(texts), end_user)
     if named is None:
         return scope_of(instructions(chat), end_user)
-    form = chat.fields.get("response_format")
     told = json.dumps(["named", named, form], sort_keys=True, separators=(",", ":"), default=str)
     return of_user(_hashed(told), end_user)
 
@@ -68,6 +75,13 @@ def scope_of(instructions: str, end_user: str = "") -> str:
     if without != texts:
         instructions = json.dumps([without, form], sort_keys=True, separators=(",", ":"))
     return of_user(_hashed(instructions), end_user)
+
+
+@lru_cache(256)
+def _same(texts: tuple[str, ...]) -> str:
+    """The scope of these texts and no response format: an application's requests come with the same, and each is asked for
+    its scope two or three times."""
+    return scope_of(json.dumps([texts, None], separators=(",", ":")))
 
 
 def _hashed(text: str) -> str:

@@ -146,9 +146,7 @@ class Database(Protocol):
         """The id of the last row that ever was in a table, kept or not, as far as it is settled; 0 where none was."""
         ...
 
-    def settled(
-        self, table: Literal["requests", "choices", "outcomes", "task_answers", "workflow_changes"]
-    ) -> int:
+    def settled(self, table: Literal["requests", "choices", "outcomes", "task_answers"]) -> int:
         """An id: no row up to it will be added any more. Whoever follows a table reads no further, and misses nothing.
 
         To be asked before the rows are read. Costs two reads where ids are not given out in the order of commits.

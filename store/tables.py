@@ -123,13 +123,10 @@ TABLES: dict[str, Kept] = {
     # runs and workflows
     "collection_texts": Kept("with collections", ("tenant", "contributor")),
     "collections": Kept("a client deletes it", ("tenant",)),
-    "variable_pieces": Kept("with variables"),
-    "variable_readers": Kept("with workflow_runs"),
     "variables": Kept(
         "workflows.keep_values_s, their row with workflow_runs", ("tenant", "contributor", "end_user")
     ),
     "workflow_bytes": Kept(_WITH_TENANT, ("tenant",)),
-    "workflow_changes": Kept("ten minutes"),
     "workflow_contributors": Kept("with workflow_runs", ("tenant", "contributor")),
     "workflow_runs": Kept(_ROWS, ("tenant", "contributor", "end_user", "key_id")),
     "workflow_steps": Kept("with workflow_runs"),

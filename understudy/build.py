@@ -26,10 +26,10 @@ from gateway.guardrails.passed_on import GuardedPassing
 from gateway.guardrails.stage import Guardrails
 from gateway.handlers.by_model import PATHS as BY_MODEL
 from gateway.handlers.by_model import ByModel
+from gateway.handlers.by_pipeline import ByPipeline
 from gateway.handlers.handler import Handler
 from gateway.handlers.health import Health
-from gateway.handlers.model_endpoint import Instead, ModelEndpoint
-from gateway.handlers.model_endpoint import Limits as Sizes
+from gateway.handlers.model_endpoint import Instead, ModelEndpoint, Serving
 from gateway.handlers.models import Models
 from gateway.handlers.responses import StoredAnswers
 from gateway.handlers.steps import WithoutMemory
@@ -85,7 +85,7 @@ from understudy.setup.unknown_tenants import tell_unknown_tenants, unknown_tenan
 __all__ = ["CannotStart", "Gateway"]
 
 if TYPE_CHECKING:
-    from gateway.handlers.embeddings import ServedBy
+    from gateway.handlers.embeddings import Embeddings, ServedBy
     from gateway.keepers.embedding import EmbeddingKeeper
     from gateway.limits.limiter import Limiter
     from gateway.telemetry.export import Telemetry
@@ -532,13 +532,12 @@ class Gateway:
         by_model = None
         if self._config.models:
             served = {name: _stand_ins(model) for name, model in self._config.models.items()}
-            limit = self._max_json_bytes()
-            by_model = ByModel(
-                self._engines, served, passthrough, self._keys, max_json_bytes=limit, limiter=self._limiter
-            )
-            endpoints |= {("POST", path): by_model for path in BY_MODEL}
+            by_model = ByModel(self._engines, served, limiter=self._limiter)
+            serving = self._endpoint(None, by_model, passthrough)
+            endpoints |= {("POST", path): serving for path in BY_MODEL}
         if self.memory and self.memory.exact:
-            endpoints["POST", "/embeddings"] = self._embeddings(passthrough, by_model)
+            embeddings = self._embeddings(passthrough, by_model)
+            endpoints["POST", "/embeddings"] = self._endpoint(None, embeddings, passthrough)
         if self.memory and self._config.models and self._config.feedback.enabled:
             endpoints["POST", "/feedback"] = self._feedback(self.memory)
         otherwise = (
@@ -575,19 +574,26 @@ class Gateway:
         if codec is CHAT:
             runs = self._runs
             instead = (runs.calls, runs.steps) if runs is not None else (WithoutMemory(),)
-        stored = None
-        if codec is RESPONSES and self.pipeline is not None:
-            stored = StoredAnswers(self.pipeline, self._engines, self._owners)
-        return ModelEndpoint(
-            codec,
-            self.pipeline,
-            passthrough,
-            self._keys,
-            Sizes(self._max_json_bytes(), self._kept_bytes()),
-            self._end_users(),
-            instead=instead,
-            stored=stored,
-        )
+        serving = None
+        if self.pipeline is not None:
+            stored = None
+            if codec is RESPONSES:
+                stored = StoredAnswers(self.pipeline, self._engines, self._owners)
+            kept_bytes, end_users = self._kept_bytes(), self._end_users()
+            serving = ByPipeline(
+                codec.path, self.pipeline, end_users, max_kept_bytes=kept_bytes, stored=stored
+            )
+        return self._endpoint(codec, serving, passthrough, instead)
+
+    def _endpoint(
+        self,
+        codec: Codec | None,
+        serving: Serving | None,
+        passthrough: Passthrough | None,
+        instead: tuple[Instead, ...] = (),
+    ) -> ModelEndpoint:
+        limit = self._max_json_bytes()
+        return ModelEndpoint(codec, serving, passthrough, self._keys, max_json_bytes=limit, instead=instead)
 
     def _make_runs(self) -> RunParts | None:
         end_users = self._end_users()
@@ -664,7 +670,7 @@ class Gateway:
             ended=self.parts.finished,
         )
 
-    def _embeddings(self, passthrough: Passthrough | None, by_model: ByModel | None) -> Handler:
+    def _embeddings(self, passthrough: Passthrough | None, by_model: ByModel | None) -> Embeddings:
         from gateway.handlers.embeddings import Embeddings
         from gateway.keepers.embedding import EmbeddingKeeper
 
@@ -678,9 +684,7 @@ class Gateway:
             self.memory.exact,
             keeper,
             passthrough,
-            self._keys,
             served_by=lru_cache(maxsize=1024)(self._embedded_by),
-            max_json_bytes=self._max_json_bytes(),
             max_kept_bytes=int(settings.advanced.exact_max_entry_kib * 1024),
             end_users=end_users,
             single_flight=settings.advanced.exact_single_flight,

@@ -24,7 +24,6 @@ from understudy.settings.memory import MemorySettings
 
 if TYPE_CHECKING:
     from gateway.limits.ledger import Ledger
-    from gateway.runs.peers import Peers
     from gateway.runs.runs import Runs
     from understudy.background.engine_watch import EngineWatch
     from understudy.memory import Memory
@@ -91,7 +90,6 @@ class Lasting:
         self.engine_watch: EngineWatch | None = None
         self.ledger: Ledger | None = None
         self.runs: Runs | None = None
-        self.peers: Peers | None = None
         self.reload_problem = ""
         """Why the latest configuration is not the one that serves; empty where it is."""
         self.serving: Serving | None = None

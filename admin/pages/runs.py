@@ -18,7 +18,7 @@ def cancel(sources: Sources, asked: Asked) -> Done:
     whole = sources.store.runs.run(id)
     if whole is None:
         raise NotThere("This run is not kept, or not any more.")
-    if not sources.store.runs.request_cancel(whole.run.tenant, id, now_s=asked.now_s).result(_WAIT_S):
+    if not sources.store.runs.request_cancel(whole.run.tenant, id).result(_WAIT_S):
         raise ActionFailed("This run has ended already.")
     return Done("Asked to cancel: its worker stops it within a second.", f"/runs/{id}", target=id)
 
@@ -35,7 +35,7 @@ def resolve(sources: Sources, asked: Asked) -> Done:
     if whole is None:
         raise NotThere("This run is not kept, or not any more.")
     decided = Resolution(how, value)  # type: ignore[arg-type]
-    if not sources.store.runs.resolve(whole.run.tenant, id, step, decided, now_s=asked.now_s).result(_WAIT_S):
+    if not sources.store.runs.resolve(whole.run.tenant, id, step, decided).result(_WAIT_S):
         raise ActionFailed("This step does not wait for a decision (any more).")
     said = {"retry": "It is asked once more", "skip": "The run goes on without it"}
     told = said.get(how, "The value is taken for its answer")

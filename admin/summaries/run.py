@@ -59,7 +59,6 @@ def run(sources: Sources, asked: Asked) -> Summary:
         "rows": [_step(step, told, shared) for step in shown],
         "unknown": [_unknown(step, told) for step in whole.steps if step.progress.state == "unknown"],
         "chain_ms": _chain_ms(told),
-        "warm": _warm(whole.steps),
         "from": first,
         "next": first + STEPS_SHOWN if more else None,
         "variables": [_variable(each, told) for each in whole.variables[:_VARIABLES_SHOWN]],
@@ -128,8 +127,6 @@ def _summed(whole: WholeRun) -> RunSummary:
         sum(each.cached_tokens for each in progress),
         sum(each.completion_tokens for each in progress),
         sum(each.cost_usd for each in progress),
-        sum(each.warmed_tokens for each in progress),
-        sum(each.warmed_cost_usd for each in progress),
     )
 
 
@@ -192,21 +189,6 @@ def _unknown(step: Step, told: _Told) -> dict[str, Any]:
     }
 
 
-def _warm(steps: Sequence[Step]) -> dict[str, Any]:
-    """What was computed early, and what of it was found in the cache by the requests that it was for."""
-    warmed = [step.progress for step in steps if step.progress.warmed_tokens]
-    asked = [each for each in warmed if each.prompt_tokens]
-    tokens = sum(each.warmed_tokens for each in asked)
-    used = sum(min(each.warmed_tokens, each.cached_tokens) for each in asked)
-    return {
-        "steps": len(warmed),
-        "tokens": sum(each.warmed_tokens for each in warmed),
-        "used_tokens": used,
-        "share_used": used / tokens if tokens else None,
-        "cost_usd": sum(each.warmed_cost_usd for each in warmed),
-    }
-
-
 def _shared(run_id: str, sharers: Sequence[Sharer]) -> dict[str, dict[str, Any]]:
     """By batch: who was in it."""
     told: dict[str, dict[str, Any]] = {}
@@ -231,8 +213,6 @@ def _step(step: Step, told: _Told, shared: Mapping[str, dict[str, Any]]) -> dict
         "effects": plan.effects,
         "items": progress.items,
         "batch": shared.get(progress.batch),
-        "warmed_tokens": progress.warmed_tokens,
-        "warmed_used": min(progress.warmed_tokens, progress.cached_tokens),
         "model": plan.model,
         "state": progress.state,
         "rank": progress.rank,

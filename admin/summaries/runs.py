@@ -67,8 +67,6 @@ def listed(each: RunSummary, names: dict[str, str], now_s: float) -> dict[str, A
         "cached_tokens": each.cached_tokens,
         "completion_tokens": each.completion_tokens,
         "cost_usd": each.cost_usd,
-        "warmed_tokens": each.warmed_tokens,
-        "warmed_cost_usd": each.warmed_cost_usd,
         "created_at_s": run.created_at_s,
         "took_ms": 1000 * max(0.0, (run.ended_at_s or now_s) - run.created_at_s),
         "round_trips_saved": run.round_trips_saved if run.ended_at_s is not None else None,

@@ -14,6 +14,7 @@ from engines.answers.heard import Heard
 from engines.answers.reader import Reader
 from engines.answers.terminal import fails, meaning_of
 from engines.chat import Usage, message_text
+from engines.loose_json import member, objects
 from engines.sse import events
 
 _GZIP_OR_ZLIB = 47
@@ -39,15 +40,15 @@ class Assembled:
 
     def choices(self) -> list[dict[str, Any]]:
         """The choices, each an object."""
-        found = self.completion.get("choices")
-        return [c for c in found if isinstance(c, dict)] if isinstance(found, list) else []
+        return objects(self.completion.get("choices"))
 
     def text(self) -> str:
         """The first choice's text."""
-        for choice in self.choices():
-            message = choice.get("message")
-            return message_text(message.get("content")) if isinstance(message, dict) else ""
-        return ""
+        return message_text(member(self._message(), "content"))
+
+    def _message(self) -> Any:
+        """That of the first choice."""
+        return next((choice.get("message") for choice in self.choices()), None)
 
     def finish_reasons(self) -> list[str]:
         """Why each choice ended, as a chat completion calls it; empty if it did not."""
@@ -59,18 +60,17 @@ class Assembled:
 
     def calls_tools(self) -> bool:
         """Whether any choice calls a tool."""
-        messages = (c.get("message") for c in self.choices())
-        return any(isinstance(m, dict) and (m.get("tool_calls") or m.get("function_call")) for m in messages)
+        messages = [choice.get("message") for choice in self.choices()]
+        return any(member(said, "tool_calls") or member(said, "function_call") for said in messages)
 
     def said(self) -> str:
         """The first choice's text; where it calls tools the calls as JSON without ids, so that two can be compared."""
         if not self.calls_tools():
             return self.text()
-        message = self.choices()[0]["message"]
-        calls = [call.get("function") for call in message.get("tool_calls") or () if isinstance(call, dict)]
-        return json.dumps(
-            {"tool_calls": [_by_value(call) for call in [*calls, message.get("function_call")] if call]}
-        )
+        message = self._message()
+        calls = [call.get("function") for call in objects(member(message, "tool_calls"))]
+        calls.append(member(message, "function_call"))
+        return json.dumps({"tool_calls": [_by_value(call) for call in calls if call]})
 
     def usage(self) -> Usage | None:
         """Tokens as the engine counted them; None if it did not say, or not at the end."""

@@ -8,6 +8,7 @@ from typing import Any
 from engines.answers.answer import Assembled
 from engines.answers.heard import Heard
 from engines.answers.usage import as_chat_tells
+from engines.loose_json import member, objects
 
 _LAST = frozenset({"response.completed", "response.incomplete", "response.failed"})
 _ENDED = frozenset({"completed", "incomplete"})
@@ -73,14 +74,12 @@ def _message(response: Mapping[str, Any]) -> dict[str, Any]:
     said: list[str] = []
     refused: list[str] = []
     calls: list[dict[str, Any]] = []
-    for item in response.get("output") or ():
-        if not isinstance(item, dict):
-            continue
+    for item in objects(response.get("output")):
         if item.get("type") == "message":
-            for part in item.get("content") or ():
-                if isinstance(part, dict) and isinstance(part.get("text"), str):
+            for part in objects(item.get("content")):
+                if isinstance(part.get("text"), str):
                     said.append(part["text"])
-                elif isinstance(part, dict) and isinstance(part.get("refusal"), str):
+                elif isinstance(part.get("refusal"), str):
                     refused.append(part["refusal"])
         elif item.get("type") in ("function_call", "custom_tool_call"):
             called = {"name": item.get("name"), "arguments": item.get("arguments", item.get("input"))}
@@ -98,7 +97,6 @@ def _finish_reason(response: Mapping[str, Any], message: Mapping[str, Any]) -> s
     if status == "completed":
         return "tool_calls" if message.get("tool_calls") else "stop"
     if status == "incomplete":
-        details = response.get("incomplete_details")
-        why = details.get("reason") if isinstance(details, dict) else None
+        why = member(response.get("incomplete_details"), "reason")
         return "content_filter" if why == "content_filter" else "length"
     return "error" if status in ("failed", "cancelled") else None

@@ -14,12 +14,14 @@ from typing import Any
 
 from engines.answers.terminal import choices_of
 from engines.chat import Usage
+from engines.loose_json import objects
 
 _MOST = 10**12
 """More tokens than this are nonsense."""
 _SAYING = frozenset({"prompt_tokens", "input_tokens", "completion_tokens", "output_tokens", "total_tokens"})
 _CACHED = ("prompt_cache_hit_tokens", "cached_tokens")
 """Where DeepSeek and Moonshot tell what was read from a cache."""
+_DETAILS = ("prompt_tokens_details", "input_tokens_details")
 _NEVER_HOLDS = frozenset({"metadata", "usage", "delta"})
 """Members that may hold anything under the name `usage`."""
 
@@ -98,11 +100,7 @@ def _tokens(usage: Mapping[str, Any]) -> tuple[int, int, int, int] | None:
         read, written = read or 0, written or 0
         prompt += read + written
         return prompt, max(completion, total - prompt), read, written
-    details: Any = usage.get("prompt_tokens_details")
-    if not isinstance(details, dict):
-        details = usage.get("input_tokens_details")
-    if not isinstance(details, dict):
-        details = {}
+    details = next((told for name in _DETAILS if isinstance(told := usage.get(name), dict)), {})
     cached = _count(details.get("cached_tokens"))
     for name in _CACHED:
         cached = _count(usage.get(name)) if cached is None else cached
@@ -126,9 +124,8 @@ def _count(value: Any) -> int | None:
 def _images(said: Mapping[str, Any]) -> int:
     data = said.get("data")
     if isinstance(data, list):
-        return sum(1 for one in data if isinstance(one, dict) and ("b64_json" in one or "url" in one))
-    kind = said.get("type")
-    return int(isinstance(kind, str) and kind in ("image_generation.completed", "image_edit.completed"))
+        return sum(not one.keys().isdisjoint(("b64_json", "url")) for one in objects(data))
+    return int(said.get("type") in ("image_generation.completed", "image_edit.completed"))
 
 
 def as_chat_tells(told: Told) -> dict[str, Any]:

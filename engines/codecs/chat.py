@@ -21,9 +21,7 @@ class Chat(Codec):
     path = "/chat/completions"
     merged = Choices
 
-    def read(self, body: bytes, fields: dict[str, Any]) -> ChatRequest:
-        """See Codec."""
-        return read_chat_request(body, fields)
+    read = staticmethod(read_chat_request)
 
     def changed(
         self,

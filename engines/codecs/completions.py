@@ -15,9 +15,10 @@ from engines.answers.choices import Choices
 from engines.answers.terminal import choices_of
 from engines.as_events import head_and_rest, pieces
 from engines.chat import ChatRequest
-from engines.chat_json import wrong_type
+from engines.chat_json import MODEL, OPTIONS, STREAM, check_types, wrong_type
 from engines.codecs.codec import Codec
 from engines.large_json import dumped
+from engines.loose_json import member, text
 from engines.sse import DONE, encode
 
 _AS_IN_CHAT = ("model", "stream", "temperature", "top_p", "max_tokens", "seed", "stop", "user")
@@ -35,23 +36,16 @@ class Completions(Codec):
 
     def read(self, body: bytes, fields: dict[str, Any]) -> ChatRequest:
         """See Codec."""
-        model, stream = fields.get("model", ""), fields.get("stream")
-        if not isinstance(model, str):
-            raise wrong_type("model", "a string", model)
-        if stream is not None and not isinstance(stream, bool):
-            raise wrong_type("stream", "true or false", stream)
-        options = fields.get("stream_options")
-        if options is not None and not isinstance(options, dict):
-            raise wrong_type("stream_options", "an object", options)
+        check_types(fields, (MODEL, STREAM, OPTIONS))
         prompts = _prompts(fields.get("prompt"))
-        messages = [{"role": _ROLE, "content": text} for text in prompts]
+        messages = [{"role": _ROLE, "content": prompt} for prompt in prompts]
         return ChatRequest(
             body,
             _as_chat(fields, messages),
-            model,
+            fields.get("model", ""),
             messages,
-            stream=bool(stream),
-            include_usage=bool(options and options.get("include_usage")),
+            stream=bool(fields.get("stream")),
+            include_usage=bool(member(fields.get("stream_options"), "include_usage")),
             api="completions",
             raw=fields,
         )
@@ -99,7 +93,7 @@ def _prompts(prompt: Any) -> list[str]:
     for i, one in enumerate(prompt):
         if not isinstance(one, str | list):
             raise wrong_type(f"prompt[{i}]", "a string or a list of tokens", one)
-    return [one if isinstance(one, str) else "" for one in prompt]
+    return list(map(text, prompt))
 
 
 def _as_chat(fields: Mapping[str, Any], messages: list[dict[str, str]]) -> dict[str, Any]:

@@ -6,14 +6,22 @@ a part of its own type, so that nobody takes the request for plain text.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import NoneType
 from typing import Any
 
 from engines.chat import ChatRequest, message_text
-from engines.chat_json import wrong_type
+from engines.chat_json import MESSAGES, MODEL, STREAM, Parameter, check_types, wrong_type
+from engines.loose_json import listed, member, objects
 
 _AS_IN_CHAT = ("model", "stream", "temperature", "top_p", "max_tokens", "thinking")
 """Fields that mean the same in both APIs."""
+_PARAMETERS = (
+    MODEL,
+    MESSAGES,
+    Parameter("system", (str, list, NoneType), "a string or a list of blocks"),
+    STREAM,
+)
 _STATEFUL = ("container", "mcp_servers")
 """Fields that name what the engine has stored, or have it do more than answer."""
 _CLIENT_TOOLS = (None, "custom")
@@ -25,11 +33,8 @@ _MOST_DEPTH = 6
 
 def read_request(body: bytes, fields: dict[str, Any]) -> ChatRequest:
     """The typed view of a body. Raises RequestError 400 naming the parameter that is wrong."""
-    model, given = fields.get("model", ""), fields.get("messages")
-    if not isinstance(model, str):
-        raise wrong_type("model", "a string", model)
-    if not isinstance(given, list):
-        raise wrong_type("messages", "a list", given)
+    check_types(fields, _PARAMETERS)
+    given, system = fields["messages"], fields.get("system")
     for i, message in enumerate(given):
         if not isinstance(message, dict):
             raise wrong_type(f"messages[{i}]", "an object", message)
@@ -38,18 +43,13 @@ def read_request(body: bytes, fields: dict[str, Any]) -> ChatRequest:
         content = message.get("content")
         if not isinstance(content, str | list):
             raise wrong_type(f"messages[{i}].content", "a string or a list of blocks", content)
-    system, stream = fields.get("system"), fields.get("stream")
-    if system is not None and not isinstance(system, str | list):
-        raise wrong_type("system", "a string or a list of blocks", system)
-    if stream is not None and not isinstance(stream, bool):
-        raise wrong_type("stream", "true or false", stream)
     messages = [*_lead(system), *map(_message, given)]
     return ChatRequest(
         body,
         _as_chat(fields, messages),
-        model,
+        fields.get("model", ""),
         messages,
-        stream=bool(stream),
+        stream=bool(fields.get("stream")),
         # Every stream of this API tells its usage.
         include_usage=True,
         api="messages",
@@ -88,15 +88,11 @@ def state_of(fields: Mapping[str, Any]) -> str:
     for name in _STATEFUL:
         if fields.get(name):
             return name
-    tools = fields.get("tools")
-    if isinstance(tools, list) and any(
-        not isinstance(tool, dict) or tool.get("type") not in _CLIENT_TOOLS for tool in tools
-    ):
+    if not all(map(_is_clients, listed(fields.get("tools")))):
         return "tools"
-    for message in fields.get("messages") or ():
-        if not isinstance(message.get("content"), str) and any(map(_is_held, _blocks(message))):
-            return "messages"
-    return "system" if any(map(_is_held, _listed(fields.get("system")))) else ""
+    if any(_is_held(block) for message in fields.get("messages") or () for block in _blocks(message)):
+        return "messages"
+    return "system" if any(map(_is_held, listed(fields.get("system")))) else ""
 
 
 def _are(some: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, Any]]) -> bool:
@@ -116,7 +112,7 @@ def _as_chat(fields: Mapping[str, Any], messages: list[Mapping[str, Any]]) -> di
     said["messages"] = messages
     if fields.get("stop_sequences"):
         said["stop"] = fields["stop_sequences"]
-    if tools := _listed(fields.get("tools")):
+    if tools := listed(fields.get("tools")):
         said["tools"] = list(map(_tool, tools))
     if fields.get("tool_choice") is not None:
         said["tool_choice"] = fields["tool_choice"]
@@ -130,13 +126,18 @@ def _form(fields: Mapping[str, Any]) -> Any:
     """What the answer must look like, where something is asked of it."""
     config = fields.get("output_config")
     form = config.get("format") if isinstance(config, dict) else fields.get("output_format")
-    if not isinstance(form, dict) or form.get("type") != "json_schema":
+    if member(form, "type") != "json_schema":
         return form
-    return {"type": "json_schema", "json_schema": {"name": "", "schema": form.get("schema")}}
+    return {"type": "json_schema", "json_schema": {"name": "", "schema": member(form, "schema")}}
+
+
+def _is_clients(tool: Any) -> bool:
+    """Whether a tool is one that the client itself describes and runs."""
+    return isinstance(tool, dict) and tool.get("type") in _CLIENT_TOOLS
 
 
 def _tool(tool: Any) -> Any:
-    if not isinstance(tool, dict) or tool.get("type") not in _CLIENT_TOOLS:
+    if not _is_clients(tool):
         return tool
     function = {"name": tool.get("name"), "parameters": tool.get("input_schema")}
     if tool.get("description") is not None:
@@ -149,7 +150,7 @@ def _message(message: Mapping[str, Any]) -> Mapping[str, Any]:
     content = message["content"]
     if isinstance(content, str):
         return {"role": message["role"], "content": content}
-    blocks = list(_blocks(message))
+    blocks = _blocks(message)
     calls = [
         {
             "id": block.get("id"),
@@ -183,22 +184,15 @@ def _parts(block: Any) -> Iterator[dict[str, Any]]:
         yield {"type": block.get("type")}
 
 
-def _blocks(message: Any) -> Iterator[Mapping[str, Any]]:
-    content = message.get("content") if isinstance(message, dict) else None
-    return (block for block in _listed(content) if isinstance(block, dict))
-
-
-def _listed(value: Any) -> Iterable[Any]:
-    return value if isinstance(value, list) else ()
+def _blocks(message: Any) -> list[dict[str, Any]]:
+    return objects(member(message, "content"))
 
 
 def _is_held(block: Any, depth: int = _MOST_DEPTH) -> bool:
     """Whether a block names something that the engine has stored, or that its account runs."""
-    if not isinstance(block, dict):
-        return False
-    source = block.get("source")
-    return (
-        block.get("type") in _HELD_BLOCKS
-        or (isinstance(source, dict) and (source.get("type") == "file" or "file_id" in source))
-        or (depth > 0 and any(_is_held(each, depth - 1) for each in _listed(block.get("content"))))
-    )
+    source = member(block, "source")
+    if member(block, "type") in _HELD_BLOCKS:
+        return True
+    if isinstance(source, dict) and (source.get("type") == "file" or "file_id" in source):
+        return True
+    return depth > 0 and any(_is_held(each, depth - 1) for each in _blocks(block))

@@ -15,6 +15,7 @@ from engines.codecs.codec import Codec
 from engines.codecs.message_answer import as_events
 from engines.codecs.message_request import read_request, with_messages
 from engines.large_json import dumped
+from engines.loose_json import member
 from engines.sse import encode_typed
 
 _REPLAYED = frozenset({"text", "thinking", "redacted_thinking", "tool_use"})
@@ -90,12 +91,10 @@ class Messages(Codec):
         """See Codec."""
         if chat.state:
             return "stateful"
-        blocks = assembled.own.get("content") if assembled.own is not None else None
-        if not isinstance(blocks, list) or any(
-            not isinstance(block, dict) or block.get("type") not in _REPLAYED for block in blocks
-        ):
+        blocks = member(assembled.own, "content")
+        if not isinstance(blocks, list):
             return "not_only_messages"
-        return None
+        return None if all(member(block, "type") in _REPLAYED for block in blocks) else "not_only_messages"
 
     def events(self, stored: bytes, chat: ChatRequest) -> bytes:
         """See Codec."""

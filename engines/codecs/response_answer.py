@@ -6,22 +6,21 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from engines.as_events import pieces
+from engines.loose_json import listed, member
 from engines.sse import encode_typed
 
 
 def only_messages(response: Mapping[str, Any]) -> bool:
     """Whether its output is messages of text and nothing else: no calls, no reasoning, nothing that a tool brought."""
-    output = response.get("output")
-    return isinstance(output, list) and bool(output) and all(map(_is_message, output))
+    output = listed(response.get("output"))
+    return bool(output) and all(map(_is_message, output))
 
 
 def _is_message(item: Any) -> bool:
-    if not isinstance(item, dict) or item.get("type") != "message":
+    content = member(item, "content")
+    if member(item, "type") != "message" or not isinstance(content, list):
         return False
-    content = item.get("content")
-    return isinstance(content, list) and all(
-        isinstance(part, dict) and part.get("type") in ("output_text", "refusal") for part in content
-    )
+    return all(member(part, "type") in ("output_text", "refusal") for part in content)
 
 
 def as_events(response: Mapping[str, Any], *, after: int = -1) -> bytes:
@@ -38,9 +37,7 @@ def as_events(response: Mapping[str, Any], *, after: int = -1) -> bytes:
 
 def _events(response: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     begun = {**response, "status": "in_progress", "output": []}
-    for name, empty in (("usage", None), ("completed_at", None), ("incomplete_details", None)):
-        if name in begun:
-            begun[name] = empty
+    begun |= dict.fromkeys(begun.keys() & {"usage", "completed_at", "incomplete_details"})
     yield {"type": "response.created", "response": begun}
     yield {"type": "response.in_progress", "response": begun}
     for index, item in enumerate(response.get("output") or ()):
@@ -57,12 +54,11 @@ def _events(response: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 def _part_events(part: Mapping[str, Any], where: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     refuses = part.get("type") == "refusal"
-    name, member = ("refusal", "refusal") if refuses else ("output_text", "text")
-    text, logprobs = part.get(member) or "", part.get("logprobs") or []
-    empty = {**part, member: ""}
-    for listed in ("annotations", "logprobs"):
-        if listed in empty:
-            empty[listed] = []
+    name, holder = ("refusal", "refusal") if refuses else ("output_text", "text")
+    text, logprobs = part.get(holder) or "", part.get("logprobs") or []
+    empty = {**part, holder: ""}
+    for name_of_list in part.keys() & {"annotations", "logprobs"}:
+        empty[name_of_list] = []
     yield {"type": "response.content_part.added", **where, "part": empty}
     for i, piece in enumerate(pieces(text)):
         told = {} if refuses else {"logprobs": logprobs if i == 0 else []}
@@ -71,5 +67,5 @@ def _part_events(part: Mapping[str, Any], where: Mapping[str, Any]) -> Iterator[
         kind = "response.output_text.annotation.added"
         yield {"type": kind, **where, "annotation_index": i, "annotation": annotation}
     told = {} if refuses else {"logprobs": logprobs}
-    yield {"type": f"response.{name}.done", **where, member: text, **told}
+    yield {"type": f"response.{name}.done", **where, holder: text, **told}
     yield {"type": "response.content_part.done", **where, "part": dict(part)}

@@ -7,16 +7,24 @@ cannot be said in full as messages is one of which nothing is remembered: `state
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from types import NoneType
 from typing import Any
 
 from engines.chat import ChatRequest
-from engines.chat_json import wrong_type
+from engines.chat_json import MODEL, STREAM, Parameter, check_types, wrong_type
+from engines.loose_json import listed, member, objects, text
 
 _AS_IN_CHAT = (
     *("model", "stream", "temperature", "top_p", "top_logprobs", "parallel_tool_calls", "seed", "stop"),
     *("store", "metadata", "user", "safety_identifier", "service_tier", "prompt_cache_key"),
 )
 """Fields that mean the same in both APIs."""
+_PARAMETERS = (
+    MODEL,
+    Parameter("input", (str, list, NoneType), "a string or a list of items"),
+    STREAM,
+    Parameter("instructions", (str, NoneType), "a string"),
+)
 _TEXT_PARTS = frozenset({"input_text", "output_text", "text", "summary_text", "refusal"})
 _OWN_TOOLS = frozenset({"function", "custom"})
 """Tools that the client itself runs. All others are hosted: the engine's own account runs them."""
@@ -32,26 +40,18 @@ _MOST_DEPTH = 6
 
 def read_request(body: bytes, fields: dict[str, Any]) -> ChatRequest:
     """The typed view of a body. Raises RequestError 400 naming the parameter that is wrong."""
-    model, given = fields.get("model", ""), fields.get("input")
-    if not isinstance(model, str):
-        raise wrong_type("model", "a string", model)
-    if given is not None and not isinstance(given, str | list):
-        raise wrong_type("input", "a string or a list of items", given)
-    for i, item in enumerate(given if isinstance(given, list) else ()):
+    check_types(fields, _PARAMETERS)
+    given = fields.get("input")
+    for i, item in enumerate(listed(given)):
         if not isinstance(item, dict):
             raise wrong_type(f"input[{i}]", "an object", item)
-    stream, instructions = fields.get("stream"), fields.get("instructions")
-    if stream is not None and not isinstance(stream, bool):
-        raise wrong_type("stream", "true or false", stream)
-    if instructions is not None and not isinstance(instructions, str):
-        raise wrong_type("instructions", "a string", instructions)
-    messages = [*_lead(instructions), *messages_of(given)]
+    messages = [*_lead(fields.get("instructions")), *messages_of(given)]
     return ChatRequest(
         body,
         _as_chat(fields, messages),
-        model,
+        fields.get("model", ""),
         messages,
-        stream=bool(stream),
+        stream=bool(fields.get("stream")),
         include_usage=False,
         api="responses",
         raw=fields,
@@ -99,10 +99,7 @@ def state_of(fields: Mapping[str, Any]) -> str:
     for name in _STATEFUL:
         if fields.get(name):
             return name
-    tools = fields.get("tools")
-    if isinstance(tools, list) and any(
-        not isinstance(t, dict) or t.get("type") not in _OWN_TOOLS for t in tools
-    ):
+    if not all(member(tool, "type") in _OWN_TOOLS for tool in listed(fields.get("tools"))):
         return "tools"
     given = fields.get("input")
     if given is None or not (isinstance(given, str) or all(map(_is_said_in_full, given))):
@@ -112,15 +109,13 @@ def state_of(fields: Mapping[str, Any]) -> str:
 
 def stored_ids(fields: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """(parameter, id) of what a body names that an engine stored: answers, conversations, and items of either."""
-    previous, conversation = fields.get("previous_response_id"), fields.get("conversation")
-    if isinstance(previous, str) and previous:
+    conversation = fields.get("conversation")
+    if previous := text(fields.get("previous_response_id")):
         yield "previous_response_id", previous
-    named = conversation.get("id") if isinstance(conversation, dict) else conversation
-    if isinstance(named, str) and named:
+    if named := text(conversation) or text(member(conversation, "id")):
         yield "conversation", named
-    given = fields.get("input")
-    for i, item in enumerate(given if isinstance(given, list) else ()):
-        if isinstance(item, dict) and isinstance(id := item.get("id"), str) and _refers(item):
+    for i, item in enumerate(listed(fields.get("input"))):
+        if isinstance(id := member(item, "id"), str) and _refers(item):
             yield f"input[{i}].id", id
 
 
@@ -140,20 +135,17 @@ def input_items(fields: Mapping[str, Any]) -> list[dict[str, Any]]:
     given = fields.get("input")
     if isinstance(given, str):
         return [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": given}]}]
-    return [dict(item) for item in given] if isinstance(given, list) else []
+    return [dict(item) for item in listed(given)]
 
 
 def said_before(output: Sequence[Any]) -> Iterator[dict[str, Any]]:
     """What an answer said and called, as input items that every engine can read: without ids, which another engine would
     look up, and without reasoning."""
-    for item in output:
-        if not isinstance(item, dict):
-            continue
+    for item in objects(output):
         kind = item.get("type")
         if kind == "message":
-            parts = (_part(part) for part in item.get("content") or ())
-            text = "".join(p["text"] for p in parts if isinstance(p, dict) and isinstance(p.get("text"), str))
-            yield {"role": "assistant", "content": text}
+            said = "".join(text(member(_part(part), "text")) for part in item.get("content") or ())
+            yield {"role": "assistant", "content": said}
         elif kind in SAID_IN_FULL:
             yield {name: value for name, value in item.items() if name not in ("id", "status")}
 
@@ -232,21 +224,17 @@ def _names_files(value: Any, depth: int) -> bool:
 def _as_chat(fields: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     said: dict[str, Any] = {name: fields[name] for name in _AS_IN_CHAT if name in fields}
     said["messages"] = messages
-    text, reasoning, include = fields.get("text"), fields.get("reasoning"), fields.get("include")
-    form = _form(text.get("format")) if isinstance(text, dict) else None
-    if form is not None:
-        said["response_format"] = form
-    if isinstance(text, dict) and text.get("verbosity") is not None:
-        said["verbosity"] = text["verbosity"]
-    if isinstance(reasoning, dict) and reasoning.get("effort") is not None:
-        said["reasoning_effort"] = reasoning["effort"]
-    if fields.get("max_output_tokens") is not None:
-        said["max_completion_tokens"] = fields["max_output_tokens"]
-    if isinstance(include, list) and "message.output_text.logprobs" in include:
-        said["logprobs"] = True
-    if fields.get("tools"):
-        tools = fields["tools"]
-        said["tools"] = [_tool(tool) for tool in tools] if isinstance(tools, list) else tools
+    form, tools = fields.get("text"), fields.get("tools")
+    elsewhere = {
+        "response_format": _form(member(form, "format")),
+        "verbosity": member(form, "verbosity"),
+        "reasoning_effort": member(fields.get("reasoning"), "effort"),
+        "max_completion_tokens": fields.get("max_output_tokens"),
+        "logprobs": "message.output_text.logprobs" in listed(fields.get("include")) or None,
+    }
+    said |= {name: value for name, value in elsewhere.items() if value is not None}
+    if tools:
+        said["tools"] = list(map(_tool, tools)) if isinstance(tools, list) else tools
         if fields.get("tool_choice") is not None:
             said["tool_choice"] = fields["tool_choice"]
     return said
@@ -254,14 +242,13 @@ def _as_chat(fields: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]) -
 
 def _form(form: Any) -> Any:
     """A `text.format` as a `response_format`; None for plain text, which is what no format means."""
-    if not isinstance(form, dict) or form.get("type") == "text":
-        return None
-    if form.get("type") != "json_schema":
-        return form
-    return {"type": "json_schema", "json_schema": {name: form[name] for name in form if name != "type"}}
+    kind = member(form, "type")
+    if kind == "json_schema":
+        return {"type": kind, "json_schema": {name: form[name] for name in form if name != "type"}}
+    return form if isinstance(form, dict) and kind != "text" else None
 
 
 def _tool(tool: Any) -> Any:
-    if not isinstance(tool, dict) or tool.get("type") != "function":
+    if member(tool, "type") != "function":
         return tool
     return {"type": "function", "function": {name: tool[name] for name in tool if name != "type"}}

@@ -16,6 +16,7 @@ from engines.components.component import ComponentError, ComponentSpec
 from engines.components.http import URLAsked
 from engines.components.pointer import described
 from engines.components.running import Answers, Portion
+from engines.loose_json import member
 
 if TYPE_CHECKING:
     import numpy as np
@@ -63,17 +64,17 @@ class EmbeddingsOverHTTP:
         return found
 
     def _rows_of(self, answer: Any, many: int) -> list[list[float] | str]:
-        data = answer.get("data") if isinstance(answer, dict) else None
+        data = member(answer, "data")
         if not isinstance(data, list):
             raise self._error(f"answered {described(answer)}, without an array `data`")
         if len(data) != many:
             raise self._error(f"answered {len(data)} embeddings for {many} texts")
         rows: list[list[float] | str | None] = [None] * many
         for place, each in enumerate(data):
-            row = each.get("embedding") if isinstance(each, dict) else None
-            index = each.get("index", place) if isinstance(each, dict) else place
+            row = member(each, "embedding")
             if not isinstance(row, list | str) or not row:
                 raise self._error(f"answered {described(row)} as an embedding")
+            index = each.get("index", place)
             if type(index) is not int or not 0 <= index < many or rows[index] is not None:
                 raise self._error("answered embeddings whose `index` is not that of the texts")
             rows[index] = row

@@ -15,6 +15,7 @@ from engines.components.component import ComponentError, ComponentSpec
 from engines.components.http import URLAsked
 from engines.components.pointer import described
 from engines.components.running import Answers, Portion
+from engines.loose_json import member
 
 
 class RerankOverHTTP:
@@ -57,18 +58,17 @@ class RerankOverHTTP:
         if self._model:
             body["model"] = self._model
         answer = await (await self.url.post(body)).json(self.name)
-        results = answer.get("results") if isinstance(answer, dict) else None
+        results = member(answer, "results")
         if not isinstance(results, list):
             raise self._error(f"answered {described(answer)}, without an array `results`")
         if len(results) != len(texts):
             raise self._error(f"answered {len(results)} scores for {len(texts)} texts")
         scores: list[float | None] = [None] * len(texts)
         for each in results:
-            index = each.get("index") if isinstance(each, dict) else None
-            score = each.get("relevance_score") if isinstance(each, dict) else None
+            index, score = member(each, "index"), member(each, "relevance_score")
             if type(index) is not int or not 0 <= index < len(texts) or scores[index] is not None:
                 raise self._error("answered scores whose `index` is not that of the texts")
-            if isinstance(score, bool) or not isinstance(score, int | float) or not math.isfinite(score):
+            if type(score) not in (int, float) or not math.isfinite(score):
                 raise self._error(f"answered {described(score)} as `relevance_score`, not a number")
             scores[index] = float(score)
         return [score for score in scores if score is not None]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from engines.components.pointer import described
@@ -18,11 +18,14 @@ MAX_DEPTH = 16
 _SILENT = frozenset(
     {"title", "description", "default", "examples", "$schema", "$id", "$comment", "deprecated"}
 )
-_COUNTS = frozenset({"minItems", "maxItems", "minLength", "maxLength"})
-_NUMBERS = frozenset({"minimum", "maximum"})
-_OTHERS = frozenset(
-    {"type", "enum", "const", "properties", "required", "additionalProperties", "items", "anyOf"}
-)
+_NUMBER = ((int, float), "a number")
+_KEYWORDS: Mapping[str, tuple[tuple[type, ...], str]] = {
+    **dict.fromkeys(("minItems", "maxItems", "minLength", "maxLength", "minimum", "maximum"), _NUMBER),
+    **dict.fromkeys(("enum", "required", "anyOf"), ((list,), "an array")),
+    "properties": ((Mapping,), "an object"),
+    **dict.fromkeys(("type", "const", "items", "additionalProperties"), ((object,), "anything")),
+}
+"""What each must be, and the same in words."""
 _TYPES: Mapping[str, tuple[type, ...]] = {
     "string": (str,),
     "number": (int, float),
@@ -47,25 +50,27 @@ def check_schema(schema: Any, place: str = "") -> None:
         return
     if not isinstance(schema, Mapping):
         raise ValueError(f"{where} must be an object, not {described(schema)}")
-    if unknown := sorted(set(schema) - _SILENT - _COUNTS - _NUMBERS - _OTHERS):
-        known = ", ".join(sorted(_COUNTS | _NUMBERS | _OTHERS))
+    if unknown := sorted(set(schema) - _SILENT - _KEYWORDS.keys()):
+        known = ", ".join(sorted(_KEYWORDS))
         raise ValueError(f"{where} has {unknown[0]!r}, which is not checked here; there are {known}")
     for kind in _types(schema):
         if kind not in _TYPES:
             raise ValueError(f"{where}/type is {kind!r}; there are {', '.join(_TYPES)}")
-    for keyword in (_COUNTS | _NUMBERS) & set(schema):
-        if not isinstance(schema[keyword], int | float) or isinstance(schema[keyword], bool):
-            raise ValueError(f"{where}/{keyword} must be a number")
-    for keyword, kinds in (("properties", Mapping), ("required", list), ("enum", list), ("anyOf", list)):
-        if keyword in schema and not isinstance(schema[keyword], kinds):
-            raise ValueError(f"{where}/{keyword} must be {'an object' if kinds is Mapping else 'an array'}")
-    for name, inner in schema.get("properties", {}).items():
-        check_schema(inner, f"{place}/properties/{name}")
-    for index, inner in enumerate(schema.get("anyOf", ())):
-        check_schema(inner, f"{place}/anyOf/{index}")
-    for keyword in ("items", "additionalProperties"):
-        if keyword in schema:
-            check_schema(schema[keyword], f"{place}/{keyword}")
+    for keyword in schema.keys() & _KEYWORDS.keys():
+        kinds, wanted = _KEYWORDS[keyword]
+        if not isinstance(schema[keyword], kinds) or (kinds == _NUMBER[0] and type(schema[keyword]) is bool):
+            raise ValueError(f"{where}/{keyword} must be {wanted}")
+    for below, inner in _inner(schema):
+        check_schema(inner, f"{place}/{below}")
+
+
+def _inner(schema: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """(where, schema) of all that stand within one."""
+    yield from ((f"properties/{name}", inner) for name, inner in schema.get("properties", {}).items())
+    yield from ((f"anyOf/{index}", inner) for index, inner in enumerate(schema.get("anyOf", ())))
+    yield from (
+        (keyword, schema[keyword]) for keyword in ("items", "additionalProperties") if keyword in schema
+    )
 
 
 def check(value: Any, schema: Any, place: str = "") -> None:
@@ -73,21 +78,24 @@ def check(value: Any, schema: Any, place: str = "") -> None:
     if schema is True or (isinstance(schema, Mapping) and not schema):
         return
     if schema is False:
-        raise Unfit(f"{place or 'its root'} must not be there")
+        raise _unfit(place, "must not be there")
     _check_type(value, schema, place)
     if isinstance(value, str):
         _check_size(len(value), schema, "Length", "characters", place)
     elif isinstance(value, list):
         _check_size(len(value), schema, "Items", "items", place)
-        if "items" in schema:
-            for index, item in enumerate(value):
-                check(item, schema["items"], f"{place}/{index}")
+        for index, item in enumerate(value):
+            check(item, schema.get("items", True), f"{place}/{index}")
     elif isinstance(value, dict):
         _check_members(value, schema, place)
     elif _is(value, "number") and not schema.get("minimum", value) <= value <= schema.get("maximum", value):
-        raise Unfit(f"{place or 'its root'} is out of its range")
+        raise _unfit(place, "is out of its range")
     if "anyOf" in schema and not any(_fits(value, each) for each in schema["anyOf"]):
-        raise Unfit(f"{place or 'its root'} is none of anyOf, but {described(value)}")
+        raise _unfit(place, f"is none of anyOf, but {described(value)}")
+
+
+def _unfit(place: str, what: str) -> Unfit:
+    return Unfit(f"{place or 'its root'} {what}")
 
 
 def coerced(value: Any, schema: Any) -> Any:
@@ -123,26 +131,26 @@ def _finite(text: str) -> float:
 def _check_type(value: Any, schema: Mapping[str, Any], place: str) -> None:
     kinds = _types(schema)
     if kinds and not any(_is(value, kind) for kind in kinds):
-        raise Unfit(f"{place or 'its root'} must be {' or '.join(kinds)}, and is {described(value)}")
-    if "enum" in schema and not any(_same(value, each) for each in schema["enum"]):
-        raise Unfit(f"{place or 'its root'} is none of the values of its enum")
-    if "const" in schema and not _same(value, schema["const"]):
-        raise Unfit(f"{place or 'its root'} is not its const")
+        raise _unfit(place, f"must be {' or '.join(kinds)}, and is {described(value)}")
+    if not any(_same(value, each) for each in schema.get("enum", (value,))):
+        raise _unfit(place, "is none of the values of its enum")
+    if not _same(value, schema.get("const", value)):
+        raise _unfit(place, "is not its const")
 
 
 def _check_size(size: int, schema: Mapping[str, Any], of: str, unit: str, place: str) -> None:
     if size < schema.get(f"min{of}", 0) or size > schema.get(f"max{of}", size):
-        raise Unfit(f"{place or 'its root'} has {size} {unit}, against its min{of} or max{of}")
+        raise _unfit(place, f"has {size} {unit}, against its min{of} or max{of}")
 
 
 def _check_members(value: Mapping[str, Any], schema: Mapping[str, Any], place: str) -> None:
     members = schema.get("properties", {})
     if missing := [name for name in schema.get("required", ()) if name not in value]:
-        raise Unfit(f"{place or 'its root'} lacks {missing[0]!r}")
+        raise _unfit(place, f"lacks {missing[0]!r}")
     for name, inner in value.items():
         further = members.get(name, schema.get("additionalProperties", True))
         if name not in members and further is False:
-            raise Unfit(f"{place or 'its root'} has {name[:40]!r}, which its schema does not know")
+            raise _unfit(place, f"has {name[:40]!r}, which its schema does not know")
         check(inner, further, f"{place}/{name[:40]}")
 
 

@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from engines.codecs.response_request import SAID_IN_FULL
+from engines.loose_json import member, objects, text
 
 
 class StoredId(NamedTuple):
@@ -96,11 +97,11 @@ def stored_ids(fields: Mapping[str, Any], *, chat: bool = False, items: bool = F
     """What a body names, in no order. `chat`: it is a chat completion; `items`: its input has items, as of Responses."""
     if chat and fields.get("store") is not None and fields["store"] is not False:
         yield StoredId("store", "/chat/completions/stored", "")
-    model = fields.get("model")
-    if isinstance(model, str) and model.startswith("ft:"):
+    model = text(fields.get("model"))
+    if model.startswith("ft:"):
         yield StoredId("model", "/fine_tuning", model)
-    if items and isinstance(fields.get("input"), list):
-        yield from _items(fields["input"])
+    if items:
+        yield from _items(fields.get("input"))
     left: list[Any] = [fields]
     while left:
         one = left.pop()
@@ -142,24 +143,15 @@ _family_known = lru_cache(maxsize=1024)(_family)
 
 
 def _ids(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        if value:
-            yield value
-    elif isinstance(value, list):
-        yield from (each for each in value if isinstance(each, str) and each)
-    elif isinstance(value, dict):
-        id = value.get("id")
-        if isinstance(id, str) and id:
-            yield id
+    named = value if isinstance(value, list) else [value, member(value, "id")]
+    return filter(None, map(text, named))
 
 
-def _items(given: list[Any]) -> Iterator[StoredId]:
+def _items(given: Any) -> Iterator[StoredId]:
     """References to items of other answers: an id without what it stands for."""
-    for item in given:
-        if not isinstance(item, dict):
-            continue
-        id, kind = item.get("id"), item.get("type")
-        inline = (isinstance(kind, str) and kind in SAID_IN_FULL) or (kind is None and "role" in item)
+    for item in objects(given):
+        id, kind = text(item.get("id")), item.get("type")
+        inline = text(kind) in SAID_IN_FULL or (kind is None and "role" in item)
         whole = kind == "reasoning" and item.get("encrypted_content")
-        if isinstance(id, str) and id and not inline and not whole:
+        if id and not inline and not whole:
             yield StoredId("input[].id", "/responses", id, "item")

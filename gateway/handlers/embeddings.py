@@ -4,34 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from aiohttp import web
+from multidict import CIMultiDict
 
 from engines.answers.answer import Body
-from engines.engine import EngineReply, EngineRequest
-from gateway.azure import for_deployment
+from engines.engine import EngineReply
 from gateway.booking import COST, shown
 from gateway.cache_control import cache_control
 from gateway.cache_status import BYPASS, COLLAPSED, MISS, hit_status
 from gateway.controls import read_controls
 from gateway.encodings import accept_only_readable
 from gateway.forward import ChunkBuffer
-from gateway.handlers.by_model import ByModel, unknown_model
-from gateway.handlers.model_endpoint import unsupported
+from gateway.handlers.by_model import ByModel
+from gateway.handlers.incoming import Incoming
 from gateway.in_flight import FOLLOWED_AT_MOST, Form, InFlight
 from gateway.journey import Journey
 from gateway.keepers.embedding import Embedded, EmbeddingKeeper
-from gateway.keys import Authenticator, outgoing_headers
 from gateway.off_loop import off_loop
-from gateway.own_response import own_response
-from gateway.passthrough import Passthrough, reads_bodies
-from gateway.relay import relay_for
+from gateway.passthrough import Passthrough
 from gateway.same_request import SameRequest
-from gateway.send import Send
-from gateway.wire import is_json, read_body, read_json
+from gateway.send import SERVER, Send
 from learning.bank.contributor import EndUsers
 from router.asked import in_memory_of
 from router.finished import Outcome
@@ -72,10 +67,8 @@ class Embeddings:
         exact: ExactCache,
         keeper: EmbeddingKeeper,
         passthrough: Passthrough | None,
-        keys: Authenticator,
         *,
         served_by: Callable[[tuple[str, ...]], ServedBy],
-        max_json_bytes: int,
         max_kept_bytes: int,
         end_users: EndUsers,
         single_flight: bool,
@@ -84,48 +77,38 @@ class Embeddings:
     ) -> None:
         """`by_model` answers for the models that engines of ours serve, `passthrough` for all others; None: nobody does."""
         self._by_model = by_model
+        self.serves_models = by_model is not None
+        self.names: Collection[str] = by_model.names if by_model is not None else ()
         self._same = same
         self._end_users = end_users
         self._in_flight = InFlight() if single_flight else None
         self._keeper = keeper
         self._exact = exact
         self._passthrough = passthrough
-        self._keys = keys
         self._served_by = served_by
-        self._max_json_bytes = max_json_bytes
         self._max_kept_bytes = max_kept_bytes
 
-    async def __call__(self, request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
-        """See gateway.handlers.handler.Handler."""
-        headers = outgoing_headers(request.headers, self._keys)
-        body = await read_body(request, self._max_json_bytes)
-        serves = self._by_model is not None
-        needed = reads_bodies(self._passthrough, journey, serves_models=serves)
-        fields = (
-            await read_json(request, body, self._max_json_bytes, needed=needed) if is_json(request) else None
-        )
-        send = relay_for(request)
-        if fields is None:
-            if self._passthrough is None:
-                raise unsupported(request)
-            await self._passthrough.forward_to(send, EngineRequest("POST", target, headers, body), journey)
-            return send.response
-        body, fields = for_deployment(journey.deployment, body, fields, headers)
-        journey.model = str(fields.get("model", ""))
-        outgoing = EngineRequest("POST", target, headers, body, model=journey.model)
-        engines = self._by_model.engines_of(fields) if self._by_model is not None else ()
-        ask = self._asking(request, outgoing, fields, engines, journey)
+    def serves(self, model: str) -> bool:
+        """See gateway.handlers.model_endpoint.Serving."""
+        return self._passthrough is not None or bool(self._engines_of(model))
+
+    async def answer(self, asked: Incoming, send: Send) -> None:
+        """See Serving."""
+        request, headers, journey, fields = asked.request, asked.headers, asked.journey, asked.fields
+        assert fields is not None
+        engines = self._engines_of(asked.model)
+        ask = self._asking(asked, engines)
         if journey.admitted.anonymous:
             await ask(send, ChunkBuffer(0), BYPASS)
-            return send.response
+            return
         controls = read_controls(request.headers, fields)
         served_by = self._served_by(engines)
         behind = self._end_users.behind(journey.admitted, request.headers, fields)
         otherwise = await off_loop(
-            len(body),
+            len(asked.raw),
             exact_key,
             in_memory_of(journey.admitted.tenant, behind.end_user),
-            self._same.endpoint(target, headers),
+            self._same.endpoint(asked.target, headers),
             served_by.told,
             fields,
             served_by.ignored_fields,
@@ -134,44 +117,36 @@ class Embeddings:
         shared = not (controls.no_cache or controls.no_store)
         hit = None if controls.no_cache else await self._from_memory(key, journey, shared)
         if hit is not None:
-            return _replayed(hit, journey)
+            _replay(hit, journey, send)
+            return
         if controls.no_store:
             await ask(send, ChunkBuffer(0), BYPASS)
-            return send.response
+            return
         accept_only_readable(headers)
         flight = self._in_flight.lead_in(key, _FORM) if self._in_flight and shared else None
         if flight is None:
             await self._ask(ask, key, journey, behind.contributor, send)
         else:
             await flight.led(send, partial(self._ask, ask, key, journey, behind.contributor))
-        return send.response
 
-    def _asking(
-        self,
-        request: web.BaseRequest,
-        outgoing: EngineRequest,
-        fields: dict[str, Any],
-        engines: tuple[str, ...],
-        journey: Journey,
-    ) -> _Ask:
-        """How the engines that serve the model are asked, or else the default upstream. Raises RequestError (404)."""
+    def _engines_of(self, model: str) -> tuple[str, ...]:
+        return self._by_model.engines_of(model) if self._by_model is not None else ()
+
+    def _asking(self, asked: Incoming, engines: tuple[str, ...]) -> _Ask:
+        """How the engines that serve the model are asked, or else the default upstream."""
         by_model, passthrough = self._by_model, self._passthrough
 
         async def ask_engines(send: Send, kept: ChunkBuffer, status: str) -> EngineReply:
             assert by_model is not None
-            return await by_model.answer_read(
-                send, request, outgoing, fields, journey, kept=kept, cache_status=status
-            )
+            return await by_model.answer(asked, send, kept=kept, cache_status=status)
 
         async def ask_upstream(send: Send, kept: ChunkBuffer, status: str) -> EngineReply:
             assert passthrough is not None
-            return await passthrough.forward_to(send, outgoing, journey, kept=kept, cache_status=status)
+            return await passthrough.forward_to(
+                send, asked.outgoing(), asked.journey, kept=kept, cache_status=status
+            )
 
-        if engines:
-            return ask_engines
-        if passthrough is None:
-            raise unknown_model(journey.model)
-        return ask_upstream
+        return ask_engines if engines else ask_upstream
 
     async def _from_memory(self, key: bytes, journey: Journey, shared: bool) -> ExactAnswer | None:
         """The answer that the very same request was given, also where it has to be waited for."""
@@ -219,13 +194,17 @@ class Embeddings:
             journey.stage("exact", began)
 
 
-def _replayed(hit: ExactAnswer, journey: Journey) -> web.Response:
+def _replay(hit: ExactAnswer, journey: Journey, send: Send) -> None:
     journey.answered(200, Outcome.HIT)
-    headers = {
-        "x-understudy-decision-id": journey.admitted.id,
-        "x-understudy-overhead-ms": f"{journey.overhead_ms():.2f}",
-        COST: shown(0.0),
-    }
+    headers = CIMultiDict(
+        {
+            "Content-Type": hit.content_type,
+            "Server": SERVER,
+            "x-understudy-decision-id": journey.admitted.id,
+            "x-understudy-overhead-ms": f"{journey.overhead_ms():.2f}",
+            COST: shown(0.0),
+        }
+    )
     journey.policy = "exact"
     if journey.reason == IN_FLIGHT:
         headers["Cache-Status"] = COLLAPSED
@@ -233,4 +212,4 @@ def _replayed(hit: ExactAnswer, journey: Journey) -> web.Response:
         journey.reason = "cache_hit"
         age_s = max(0, int(time.time() - hit.stored_at_s))
         headers["Cache-Status"], headers["Age"] = hit_status(hit, age_s), str(age_s)
-    return own_response(hit.body, content_type=hit.content_type, headers=headers)
+    send.whole(200, headers, hit.body)

@@ -1,49 +1,52 @@
-"""An endpoint that asks a model: `/chat/completions`, `/responses`, `/messages`, `/completions`.
+"""An endpoint that asks a model: chat completions, embeddings, speech, images and their kin.
 
-Read the request, find who serves its model, hand it to the pipeline. The codec knows the wire format.
+Read the request, find who serves its model, have them answer; all else goes to the default upstream as it came. A codec
+knows the wire format of an API; without one nothing of a body is read but its model.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, Protocol
 
 from aiohttp import web
-from multidict import CIMultiDict
 
-from engines.chat import ChatRequest
 from engines.codecs.codec import Codec
 from engines.engine import EngineRequest
 from engines.errors import RequestError
-from engines.placement import PLAIN, Placement, Rank
 from gateway.azure import for_deployment
-from gateway.controls import read_controls, refuse_unsuited
-from gateway.encodings import accept_only_readable
-from gateway.handlers.by_model import unknown_model
+from gateway.handlers.incoming import Incoming
 from gateway.journey import Journey
 from gateway.keys import Authenticator, outgoing_headers
 from gateway.off_loop import off_loop
-from gateway.passthrough import Passthrough, reads_bodies
-from gateway.pipeline import Pipeline
+from gateway.passthrough import Passthrough
 from gateway.relay import relay_for
 from gateway.send import Send
-from gateway.wire import is_json, read_body, read_json
-from router.asked import Admitted, Asked
-
-if TYPE_CHECKING:
-    from learning.bank.contributor import EndUsers
-    from router.finished import Finished
-
-_FLEX = Placement(Rank.THROUGHPUT)
+from gateway.wire import is_form, is_json, read_body, read_form_once, read_json
+from router.asked import Arrival
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Sizes, in bytes."""
+class Serving(Protocol):
+    """Answers an endpoint's requests for some models."""
 
-    max_json_bytes: int
-    max_kept_bytes: int
+    @property
+    def serves(self) -> Callable[[str], object]:
+        """Gives something true for the name of a model that it answers for."""
+        ...
+
+    @property
+    def serves_models(self) -> bool:
+        """Whether any models are served by name: then nothing passes that cannot be read."""
+        ...
+
+    @property
+    def names(self) -> Collection[str]:
+        """The models that are served by name, patterns apart."""
+        ...
+
+    def answer(self, asked: Incoming, send: Send) -> Awaitable[object]:
+        """Answer it. Raises RequestError, EngineError where no answer began, and ClientGone."""
+        ...
 
 
 class Instead(Protocol):
@@ -60,155 +63,113 @@ class Instead(Protocol):
         ...
 
 
-class Stored(Protocol):
-    """What an API stores between two requests (gateway.handlers.responses)."""
-
-    async def found(self, chat: ChatRequest, arrival: Admitted, end_user: str) -> Held:
-        """Where what a request names is. Raises RequestError (404) for what is others' only."""
-        ...
-
-    def noting(self, send: Send, asked: Asked) -> Send:
-        """A `send` that notes what is stored of the answer."""
-        ...
-
-    def ended(self, finished: Finished) -> None:
-        """Note what is stored, now that the answer was sent."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Held:
-    """Where what a request names is."""
-
-    chat: ChatRequest
-    """The request, with the conversation before its input if that was kept here."""
-    engine: str = ""
-    not_at: frozenset[str] = frozenset()
-
-
 class ModelEndpoint:
-    """Without a pipeline, and for models that it does not serve, requests go to the default upstream as they came.
+    """`serving`: None if no model is served here; `passthrough`: None if nobody else is there. `instead` are asked in order.
 
-    `end_users`: None if nothing is remembered. `instead` are asked in order.
+    `codec`: None for what is no text to us, which may be a form.
     """
 
     def __init__(
         self,
-        codec: Codec,
-        pipeline: Pipeline | None,
+        codec: Codec | None,
+        serving: Serving | None,
         passthrough: Passthrough | None,
         keys: Authenticator,
-        limits: Limits,
-        end_users: EndUsers | None = None,
         *,
+        max_json_bytes: int,
         instead: Sequence[Instead] = (),
-        stored: Stored | None = None,
     ) -> None:
         self._codec = codec
-        self._pipeline = pipeline
+        # A stream of an API that a codec knows must come to its end.
+        self._choices = 0 if codec is None else 1
+        self._serving = serving
         self._passthrough = passthrough
         self._keys = keys
-        self._limits = limits
-        self._end_users = end_users
+        self._max_json_bytes = max_json_bytes
         self._instead = instead
-        self._stored = stored
+        self._serves_models = serving is not None and serving.serves_models
 
     async def __call__(self, request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
         """See gateway.handlers.handler.Handler. Raises RequestError for a body that is not a request of this API."""
-        headers = outgoing_headers(request.headers, self._keys)
-        body = await read_body(request, self._limits.max_json_bytes)
-        pipeline, fields = self._pipeline, None
-        serves = pipeline is not None and pipeline.serves_models
-        needed = reads_bodies(self._passthrough, journey, serves_models=serves)
-        if is_json(request):
-            fields = await read_json(request, body, self._limits.max_json_bytes, needed=needed)
-        if fields is None:
-            if serves:
+        form = self._codec is None and is_form(request)
+        if not (form or is_json(request)):
+            if self._passthrough is None or self._serves_models:
                 raise unsupported(request)
-            return await self._forward(request, target, headers, body, journey)
-        body, fields = for_deployment(journey.deployment, body, fields, headers)
+            return await self._passthrough(request, target, journey, choices=self._choices, codec=self._codec)
+        headers = outgoing_headers(request.headers, self._keys)
+        raw = await read_body(request, self._max_json_bytes)
+        asked = Incoming(request, target, headers, raw, journey)
+        try:
+            answer = await (self._read_form(asked) if form else self._read(asked))
+        except RequestError as error:
+            # The default upstream, which gets it as it came, is the one to judge it.
+            if error.status != 400 or self._judged(journey):
+                raise
+            return await self._forward(asked)
+        if answer is not None:
+            return answer
+        if self._serving is None or not self._serving.serves(asked.model):
+            return await self._forward(asked)
+        send = relay_for(request)
+        await self._serving.answer(asked, send)
+        return send.response
+
+    async def _read(self, asked: Incoming) -> web.StreamResponse | None:
+        """Read a JSON body; the answer, where somebody else gives it. Raises RequestError."""
+        journey, limit_bytes = asked.journey, self._max_json_bytes
+        fields = await read_json(asked.request, asked.raw, limit_bytes)
+        if fields is None:
+            if self._passthrough is None or self._serves_models:
+                raise unsupported(asked.request)
+            return await self._forward(asked)
+        asked.fields = fields
+        if journey.deployment:
+            asked.raw, asked.fields = for_deployment(journey.deployment, asked.raw, fields, asked.headers)
         for other in self._instead:
-            if other.concerns(fields):
-                answer = await other.answer(request, target, body, fields, journey)
+            if other.concerns(asked.fields):
+                answer = await other.answer(asked.request, asked.target, asked.raw, asked.fields, journey)
                 if answer is not None:
                     return answer
-        try:
-            chat = await off_loop(len(body), self._codec.read, body, fields)
-        except RequestError:
-            if needed:
-                raise
-            return await self._forward(request, target, headers, body, journey)
-        journey.model = chat.model
-        if pipeline is None or pipeline.model(chat.model) is None:
-            if self._passthrough is None:
-                names = pipeline.model_names if pipeline is not None else ()
-                raise unknown_model(chat.model, journey.admitted, names)
-            return await self._forward(request, target, headers, body, journey, choices=chat.choices)
-        asked = await self._asked(request, target, headers, chat, fields, journey.admitted)
-        relay = relay_for(request)
-        stored = self._stored
-        journey.in_pipeline = True
-        if stored is None:
-            await pipeline.answer(asked, relay)
+        if self._codec is None:
+            asked.model = str(asked.fields.get("model", ""))
         else:
-            stored.ended(await pipeline.answer(asked, stored.noting(relay, asked)))
-        return relay.response
+            asked.chat = await off_loop(len(asked.raw), self._codec.read, asked.raw, asked.fields)
+            asked.model = asked.chat.model
+        journey.model = asked.model
+        return None
 
-    async def _asked(
-        self,
-        request: web.BaseRequest,
-        target: str,
-        headers: CIMultiDict[str],
-        chat: ChatRequest,
-        fields: dict[str, Any],
-        arrival: Admitted,
-    ) -> Asked:
-        """What the pipeline is to answer. Raises RequestError."""
-        controls = read_controls(request.headers, fields)
-        refuse_unsuited(controls, chat)
-        if arrival.anonymous:
-            controls = replace(controls, no_store=True, no_cache=True)
-        accept_only_readable(headers)
-        contributor = end_user = user = ""
-        if self._end_users is not None:
-            contributor, end_user = self._end_users.behind(arrival, request.headers, fields)
-            user = self._end_users.user(request.headers, fields)
-        held = Held(chat) if self._stored is None else await self._stored.found(chat, arrival, end_user)
-        if held.chat is not chat:
-            headers.popall("Content-Length", None)
-            headers.popall("Content-Encoding", None)
-        # The one spelling of the path, and the query as it came.
-        _, separator, query = target.partition("?")
-        return Asked(
-            arrival,
-            self._codec.path + separator + query,
-            headers,
-            held.chat,
-            controls,
-            self._limits.max_kept_bytes,
-            contributor,
-            end_user,
-            placement(fields.get("service_tier")),
-            held.engine,
-            held.not_at,
-            user,
-        )
+    async def _read_form(self, asked: Incoming) -> None:
+        """Read a form. Raises RequestError."""
+        form = await read_form_once(asked.request, asked.raw, self._max_json_bytes)
+        if form is None:
+            return
+        deployment = asked.journey.deployment
+        if deployment and form.fields.get("model") != deployment:
+            form = await off_loop(len(form.raw), form.for_model, deployment)
+            asked.raw = form.raw
+            asked.headers.popall("Content-Length", None)
+            asked.headers.popall("Content-Encoding", None)
+        asked.form = form
+        asked.model = asked.journey.model = form.fields.get("model", "")
 
-    async def _forward(
-        self,
-        request: web.BaseRequest,
-        target: str,
-        headers: CIMultiDict[str],
-        body: bytes,
-        journey: Journey,
-        *,
-        choices: int = 1,
-    ) -> web.StreamResponse:
+    def _judged(self, journey: Journey) -> bool:
+        """Whether somebody here needs what a body says: a served model, a key, a guardrail, or a path that names the
+        model."""
+        arrival = journey.admitted
+        judged = arrival.key_id is not None or arrival.guarded is not None
+        return judged or self._passthrough is None or self._serves_models or bool(journey.deployment)
+
+    async def _forward(self, asked: Incoming) -> web.StreamResponse:
         """The default upstream's answer to it."""
-        if self._passthrough is None:
-            raise unsupported(request)
-        outgoing = EngineRequest("POST", target, headers, body, model=journey.model)
-        return await self._passthrough.forward(request, outgoing, journey, choices=choices, codec=self._codec)
+        passthrough, journey = self._passthrough, asked.journey
+        if passthrough is None:
+            names = self._serving.names if self._serving is not None else ()
+            raise unknown_model(asked.model, journey.admitted, names)
+        outgoing = EngineRequest(
+            "POST", asked.target, asked.headers, asked.raw, model=asked.model, below=journey.below
+        )
+        choices = self._choices if asked.chat is None else asked.chat.choices
+        return await passthrough.forward(asked.request, outgoing, journey, choices=choices, codec=self._codec)
 
 
 def unsupported(request: web.BaseRequest) -> RequestError:
@@ -225,8 +186,14 @@ def unsupported(request: web.BaseRequest) -> RequestError:
     )
 
 
-def placement(tier: object) -> Placement | None:
-    """The class of a plain call that names its service tier (OpenAI's field, which is passed on); None: it waits."""
-    if tier == "flex":
-        return _FLEX
-    return PLAIN if tier == "priority" else None
+def unknown_model(model: str, arrival: Arrival | None = None, models: Iterable[str] = ()) -> RequestError:
+    """The error for a model that nobody serves. With `arrival` it names which of `models` that one may use."""
+    known = (name for name in models if arrival is not None and arrival.reach.allows_model(name))
+    listed = ", ".join(sorted(known)[:20])
+    return RequestError(
+        f"The model '{model[:100]}' is not served here, and no default upstream is configured."
+        + (f" Served: {listed}." if listed else ""),
+        status=404,
+        code="model_not_found",
+        param="model",
+    )

@@ -18,7 +18,7 @@ from engines.codecs.responses import RESPONSES
 from engines.engine import Engine
 from engines.errors import EngineError, RequestError
 from engines.replicas import Replicas
-from gateway.handlers.model_endpoint import Held
+from gateway.handlers.by_pipeline import Held
 from gateway.handlers.store_access import stored
 from gateway.keepers.response import MOST_ITEMS, kept_here
 from gateway.off_loop import off_loop
@@ -41,7 +41,7 @@ _AT_ONE_REPLICA = frozenset({"previous_response_id", "conversation", "prompt", "
 
 
 class StoredAnswers:
-    """Follows what `/responses` stores: see gateway.handlers.model_endpoint.Stored."""
+    """Follows what `/responses` stores: see gateway.handlers.by_pipeline.Stored."""
 
     def __init__(self, pipeline: Pipeline, engines: Mapping[str, Engine], owners: ResponseOwners) -> None:
         self._pipeline = pipeline

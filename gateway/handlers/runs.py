@@ -28,9 +28,9 @@ from gateway.runs import shown
 from gateway.runs.caller import Caller, chat_of, scoped
 from gateway.runs.events import Events
 from gateway.runs.follow import IDLE_S, ended_event, followed
-from gateway.runs.intake import Intake, Taken, absent, idempotency, refusals, store_refusals, value_elsewhere
+from gateway.runs.intake import Intake, Taken, absent, idempotency, refusals, store_refusals
 from gateway.runs.live import LiveRun, stored_value
-from gateway.runs.runs import LOST, KeptElsewhere
+from gateway.runs.runs import LOST
 from gateway.wire import read_body, read_json
 from router.finished import Outcome
 from store.workflows.records import Resolution
@@ -69,8 +69,6 @@ class RunsHandler:
             case "POST", ["runs"]:
                 return await self._begin(request, target, journey)
             case "GET", ["runs", id]:
-                if (passed := await self._passed_on(request, journey, id)) is not None:
-                    return passed
                 content = await self._shown(self._asker(request, journey), id)
                 journey.answered(200)
                 return await _answer(request, content, 200)
@@ -106,13 +104,7 @@ class RunsHandler:
         if asked.app is not None and caller.end_user:
             asked = replace(asked, app=scoped(caller.end_user, asked.app))
         repeat = idempotency(request.headers.get("Idempotency-Key"), body, caller.end_user)
-        try:
-            taken = await self._intake.run(caller, asked, repeat, len(body))
-        except KeptElsewhere as kept:
-            passed = await self._callers.pass_on(request, kept.owner, body, journey)
-            if passed is None:
-                raise value_elsewhere() from None
-            return passed
+        taken = await self._intake.run(caller, asked, repeat, len(body))
         return await self._answered(request, journey, Asker(caller.tenant, caller.end_user), taken, asked)
 
     async def _answered(
@@ -215,13 +207,6 @@ class RunsHandler:
                     break
 
     # ---- one run
-
-    async def _passed_on(
-        self, request: web.BaseRequest, journey: Journey, id: str
-    ) -> web.StreamResponse | None:
-        """The answer of the worker that has the run's values in memory only; None where none has."""
-        owner = await self._runs.kept_by(journey.admitted.tenant, id) if is_id("run", id) else None
-        return None if owner is None else await self._callers.pass_on(request, owner, None, journey)
 
     def _asker(self, request: web.BaseRequest, journey: Journey) -> Asker:
         """Of a request that names its end user in its headers, or not at all."""

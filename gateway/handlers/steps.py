@@ -24,11 +24,8 @@ from gateway.own_response import json_response
 from gateway.pipeline import Pipeline
 from gateway.relay import relay_for
 from gateway.runs.caller import Caller, chat_of, scoped
-from gateway.runs.cell import Cell
-from gateway.runs.intake import Intake, Taken, idempotency, no_value, refusals, value_elsewhere
+from gateway.runs.intake import Intake, Taken, idempotency, no_value, refusals
 from gateway.runs.live import LiveRun
-from gateway.runs.peers import PeerGone, Peers, may_pass_on
-from gateway.runs.runs import KeptElsewhere, Runs
 from gateway.runs.shown import submitted
 from router.asked import Admitted, Arrival, Asked
 from workflows.names import StepId
@@ -65,14 +62,12 @@ class RunCallers:
         self,
         keys: Authenticator,
         end_users: EndUsers,
-        peers: Peers | None = None,
         *,
         max_kept_bytes: int,
         credential_headers: tuple[str, ...] = (),
     ) -> None:
-        """`peers`: None where there is one worker only. `credential_headers`: `listen.tenant_headers`."""
+        """`credential_headers`: `listen.tenant_headers`."""
         self._credential_headers = credential_headers
-        self._peers = peers
         self._keys = keys
         self._end_users = end_users
         self._max_kept_bytes = max_kept_bytes
@@ -93,28 +88,6 @@ class RunCallers:
         contributor, end_user = self._end_users.behind(arrival, request.headers, fields)
         asked = Asked(arrival, target, headers, chat, controls, self._max_kept_bytes, contributor, end_user)
         return Caller.behind(asked, self._credential_headers)
-
-    async def passed_on(
-        self, runs: Runs, request: web.BaseRequest, cell: Cell, journey: Journey
-    ) -> web.StreamResponse | None:
-        """The answer of the worker that has a variable's value in memory only; None where that is this one, or none."""
-        if runs.live.get(cell.run) is not None:
-            return None
-        owner = await runs.kept_by(cell.tenant, cell.run)
-        return None if owner is None else await self.pass_on(request, owner, None, journey)
-
-    async def pass_on(
-        self, request: web.BaseRequest, owner: str, body: bytes | None, journey: Journey
-    ) -> web.StreamResponse | None:
-        """The answer of that worker; None where it has ended, or the request came from a worker."""
-        if self._peers is None or not may_pass_on(request):
-            return None
-        try:
-            response = await self._peers.pass_on(request, owner, body)
-        except PeerGone:
-            return None
-        journey.answered(response.status)
-        return response
 
     def behind(self, arrival: Arrival, headers: MultiMapping[str]) -> Behind:
         """Who is behind a request that names its end user in its headers, or not at all."""
@@ -158,13 +131,7 @@ class Steps:
             app = scoped(caller.end_user, asked.submitted.app)
             asked = replace(asked, submitted=replace(asked.submitted, app=app))
         repeat = idempotency(request.headers.get("Idempotency-Key"), body, caller.end_user)
-        try:
-            taken = await self._intake.call(caller, asked, repeat, len(body))
-        except KeptElsewhere as kept:
-            passed = await self._callers.pass_on(request, kept.owner, body, journey)
-            if passed is None:
-                raise value_elsewhere() from None
-            return passed
+        taken = await self._intake.call(caller, asked, repeat, len(body))
         if asked.submitted.submit:
             journey.answered(202)
             response = json_response(submitted(taken, chat, self._intake.runs.now()), status=202)

@@ -24,7 +24,7 @@ from gateway.query import only, query_of
 from gateway.runs.caller import scoped
 from gateway.runs.cell import Cell
 from gateway.runs.events import Events, deltas
-from gateway.runs.intake import Intake, absent, refusals, store_refusals, value_elsewhere
+from gateway.runs.intake import Intake, absent, refusals, store_refusals, value_not_stored
 from gateway.runs.shown import no_value_told, variable
 from gateway.wire import read_body, read_json
 from workflows.criteria import Criteria
@@ -101,8 +101,6 @@ class Variables:
     ) -> web.StreamResponse:
         only(query, "criteria", "wait_s", "stream", "starting_after")
         lend_place(request)
-        if (passed := await self._callers.passed_on(self._runs, request, cell, journey)) is not None:
-            return passed
         stream = _flag(query.get("stream"))
         criteria = _criteria(query.get("criteria"), Criteria.TTFT if stream else Criteria.LATENCY)
         wait_s = _wait(query.get("wait_s", "0"))
@@ -118,7 +116,7 @@ class Variables:
             journey.answered(424)
             return json_response(no_value_told(cell.name or cell.id, cell.failure), status=424)
         if cell.value is None:
-            raise value_elsewhere()
+            raise value_not_stored()
         journey.answered(200)
         return json_response(variable(cell))
 

@@ -21,7 +21,7 @@ from aiohttp import HttpVersion, HttpVersion11, web
 from multidict import CIMultiDict, CIMultiDictProxy
 
 from engines.errors import EngineError
-from gateway.errors import error_event
+from gateway.errors import last_event
 from gateway.limits.headers import TICKET
 from gateway.send import SERVER, ClientGone, Write
 from gateway.wire import BODY_READ
@@ -162,9 +162,10 @@ class PlainRequest(web.BaseRequest):
     def clone(self, *, headers: Any = None, **other: Any) -> PlainRequest:
         """The same with other headers."""
         assert not other
-        return PlainRequest(
-            self.raw_path, CIMultiDict(headers or self.headers), self._kept[BODY_READ], self.connection
-        )
+        headers = CIMultiDict(headers or self.headers)
+        made = PlainRequest(self.raw_path, headers, self._kept[BODY_READ], self.connection)
+        made._kept.update(self._kept)
+        return made
 
 
 class PlainResponse(web.StreamResponse):
@@ -225,11 +226,9 @@ class PlainRelay:
 
     async def break_off(self, error: EngineError) -> None:
         """See Send."""
-        headers = self.response.headers
-        readable = "Content-Encoding" not in headers and "Content-Length" not in headers
-        if readable and headers.get("Content-Type", "").lower().startswith("text/event-stream"):
+        if (event := last_event(self.response.headers, error)) is not None:
             try:
-                await self._connection.write(error.event or error_event(error.message, error.code))
+                await self._connection.write(event)
             except ConnectionError:
                 return
         self._connection.close()
@@ -405,6 +404,10 @@ class PlainConnection(asyncio.Protocol):
     def task(self) -> asyncio.Task[None] | None:
         """What answers the request that is under way."""
         return self._task
+
+    def leave(self) -> None:
+        """Close it, as nothing is under way."""
+        self.close()
 
     def hand_over(self) -> None:
         """Leave it to aiohttp, with the beginning of the request that is coming."""

@@ -14,8 +14,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from cachetools import LRUCache
-
 from engines.chat import CHARACTERS_PER_TOKEN, Usage
 from engines.errors import RequestError
 
@@ -66,18 +64,19 @@ class Expectations:
         """`unknown_output_tokens`: of an answer of a model of which nothing is known, and whose request sets no limit."""
         self._unknown = unknown_output_tokens
         self._lock = threading.Lock()
-        self._of: LRUCache[str, _Model] = LRUCache(_MODELS)
+        self._of: dict[str, _Model] = {}
 
     def expected(self, model: str, size_bytes: int, fields: Mapping[str, Any], api: str) -> Expected:
         """What a request of an API for `model` may take, whose body is `size_bytes` long and says `fields`."""
-        known = self._of.get(model)
         n = answers_asked(fields, api)
         output = most_output(fields, api)
         said = output is not None
-        if output is None:
-            output = self._rare_output(known)
         estimate = estimated_input(size_bytes, fields)
-        ratio = known.ratio if known is not None else _FIRST_RATIO
+        with self._lock:
+            known = self._of.get(model, _UNKNOWN)
+            ratio = known.ratio
+            if output is None:
+                output = known.rare_output() or self._unknown
         return Expected(
             min(MOST_TOKENS, round(estimate * ratio) + 1),
             min(MOST_TOKENS, output * min(n, MOST_TOKENS)),
@@ -85,19 +84,18 @@ class Expectations:
             estimate,
         )
 
-    def _rare_output(self, known: _Model | None) -> int:
-        with self._lock:
-            rare = known.rare_output() if known is not None else None
-        return self._unknown if rare is None else rare
-
     def learn(self, model: str, estimate: int, answers: int, usage: Usage) -> None:
         """An engine counted `usage` for a request of `answers` answers whose input was taken for `estimate` tokens."""
         if usage.estimated:
             return
         with self._lock:
-            known = self._of.get(model)
+            # The model that was heard of last stands last.
+            known = self._of.pop(model, None)
             if known is None:
-                known = self._of[model] = _Model()
+                known = _Model()
+            self._of[model] = known
+            if len(self._of) > _MODELS:
+                del self._of[next(iter(self._of))]
             ratio = min(_MOST_PER_ESTIMATE, usage.prompt_tokens / max(1, estimate))
             known.learn(ratio, usage.completion_tokens // max(1, answers))
 
@@ -127,6 +125,9 @@ class _Model:
         if len(ranked) < _ENOUGH:
             return None
         return max(1, ranked[min(len(ranked) - 1, int(len(ranked) * 0.99))])
+
+
+_UNKNOWN = _Model()
 
 
 def _among(recent: deque[N], ranked: list[N], new: N) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
 from aiohttp import web
+
+R = TypeVar("R", bound=web.StreamResponse)
 
 
 class Tells(Protocol):
@@ -13,6 +15,8 @@ class Tells(Protocol):
 
     def headers(self) -> dict[str, str]: ...
     def lend(self) -> None: ...
+    def leave(self) -> None: ...
+    def told(self, response: R) -> R: ...
     async def back(self) -> None: ...
 
 

@@ -14,9 +14,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple
 
-from aiohttp import web
 from limits import RateLimitItemPerMinute
 from limits.storage import MemoryStorage
 from limits.strategies import SlidingWindowCounterRateLimiter
@@ -37,7 +36,7 @@ from gateway.limits.expected import (
     check_numbers,
     most_output,
 )
-from gateway.limits.headers import Rate, rate_headers
+from gateway.limits.headers import R, Rate, rate_headers
 from gateway.limits.ledger import Blind, Ledger, Refused
 from gateway.limits.purse import Purse
 from gateway.limits.scopes import Scope, key_scopes, most_output_of, user_scopes
@@ -46,8 +45,6 @@ from store.errors import StoreError
 from store.people.allowance import CONCURRENCY, NANO, USD, Window
 from store.people.limits import Period
 from store.records import Key, Tenant
-
-R = TypeVar("R", bound=web.StreamResponse)
 
 _KNOWN_KEYS = 10_000
 _KNOWN_PURSES = 1_000

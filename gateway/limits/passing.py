@@ -69,9 +69,9 @@ async def reserved(
     without_usage = None
     if fields is not None:
         bounds = limiter.bounded(scopes, fields, api)
-        asks = {}
-        if any(one.spends for one in scopes) and all(info.tells_usage.asked for info in infos):
-            asks = asking_for_usage(api, fields)
+        asks = asking_for_usage(api, fields)
+        if asks and not (any(one.spends for one in scopes) and all(info.tells_usage.asked for info in infos)):
+            asks = {}
         if asks:
             without_usage = partial(orjson.dumps, {**fields, **bounds})
         if bounds or asks:

@@ -1,11 +1,11 @@
-"""Follows what other processes do to variables and runs: one look at the store however many wait."""
+"""Follows what other workers do to variables and runs: one look at their rows however many wait."""
 
 from __future__ import annotations
 
 import asyncio
 import weakref
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 
 import structlog
@@ -13,76 +13,68 @@ import structlog
 from gateway.runs.cell import CANCELLED, FAILED, SKIPPED, STREAMING, Cell
 from gateway.runs.live import skipped, value_of, why
 from store.errors import StoreError
-from store.workflows.records import Change, Variable
+from store.workflows.records import News, Variable
 from store.workflows.runs import WorkflowRuns
 
 log = structlog.get_logger(__name__)
 
 
 class Elsewhere:
-    """`told` takes each change that is about a run: got, or to be cancelled. `ended` takes a watched cell that ended."""
+    """`told` takes what others did to the runs of this worker (`live`). `ended` takes a watched cell that ended."""
 
     def __init__(
         self,
         store: WorkflowRuns,
+        worker: str,
         now: Callable[[], float],
         *,
         every_s: float,
-        told: Callable[[Change], Awaitable[None]],
+        live: Mapping[str, object],
+        told: Callable[[News], None],
         ended: Callable[[Cell], None],
     ) -> None:
         self._store = store
+        self._worker = worker
         self._now = now
         self._every_s = every_s
+        self._live = live
         self._told = told
         self._ended = ended
         self._watched: weakref.WeakValueDictionary[str, Cell] = weakref.WeakValueDictionary()
         self._wanted = asyncio.Event()
-        self._place: int | None = None
         self._version: bytes | int | None = None
-        self._coming = 0
-        """How many are about to watch."""
         self._reading = asyncio.Lock()
         """Around a look, and around the reading of what is watched from then on: no change comes between them."""
 
-    async def wake(self) -> None:
-        """Somebody waits: look from now on. Call it before what is waited for is read or written."""
-        if self._place is None:
-            place = await self._store.reads(self._store.place)
-            if self._place is None:
-                self._place, self._version = place, None
+    def wake(self) -> None:
+        """Somebody waits: look from now on."""
         self._wanted.set()
 
     async def watch(self, tenant: str, id: str) -> Cell | None:
-        """A variable of another process, or one that ended; None where the tenant has none. Hold on to it while you wait."""
+        """A variable of another worker, or one that ended; None where the tenant has none. Hold on to it while you wait."""
         if (cell := self._watched.get(id)) is not None and cell.tenant == tenant:
             return cell
-        self._coming += 1
-        try:
-            await self.wake()
-            async with self._reading:
-                if (cell := self._watched.get(id)) is not None and cell.tenant == tenant:
-                    return cell
-                variable = await self._store.reads(self._store.variable, tenant, id, now_s=self._now())
-                if variable is None:
-                    return None
-                cell = cell_of(variable)
-                if not cell.ended:
-                    self._watched[id] = cell
+        async with self._reading:
+            if (cell := self._watched.get(id)) is not None and cell.tenant == tenant:
                 return cell
-        finally:
-            self._coming -= 1
+            variable = await self._store.reads(self._store.variable, tenant, id, now_s=self._now())
+            if variable is None:
+                return None
+            cell = cell_of(variable)
+            if not cell.ended:
+                self._watched[id] = cell
+                self.wake()
+            return cell
 
     def watched(self, id: str) -> Cell | None:
         """The cell of a variable that somebody here waits for."""
         return self._watched.get(id)
 
-    async def follow(self, wanted: Callable[[], bool]) -> None:
-        """Look until cancelled, while somebody watches or `wanted`."""
+    async def follow(self) -> None:
+        """Look until cancelled, while somebody watches or a run goes on here."""
         while True:
-            if not (self._watched or self._coming or wanted()):
+            if not (self._watched or self._live):
                 self._wanted.clear()
-                self._place = None
                 await self._wanted.wait()
             await asyncio.sleep(self._every_s)
             try:
@@ -95,21 +87,13 @@ class Elsewhere:
 
     async def _look(self) -> None:
         version = self._store.version()
-        if self._place is None or version == self._version:
+        if version == self._version:
             return
-        while True:
-            found = await self._store.reads(self._store.changes, self._place)
-            # Where reading fails, the same changes are read again at the next look.
-            if found.missed:
-                await self._read(list(self._watched))
-            await self._read(c.variable_id for c in found.changes if c.kind == "variable")
-            self._place = found.place
-            for change in found.changes:
-                if change.kind != "variable":
-                    await self._told(change)
-            if not found.changes:
-                self._version = version
-                return
+        if self._live:
+            self._told(await self._store.reads(self._store.news, self._worker, list(self._live)))
+        await self._read(list(self._watched))
+        # Where reading fails, all is read again at the next look.
+        self._version = version
 
     async def _read(self, ids: Iterable[str]) -> None:
         by_tenant: defaultdict[str, dict[str, Cell]] = defaultdict(dict)
@@ -142,7 +126,7 @@ class Elsewhere:
     def note_stream(self, cell: Cell, criteria: str = "ttft") -> None:
         """Have the variable's owner store its text as it comes."""
         with suppress(StoreError):
-            self._store.note_get(cell.tenant, cell.id, criteria, stream=True, now_s=self._now())
+            self._store.note_get(cell.tenant, cell.id, criteria, stream=True)
 
 
 def cell_of(variable: Variable) -> Cell:

@@ -18,7 +18,6 @@ from gateway.runs.new_graph import NewGraph
 from gateway.runs.primitives import CHAT, Primitives
 from gateway.runs.splitting import Splitting, splits_of
 from gateway.runs.workflow import Flow, NewWorkflow
-from store.workflows.records import VariableEnd
 from workflows.errors import WorkflowError
 from workflows.graph import Graph, Step
 from workflows.names import StepId, VariableId, new_id
@@ -117,11 +116,6 @@ class Flows:
     def ended(self, run: LiveRun) -> None:
         """It is over, or another process carries it on."""
         assert run.flow is not None
-        for step in run.flow.stored.keys() - run.graph.steps.keys():
-            # Items of a list that came out shorter when it was written again.
-            run.step(step, state="cancelled", ended_at_s=run.ended_at_s)
-            for variable in run.flow.stored[step]:
-                run.variable(VariableEnd(variable, "cancelled"))
         run.progress.let_go()
         run.flow.indexes.clear()
         run.flow.scores.clear()

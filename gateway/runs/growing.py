@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 from gateway.runs.cell import Cell
 from gateway.runs.live import LiveRun, cells_of
-from store.workflows.records import NewStep, NewVariable
 from workflows.graph import Step
 from workflows.names import StepId, VariableId
-from workflows.progress import Changes, RunState, StepState
+from workflows.progress import Changes, RunState
 from workflows.unfolding import Added
 
 
@@ -44,7 +43,7 @@ class Growing:
         if changes.ended is not None:
             state = run.progress.state
             changes.ended = None if state is RunState.RUNNING else state
-        self._settle_early(run, changes)
+        self._forget(run, changes.dropped)
         return changes
 
     def take_up(self, run: LiveRun, added: Added) -> Changes:
@@ -54,21 +53,13 @@ class Growing:
         changes = run.progress.grow(added)
         self.know(run, added.steps)
         for id, _ in added.reads:
-            run.learned(id, run.graph.steps[id].reads)
+            run.learned(id)
         return changes
 
     def know(self, run: LiveRun, steps: Sequence[Step]) -> None:
         """Note new steps, which the graph has: their variables, their rows, and who asks them."""
         assert run.flow is not None
-        stored = run.flow.stored
-        new = [step for step in steps if step.id not in stored]
-        whole = [step for step in new if step.early is None]
-        run.grew(map(row_of, whole), variables_of(whole, end_user=run.end_user), held_back=False)
-        early = [step for step in new if step.early is not None]
-        run.grew(map(row_of, early), variables_of(early, end_user=run.end_user), held_back=True)
-        for step in early:
-            assert step.early is not None
-            run.flow.early.setdefault(step.early, []).append(step.id)
+        run.grew(step.id for step in steps)
         cells = cells_of(run, steps)
         for cell in cells.values():
             cell.private = run.no_store
@@ -76,18 +67,6 @@ class Growing:
         self._cells |= cells
         run.callers |= dict.fromkeys((step.id for step in steps), run.flow.caller)
         self._came(run, steps)
-
-    def _settle_early(self, run: LiveRun, changes: Changes) -> None:
-        """The list on whose items steps ran is whole: they are committed with it; or it failed, and they are forgotten."""
-        assert run.flow is not None
-        for step, state in changes.steps.items():
-            if state is StepState.DONE and step in run.flow.early and step not in changes.dropped:
-                run.let_in(run.flow.early.pop(step))
-        if changes.dropped:
-            self._forget(run, changes.dropped)
-        if changes.ended is not None:
-            self._forget(run, [step for steps in run.flow.early.values() for step in steps])
-            run.flow.early.clear()
 
     def _forget(self, run: LiveRun, steps: Sequence[StepId]) -> None:
         for step in steps:
@@ -108,28 +87,3 @@ def merge(changes: Changes, more: Changes) -> None:
     changes.skipped += more.skipped
     changes.dropped += more.dropped
     changes.ended = more.ended or changes.ended
-
-
-def row_of(step: Step) -> NewStep:
-    """A step of a workflow as it is stored: the definition in the run's context says what it does."""
-    return NewStep(
-        step.id,
-        step.name,
-        str(step.chat.get("model") or ""),
-        b"",
-        dict(step.reads),
-        dict(step.writes),
-        primitive=step.primitive,
-        component=str(step.what.get("component") or ""),
-        effects=step.effects,
-        waits=step.waits,
-    )
-
-
-def variables_of(steps: Iterable[Step], app: str = "", end_user: str = "") -> list[NewVariable]:
-    """The variables that steps write, as they are stored."""
-    return [
-        NewVariable(id, name, app, step.id, end_user=end_user)
-        for step in steps
-        for name, id in step.writes.items()
-    ]

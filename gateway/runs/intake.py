@@ -270,10 +270,10 @@ def refuse_unstored(caller: Caller, *, background: bool) -> None:
         )
 
 
-def value_elsewhere() -> RequestError:
-    """A value that another process has in its memory only, and that process cannot be asked."""
+def value_not_stored() -> RequestError:
+    """Of a value that went with its run, as nothing of it was to be stored."""
     return RequestError(
-        "This value is stored nowhere (no-store), and the process that has it in memory cannot be asked.",
+        "This value was stored nowhere (no-store), and ended with its run.",
         status=409,
-        code="value_elsewhere",
+        code="value_not_stored",
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -26,9 +26,9 @@ from store.workflows.records import (
 from workflows.graph import Graph, Step
 from workflows.names import StepId, VariableId
 from workflows.objective import Objectives
-from workflows.progress import Changes, Progress, RunState
+from workflows.progress import Changes, Progress, RunState, VariableState
 from workflows.progress import Failure as WhyFailed
-from workflows.transform import Value, size_bytes
+from workflows.transform import Value
 
 MAX_ATTEMPTS = 2
 """How often one step is asked at most: once more where the process died that had asked."""
@@ -121,38 +121,38 @@ class LiveRun:
     """Told of every change: streams of the whole run."""
     lost: bool = False
     """Another process carries it out."""
-    _dirty_steps: set[StepId] = field(default_factory=set)
-    _dirty_variables: dict[VariableId, VariableEnd] = field(default_factory=dict)
+    _new: dict[StepId, None] = field(default_factory=dict)
+    """Steps that it grew by, in their order."""
+    _changed: set[StepId] = field(default_factory=set)
+    _ended_variables: dict[VariableId, VariableEnd] = field(default_factory=dict)
     _streaming: set[VariableId] = field(default_factory=set)
+    _learned: set[StepId] = field(default_factory=set)
+    """Steps that have learned of more to read."""
     _end: RunEnd | None = None
-    _new_steps: dict[StepId, NewStep] = field(default_factory=dict)
-    _new_variables: dict[VariableId, NewVariable] = field(default_factory=dict)
-    _held_back: set[StepId] = field(default_factory=set)
-    """Steps of which nothing is committed before they are `let_in`: they ran on items of a list that was not whole."""
-    _forgotten: set[StepId] = field(default_factory=set)
-    _reads: dict[StepId, Mapping[str, VariableId]] = field(default_factory=dict)
 
     # ---- what is not committed yet
 
     @property
     def dirty(self) -> bool:
-        """Whether something is to be committed."""
-        if self._held_back:
-            new = any(step not in self._held_back for step in self._new_steps)
-            return new or bool(self._dirty_steps - self._held_back or self._reads or self._end)
-        changed = self._dirty_steps or self._dirty_variables or self._streaming or self._reads
-        return bool(changed or self._new_steps or self._end)
+        """Whether something is to be committed, if it may be yet."""
+        return bool(
+            self._changed
+            or self._ended_variables
+            or self._streaming
+            or self._learned
+            or self._new
+            or self._end
+        )
 
     def step(self, id: StepId, **changes: Any) -> None:
         """Note how far a step is."""
         self.steps[id] = replace(self.steps.get(id, _NOTHING_YET), **changes)
-        if id not in self._forgotten:
-            self._dirty_steps.add(id)
+        self._changed.add(id)
 
     def variable(self, end: VariableEnd) -> None:
         """Note how a variable ended."""
         self._streaming.discard(end.id)
-        self._dirty_variables[end.id] = end
+        self._ended_variables[end.id] = end
 
     def streams(self, id: VariableId) -> None:
         """Note that the first text of a variable came."""
@@ -162,89 +162,77 @@ class LiveRun:
         """Note that it is over."""
         self._end = end
 
-    def grew(self, steps: Iterable[NewStep], variables: Iterable[NewVariable], *, held_back: bool) -> None:
-        """Note steps that it had not at its beginning. `held_back`: nothing of them is committed until they are `let_in`."""
-        new = {step.id: step for step in steps}
-        self._new_steps |= new
-        self._new_variables |= {variable.id: variable for variable in variables}
-        if held_back:
-            self._held_back |= new.keys()
+    def grew(self, steps: Iterable[StepId]) -> None:
+        """Note steps that it had not at its beginning."""
+        self._new |= dict.fromkeys(steps)
 
-    def let_in(self, steps: Iterable[StepId]) -> None:
-        """What steps were held back for is there: they are committed with the next change."""
-        self._held_back.difference_update(steps)
+    def learned(self, step: StepId) -> None:
+        """Note that a step reads more than it did."""
+        self._learned.add(step)
 
     def forget(self, steps: Iterable[StepId]) -> None:
         """Nothing of these steps, which are not stored, is ever committed."""
-        gone = set(steps)
-        variables = {id for step in gone for id in self.graph.steps[step].writes.values()}
-        self._new_steps = {id: step for id, step in self._new_steps.items() if id not in gone}
-        self._new_variables = {id: v for id, v in self._new_variables.items() if id not in variables}
-        self._dirty_variables = {id: e for id, e in self._dirty_variables.items() if id not in variables}
-        self._dirty_steps -= gone
-        self._streaming -= variables
-        self._held_back -= gone
-        self._forgotten |= gone
-
-    def learned(self, step: StepId, reads: Mapping[str, VariableId]) -> None:
-        """Note all that a step reads, where it has learned of more."""
-        self._reads[step] = reads
-
-    def grown(self) -> tuple[list[NewStep], list[NewVariable]]:
-        """The new steps that are to be written before anything is said of them, with their variables; to be asked for before
-        `taken`."""
-        if not self._new_steps:
-            return [], []
-        steps = [step for id, step in self._new_steps.items() if id not in self._held_back]
-        variables = [v for v in self._new_variables.values() if v.step not in self._held_back]
         for step in steps:
-            del self._new_steps[step.id]
-        for variable in variables:
-            del self._new_variables[variable.id]
-        return steps, variables
+            self._new.pop(step, None)
+            self._changed.discard(step)
+            for id in self.graph.steps[step].writes.values():
+                self._ended_variables.pop(id, None)
+                self._streaming.discard(id)
 
-    def taken(self, now_s: float) -> RunChange:
-        """All of that, to be committed; nothing is left but what is held back."""
-        ready = self._dirty_steps - self._held_back
-        back = {id for step in self._held_back for id in self.graph.steps[step].writes.values()}
-        variables = tuple(end for id, end in self._dirty_variables.items() if id not in back)
+    def taken(self, now_s: float) -> RunChange | None:
+        """All of that, to be committed; None where there is nothing but what has to wait for the end of a list."""
+        new = [id for id in self._new if not self._is_early(id)]
+        changed = [id for id in self._changed if not self._is_early(id)]
+        ended = [end for id, end in self._ended_variables.items() if not self._is_of_early(id)]
+        streaming = tuple(id for id in self._streaming if not self._is_of_early(id))
+        reads = {id: dict(self.graph.steps[id].reads) for id in self._learned}
+        if not (new or changed or ended or streaming or reads or self._end):
+            return None
+        plans = [self.graph.steps[id] for id in new]
         change = RunChange(
             self.id,
             now_s,
-            {id: self.steps[id] for id in ready},
-            tuple(self._streaming - back),
-            variables,
+            {id: self.steps[id] for id in changed},
+            streaming,
+            ended,
             self._end,
-            self._reads,
+            [row_of(plan) for plan in plans],
+            variables_of(plans, end_user=self.end_user),
+            reads,
         )
-        self._dirty_steps -= ready
-        self._dirty_variables = {id: end for id, end in self._dirty_variables.items() if id in back}
-        self._streaming &= back
-        self._end, self._reads = None, {}
+        self._changed.difference_update(changed)
+        self._streaming.difference_update(streaming)
+        self._ended_variables = {
+            id: end for id, end in self._ended_variables.items() if self._is_of_early(id)
+        }
+        self._new = {id: None for id in self._new if self._is_early(id)}
+        self._end, self._learned = None, set()
         return change
 
-    def give_back_grown(self, steps: Iterable[NewStep], variables: Iterable[NewVariable]) -> None:
-        """New steps that could not be written are to be written after all."""
-        self._new_steps = {step.id: step for step in steps} | self._new_steps
-        self._new_variables = {variable.id: variable for variable in variables} | self._new_variables
+    def _is_early(self, step: StepId) -> bool:
+        """Whether it runs on an item of a list that is not whole: nothing of it is committed before the list is."""
+        plan = self.graph.steps.get(step)
+        if plan is None or plan.early is None:
+            return False
+        return any(
+            self.progress.variable(id) is not VariableState.READY
+            for id in self.graph.steps[plan.early].writes.values()
+        )
+
+    def _is_of_early(self, variable: VariableId) -> bool:
+        producer = self.graph.producer(variable)
+        return producer is not None and self._is_early(producer.id)
 
     def give_back(self, change: RunChange) -> None:
         """What could not be committed is to be committed after all; what came later stays."""
-        self._dirty_steps.update(change.steps.keys() - self._forgotten)
+        self._new = {step.id: None for step in change.new_steps} | self._new
+        self._changed.update(change.steps)
         self._streaming.update(change.streaming)
-        self._dirty_variables = {end.id: end for end in change.variables} | self._dirty_variables
-        reads = {id: each for id, each in change.reads.items() if id not in self._forgotten}
-        self._reads = {**reads, **self._reads}
+        self._ended_variables = {end.id: end for end in change.variables} | self._ended_variables
+        self._learned.update(change.reads)
         self._end = self._end or change.end
 
     # ---- what it looks like
-
-    @property
-    def held_bytes(self) -> int:
-        """Of its values, about."""
-        given = self.flow.given.values() if self.flow is not None else ()
-        made = (cell.value for cell in self.cells.values() if cell.value is not None)
-        return sum(size_bytes(value) for value in (*made, *given))
 
     @property
     def output(self) -> VariableId:
@@ -273,7 +261,6 @@ def used_by(steps: Iterable[StepProgress]) -> Used:
         used.cached_tokens += step.cached_tokens
         used.completion_tokens += step.completion_tokens
         used.cost_usd += step.cost_usd
-        used.warmed_tokens += step.warmed_tokens
     return used
 
 
@@ -336,3 +323,28 @@ def stored_value(value: Value) -> str | tuple[str, ...]:
 def value_of(value: str | tuple[str, ...] | None) -> Value:
     """A stored value."""
     return value if isinstance(value, str) else list(value or ())
+
+
+def row_of(step: Step) -> NewStep:
+    """A step of a workflow as it is stored: the definition in the run's context says what it does."""
+    return NewStep(
+        step.id,
+        step.name,
+        str(step.chat.get("model") or ""),
+        b"",
+        dict(step.reads),
+        dict(step.writes),
+        primitive=step.primitive,
+        component=str(step.what.get("component") or ""),
+        effects=step.effects,
+        waits=step.waits,
+    )
+
+
+def variables_of(steps: Iterable[Step], app: str = "", end_user: str = "") -> list[NewVariable]:
+    """The variables that steps write, as they are stored."""
+    return [
+        NewVariable(id, name, app, step.id, end_user=end_user)
+        for step in steps
+        for name, id in step.writes.items()
+    ]

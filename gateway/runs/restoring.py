@@ -1,43 +1,80 @@
-"""The run of a workflow as another process carries it on: the same graph, made of the definition and the stored values.
+"""A run as its rows tell it, for the worker that carries it on.
 
-A tool with effects that was being asked is `unknown`. Vectors and indexes are made again where something still needs them.
+The steps of a client's graph are as they were stored. Those of a workflow are unfolded again from the definition and the
+stored values, which gives the same graph. A tool with effects that was being asked is `unknown`. Vectors and indexes are
+made again where something still needs them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
+import orjson
+import structlog
+
+from gateway.runs.caller import Caller
+from gateway.runs.cell import Cell
 from gateway.runs.elsewhere import end_as
-from gateway.runs.growing import row_of, variables_of
 from gateway.runs.live import LiveRun, cells_of, value_of, why
 from gateway.runs.workflow import Flow
-from store.workflows.records import Step, StepProgress, Variable, WholeRun
+from store.workflows.records import Failure, Step, StepProgress, Variable, WholeRun
 from workflows.criteria import Criteria
 from workflows.graph import Graph
+from workflows.graph import Step as Plan
 from workflows.names import StepId, VariableId
 from workflows.progress import Progress, StepState
 
+log = structlog.get_logger(__name__)
+
 _BEING_ASKED = ("running", "unknown")
+Find = Callable[[str, str, str], Awaitable[Cell | None]]
+"""Of a tenant, a variable's id and an end user: `Runs.find`."""
 
 
-def restored_workflow(whole: WholeRun, max_items: int) -> LiveRun:
-    """A stored run of a workflow. Raises what reading its context does, where that is not of this version."""
+async def outside_of(whole: WholeRun, find: Find) -> dict[VariableId, Cell]:
+    """The variables that its steps read and others write."""
+    if whole.run.workflow:
+        return {}
+    made = {id for step in whole.steps for id in step.plan.writes.values()}
+    found: dict[VariableId, Cell] = {}
+    for step in whole.steps:
+        for name, id in step.plan.reads.items():
+            if id in made or id in found:
+                continue
+            cell = await find(whole.run.tenant, id, whole.run.end_user)
+            if cell is None:
+                cell = Cell(id, whole.run.tenant, name=name)
+                cell.fail(why(Failure("expired", "Its value is no longer stored.")))
+            found[id] = cell
+    return found
+
+
+def restored(whole: WholeRun, max_items: int, outside: Mapping[VariableId, Cell]) -> LiveRun:
+    """A stored run. Raises what reading its context does, where that is not of this version."""
     row = whole.run
-    flow = Flow.read(row.id, row.tenant, row.context, max_items)
     known = {variable.id: variable for variable in whole.variables}
     stored = {step.plan.id: step for step in whole.steps}
     values = {id: value_of(v.value) for id, v in known.items() if v.state == "ready" and v.value is not None}
-    added = flow.unfolding.replay(values)
-    graph = Graph(added.steps)
-    for id, reads in added.reads:
-        graph.read_more(id, reads)
-    gets = {id: Criteria(criteria) for id, criteria in row.gets.items() if criteria in set(Criteria)}
+    values |= {id: c.value for id, c in outside.items() if c.state == "ready" and c.value is not None}
+    failures = {id: why(v.failure) for id, v in known.items() if v.state in ("failed", "cancelled")}
+    failures |= {id: c.failure or why(None) for id, c in outside.items() if c.ended and id not in values}
+    flow: Flow | None = None
+    left: set[StepId] = set()
+    if row.workflow:
+        flow = Flow.read(row.id, row.tenant, row.context, max_items)
+        graph = flow.unfolding.replay(values).graph()
+        values |= flow.given
+        callers = dict.fromkeys(graph.steps, flow.caller)
+    else:
+        graph, callers, left = _submitted(whole)
     progress = Progress(
         graph,
-        values=values | dict(flow.given),
-        failures={id: why(v.failure) for id, v in known.items() if v.state in ("failed", "cancelled")},
-        states={id: _state(graph, stored[id]) for id in graph.steps if id in stored},
-        gets=gets,
+        values=values,
+        failures=failures,
+        states={id: _state(graph.steps[id], stored[id]) for id in graph.steps if id in stored},
+        gets={id: Criteria(criteria) for id, criteria in row.gets.items() if criteria in set(Criteria)},
     )
     run = LiveRun(
         row.id,
@@ -50,53 +87,68 @@ def restored_workflow(whole: WholeRun, max_items: int) -> LiveRun:
         False,
         row.background,
         row.budget,
+        callers=callers,
+        left=left,
         flow=flow,
         end_user=row.end_user,
     )
-    run.callers = dict.fromkeys(graph.steps, flow.caller)
     run.steps = {id: _progress(progress, step) for id, step in stored.items() if id in graph.steps}
-    flow.stored = {id: tuple(step.plan.writes.values()) for id, step in stored.items()}
     for step in whole.steps:
         run.spent.usd += step.progress.cost_usd
         run.spent.tokens += step.progress.prompt_tokens + step.progress.completion_tokens
-    new = [step for step in graph.steps.values() if step.id not in stored]
-    run.grew(map(row_of, new), variables_of(new, end_user=run.end_user), held_back=False)
+    run.grew(id for id in graph.steps if id not in stored)
     run.cells = cells_of(run, graph.steps.values())
-    _restore(run, known)
+    run.outside = dict(outside)
+    _end_cells(run, known)
     return run
 
 
-def _state(graph: Graph, step: Step) -> StepState:
-    """A step's state, of which somebody else was in charge."""
-    state, plan = step.progress.state, graph.steps[step.plan.id]
+def unknown(run: LiveRun) -> list[StepId]:
+    """Its steps of which nobody knows whether they took effect."""
+    return [id for id, state in run.progress.steps.items() if state is StepState.UNKNOWN]
+
+
+def _submitted(whole: WholeRun) -> tuple[Graph, dict[StepId, Caller], set[StepId]]:
+    """The graph that a client submitted, who asks each step, and those whose client's request ended with its worker."""
+    graph, callers, left = Graph(), dict[StepId, Caller](), set[StepId]()
+    for step in whole.steps:
+        if not step.plan.body:
+            continue
+        try:
+            kept: Mapping[str, Any] = orjson.loads(step.plan.body)
+            (plan,) = Graph.loaded(kept["step"]).steps.values()
+            callers[plan.id] = Caller.read(whole.run.tenant, kept["caller"])
+        except (orjson.JSONDecodeError, KeyError, TypeError, ValueError) as error:
+            log.error("run_step_unreadable", run=step.run_id, step=step.plan.id, error=type(error).__name__)
+            continue
+        graph.add(plan)
+        if kept["attached"]:
+            left.add(plan.id)
+    return graph, callers, left
+
+
+def _state(plan: Plan, step: Step) -> StepState:
+    """A step's state, of which another worker was in charge."""
+    state = step.progress.state
     if state in _BEING_ASKED and plan.effects and not plan.what.get("idempotent"):
         return StepState.UNKNOWN
     return StepState(state)
 
 
 def _progress(progress: Progress, step: Step) -> StepProgress:
-    """How far a step is. Where its value was in memory only, and is made again, that is no further attempt."""
+    """How far a step is. If its value was in memory only, and is made again, that is no further attempt."""
     again = step.progress.state == "done" and progress.steps[step.plan.id] is not StepState.DONE
     return replace(step.progress, attempts=0) if again else step.progress
 
 
-def _restore(run: LiveRun, known: dict[VariableId, Variable]) -> None:
+def _end_cells(run: LiveRun, known: Mapping[VariableId, Variable]) -> None:
     for id, cell in run.cells.items():
         if (variable := known.get(id)) is None:
             continue
         cell.attempt = variable.attempt
-        if variable.state == "ready" and variable.value is None and not _is_over(run, variable.step):
+        made = run.progress.steps.get(variable.step) is StepState.DONE
+        if variable.state == "ready" and variable.value is None and not made:
             # It is made again.
             continue
         end_as(cell, variable)
         cell.kept = cell.ended
-
-
-def _is_over(run: LiveRun, step: StepId) -> bool:
-    """Whether nothing needs a step any more of which nothing is stored."""
-    return run.progress.steps.get(step) is StepState.DONE
-
-
-def unknown(run: LiveRun) -> list[StepId]:
-    """Its steps of which nobody knows whether they took effect."""
-    return [id for id, state in run.progress.steps.items() if state is StepState.UNKNOWN]

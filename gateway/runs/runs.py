@@ -2,7 +2,7 @@
 
     begin or extend -> rows committed -> ids told -> steps asked as they are due -> values to consumers, gets and the store
 
-State is in the store: any process answers a get; when a process dies, another adopts its runs. For the event loop's thread.
+State is in the store: any worker answers a get, and when one dies another claims its steps. For the event loop's thread.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import asyncio
 import os
 import secrets
 import time
-from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -19,7 +18,7 @@ from functools import partial
 from typing import Any
 
 import structlog
-from cachetools import LRUCache, TTLCache
+from cachetools import TTLCache
 
 from engines.engine import Price
 from engines.errors import EngineError, RequestError
@@ -29,19 +28,20 @@ from gateway.off_loop import off_loop
 from gateway.runs.asking import LetIn, Most, StepAsker, refused
 from gateway.runs.caller import Caller
 from gateway.runs.cell import ENDED, SKIPPED, Cell
+from gateway.runs.claims import Claims
 from gateway.runs.elsewhere import Elsewhere
 from gateway.runs.flows import Flows
-from gateway.runs.growing import row_of, variables_of
 from gateway.runs.knobs import RunKnobs
-from gateway.runs.leases import Leases
 from gateway.runs.live import (
     LiveRun,
     cells_of,
     kept_step,
+    row_of,
     skipped,
     stored_failure,
     stored_value,
     value_of,
+    variables_of,
 )
 from gateway.runs.means import Means
 from gateway.runs.metrics import UNCOUNTED, Uncounted
@@ -58,10 +58,11 @@ from router.finished import Finished
 from store.errors import StoreError
 from store.workflows.records import (
     Begun,
-    Change,
+    Claim,
     Failure,
     Limits,
     NewRun,
+    News,
     NewStep,
     NewVariable,
     NoSuchRun,
@@ -84,20 +85,12 @@ log = structlog.get_logger(__name__)
 
 Answer = Callable[[Asked, Send], Awaitable[Finished]]
 LOST = "run_lost"
-"""The code of a failure in this process's memory only: another process carries the run on."""
+"""The code of a failure in this worker's memory only: another worker carries the run on."""
 _UNDER_WAY = frozenset({StepState.QUEUED, StepState.RUNNING, StepState.UNKNOWN})
-_OWNERS = 4096
+_GETS = 4096
 _NOTED_S = 5.0
 _MOVED_EVERY_S = 0.02
 """Each time all waiting steps of a run are looked at, however many calls joined it meanwhile."""
-
-
-class KeptElsewhere(Exception):
-    """A step reads a value that the process `owner` has in memory only."""
-
-    def __init__(self, owner: str) -> None:
-        super().__init__(owner)
-        self.owner = owner
 
 
 class Runs:
@@ -131,7 +124,8 @@ class Runs:
         """
         self.store = store
         self.knobs = knobs
-        self.owner = owner or f"{os.getpid()}-{secrets.token_hex(8)}"
+        worker = owner or f"{os.getpid()}-{secrets.token_hex(8)}"
+        self.claim = Claim(worker, knobs.lease_s)
         self.now = now
         self._shared = shared
         self._may_ask, self._prices = may_ask, prices
@@ -140,17 +134,10 @@ class Runs:
         self._open: dict[tuple[str, str], LiveRun] = {}
         self._cells: dict[VariableId, Cell] = {}
         self._readers: dict[VariableId, dict[str, LiveRun]] = {}
-        self._held: dict[str, dict[str, int]] = {}
-        """Ended runs whose values are in memory only, by tenant, with their size."""
-        self._held_bytes: Counter[str] = Counter()
-        self._owners: LRUCache[tuple[str, str], str | None] = LRUCache(_OWNERS)
-        """By tenant and run of another process: which one has its values in memory only; None: they are stored."""
-        self._noted: TTLCache[tuple[VariableId, Criteria, bool], bool] = TTLCache(_OWNERS, _NOTED_S)
+        self._noted: TTLCache[tuple[VariableId, Criteria, bool], bool] = TTLCache(_GETS, _NOTED_S)
         """Gets that the processes that carry their runs out were told of lately."""
         self._tasks: set[asyncio.Task[Any]] = set()
         self._closing = False
-        self._ahead_s: float | None = None
-        """How far this process's clock is ahead of the store's; None: not measured yet."""
         self._metrics = metrics
         self._asker = StepAsker(answer, admission, knobs, now, began, most)
         self._flows: Flows | None = None
@@ -162,19 +149,23 @@ class Runs:
         self._moving: asyncio.TimerHandle | None = None
         self._saving = Saving(
             store,
-            self.owner,
+            self.claim,
             now,
             self.spawn,
             kept=self._kept,
             lost=self.drop,
-            refused=self._refused,
-            limits=self._limits,
             failed=metrics.not_saved,
         )
         self._elsewhere = Elsewhere(
-            store, now, every_s=knobs.poll_s, told=self._told, ended=self._outside_ended
+            store,
+            worker,
+            now,
+            every_s=knobs.poll_s,
+            live=self._live,
+            told=self._told,
+            ended=self._outside_ended,
         )
-        self._pieces = Pieces(store, self.owner, self.spawn)
+        self._pieces = Pieces(store, worker, self.spawn)
 
     # ---- its own life
 
@@ -203,8 +194,8 @@ class Runs:
     def start(self) -> None:
         """Begin to follow other processes, and to hold on to runs. Inside the running loop."""
         if self._shared:
-            self.spawn(Leases(self).keep(), "leases of runs")
-            self.spawn(self._elsewhere.follow(lambda: bool(self._live)), "runs elsewhere")
+            self.spawn(Claims(self).keep(), "claims of steps")
+            self.spawn(self._elsewhere.follow(), "runs elsewhere")
 
     async def aclose(self, grace_s: float = 5.0) -> None:
         """Ask no more steps, let those under way come to their end for a while, and leave the rest to other processes."""
@@ -222,7 +213,8 @@ class Runs:
             await asyncio.wait(tasks)
         await self._saving.all_kept()
         if self._live and self._shared:
-            await done(self.store.renew(self.owner, list(self._live), await self.clock_s()))
+            # What is left is due at once.
+            await done(self.store.renew(Claim(self.claim.worker, 0.0)))
 
     def spawn(self, work: Coroutine[Any, Any, Any], name: str, *, awaited: bool = False) -> asyncio.Task[Any]:
         """A task that ends with this executor, at the latest. `awaited`: somebody is told what it raises."""
@@ -235,17 +227,6 @@ class Runs:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("run_task_failed", task=task.get_name(), error=type(error).__name__)
-
-    async def clock_s(self) -> float:
-        """Unix seconds by the store's clock, as it is now."""
-        self._ahead_s = await self.store.reads(self.store.ahead_s, self.now())
-        return self.now() - self._ahead_s
-
-    async def _measured_s(self) -> float:
-        """How far this process's clock is ahead of the store's, as it was last measured."""
-        if self._ahead_s is None:
-            await self.clock_s()
-        return self._ahead_s or 0.0
 
     @property
     def live(self) -> Mapping[str, LiveRun]:
@@ -310,8 +291,6 @@ class Runs:
             run.id,
             run.tenant,
             now,
-            self.owner,
-            now - await self._measured_s() + self.knobs.lease_s,
             key_id=caller.key_id or "",
             contributor=caller.contributor,
             app=run.app,
@@ -329,11 +308,11 @@ class Runs:
         )
         rows = await off_loop(new.size_bytes, _rows, new, caller, run.no_store)
         variables = variables_of(new.steps, "" if flow is not None else run.app, run.end_user)
-        begun = await done(self.store.begin(row, rows, variables, self._limits))
+        begun = await done(self.store.begin(self.claim, row, rows, variables, self._limits))
         if begun.repeated:
             return begun
-        await self._elsewhere_wake()
         self._live[run.id] = run
+        self._elsewhere.wake()
         self._metrics.live(1)
         if run.app and flow is None:
             self._open[run.tenant, run.app] = run
@@ -362,7 +341,7 @@ class Runs:
         """Go on with a step that is `unknown`, whoever carries its run out; False where the tenant has none such."""
         run = self._live.get(id)
         if run is None or run.tenant != tenant or run.ended is not None:
-            return await done(self.store.resolve(tenant, id, step, resolution, now_s=self.now()))
+            return await done(self.store.resolve(tenant, id, step, resolution))
         if run.progress.steps.get(step) is not StepState.UNKNOWN:
             return False
         self._resolved(run, step, resolution)
@@ -414,13 +393,13 @@ class Runs:
             try:
                 await done(
                     self.store.extend(
+                        self.claim,
                         run.tenant,
                         run.id,
                         rows,
                         variables,
                         now_s=self.now(),
                         limits=self._limits,
-                        owner=self.owner,
                     )
                 )
             except NoSuchRun:
@@ -480,11 +459,6 @@ class Runs:
                 cell = await self.find(caller.tenant, id, caller.end_user)
                 if cell is None:
                     raise KeyError(id)
-                if (
-                    id not in self._cells
-                    and (owner := await self.kept_by(caller.tenant, cell.run)) is not None
-                ):
-                    raise KeptElsewhere(owner)
                 found[id] = cell
         return found
 
@@ -506,16 +480,6 @@ class Runs:
                 return cell
             cell = found
 
-    async def kept_by(self, tenant: str, run: str) -> str | None:
-        """Which other process has this run's values in memory only; None where they are stored, or here."""
-        if not run or run in self._live or not self._shared:
-            return None
-        if (tenant, run) not in self._owners:
-            whole = await self.store.reads(self.store.run, run, tenant)
-            private = whole is not None and whole.run.no_store and whole.run.owner != self.owner
-            self._owners[tenant, run] = whole.run.owner if whole is not None and private else None
-        return self._owners[tenant, run]
-
     async def named(self, tenant: str, app: str, names: Collection[str]) -> dict[str, VariableId]:
         """Ids of an app's variables by name; those that are not there are left out."""
         found = await self.store.reads(self.store.named, tenant, app, list(names), now_s=self.now())
@@ -534,7 +498,7 @@ class Runs:
             # Who asks again and again says nothing new.
             self._noted[noted] = True
             with suppress(StoreError):
-                self.store.note_get(cell.tenant, cell.id, str(criteria), stream=stream, now_s=self.now())
+                self.store.note_get(cell.tenant, cell.id, str(criteria), stream=stream)
 
     def _got_outside(self, run: LiveRun, criteria: Criteria) -> None:
         """Somebody asks for what a run makes, and so for what it reads of other runs."""
@@ -618,7 +582,7 @@ class Runs:
             self.cancel(run)
             await self._saving.all_kept()
             return True
-        return await done(self.store.request_cancel(tenant, id, now_s=self.now()))
+        return await done(self.store.request_cancel(tenant, id))
 
     async def forget_run(self, tenant: str, id: str) -> bool:
         """Cancel and delete a run."""
@@ -627,7 +591,7 @@ class Runs:
             self.cancel(run)
             await self._saving.all_kept()
             self._let_go(run)
-        return await done(self.store.forget_run(tenant, id, now_s=self.now()))
+        return await done(self.store.forget_run(tenant, id))
 
     async def forget_app(self, tenant: str, app: str) -> int:
         """Cancel and delete what an app has."""
@@ -640,7 +604,7 @@ class Runs:
             self._let_go(run)
         for cell in [c for c in self._cells.values() if (c.tenant, c.app) == (tenant, app)]:
             self._cells.pop(cell.id, None)
-        return await done(self.store.forget_app(tenant, app, now_s=self.now()))
+        return await done(self.store.forget_app(tenant, app))
 
     def drop(self, run: LiveRun) -> None:
         """Another process carries it out by now, or it is gone: stop, and write nothing more of it."""
@@ -690,10 +654,6 @@ class Runs:
             return
         if run.ended is None:
             self._metrics.live(-1)
-        if (held := self._held.get(run.tenant)) is not None:
-            self._held_bytes[run.tenant] -= held.pop(id, 0)
-            if not held:
-                del self._held[run.tenant], self._held_bytes[run.tenant]
         if self._open.get((run.tenant, run.app)) is run:
             del self._open[run.tenant, run.app]
         for variable in run.outside:
@@ -891,30 +851,12 @@ class Runs:
             return
         for watcher in run.watchers:
             watcher(Changes(ended=run.ended))
-        if run.no_store and self._live.get(run.id) is run:
-            # Nobody else has its values.
-            asyncio.get_running_loop().call_later(run.keep_values_s, self._release, run.id)
-            self._hold(run)
-        else:
-            self._release(run.id)
-
-    def _refused(self, run: LiveRun, error: Exception) -> None:
-        """What a run grew by takes more room than its tenant has."""
-        self._stop(run, "total_too_large", "It would take more room than workflows.max_total_mib allows.")
+        self._release(run.id)
 
     def _stop(self, run: LiveRun, code: str, message: str) -> None:
         """End it for a reason of its own, after the event that is being carried out."""
         run.failure = run.failure or Failure(code, message)
         self._soon(run, partial(run.progress.cancel, code, message))
-
-    def _hold(self, run: LiveRun) -> None:
-        """Keep values that are in memory only; let go of the tenant's oldest where they are more than it may have stored."""
-        held = self._held.setdefault(run.tenant, {})
-        held[run.id] = run.held_bytes
-        self._held_bytes[run.tenant] += held[run.id]
-        most = self.knobs.max_total_bytes
-        while most is not None and self._held_bytes[run.tenant] > most:
-            self._release(next(iter(held)))
 
     def _give(self, run: LiveRun, cell: Cell) -> None:
         """An outside variable that a run reads has ended."""
@@ -952,40 +894,36 @@ class Runs:
 
     # ---- other processes
 
-    async def _elsewhere_wake(self) -> None:
-        if self._shared:
-            await self._elsewhere.wake()
+    def _told(self, news: News) -> None:
+        """Act on what others did to runs that go on here."""
+        for run in list(self._live.values()):
+            if run.id not in news.there:
+                self.cancel(run)
+                self._let_go(run)
+            elif run.id in news.lost:
+                self.drop(run)
+            elif run.ended is None:
+                if run.id in news.cancelled:
+                    self.cancel(run)
+                for id, criteria in news.gets.get(run.id, {}).items():
+                    if id in run.cells and run.progress.got(id, _criteria(criteria)):
+                        self._objectives_changed(run)
+                for id in news.streamed & run.cells.keys():
+                    self._share(run.cells[id])
+        for id, step, resolution in news.resolved:
+            if id in self._live:
+                self._resolved(self._live[id], step, resolution)
 
-    async def _told(self, change: Change) -> None:
-        run = self._live.get(change.run_id)
-        if run is None:
-            return
-        if run.ended is not None:
-            if change.kind == "cancel" and await self.store.reads(self.store.run, run.id) is None:
-                # It was forgotten, and its values are in memory only.
-                self._release(run.id)
-        elif change.kind == "cancel":
-            self.cancel(run)
-        elif change.kind == "resolve":
-            await self._look_for_resolutions(run)
-        elif change.kind == "get" and change.variable_id in run.cells:
-            cell = run.cells[change.variable_id]
-            if run.progress.got(cell.id, _criteria(change.criteria)):
-                self._objectives_changed(run)
-            if change.stream and not cell.shared and not run.no_store:
-                cell.shared = True
-                self._pieces.note(cell)
+    def _share(self, cell: Cell) -> None:
+        """Have its text stored as it comes, for those who read it elsewhere."""
+        if not cell.shared and not cell.private:
+            cell.shared = True
+            self._pieces.note(cell)
 
-    async def _look_for_resolutions(self, run: LiveRun) -> None:
-        whole = await self.store.reads(self.store.run, run.id, run.tenant)
-        for step in whole.steps if whole is not None else ():
-            if step.resolution is not None:
-                self._resolved(run, step.plan.id, step.resolution)
-
-    async def adopt(self, run: LiveRun) -> None:
-        """Carry on a run that another process began; see gateway.runs.leases."""
-        await self._elsewhere_wake()
+    def adopt(self, run: LiveRun) -> None:
+        """Carry on a run that another worker began; see gateway.runs.claims."""
         self._live[run.id] = run
+        self._elsewhere.wake()
         self._metrics.live(1)
         self._metrics.adopted()
         self._cells |= run.cells
@@ -1005,8 +943,6 @@ class Runs:
             self._saving.note(run)
         if run.dirty:
             self._saving.note(run)
-        if run.flow is not None:
-            await self._look_for_resolutions(run)
 
 
 def _variables_end(run: LiveRun, changes: Changes) -> list[VariableId]:
@@ -1044,10 +980,10 @@ def _progress(
 
 
 def _not_here(cell: Cell) -> WhyFailed:
-    """Why a value that is there cannot be read."""
+    """Why a value that was there cannot be read."""
     return WhyFailed(
         "not_stored",
-        "Its value is in the memory of another process (no-store), or is gone.",
+        "Its value was stored nowhere (no-store), or is gone.",
         (cell.name or cell.id,),
     )
 

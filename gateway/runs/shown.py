@@ -73,8 +73,6 @@ def run(whole: WholeRun, cells: Mapping[str, Cell]) -> dict[str, Any]:
             "completion_tokens": sum(s.progress.completion_tokens for s in whole.steps),
         },
         "cost_usd": sum(s.progress.cost_usd for s in whole.steps),
-        "warmed_tokens": sum(s.progress.warmed_tokens for s in whole.steps),
-        "warmed_cost_usd": sum(s.progress.warmed_cost_usd for s in whole.steps),
         "critical_path": list(row.critical_path),
         "round_trips_saved": row.round_trips_saved,
     }
@@ -110,8 +108,6 @@ def _step(one: Any) -> dict[str, Any]:
             "completion_tokens": progress.completion_tokens,
         },
         "cost_usd": progress.cost_usd,
-        "warmed_tokens": progress.warmed_tokens,
-        "warmed_cost_usd": progress.warmed_cost_usd,
         "error": failure(progress.failure),
     }
 

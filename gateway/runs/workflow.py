@@ -28,7 +28,7 @@ class NewWorkflow:
 
     - `run.cells[run.output]` is the output's Cell from the beginning on. While the output step's text comes, `cell.text`
       grows (`cell.changed()`); `cell.ended` and `cell.kept` tell its end, `cell.failure` why it failed.
-    - `run.used`: prompt, cached and completion tokens and cost so far of all its steps (warming apart).
+    - `run.used`: prompt, cached and completion tokens and cost so far of all its steps.
     - `Runs.cancel(run)` when the client of a foreground run leaves.
     """
 
@@ -64,15 +64,10 @@ class Flow:
     """In whose name all its steps are asked."""
     given: Mapping[VariableId, Value]
     """Values that are known from the beginning: of its inputs."""
-    early: dict[StepId, list[StepId]] = field(default_factory=dict)
-    """Steps that ran on items of a list that is not whole, by the chat that writes it."""
     indexes: dict[str, RunIndex] = field(default_factory=dict)
     """By `ingest` step of the definition."""
     scores: dict[str, Scores] = field(default_factory=dict)
     """By `rerank` step of the definition: pieces of a list may hold the same texts."""
-    stored: dict[StepId, tuple[VariableId, ...]] = field(default_factory=dict)
-    """Of a run that was taken up: the steps whose rows were there, with their variables. Where the list that they were of
-    was not committed, the run may come to have others."""
     committed: dict[StepId, str] = field(default_factory=dict)
     """The state in which a step with effects was last committed."""
 
@@ -115,5 +110,3 @@ class Used:
     cached_tokens: int = 0
     completion_tokens: int = 0
     cost_usd: float = 0.0
-    warmed_tokens: int = 0
-    """Of prompts computed early, in none of the above."""

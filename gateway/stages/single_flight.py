@@ -9,7 +9,7 @@ from engines.engine import EngineReply
 from engines.errors import EngineError
 from gateway.cache_status import COLLAPSED
 from gateway.forward import Answer, forward
-from gateway.in_flight import FOLLOWED_AT_MOST, Flight, InFlight
+from gateway.in_flight import FOLLOWED_AT_MOST, Flight, InFlight, form_of, takes_part
 from gateway.send import Send
 from gateway.stages.exact import ExactStage
 from gateway.stages.replaying import explain_remembered
@@ -26,10 +26,12 @@ class SingleFlightStage:
 
     async def answer(self, request: UnderWay, next: Next) -> Next | None:
         """See Stage."""
-        record = request.record
-        key = record.exact_key
+        record, key = request.record, request.record.exact_key
+        if key is None or not takes_part(record.asked):
+            return next
+        form = form_of(record.asked)
         for _ in range(FOLLOWED_AT_MOST):
-            leader = self._in_flight.leader(record.asked, key)
+            leader = self._in_flight.leader_of(key, form)
             if leader is None:
                 break
             with leader.followed():
@@ -38,7 +40,7 @@ class SingleFlightStage:
             # One in another form, and its answer is remembered by now.
             if await self._exact.replayed(request):
                 return None
-        flight = None if request.alone else self._in_flight.lead(record.asked, key)
+        flight = None if request.alone else self._in_flight.lead_in(key, form)
         if flight is None:
             return next
 

@@ -139,9 +139,9 @@ class Accounts:
 
     def read(self, tenant: str, unit: Unit) -> Account:
         """The tenant's account, at most some seconds old. Blocks."""
-        now = time.monotonic()
-        read_at, account = self._known.get((tenant, unit), (0.0, None))
-        if account is None or now > read_at + _READ_EVERY_S:
+        account = self._lately(tenant, unit)
+        if account is None:
+            now = time.monotonic()
             self._rollups.catch_up()
             account = Account(*(self._window(tenant, unit, span_s) for span_s in (_LATELY_S, _EVER_S)))
             if len(self._known) >= _MOST_TENANTS:
@@ -150,6 +150,11 @@ class Accounts:
                 self._left.clear()
             self._known[tenant, unit] = now, account
         return account
+
+    def _lately(self, tenant: str, unit: Unit) -> Account | None:
+        """The account where it was read some seconds ago at most: then nothing needs to be read for it."""
+        read_at, account = self._known.get((tenant, unit), (0.0, None))
+        return account if time.monotonic() <= read_at + _READ_EVERY_S else None
 
     async def reserve(
         self, tenant: str, unit: Unit, amount: float, own_price: float, *, last: bool = True
@@ -162,12 +167,16 @@ class Accounts:
         purse = Purse(self, tenant, unit, own_price, self._clock())
         return purse if await purse.add(amount, last=last) else None
 
+    async def _account(self, tenant: str, unit: Unit) -> Account:
+        known = self._lately(tenant, unit)
+        return known if known is not None else await asyncio.to_thread(self.read, tenant, unit)
+
     async def _reserve(self, purse: Purse, amount: float, *, last: bool) -> bool:
-        account = await asyncio.to_thread(self.read, purse.tenant, purse.unit)
+        account = await self._account(purse.tenant, purse.unit)
         caps = self._caps(account, purse)
         reserving = self._spending.reserve(purse.tenant, purse.unit, amount, purse.at_s, caps)
         reserved = await asyncio.wrap_future(reserving)
-        self._left[purse.tenant, purse.unit] = await asyncio.to_thread(self._share_left, purse, caps[0])
+        self._left[purse.tenant, purse.unit] = await self._spending.reads(self._share_left, purse, caps[0])
         if not reserved and last:
             self._refused[purse.tenant, purse.unit] = time.monotonic()
         return reserved
@@ -185,11 +194,15 @@ class Accounts:
         spent = self._spending.spent(purse.unit, cap.since_s, self._clock(), cap.tenant)
         return max(0.0, 1.0 - spent / cap.most) if cap.most > 0 else 0.0
 
-    def left(self, tenant: str, unit: Unit) -> float:
-        """How much the tenant may still spend. Blocks."""
+    async def left(self, tenant: str, unit: Unit) -> float:
+        """How much the tenant may still spend."""
         now = self._clock()
-        caps = self._caps(self.read(tenant, unit), Purse(self, tenant, unit, 0.0, now))
-        return min(cap.most - self._spending.spent(unit, cap.since_s, now, cap.tenant) for cap in caps)
+        caps = self._caps(await self._account(tenant, unit), Purse(self, tenant, unit, 0.0, now))
+
+        def least() -> float:
+            return min(cap.most - self._spending.spent(unit, cap.since_s, now, cap.tenant) for cap in caps)
+
+        return await self._spending.reads(least)
 
     def note(self, purse: Purse, spent: float, by_small: int, for_small: float) -> None:
         """What a comparison has cost in all, and for so many answers of small engines."""

@@ -28,6 +28,7 @@ from learning.outcomes.judge_exam import Exams, Known
 from learning.outcomes.judging_limits import JudgingLimits
 from learning.outcomes.judging_metrics import JudgingMetrics
 from learning.outcomes.judging_sample import Sample, Told, asked_again, most_tokens
+from learning.outcomes.looking import looked_at
 from learning.outcomes.loss import loss, right_answer
 from learning.outcomes.verdicts import Judge, VerdictRequest
 from router.digest import carries_tools
@@ -217,8 +218,11 @@ class Comparison:
         sizes = [request + sum(min(_bytes(text), shown) for text in pair) for pair in pairs]
         return judge.requests * sum(most_usd(price, size, judge.most_tokens) for size in sizes)
 
-    async def compare(self, sample: Sample, served: Assembled, bill: Bill, means: Means) -> list[Compared]:
+    async def compare(
+        self, sample: Sample, served: Assembled, bill: Bill, means: Means, *, settled: bool
+    ) -> list[Compared]:
         """The reference's answer first, then those that were to be compared with it, some maybe without a judgement.
+        `settled`: whether the served answer is the reference's, and needs no judge.
 
         Raises NotAnswered where the reference, or every engine that was to be compared with it, gave no answer,
         TooDear and NoJudge.
@@ -237,7 +241,6 @@ class Comparison:
             )
         ]
         second: Compared | None = None
-        settled = sample.by_reference and await asyncio.to_thread(settles, served.said(), sample.near)
         for way, probability in sample.to_ask:
             if sample.by_reference and way.engine == sample.reference and not settled:
                 # A judge tells more than a second answer.
@@ -260,8 +263,8 @@ class Comparison:
                 standard,
                 *await asyncio.to_thread(told_losses, sample, sample.told, standard.text, others),
             ]
-        settled = await asyncio.to_thread(settles, standard.text, sample.near)
-        standard = await asyncio.to_thread(_beside, standard, sample.near[:1], second)
+        size = len(standard.text) + sum(map(len, sample.near[:1])) + (len(second.text) if second else 0)
+        settled, standard = await looked_at(size, _beside, standard, sample.near, second)
         # Before anybody looks whether they are equal: else only those would be noted once there is no money for a judge.
         pairs = [(answer.text, standard.text) for answer in others]
         judge = self._judge(sample)
@@ -340,7 +343,7 @@ class Comparison:
         name = judge.engine.info.name if judge is not None else ""
         nothing = not answer.text.strip()
         if settled or nothing or name in self._readable:
-            equal = await asyncio.to_thread(same, answer.text, reference)
+            equal = await looked_at(len(answer.text) + len(reference), same, answer.text, reference)
             if equal or settled or nothing:
                 said = _AS_GOOD if equal else _WORSE
                 self._metrics.saw(answer.way.engine, said, with_examples=bool(answer.way.examples))
@@ -363,7 +366,7 @@ class Comparison:
         counts = [self._alone.counts(equality_key(sample, answer.way)) for answer in answers]
         judged = []
         for answer, counted in zip(answers, counts, strict=True):
-            equal = await asyncio.to_thread(same, answer.text, reference)
+            equal = await looked_at(len(answer.text) + len(reference), same, answer.text, reference)
             self._alone.saw(equality_key(sample, answer.way), equal=equal)
             if counted:
                 said = _AS_GOOD if equal else _WORSE
@@ -463,10 +466,11 @@ def told_losses(sample: Sample, told: Told, reference: str, others: Sequence[Com
     return found
 
 
-def _beside(standard: Compared, nearest: Sequence[str], second: Compared | None) -> Compared:
-    """The reference's answer with whether the nearest past one and its own second one are equal; blocks."""
-    copies = [same(text, standard.text) for text in nearest]
-    return replace(
+def _beside(standard: Compared, near: Sequence[str], second: Compared | None) -> tuple[bool, Compared]:
+    """Whether the reference's answer needs no judge; and it, with whether the nearest past one and its own second one are
+    equal; blocks."""
+    copies = [same(text, standard.text) for text in near[:1]]
+    return settles(standard.text, near), replace(
         standard,
         copies=copies[0] if copies else None,
         again=None if second is None else same(second.text, standard.text),

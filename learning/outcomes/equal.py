@@ -92,6 +92,8 @@ def same(ours: str, reference: str) -> bool:
 
     Prose beside a block of code counts unless the other answer is that code alone and the prose takes nothing back.
     """
+    if ours == reference:
+        return True
     if max(len(ours), len(reference)) > _LONGEST:
         return _tidy(ours) == _tidy(reference)
     texts = _tidy(ours), _tidy(reference)

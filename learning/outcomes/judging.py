@@ -50,6 +50,7 @@ from learning.outcomes.judging_sample import (
     why_not,
 )
 from learning.outcomes.known_quality import OnOutcomes
+from learning.outcomes.looking import looked_at
 from router.finished import Finished
 from router.plan import Plan
 from router.proving.standing import Proof
@@ -144,7 +145,8 @@ class Judging:
             self._limits.max_waiting
         )
         """By probability: what was wished most comes first."""
-        self._held: dict[tuple[str, str], Finished] = {}
+        self._held: dict[tuple[str, str], tuple[Finished, int]] = {}
+        """By tenant and id, each with its bytes."""
         self._held_bytes = 0
         self._taken = itertools.count()
         self._waiting_bytes = 0
@@ -184,10 +186,11 @@ class Judging:
     def told(self, tenant: str, request_id: str, score: float, correction: str) -> None:
         """A person said how good an answer was, 0 to 1, and maybe how it should have been: the request is compared first, if
         this process answered it lately. Never waits, never raises."""
-        finished = self._held.pop((tenant, request_id), None)
-        if finished is None:
+        held = self._held.pop((tenant, request_id), None)
+        if held is None:
             return
-        self._held_bytes -= held_bytes(finished)
+        finished, size_bytes = held
+        self._held_bytes -= size_bytes
         try:
             engines, limits = self._comparable(finished), self._limits
             if not engines or why_not(finished, engines, self._opted_out_keys, max_bytes=limits.max_bytes):
@@ -213,10 +216,12 @@ class Judging:
         self._waiting_bytes += taken.size_bytes
 
     def _hold(self, finished: Finished) -> None:
-        self._held[finished.arrival.tenant, finished.arrival.id] = finished
-        self._held_bytes += held_bytes(finished)
+        size_bytes = held_bytes(finished)
+        self._held[finished.arrival.tenant, finished.arrival.id] = finished, size_bytes
+        self._held_bytes += size_bytes
         while len(self._held) > _HELD or self._held_bytes > _HELD_BYTES:
-            self._held_bytes -= held_bytes(self._held.pop(next(iter(self._held))))
+            _, gone_bytes = self._held.pop(next(iter(self._held)))
+            self._held_bytes -= gone_bytes
 
     def _may_compare(self, finished: Finished, engines: Sequence[str]) -> bool:
         """Whether everybody who may be asked to compare is where the tenant's requests may be answered."""
@@ -318,7 +323,7 @@ class Judging:
 
     async def _judged(self, taken: Sample, since: float) -> str:
         """What became of a sample. Raises NotAnswered, and whatever a store or a broken component raises."""
-        served = await asyncio.to_thread(served_answer, taken.body, taken.asked.chat)
+        served, settled = await looked_at(taken.size_bytes, _read, taken)
         if served is None:
             return "unreadable"
         if not await self._quiet(taken, since + self._limits.patience_s):
@@ -326,22 +331,18 @@ class Judging:
         judge = self._comparison.judge_of(taken)
         # Whether a judge is needed shows in the reference's answer. Of an offloaded request it is not known yet: what a
         # judge costs is added once it is, so that a bad answer in bad form is checked like any other.
-        settled = (
-            taken.told is not None
-            or not taken.by_reference
-            or await asyncio.to_thread(settles, served.said(), taken.near)
-        )
+        no_judge = settled or taken.told is not None or not taken.by_reference
         reference = self._engines[taken.reference]
-        if not settled and judge is None and not self._may_be_equal(taken):
+        if not no_judge and judge is None and not self._may_be_equal(taken):
             return "no_judge"
         # Without a judge that passed only equality tells.
-        settled = settled or judge is None
-        needed = ([] if taken.by_reference else [reference]) + ([] if settled or judge is None else [judge])
+        no_judge = no_judge or judge is None
+        needed = ([] if taken.by_reference else [reference]) + ([] if no_judge or judge is None else [judge])
         if any(map(self._comparison.refuses, needed)):
             # Nobody else is asked in vain, let alone paid.
             return "unanswered"
         # The others' answers are not known yet: they are taken to be as long as this one.
-        pairs = [] if settled else [(served.said(), served.said())] * len(taken.to_ask)
+        pairs = [] if no_judge else [(served.said(), served.said())] * len(taken.to_ask)
         verdicts = self._comparison.most_for_verdicts(taken, pairs)
         answers = self._comparison.likely_for_answers(taken, served.said())
         own_price = self._own_price(taken, served)
@@ -379,7 +380,7 @@ class Judging:
         bill, came = Bill({}), _Came("late")
         try:
             async with asyncio.timeout(self._limits.deadline_s):
-                came = await self._compared(taken, served, bill, means)
+                came = await self._compared(taken, served, bill, means, settled=settled)
             return came.result
         except TimeoutError:
             return came.result
@@ -393,7 +394,7 @@ class Judging:
 
     async def _too_few(self, taken: Sample, verdicts: float) -> bool:
         """Whether what is left does not pay for so many verdicts that anything could be proven by them."""
-        left = await asyncio.to_thread(self._accounts.left, taken.tenant, taken.unit)
+        left = await self._accounts.left(taken.tenant, taken.unit)
         return left < _WORTH_A_JUDGE * verdicts
 
     def _settle(self, taken: Sample, purse: Purse, bill: Bill, came: _Came) -> None:
@@ -437,9 +438,11 @@ class Judging:
         served: Assembled,
         bill: Bill,
         means: Means,
+        *,
+        settled: bool,
     ) -> _Came:
         try:
-            standard, *others = await self._comparison.compare(taken, served, bill, means)
+            standard, *others = await self._comparison.compare(taken, served, bill, means, settled=settled)
         except Unjudged as error:
             await self._tell(taken, error.said)
             raise
@@ -508,6 +511,12 @@ class Judging:
     def _pressed(self, engine: Engine) -> bool:
         load = engine.load()
         return not load.open or load.utilisation > self._limits.pause_above
+
+
+def _read(taken: Sample) -> tuple[Assembled | None, bool]:
+    """The served answer as one object, if it can be compared; and whether it is the reference's, and needs no judge."""
+    served = served_answer(taken.body, taken.asked.chat)
+    return served, served is not None and taken.by_reference and settles(served.said(), taken.near)
 
 
 def _paid(taken: Sample, bill: Bill) -> dict[tuple[str, str], float]:

@@ -136,7 +136,7 @@ def _size_bytes(asked: Asked, body: Body) -> int:
 def held_bytes(finished: Finished) -> int:
     """What a finished request keeps in memory, roughly: its body, its answer, and the past ones found for it."""
     found = finished.plan.neighbours if finished.plan is not None else ()
-    texts = sum(len(one.example.question) + len(one.example.answer) for one in found)
+    texts = sum([one.example.size_bytes for one in found])
     vectors = sum(one.vector.nbytes for one in found if one.vector is not None)
     return _size_bytes(finished.asked, finished.body) + texts + vectors
 

@@ -28,6 +28,8 @@ class Spending:
 
     def __init__(self, db: Database) -> None:
         self._db = db
+        self.reads = db.reads
+        """Has `spent` read for an event loop."""
 
     def reserve(
         self, tenant: str, unit: str, amount: float, at_s: float, caps: Sequence[Cap]

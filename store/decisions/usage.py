@@ -400,10 +400,6 @@ def _query(by: Sequence[Dimension], *, users: bool) -> str:
 
 
 _UNDER_WAY = "CASE WHEN state IN ('asked', 'unknown') THEN most_usd ELSE 0.0 END"
-_WARMED = (
-    "(SELECT r.tenant, s.engine, r.created_at_s AS at_s, s.warmed_cost_usd, s.warmed_tokens FROM workflow_steps s"
-    " JOIN workflow_runs r ON r.id = s.run_id WHERE s.warmed_tokens > 0) AS warmed"
-)
 
 
 def _kept(line: str) -> tuple[str, ...]:
@@ -424,7 +420,6 @@ _ELSEWHERE: tuple[tuple[str, ...], ...] = (
     ),
     ("replay", "replay_side_costs", "asked_at_s", "cost_usd", "tokens", "0", "1"),
     ("manual_queries", "operator_asks", "at_s", "cost_usd", "prompt_tokens", "completion_tokens", "1"),
-    ("warm", _WARMED, "at_s", "warmed_cost_usd", "warmed_tokens", "0", "1"),
     *(_kept(line) for line in ("replay", "manual_queries", "warm")),
 )
 """Where the lines are that have tables of their own: (line, table, time, dollars, prompt tokens, completion tokens,

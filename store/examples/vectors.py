@@ -21,11 +21,8 @@ def checked(vector: npt.NDArray[Any], dimensions: int | None = None) -> Vector:
     Raises BadVector for another shape, NaN or infinity, or a length of zero (an index would accept all of these
     and answer nonsense).
     """
-    if (
-        vector.dtype == np.float32
-        and vector.shape == (dimensions,)
-        and abs(float(vector @ vector) - 1.0) < 1e-4
-    ):
+    of_size = vector.ndim == 1 and (dimensions is None or len(vector) == dimensions)
+    if of_size and vector.dtype == np.float32 and abs(float(vector @ vector) - 1.0) < 1e-4:
         # As embedders give them: nothing else is to be looked at.
         return vector
     with np.errstate(over="ignore", invalid="ignore"):

@@ -15,13 +15,12 @@ from typing import Any, Literal
 
 from store.database import Rows
 
-Table = Literal["requests", "choices", "outcomes", "task_answers", "workflow_changes"]
+Table = Literal["requests", "choices", "outcomes", "task_answers"]
 _IDS: dict[str, str] = {
     "requests": "row_id",
     "choices": "row_id",
     "outcomes": "id",
     "task_answers": "id",
-    "workflow_changes": "place",
 }
 _NEXT = "SELECT pg_current_xact_id()::text"
 # `xmax` of a snapshot would not do: it is behind the last transaction that ended, not behind the last that began.

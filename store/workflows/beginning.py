@@ -9,6 +9,7 @@ from store.database import Connection
 from store.errors import ValueRefused
 from store.workflows.records import (
     Begun,
+    Claim,
     IdempotencyConflict,
     Limits,
     NewRun,
@@ -19,18 +20,23 @@ from store.workflows.records import (
     TooManyRuns,
     VariableExists,
 )
-from store.workflows.rows import HELD, PROGRESS, ids_json, mapping_json, note, progress_row
+from store.workflows.rows import CLAIMED_BY_ANOTHER, HELD, PROGRESS, ids_json, mapping_json, progress_row
 from store.workflows.values import added_bytes, as_bytes, context_of, hold_room
 
+NO_LIMITS = Limits()
 _STEP_COLUMNS = (
-    f"run_id, step, position, name, model, primitive, component, effects, reads, writes, waits, {PROGRESS}"
+    "run_id, step, position, name, model, primitive, component, effects, reads, writes, waits, claimed_by,"
+    f" claimed_until_s, {PROGRESS}"
 )
-_INSERT_STEP = f"INSERT INTO workflow_steps ({_STEP_COLUMNS}) VALUES ({', '.join('?' * 33)})"  # noqa: S608 - a constant
+_INSERT_STEP = (
+    f"INSERT INTO workflow_steps ({_STEP_COLUMNS})"  # noqa: S608 - a constant
+    f" VALUES ({', '.join('?' * 12)}, now_s() + ?, {', '.join('?' * 20)})"
+)
 _INSERT_RUN = (
-    "INSERT INTO workflow_runs (id, tenant, key_id, contributor, app, state, owner, lease_until_s, no_store, background,"
+    "INSERT INTO workflow_runs (id, tenant, key_id, contributor, app, state, no_store, background,"
     " gets, budget_usd, budget_tokens, budget_s, keep_values_s, idempotency_key, idempotency_hash, created_at_s,"
     " workflow, version, end_user)"
-    " VALUES (?, ?, ?, ?, ?, 'running', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    " VALUES (?, ?, ?, ?, ?, 'running', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 _INSERT_VARIABLE = (
     "INSERT INTO variables (id, tenant, contributor, end_user, app, name, run_id, step, state, is_list, size_bytes,"
@@ -48,6 +54,7 @@ _TAKE_PRODUCER = (
 
 def begin(
     connection: Connection,
+    claim: Claim,
     run: NewRun,
     steps: Sequence[NewStep],
     variables: Sequence[NewVariable],
@@ -69,7 +76,7 @@ def begin(
     connection.execute(
         _INSERT_RUN,
         (
-            *(run.id, run.tenant, run.key_id, run.contributor, run.app, run.owner, run.lease_until_s),
+            *(run.id, run.tenant, run.key_id, run.contributor, run.app),
             *(run.no_store, run.background, mapping_json(run.gets), budget.usd, budget.tokens),
             *(budget.seconds, run.keep_values_s, run.idempotency_key, run.idempotency_hash, run.created_at_s),
             *(run.workflow, run.version, run.end_user),
@@ -78,32 +85,31 @@ def begin(
     context = context_of(run)
     if context:
         _insert_texts(connection, run.id, run.tenant, [("", context, len(context))])
-    owned = _Owned(run.tenant, run.contributor, run.id, run.no_store, run.created_at_s)
-    _add(connection, owned, steps, variables, limits)
-    note(connection, run.created_at_s, "run", [(run.id, "")])
+    owned = Owned(run.tenant, run.contributor, run.id, run.no_store, run.created_at_s)
+    add(connection, claim, owned, steps, variables, limits)
     return Begun(run.id, repeated=False)
 
 
 def extend(
     connection: Connection,
+    claim: Claim,
     tenant: str,
     run_id: str,
     steps: Sequence[NewStep],
     variables: Sequence[NewVariable],
     now_s: float,
     limits: Limits,
-    owner: str | None = None,
 ) -> None:
     """`WorkflowRuns.extend`."""
     found = connection.execute(
-        "SELECT contributor, no_store FROM workflow_runs WHERE id = ?1 AND tenant = ?2 AND state = 'running'"
-        " AND (?3 IS NULL OR owner = ?3)",
-        (run_id, tenant, owner),
+        "SELECT r.contributor, r.no_store FROM workflow_runs r WHERE r.id = ?"  # noqa: S608 - constants
+        " AND r.tenant = ? AND r.state = 'running'"
+        f" AND NOT {CLAIMED_BY_ANOTHER}",
+        (run_id, tenant, claim.worker),
     ).fetchone()
     if found is None:
         raise NoSuchRun(run_id)
-    _add(connection, _Owned(tenant, found[0], run_id, bool(found[1]), now_s), steps, variables, limits)
-    note(connection, now_s, "steps", [(run_id, "")])
+    add(connection, claim, Owned(tenant, found[0], run_id, bool(found[1]), now_s), steps, variables, limits)
 
 
 def put(
@@ -116,7 +122,7 @@ def put(
     limits: Limits,
 ) -> str:
     """`WorkflowRuns.put`."""
-    owned = _Owned(tenant, contributor, None, False, now_s, now_s + keep_s)
+    owned = Owned(tenant, contributor, None, False, now_s, now_s + keep_s)
     _give_names_back(connection, tenant, [variable], now_s)
     known = _named(connection, tenant, variable)
     if known is not None and (known[1] != "pending" or known[2] is not None):
@@ -136,7 +142,6 @@ def put(
             " contributor = :contributor, ended_at_s = :now, expires_at_s = :expires WHERE id = :id",
             _variable_row(owned, variable) | {"id": id},
         )
-        note(connection, now_s, "variable", [("", id)])
     return id
 
 
@@ -154,7 +159,7 @@ def total_bytes(connection: Connection, tenant: str) -> int:
     return 0 if row is None else int(row[0])
 
 
-class _Owned:
+class Owned:
     """Whose what is added is, and when."""
 
     def __init__(
@@ -170,13 +175,15 @@ class _Owned:
         self.no_store, self.now_s, self.expires_at_s = no_store, now_s, expires_at_s
 
 
-def _add(
+def add(
     connection: Connection,
-    owned: _Owned,
+    claim: Claim,
+    owned: Owned,
     steps: Sequence[NewStep],
     variables: Sequence[NewVariable],
-    limits: Limits,
+    limits: Limits = NO_LIMITS,
 ) -> None:
+    """Add steps, claimed, and variables to a run. Raises VariableExists and TooManyBytes."""
     run_id = owned.run_id
     assert run_id is not None
     hold_room(total_bytes(connection, owned.tenant), added_bytes(steps, variables), limits)
@@ -192,7 +199,8 @@ def _add(
             (
                 *(run_id, step.id, first + place, step.name, step.model),
                 *(step.primitive, step.component, step.effects),
-                *(mapping_json(step.reads), mapping_json(step.writes), ids_json(step.waits), *waiting),
+                *(mapping_json(step.reads), mapping_json(step.writes), ids_json(step.waits), claim.worker),
+                *(claim.for_s, *waiting),
             )
             for place, step in enumerate(steps)
         ],
@@ -203,10 +211,9 @@ def _add(
         [(owned.tenant, contributor, run_id) for contributor in sorted(behind)],
     )
     _insert_variables(connection, owned, variables)
-    _note_readers(connection, run_id, steps)
 
 
-def _insert_variables(connection: Connection, owned: _Owned, variables: Sequence[NewVariable]) -> None:
+def _insert_variables(connection: Connection, owned: Owned, variables: Sequence[NewVariable]) -> None:
     _give_names_back(connection, owned.tenant, variables, owned.now_s)
     taken = [
         variable.name
@@ -257,7 +264,7 @@ EXPIRE_VARIABLES = (
 """To be gone on with: more conditions on `v`, and a closing bracket."""
 
 
-def _variable_row(owned: _Owned, variable: NewVariable) -> dict[str, Any]:
+def _variable_row(owned: Owned, variable: NewVariable) -> dict[str, Any]:
     data = None if variable.value is None else as_bytes(variable.value)
     return {
         "id": variable.id,
@@ -286,13 +293,3 @@ def _insert_texts(
         "INSERT INTO workflow_texts (run_id, step, tenant, size_bytes, text) VALUES (?, ?, ?, ?, ?)",
         [(run_id, step, tenant, size, text) for step, text, size in texts],
     )
-
-
-def _note_readers(connection: Connection, run_id: str, steps: Sequence[NewStep]) -> None:
-    read = {id for step in steps for id in (*step.reads.values(), *step.waits)}
-    if read:
-        connection.execute(
-            "INSERT INTO variable_readers (variable_id, run_id) SELECT id, ?1 FROM variables"
-            " WHERE id IN (SELECT value FROM json_each(?2)) AND run_id IS NOT ?1 ON CONFLICT DO NOTHING",
-            (run_id, ids_json(sorted(read))),
-        )

@@ -1,4 +1,4 @@
-"""What happens to runs while they go on: progress, leases, cancelling. Jobs for the writer."""
+"""What happens to runs while they go on: progress, claims, cancelling. Jobs for the writer."""
 
 from __future__ import annotations
 
@@ -7,52 +7,68 @@ from collections.abc import Sequence
 from typing import Any
 
 from store.database import Connection
-from store.workflows.records import LeaseLost, Resolution, RunChange, RunEnd, VariableEnd
+from store.generation import tell
+from store.workflows.beginning import Owned, add
+from store.workflows.records import Claim, ClaimLost, Resolution, RunChange, RunEnd, VariableEnd
 from store.workflows.rows import (
+    CLAIMED_BY_ANOTHER,
     PROGRESS,
     failure_json,
     ids_json,
     mapping_json,
-    note,
     progress_row,
     resolution_json,
 )
-from store.workflows.values import as_bytes, strictest
+from store.workflows.values import as_bytes, as_text, strictest
 
+_OPEN = ("waiting", "queued", "running", "unknown")
 _UPDATE_STEP = (
-    f"UPDATE workflow_steps SET ({PROGRESS}) = ({', '.join('?' * 22)}),"  # noqa: S608 - a constant
-    " resolution = CASE WHEN ? = 1 THEN resolution END WHERE run_id = ? AND step = ?"
+    f"UPDATE workflow_steps SET ({PROGRESS}) = ({', '.join('?' * 20)}),"  # noqa: S608 - a constant
+    " resolution = CASE WHEN ? = 1 THEN resolution END, claimed_by = ?,"
+    " claimed_until_s = CASE WHEN ? = 1 THEN coalesce(claimed_until_s, now_s() + ?) END"
+    " WHERE run_id = ? AND step = ? AND (claimed_until_s IS NULL OR claimed_by = ?)"
 )
 _END_VARIABLE = (
     "UPDATE variables SET state = ?, value = ?, is_list = ?, size_bytes = ?, failure = ?, ended_at_s = ?"
-    " WHERE id = ? AND run_id = ? AND state IN ('pending', 'streaming') RETURNING run_id, id"
+    " WHERE id = ? AND run_id = ? AND state IN ('pending', 'streaming')"
 )
 
 
-def save(connection: Connection, owner: str, changes: Sequence[RunChange]) -> None:
+def save(connection: Connection, claim: Claim, changes: Sequence[RunChange]) -> None:
     """`WorkflowRuns.save`."""
-    found = dict[str, tuple[int, float]]()
+    found = dict[str, tuple[str, str, int, float]]()
     for change in changes:
         row = connection.execute(
-            "SELECT no_store, keep_values_s FROM workflow_runs WHERE id = ? AND owner = ?",
-            (change.run_id, owner),
+            "SELECT r.tenant, r.contributor, r.no_store, r.keep_values_s FROM workflow_runs r"  # noqa: S608 - constants
+            f" WHERE r.id = ? AND r.state = 'running' AND NOT {CLAIMED_BY_ANOTHER}",
+            (change.run_id, claim.worker),
         ).fetchone()
         if row is not None:
             found[change.run_id] = row
     lost = [change.run_id for change in changes if change.run_id not in found]
     if lost:
-        raise LeaseLost(lost)
+        raise ClaimLost(lost)
     for change in changes:
-        no_store, keep_s = found[change.run_id]
-        _save_one(connection, change, no_store=bool(no_store), keep_s=keep_s)
+        tenant, contributor, no_store, keep_s = found[change.run_id]
+        if change.new_steps:
+            owned = Owned(tenant, contributor, change.run_id, bool(no_store), change.at_s)
+            add(connection, claim, owned, change.new_steps, change.new_variables)
+        _save_one(connection, claim, change, no_store=bool(no_store), keep_s=keep_s)
+    tell(connection)
 
 
-def _save_one(connection: Connection, change: RunChange, *, no_store: bool, keep_s: float) -> None:
+def _save_one(
+    connection: Connection, claim: Claim, change: RunChange, *, no_store: bool, keep_s: float
+) -> None:
     run_id, at_s = change.run_id, change.at_s
     connection.executemany(
         _UPDATE_STEP,
         [
-            (*progress_row(progress, no_store=no_store), progress.state == "unknown", run_id, step)
+            (
+                *progress_row(progress, no_store=no_store),
+                *(progress.state == "unknown", claim.worker, progress.state in _OPEN, claim.for_s),
+                *(run_id, step, claim.worker),
+            )
             for step, progress in change.steps.items()
         ],
     )
@@ -60,23 +76,15 @@ def _save_one(connection: Connection, change: RunChange, *, no_store: bool, keep
         "UPDATE workflow_steps SET reads = ? WHERE run_id = ? AND step = ?",
         [(mapping_json(reads), run_id, step) for step, reads in change.reads.items()],
     )
-    touched: list[tuple[str, str]] = []
     if change.streaming:
-        touched += connection.execute(
+        connection.execute(
             "UPDATE variables SET state = 'streaming' WHERE id IN (SELECT value FROM json_each(?)) AND run_id = ?"
-            " AND state = 'pending' RETURNING run_id, id",
+            " AND state = 'pending'",
             (ids_json(change.streaming), run_id),
-        ).fetchall()
-    for ended in change.variables:
-        touched += connection.execute(
-            _END_VARIABLE, _ended_row(ended, run_id, at_s, no_store=no_store)
-        ).fetchall()
-    if change.variables:
-        connection.executemany(
-            "DELETE FROM variable_pieces WHERE variable_id = ?", [(ended.id,) for ended in change.variables]
         )
-    if touched:
-        note(connection, at_s, "variable", touched)
+    connection.executemany(
+        _END_VARIABLE, [_ended_row(ended, run_id, at_s, no_store=no_store) for ended in change.variables]
+    )
     if change.end is not None:
         _end(connection, run_id, change.end, keep_s, no_store=no_store)
 
@@ -97,93 +105,93 @@ def _ended_row(ended: VariableEnd, run_id: str, at_s: float, *, no_store: bool) 
 
 def _end(connection: Connection, run_id: str, end: RunEnd, keep_s: float, *, no_store: bool) -> None:
     expires_at_s = end.at_s + keep_s
-    changed = connection.execute(
+    connection.execute(
         "UPDATE workflow_runs SET state = ?, ended_at_s = ?, expires_at_s = ?, failure = ?, critical_path = ?,"
         " round_trips_saved = ? WHERE id = ? AND state = 'running'",
         (
             *(end.state, end.at_s, expires_at_s, failure_json(end.failure, no_store=no_store)),
             *(json.dumps(end.critical_path), end.round_trips_saved, run_id),
         ),
-    ).rowcount
-    if changed:
-        connection.execute("UPDATE variables SET expires_at_s = ? WHERE run_id = ?", (expires_at_s, run_id))
-        connection.execute("DELETE FROM variable_readers WHERE run_id = ?", (run_id,))
-        if no_store:
-            # What it held counted while it went on; its process bounds what it holds of runs that are over.
-            connection.execute("DELETE FROM workflow_texts WHERE run_id = ?", (run_id,))
-            connection.execute("UPDATE variables SET size_bytes = 0 WHERE run_id = ?", (run_id,))
-        note(connection, end.at_s, "run", [(run_id, "")])
+    )
+    connection.execute(
+        "UPDATE workflow_steps SET claimed_until_s = NULL WHERE run_id = ? AND claimed_until_s IS NOT NULL",
+        (run_id,),
+    )
+    connection.execute("UPDATE variables SET expires_at_s = ? WHERE run_id = ?", (expires_at_s, run_id))
+    if no_store:
+        # What it held counted while it went on.
+        connection.execute("DELETE FROM workflow_texts WHERE run_id = ?", (run_id,))
+        connection.execute("UPDATE variables SET size_bytes = 0 WHERE run_id = ?", (run_id,))
 
 
-def append(connection: Connection, owner: str, variable_id: str, offset: int, text: str, at_s: float) -> None:
+def append(connection: Connection, worker: str, variable_id: str, offset: int, text: str) -> None:
     """`WorkflowRuns.append`."""
     found = connection.execute(
-        "SELECT r.id FROM variables v JOIN workflow_runs r ON r.id = v.run_id WHERE v.id = ? AND r.owner = ?"
-        " AND r.state = 'running' AND r.no_store = 0 AND v.state IN ('pending', 'streaming')",
-        (variable_id, owner),
+        "SELECT v.value FROM variables v JOIN workflow_runs r ON r.id = v.run_id WHERE v.id = ?"  # noqa: S608 - constants
+        f" AND r.no_store = 0 AND v.state IN ('pending', 'streaming') AND NOT {CLAIMED_BY_ANOTHER}",
+        (variable_id, worker),
     ).fetchone()
     if found is None:
         return
-    connection.execute(
-        "INSERT INTO variable_pieces (variable_id, start, text) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
-        (variable_id, offset, as_bytes(text)),
-    )
-    connection.execute(
-        "UPDATE variables SET state = 'streaming' WHERE id = ? AND state = 'pending'", (variable_id,)
-    )
-    note(connection, at_s, "variable", [(found[0], variable_id)])
+    before = "" if found[0] is None else as_text(found[0])
+    if len(before) == offset:
+        connection.execute(
+            "UPDATE variables SET state = 'streaming', value = ? WHERE id = ?",
+            (as_bytes(before + text), variable_id),
+        )
+        tell(connection)
 
 
-def renew(connection: Connection, owner: str, run_ids: Sequence[str], until_s: float) -> frozenset[str]:
+def renew(connection: Connection, claim: Claim) -> None:
     """`WorkflowRuns.renew`."""
-    held = connection.execute(
-        "UPDATE workflow_runs SET lease_until_s = ? WHERE owner = ? AND state = 'running'"
-        " AND id IN (SELECT value FROM json_each(?)) RETURNING id",
-        (until_s, owner, ids_json(run_ids)),
-    ).fetchall()
-    return frozenset(id for (id,) in held)
-
-
-def adopt(connection: Connection, owner: str, now_s: float, until_s: float, limit: int) -> tuple[str, ...]:
-    """`WorkflowRuns.adopt`."""
-    # Of several who try at once the first gets a run: the others find its lease renewed.
-    adopted = connection.execute(
-        "UPDATE workflow_runs SET owner = ?, lease_until_s = ?, adoptions = adoptions + 1"
-        " WHERE state = 'running' AND lease_until_s < ? AND id IN (SELECT id FROM workflow_runs"
-        " WHERE state = 'running' AND lease_until_s < ? ORDER BY created_at_s, id LIMIT ?)"
-        " RETURNING id, created_at_s",
-        (owner, until_s, now_s, now_s, limit),
-    ).fetchall()
-    ids = [id for id, _ in sorted(adopted, key=lambda each: (each[1], each[0]))]
-    wanted = ids_json(ids)
-    anew = connection.execute(
-        "UPDATE variables SET state = 'pending', attempt = attempt + 1 WHERE state = 'streaming'"
-        " AND run_id IN (SELECT value FROM json_each(?)) RETURNING run_id, id",
-        (wanted,),
-    ).fetchall()
     connection.execute(
-        "DELETE FROM variable_pieces WHERE variable_id IN (SELECT value FROM json_each(?))",
-        (ids_json(id for _, id in anew),),
+        "UPDATE workflow_steps SET claimed_until_s = now_s() + ? WHERE claimed_by = ? AND claimed_until_s IS NOT NULL",
+        (claim.for_s, claim.worker),
     )
-    note(connection, now_s, "run", [(id, "") for id in ids])
-    note(connection, now_s, "variable", anew)
-    return tuple(ids)
 
 
-def request_cancel(connection: Connection, tenant: str, run_id: str, now_s: float) -> bool:
+def take(connection: Connection, claim: Claim, limit: int) -> tuple[str, ...]:
+    """`WorkflowRuns.claim`."""
+    due = connection.execute(
+        "SELECT DISTINCT run_id FROM workflow_steps WHERE claimed_until_s < now_s() LIMIT ?", (limit,)
+    ).fetchall()
+    # Its steps were all there when its worker ended, and its own end was not written.
+    due += connection.execute(
+        "SELECT r.id FROM workflow_runs r WHERE r.state = 'running' AND r.created_at_s < now_s() - ?"
+        " AND NOT EXISTS (SELECT 1 FROM workflow_steps s WHERE s.run_id = r.id AND s.claimed_until_s IS NOT NULL)"
+        " LIMIT ?",
+        (claim.for_s, limit),
+    ).fetchall()
+    ids = ids_json(id for (id,) in due)
+    connection.execute(
+        "UPDATE workflow_steps SET claimed_by = ?, claimed_until_s = now_s() + ? WHERE claimed_until_s IS NOT NULL"
+        " AND run_id IN (SELECT value FROM json_each(?))",
+        (claim.worker, claim.for_s, ids),
+    )
+    connection.execute(
+        "UPDATE workflow_runs SET adoptions = adoptions + 1 WHERE id IN (SELECT value FROM json_each(?))",
+        (ids,),
+    )
+    connection.execute(
+        "UPDATE variables SET state = 'pending', attempt = attempt + 1, value = NULL, streamed = 0"
+        " WHERE state = 'streaming' AND run_id IN (SELECT value FROM json_each(?))",
+        (ids,),
+    )
+    tell(connection)
+    return tuple(id for (id,) in due)
+
+
+def request_cancel(connection: Connection, tenant: str, run_id: str) -> bool:
     """`WorkflowRuns.request_cancel`."""
     asked = connection.execute(
         "UPDATE workflow_runs SET cancel_asked = 1 WHERE id = ? AND tenant = ? AND state = 'running'",
         (run_id, tenant),
     ).rowcount
-    if asked:
-        note(connection, now_s, "cancel", [(run_id, "")])
+    tell(connection)
     return asked > 0
 
 
-def resolve(
-    connection: Connection, tenant: str, run_id: str, step: str, resolution: Resolution, now_s: float
-) -> bool:
+def resolve(connection: Connection, tenant: str, run_id: str, step: str, resolution: Resolution) -> bool:
     """`WorkflowRuns.resolve`."""
     told = connection.execute(
         "UPDATE workflow_steps SET resolution = :resolution WHERE run_id = :run AND step = :step AND state = 'unknown'"
@@ -197,8 +205,7 @@ def resolve(
             "no_value": resolution.value is None,
         },
     ).rowcount
-    if told:
-        note(connection, now_s, "resolve", [(run_id, "")])
+    tell(connection)
     return told > 0
 
 
@@ -208,7 +215,6 @@ def note_get(
     variable_id: str,
     criteria: str,
     stream: bool,
-    now_s: float,
 ) -> None:
     """`WorkflowRuns.note_get`."""
     found = connection.execute(
@@ -225,4 +231,6 @@ def note_get(
             "UPDATE workflow_runs SET gets = ? WHERE id = ?",
             (json.dumps(gets | {variable_id: stricter}), run_id),
         )
-    note(connection, now_s, "get", [(run_id, variable_id)], criteria=criteria, stream=stream)
+    if stream:
+        connection.execute("UPDATE variables SET streamed = 1 WHERE id = ?", (variable_id,))
+    tell(connection)

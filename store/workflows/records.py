@@ -44,11 +44,11 @@ class NoSuchRun(Exception):
     """There is no such run of that tenant, or it has ended."""
 
 
-class LeaseLost(Exception):
-    """Another owner carries these runs out, or they were forgotten: nothing of the write was kept."""
+class ClaimLost(Exception):
+    """Another worker has claimed the steps of these runs, or they were forgotten: nothing of the write was kept."""
 
     def __init__(self, run_ids: Sequence[str]) -> None:
-        super().__init__(f"not this owner's any more: {', '.join(run_ids)}")
+        super().__init__(f"not this worker's any more: {', '.join(run_ids)}")
         self.run_ids = tuple(run_ids)
 
 
@@ -60,6 +60,16 @@ class Limits:
     """Live runs."""
     max_total_bytes: int | None = None
     """Of values, of the bodies of steps, of definitions and of the texts of collections, in UTF-8; vectors count, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What a worker writes into the steps that it carries out."""
+
+    worker: str
+    """Names the process, different after every start."""
+    for_s: float
+    """From then on, by the database's clock, another worker may claim them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +104,6 @@ class NewRun:
     id: str
     tenant: str
     created_at_s: float
-    owner: str
-    """Names the process that carries it out, different after every start."""
-    lease_until_s: float
-    """From then on another process may adopt it."""
     key_id: str = ""
     contributor: str = ""
     """As of Example.contributor, so that it goes when its contributor is forgotten."""
@@ -112,7 +118,7 @@ class NewRun:
     keep_values_s: float = 3600.0
     """How long values live after the run's end."""
     context: Mapping[str, Any] = field(default_factory=dict)
-    """JSON: what whoever adopts the run needs to ask in the client's name, and no credential. Goes with the values."""
+    """JSON: what whoever carries the run on needs to ask in the client's name, and no credential. Goes with the values."""
     idempotency_key: str = ""
     """Of the tenant; empty for none. Held as long as the run's row."""
     idempotency_hash: bytes = b""
@@ -189,10 +195,6 @@ class StepProgress:
     """How many texts, queries or pairs it works on; 0 where it works on one thing."""
     batch: str = ""
     """Unique among all processes: steps of any run that went to their component in one call. Of several, the last."""
-    warmed_tokens: int = 0
-    """Of its prompt, computed before the rest was known. What of them was used is in `cached_tokens`."""
-    warmed_cost_usd: float = 0.0
-    """What that cost; not in `cost_usd`."""
     failure: Failure | None = None
 
 
@@ -215,6 +217,8 @@ class Step:
     progress: StepProgress
     resolution: Resolution | None = None
     """Decided, and not acted on yet."""
+    claimed_by: str = ""
+    """The worker that carries it out, or did."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,6 +298,9 @@ class RunChange:
     """Variables of which the first text came."""
     variables: Sequence[VariableEnd] = ()
     end: RunEnd | None = None
+    new_steps: Sequence[NewStep] = ()
+    """Steps that it grew by."""
+    new_variables: Sequence[NewVariable] = ()
     reads: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """All that a step reads, by step, where it has learned of more: template name to variable id."""
 
@@ -308,8 +315,6 @@ class Run:
     contributor: str
     app: str
     state: RunState
-    owner: str
-    lease_until_s: float
     no_store: bool
     background: bool
     gets: Mapping[str, str]
@@ -319,7 +324,7 @@ class Run:
     """Empty once its values are gone."""
     cancel_asked: bool
     adoptions: int
-    """How often another process took it over."""
+    """How often another worker claimed its steps, as the one that had them ended."""
     created_at_s: float
     ended_at_s: float | None
     expires_at_s: float | None
@@ -363,8 +368,6 @@ class RunSummary:
     cached_tokens: int
     completion_tokens: int
     cost_usd: float
-    warmed_tokens: int = 0
-    warmed_cost_usd: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -384,30 +387,19 @@ class TenantUse:
     total_bytes: int
 
 
-ChangeKind = Literal["variable", "run", "steps", "get", "cancel", "resolve"]
-"""variable: it ended, its text grew, or it is gone. run: it began, ended or has another owner. steps: it was extended.
-get: somebody waits for a variable. cancel: a run is to stop, or is forgotten. resolve: a step has a `Resolution`."""
-
-
 @dataclass(frozen=True, slots=True)
-class Change:
-    """One line of what happened in any process."""
+class News:
+    """What others did to runs that a worker carries out."""
 
-    kind: ChangeKind
-    run_id: str
-    variable_id: str
-    criteria: str = ""
-    """Of a get."""
-    stream: bool = False
-    """Of a get: whether its text is wanted as it comes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Changes:
-    """What happened since a place in the log of changes."""
-
-    place: int
-    """To go on from."""
-    missed: bool
-    """The log was cut after the place asked for: read anew what is waited for."""
-    changes: tuple[Change, ...]
+    there: frozenset[str]
+    """The runs that are not forgotten."""
+    lost: frozenset[str]
+    """Runs that another worker has claimed."""
+    cancelled: frozenset[str]
+    """Runs that are to be cancelled."""
+    gets: Mapping[str, Mapping[str, str]]
+    """By run: variables that somebody waits for, with the strictest criteria."""
+    streamed: frozenset[str]
+    """Variables whose text somebody reads elsewhere as it comes."""
+    resolved: Sequence[tuple[str, str, Resolution]]
+    """(run, step, what was decided) of steps whose outcome is unknown."""

@@ -10,11 +10,7 @@ from typing import Any
 
 import orjson
 
-from store.database import Connection
-from store.generation import tell
 from store.workflows.records import (
-    Change,
-    ChangeKind,
     Failure,
     NewStep,
     Resolution,
@@ -27,7 +23,7 @@ from store.workflows.records import (
 from store.workflows.values import as_value, without_texts
 
 RUN = (
-    "SELECT r.id, r.tenant, r.key_id, r.contributor, r.app, r.state, r.owner, r.lease_until_s, r.no_store, r.background,"
+    "SELECT r.id, r.tenant, r.key_id, r.contributor, r.app, r.state, r.no_store, r.background,"
     " r.gets, r.budget_usd, r.budget_tokens, r.budget_s, r.keep_values_s, r.cancel_asked, r.adoptions, r.created_at_s,"
     " r.ended_at_s, r.expires_at_s, r.failure, r.critical_path, r.round_trips_saved, r.workflow, r.version,"
     " r.end_user,"
@@ -35,14 +31,13 @@ RUN = (
 )
 PROGRESS = (
     "state, attempts, rank, task_group, depth, engine, replica, request_id, ready_at_s, queued_at_s, started_at_s,"
-    " first_at_s, ended_at_s, prompt_tokens, cached_tokens, completion_tokens, cost_usd, items, batch, warmed_tokens,"
-    " warmed_cost_usd, failure"
+    " first_at_s, ended_at_s, prompt_tokens, cached_tokens, completion_tokens, cost_usd, items, batch, failure"
 )
 """The columns of a step's progress, in the order of StepProgress."""
 _plain_progress = attrgetter(*(field.name for field in fields(StepProgress) if field.name != "failure"))
 STEP = (
     f"SELECT s.run_id, s.position, s.step, s.name, s.model, t.text, s.reads, s.writes, s.primitive,"  # noqa: S608 - constants
-    f" s.component, s.effects, s.waits, s.resolution, {PROGRESS}"
+    f" s.component, s.effects, s.waits, s.claimed_by, s.resolution, {PROGRESS}"
     " FROM workflow_steps s LEFT JOIN workflow_texts t ON t.run_id = s.run_id AND t.step = s.step"
 )
 VARIABLE = (
@@ -51,14 +46,20 @@ VARIABLE = (
 )
 HELD = (
     "v.expired = 0 AND (v.expires_at_s IS NULL OR v.expires_at_s > :now"
-    " OR EXISTS (SELECT 1 FROM variable_readers h WHERE h.variable_id = v.id))"
+    " OR EXISTS (SELECT 1 FROM workflow_steps h WHERE h.claimed_until_s IS NOT NULL"
+    " AND (h.reads LIKE '%' || v.id || '%' OR h.waits LIKE '%' || v.id || '%')))"
 )
-"""What has not expired at `:now`."""
+"""What has not expired at `:now`, or is read by a step that has not ended."""
+CLAIMED_BY_ANOTHER = (
+    "EXISTS (SELECT 1 FROM workflow_steps c WHERE c.run_id = r.id AND c.claimed_until_s IS NOT NULL"
+    " AND c.claimed_by <> ?)"
+)
+"""Whether another than the worker asked for carries the run `r` out: a step that has not ended is always claimed."""
 
 
 def as_run(row: Sequence[Any]) -> Run:
     """A row of `RUN`."""
-    *asked, no_store, background, gets, usd, tokens, seconds, keep_s, cancel_asked, adoptions = row[:17]
+    *asked, no_store, background, gets, usd, tokens, seconds, keep_s, cancel_asked, adoptions = row[:15]
     (
         created_at_s,
         ended_at_s,
@@ -70,7 +71,7 @@ def as_run(row: Sequence[Any]) -> Run:
         version,
         end_user,
         context,
-    ) = row[17:]
+    ) = row[15:]
     columns: list[Any] = [
         *asked,
         *(bool(no_store), bool(background), json.loads(gets), RunBudget(usd, tokens, seconds), keep_s),
@@ -86,7 +87,7 @@ def as_step(row: Sequence[Any]) -> Step:
     run_id, position, step, name, model, text, reads, writes, primitive, component, effects, waits, *rest = (
         row
     )
-    resolution, *progress, failure = rest
+    claimed_by, resolution, *progress, failure = rest
     plan = NewStep(
         *(step, name, model, text or b"", json.loads(reads), json.loads(writes)),
         primitive=primitive,
@@ -95,7 +96,7 @@ def as_step(row: Sequence[Any]) -> Step:
         waits=tuple(json.loads(waits)),
     )
     columns: list[Any] = [*progress, as_failure(failure)]
-    return Step(run_id, position, plan, StepProgress(*columns), as_resolution(resolution))
+    return Step(run_id, position, plan, StepProgress(*columns), as_resolution(resolution), claimed_by)
 
 
 def as_variable(row: Sequence[Any]) -> Variable:
@@ -103,7 +104,7 @@ def as_variable(row: Sequence[Any]) -> Variable:
     id, tenant, app, name, run_id, step, state, value, is_list, failure, *rest = row
     return Variable(
         *(id, tenant, app, name, run_id or "", step, state),
-        None if value is None else as_value(value, bool(is_list)),
+        as_value(value, bool(is_list)) if state == "ready" and value is not None else None,
         as_failure(failure),
         *rest,
     )
@@ -141,32 +142,6 @@ def as_resolution(text: str | None) -> Resolution | None:
         return None
     told = json.loads(text)
     return Resolution(told["how"], tuple(told["value"]) if isinstance(told["value"], list) else told["value"])
-
-
-def as_change(row: Sequence[Any]) -> Change:
-    """A row of the log of changes, without its place."""
-    kind, run_id, variable_id, criteria, stream = row
-    return Change(kind, run_id, variable_id, criteria, bool(stream))
-
-
-def note(
-    connection: Connection,
-    at_s: float,
-    kind: ChangeKind,
-    lines: Iterable[tuple[str, str]],
-    *,
-    criteria: str = "",
-    stream: bool = False,
-) -> None:
-    """Add lines of (run id, variable id) to the log of changes, and have other processes look at it."""
-    rows = [(at_s, kind, run_id, variable_id, criteria, stream) for run_id, variable_id in lines]
-    if rows:
-        connection.executemany(
-            "INSERT INTO workflow_changes (at_s, kind, run_id, variable_id, criteria, stream)"
-            " VALUES (?, ?, ?, ?, ?, ?)",
-            rows,
-        )
-        tell(connection)
 
 
 def ids_json(ids: Iterable[str]) -> str:

@@ -7,19 +7,20 @@ another's.
 
 from __future__ import annotations
 
-import time
+import json
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from functools import partial
 from typing import TypeVar, get_args
 
 from store.database import Connection, Database
 from store.workflows import assets, beginning, going, going_on
+from store.workflows.beginning import NO_LIMITS
 from store.workflows.records import (
     Begun,
-    Changes,
+    Claim,
     Limits,
     NewRun,
+    News,
     NewStep,
     NewVariable,
     Resolution,
@@ -31,12 +32,21 @@ from store.workflows.records import (
     Variable,
     WholeRun,
 )
-from store.workflows.rows import HELD, RUN, STEP, VARIABLE, as_change, as_run, as_step, as_variable, ids_json
-from store.workflows.values import as_value
+from store.workflows.rows import (
+    CLAIMED_BY_ANOTHER,
+    HELD,
+    RUN,
+    STEP,
+    VARIABLE,
+    as_resolution,
+    as_run,
+    as_step,
+    as_variable,
+    ids_json,
+)
+from store.workflows.values import as_text
 
 T = TypeVar("T")
-
-NO_LIMITS = Limits()
 
 
 class WorkflowRuns:
@@ -51,21 +61,24 @@ class WorkflowRuns:
 
     def begin(
         self,
+        claim: Claim,
         run: NewRun,
         steps: Sequence[NewStep],
         variables: Sequence[NewVariable],
         limits: Limits = NO_LIMITS,
     ) -> Future[Begun]:
-        """Keep a run with all its steps and variables, or nothing of it.
+        """Keep a run with all its steps, claimed, and variables, or nothing of it.
 
         The future raises VariableExists, IdempotencyConflict, TooManyRuns and TooManyBytes.
         """
         return self._held(
-            run.tenant, partial(beginning.begin, run=run, steps=steps, variables=variables, limits=limits)
+            run.tenant,
+            lambda connection: beginning.begin(connection, claim, run, steps, variables, limits),
         )
 
     def extend(
         self,
+        claim: Claim,
         tenant: str,
         run_id: str,
         steps: Sequence[NewStep],
@@ -73,85 +86,71 @@ class WorkflowRuns:
         *,
         now_s: float,
         limits: Limits = NO_LIMITS,
-        owner: str | None = None,
     ) -> Future[None]:
-        """Add steps to a live run, whoever owns it (its owner sees a change `steps`), or as its `owner`.
+        """Add steps, claimed, to a live run that no other worker has claimed.
 
-        The future raises NoSuchRun where it is not the tenant's, has ended or is another owner's; VariableExists and
+        The future raises NoSuchRun where it is not the tenant's, has ended or is another worker's; VariableExists and
         TooManyBytes.
         """
         return self._held(
             tenant,
             lambda connection: beginning.extend(
-                connection, tenant, run_id, steps, variables, now_s, limits, owner
+                connection, claim, tenant, run_id, steps, variables, now_s, limits
             ),
         )
 
-    def save(self, owner: str, changes: Sequence[RunChange]) -> Future[None]:
+    def save(self, claim: Claim, changes: Sequence[RunChange]) -> Future[None]:
         """Write what happened to runs, each `RunChange` whole, all in one transaction.
 
-        A variable that has ended already stays as it is. The future raises LeaseLost where `owner` no longer owns one.
+        A step moves only while its worker has claimed it; one that has ended is claimed by nobody. A variable that has
+        ended stays as it is. The future raises ClaimLost where another worker has claimed one of the runs, or it is gone.
         """
-        return self._db.write(lambda connection: going_on.save(connection, owner, changes))
+        return self._db.write(lambda connection: going_on.save(connection, claim, changes))
 
-    def append(self, owner: str, variable_id: str, offset: int, text: str) -> Future[None]:
-        """Add to the text of a streaming variable, from `offset` characters on, so that other processes can read it.
+    def append(self, worker: str, variable_id: str, offset: int, text: str) -> Future[None]:
+        """Add to the text of a streaming variable, from `offset` characters on, so that other workers can read it.
 
-        Only wanted once somebody elsewhere streams it. Dropped where the run has another owner or the variable has ended.
+        Only wanted once somebody elsewhere streams it. Dropped where another worker has claimed the run or the variable has
+        ended.
         """
-        at_s = time.time()
         return self._db.write(
-            lambda connection: going_on.append(connection, owner, variable_id, offset, text, at_s)
+            lambda connection: going_on.append(connection, worker, variable_id, offset, text)
         )
 
-    def ahead_s(self, now_s: float) -> float:
-        """How many seconds a process whose clock says `now_s` is ahead of the store's clock, by which leases go."""
-        row: tuple[float] = self._db.read().execute("SELECT ? - now_s()", (now_s,)).fetchone()
-        return row[0]
+    def renew(self, claim: Claim) -> Future[None]:
+        """Hold on to all steps that the worker has claimed."""
+        return self._db.write(lambda connection: going_on.renew(connection, claim))
 
-    def renew(self, owner: str, run_ids: Sequence[str], until_s: float) -> Future[frozenset[str]]:
-        """Hold on to runs until then, by the store's clock; gives those that are still this owner's."""
-        return self._db.write(lambda connection: going_on.renew(connection, owner, run_ids, until_s))
+    def claim(self, claim: Claim, limit: int = 100) -> Future[tuple[str, ...]]:
+        """Claim what is due: steps whose claim is over by the database's clock. Gives their runs.
 
-    def adopt(self, owner: str, *, now_s: float, until_s: float, limit: int = 100) -> Future[tuple[str, ...]]:
-        """Take over live runs whose lease is over, the oldest first; gives their ids. Each goes to one owner only.
-
-        `now_s`, `until_s`: by the store's clock.
-
-        Variables that were streaming are pending again, with one more `attempt`. Costs one read where there are none.
+        All open steps of a run go to one worker, so that one evaluates its graph at a time. Variables that were streaming
+        are pending again, with one more `attempt`. Costs one read where nothing is due.
         """
-        orphaned = (
-            self._db.read()
-            .execute(
-                "SELECT 1 FROM workflow_runs WHERE state = 'running' AND lease_until_s < ? LIMIT 1", (now_s,)
-            )
-            .fetchone()
-        )
-        if orphaned is None:
+        due = self._db.read().execute(_DUE, (claim.for_s,)).fetchone()
+        if due is None:
             nothing: Future[tuple[str, ...]] = Future()
             nothing.set_result(())
             return nothing
 
-        def adopt(connection: Connection) -> tuple[str, ...]:
-            self._db.hold(connection, "adopted runs")
-            return going_on.adopt(connection, owner, now_s, until_s, limit)
+        def take(connection: Connection) -> tuple[str, ...]:
+            self._db.hold(connection, "due steps")
+            return going_on.take(connection, claim, limit)
 
-        return self._db.write(adopt)
+        return self._db.write(take)
 
-    def request_cancel(self, tenant: str, run_id: str, *, now_s: float) -> Future[bool]:
+    def request_cancel(self, tenant: str, run_id: str) -> Future[bool]:
         """Have a live run's owner cancel it (change `cancel`, Run.cancel_asked); False where the tenant has none such."""
-        return self._db.write(lambda connection: going_on.request_cancel(connection, tenant, run_id, now_s))
+        return self._db.write(lambda connection: going_on.request_cancel(connection, tenant, run_id))
 
-    def resolve(
-        self, tenant: str, run_id: str, step: str, resolution: Resolution, *, now_s: float
-    ) -> Future[bool]:
+    def resolve(self, tenant: str, run_id: str, step: str, resolution: Resolution) -> Future[bool]:
         """Have a live run's owner go on with a step that is `unknown` (change `resolve`, Step.resolution).
 
         Gone once the step is in another state. False where the tenant has no such step, and for a value of a run that is
         not stored.
         """
         return self._db.write(
-            lambda connection: going_on.resolve(connection, tenant, run_id, step, resolution, now_s)
+            lambda connection: going_on.resolve(connection, tenant, run_id, step, resolution)
         )
 
     # ---- variables
@@ -178,12 +177,10 @@ class WorkflowRuns:
             ),
         )
 
-    def note_get(
-        self, tenant: str, variable_id: str, criteria: str, *, stream: bool, now_s: float
-    ) -> Future[None]:
+    def note_get(self, tenant: str, variable_id: str, criteria: str, *, stream: bool) -> Future[None]:
         """Tell the variable's owner that somebody waits for it (change `get`), and note it in the run's `gets`."""
         return self._db.write(
-            lambda connection: going_on.note_get(connection, tenant, variable_id, criteria, stream, now_s)
+            lambda connection: going_on.note_get(connection, tenant, variable_id, criteria, stream)
         )
 
     def variable(self, tenant: str, variable_id: str, *, now_s: float) -> Variable | None:
@@ -208,50 +205,48 @@ class WorkflowRuns:
 
     def text(self, tenant: str, variable_id: str, after: int = 0) -> str:
         """What is kept of a streaming variable's text from `after` characters on; empty where nothing is."""
-        rows = (
+        row = (
             self._db.read()
             .execute(
-                "SELECT p.start, p.text FROM variables v JOIN variable_pieces p ON p.variable_id = v.id"
-                " WHERE v.id = :id AND v.tenant = :tenant AND p.start >= coalesce((SELECT max(q.start)"
-                " FROM variable_pieces q WHERE q.variable_id = :id AND q.start <= :after), 0) ORDER BY p.start",
-                {"id": variable_id, "tenant": tenant, "after": after},
+                "SELECT value FROM variables WHERE id = ? AND tenant = ? AND state = 'streaming' AND value IS NOT NULL",
+                (variable_id, tenant),
             )
-            .fetchall()
+            .fetchone()
         )
-        told = "".join(str(as_value(text, False)) for _, text in rows)
-        return told[max(0, after - rows[0][0]) :] if rows else ""
+        return "" if row is None else as_text(row[0])[after:]
 
     # ---- what others did
 
-    def place(self) -> int:
-        """The last place in the log of changes. To be asked before what is waited for is read: nothing is missed then."""
-        settled = self._db.settled("workflow_changes")
-        row: tuple[int] = (
-            self._db.read()
-            .execute("SELECT coalesce(max(place), 0) FROM workflow_changes WHERE place <= ?", (settled,))
-            .fetchone()
-        )
-        return row[0]
-
-    def changes(self, after: int, limit: int = 1000) -> Changes:
-        """What happened in any process after that place, in order: one query, however many wait."""
-        settled = self._db.settled("workflow_changes")
-        read = self._db.read()
-        rows = read.execute(
-            "SELECT place, kind, run_id, variable_id, criteria, stream FROM workflow_changes WHERE place > ?"
-            " AND place <= ? ORDER BY place LIMIT ?",
-            (after, settled, limit),
+    def news(self, worker: str, run_ids: Sequence[str]) -> News:
+        """What others did to these runs of the worker, and want of them: three queries, however many runs."""
+        ids, read = (ids_json(run_ids),), self._db.read()
+        runs = read.execute(
+            f"SELECT r.id, r.cancel_asked, r.gets, {CLAIMED_BY_ANOTHER} FROM workflow_runs r"  # noqa: S608 - a constant
+            " WHERE r.id IN (SELECT value FROM json_each(?))",
+            (worker, *ids),
         ).fetchall()
-        if not rows:
-            return Changes(after, False, ())
-        missed = rows[0][0] > after + 1
-        if missed:
-            # A place may also be missing because its transaction was undone.
-            missed = read.execute("SELECT min(place) FROM workflow_changes").fetchone()[0] > after + 1
-        return Changes(rows[-1][0], missed, tuple(as_change(row[1:]) for row in rows))
+        streamed = read.execute(
+            "SELECT id FROM variables WHERE streamed = 1 AND state IN ('pending', 'streaming')"
+            " AND run_id IN (SELECT value FROM json_each(?))",
+            ids,
+        ).fetchall()
+        resolved = read.execute(
+            "SELECT run_id, step, resolution FROM workflow_steps WHERE state = 'unknown' AND resolution IS NOT NULL"
+            " AND run_id IN (SELECT value FROM json_each(?))",
+            ids,
+        ).fetchall()
+        decided = ((run, step, as_resolution(resolution)) for run, step, resolution in resolved)
+        return News(
+            frozenset(id for id, *_ in runs),
+            frozenset(id for id, *_, lost in runs if lost),
+            frozenset(id for id, cancelled, *_ in runs if cancelled),
+            {id: json.loads(gets) for id, _, gets, _ in runs},
+            frozenset(id for (id,) in streamed),
+            [(run, step, how) for run, step, how in decided if how is not None],
+        )
 
     def version(self) -> bytes | int:
-        """Differs from the last one seen whenever anybody may have written: a microsecond, to be asked before `changes`."""
+        """Differs from the last one seen whenever anybody may have written: a microsecond, to be asked before `news`."""
         return self._db.data_version()
 
     # ---- runs
@@ -304,7 +299,7 @@ class WorkflowRuns:
         ).fetchall()
         sums = read.execute(
             "SELECT run_id, state, count(*), sum(prompt_tokens), sum(cached_tokens), sum(completion_tokens),"
-            " sum(cost_usd), sum(warmed_tokens), sum(warmed_cost_usd) FROM workflow_steps"
+            " sum(cost_usd) FROM workflow_steps"
             " WHERE run_id IN (SELECT value FROM json_each(?))"
             " GROUP BY run_id, state",
             (ids_json(row[0] for row in rows),),
@@ -313,7 +308,7 @@ class WorkflowRuns:
             RunSummary(
                 as_run(row),
                 {state: count for _, state, count, *_ in own},
-                *(sum(each[place] for each in own) for place in range(3, 9)),
+                *(sum(each[place] for each in own) for place in range(3, 7)),
             )
             for row in rows
             for own in [[each for each in sums if each[0] == row[0]]]
@@ -356,22 +351,22 @@ class WorkflowRuns:
 
     # ---- away
 
-    def forget_run(self, tenant: str, run_id: str, *, now_s: float) -> Future[bool]:
+    def forget_run(self, tenant: str, run_id: str) -> Future[bool]:
         """Delete a run, cancelling it where it goes on; False where there is none of that tenant."""
         return self._db.write(
-            lambda connection: going.forget_run(connection, tenant, run_id, now_s), after=self._scrub
+            lambda connection: going.forget_run(connection, tenant, run_id), after=self._scrub
         )
 
-    def forget_app(self, tenant: str, app: str, *, now_s: float) -> Future[int]:
+    def forget_app(self, tenant: str, app: str) -> Future[int]:
         """Cancel and delete an app's runs, and its variables; gives how many runs and variables set by themselves."""
-        return self._forget("tenant = ? AND app = ? AND app <> ''", (tenant, app), now_s)
+        return self._forget("tenant = ? AND app = ? AND app <> ''", (tenant, app))
 
     def forget_tenant(self, tenant: str) -> Future[int]:
         """Cancel and delete everything of a tenant.
 
         Gives how many runs, variables set by themselves, versions of workflows and texts of collections.
         """
-        return self._forget("tenant = ?", (tenant,), time.time(), with_assets=True)
+        return self._forget("tenant = ?", (tenant,), with_assets=True)
 
     def forget_contributor(self, tenant: str, contributor: str) -> Future[int]:
         """As `forget_tenant`, of every run with a step of one contributor. Raises ValueError for an empty one."""
@@ -380,13 +375,12 @@ class WorkflowRuns:
         return self._forget(
             "tenant = ?1 AND contributor = ?2 AND contributor <> ''",
             (tenant, contributor),
-            time.time(),
             runs="id IN (SELECT run_id FROM workflow_contributors WHERE tenant = ?1 AND contributor = ?2)",
             with_assets=True,
         )
 
     def expire(self, now_s: float, limit: int = 500) -> Future[int]:
-        """Delete values, bodies and contexts whose time is over, and old lines of the log of changes.
+        """Delete values, bodies and contexts whose time is over.
 
         Gives how many runs and variables: call again while it gives `limit`. What stays has no text.
         """
@@ -409,14 +403,13 @@ class WorkflowRuns:
         self,
         which: str,
         values: tuple[str, ...],
-        now_s: float,
         *,
         runs: str | None = None,
         with_assets: bool = False,
     ) -> Future[int]:
         def forget(connection: Connection) -> int:
             of_assets = assets.forget(connection, *values) if with_assets else 0
-            return of_assets + going.forget(connection, runs or which, which, values, now_s)
+            return of_assets + going.forget(connection, runs or which, which, values)
 
         return self._db.write(forget, after=self._scrub)
 
@@ -425,6 +418,11 @@ class WorkflowRuns:
             self._db.scrub_soon()
 
 
+_DUE = (
+    "SELECT 1 FROM workflow_steps WHERE claimed_until_s < now_s() UNION ALL SELECT 1 FROM workflow_runs r"
+    " WHERE r.state = 'running' AND r.created_at_s < now_s() - ? AND NOT EXISTS (SELECT 1 FROM workflow_steps s"
+    " WHERE s.run_id = r.id AND s.claimed_until_s IS NOT NULL) LIMIT 1"
+)
 _COUNT = (
     "SELECT count(*) FROM workflow_runs WHERE state = :state AND created_at_s >= :since"
     " AND (:tenant IS NULL OR tenant = :tenant)"

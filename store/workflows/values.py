@@ -19,7 +19,12 @@ def as_bytes(value: Value) -> bytes:
 
 def as_value(data: bytes, is_list: bool) -> Value:
     """What `as_bytes` was given."""
-    return tuple(json.loads(data)) if is_list else data.decode("utf-8", _UNPAIRED)
+    return tuple(json.loads(data)) if is_list else as_text(data)
+
+
+def as_text(data: bytes) -> str:
+    """What `as_bytes` was given, of a text."""
+    return data.decode("utf-8", _UNPAIRED)
 
 
 def size_of(value: Value | None) -> int:

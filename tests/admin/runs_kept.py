@@ -7,6 +7,7 @@ from typing import Any
 
 from store import Store
 from store.workflows.records import (
+    Claim,
     Failure,
     NewRun,
     NewStep,
@@ -19,8 +20,8 @@ from store.workflows.records import (
 )
 
 WAIT_S = 30.0
-LEASE_S = 86_400.0
-"""No gateway shall adopt what a test began."""
+CLAIM = Claim("w1", 86_400.0)
+"""No gateway shall carry on what a test began."""
 
 
 def map_reduce(
@@ -40,19 +41,19 @@ def map_reduce(
         id,
         tenant,
         at_s,
-        "w1",
-        at_s + LEASE_S,
         app="papers",
         gets={f"{id}-summary": "latency"},
         budget=RunBudget(usd=2.0),
     )
-    store.runs.forget_app(tenant, "papers", now_s=at_s)
-    store.runs.begin(run, steps, variables).result(WAIT_S)
+    store.runs.forget_app(tenant, "papers")
+    store.runs.begin(CLAIM, run, steps, variables).result(WAIT_S)
     progress = {f"s{n}": _done(at_s, 0, n + 1, "group") for n in range(maps)}
     progress["last"] = _done(at_s, maps + 1, maps + 3, "latency")
     ended = [VariableEnd(variable.id, "ready", said) for variable in variables[1:]]
     end = RunEnd("done", at_s + maps + 3, None, (f"s{maps - 1}", "last"), 1)
-    store.runs.save("w1", [RunChange(id, at_s + maps + 3, progress, variables=ended, end=end)]).result(WAIT_S)
+    store.runs.save(CLAIM, [RunChange(id, at_s + maps + 3, progress, variables=ended, end=end)]).result(
+        WAIT_S
+    )
 
 
 def failed(store: Store, id: str, at_s: float, *, tenant: str = "t1", said: str = "no") -> None:
@@ -62,7 +63,7 @@ def failed(store: Store, id: str, at_s: float, *, tenant: str = "t1", said: str 
         NewStep("s1", "code", "demo", b"{}", {"plan": f"{id}-plan"}, {"code": f"{id}-code"}),
     ]
     variables = [NewVariable(f"{id}-{step.name}", step.name, step=step.id) for step in steps]
-    store.runs.begin(NewRun(id, tenant, at_s, "w1", at_s + LEASE_S), steps, variables).result(WAIT_S)
+    store.runs.begin(CLAIM, NewRun(id, tenant, at_s), steps, variables).result(WAIT_S)
     why = Failure("step_failed", said, 400, ("code", "plan"))
     changed = {
         "s0": StepProgress("failed", 2, "latency", ready_at_s=at_s, ended_at_s=at_s + 1, failure=why),
@@ -70,7 +71,7 @@ def failed(store: Store, id: str, at_s: float, *, tenant: str = "t1", said: str 
     }
     ended = [VariableEnd(each.id, "failed", failure=why) for each in variables]
     end = RunEnd("failed", at_s + 1, why, ("s0",), 0)
-    store.runs.save("w1", [RunChange(id, at_s + 1, changed, variables=ended, end=end)]).result(WAIT_S)
+    store.runs.save(CLAIM, [RunChange(id, at_s + 1, changed, variables=ended, end=end)]).result(WAIT_S)
 
 
 def going_on(store: Store, id: str, at_s: float, *, steps: int = 4, tenant: str = "t1") -> None:
@@ -87,7 +88,7 @@ def going_on(store: Store, id: str, at_s: float, *, steps: int = 4, tenant: str 
         for n in range(steps)
     ]
     variables = [NewVariable(f"{id}-{n}", f"turn-{n}", step=f"s{n}") for n in range(steps)]
-    store.runs.begin(NewRun(id, tenant, at_s, "w1", at_s + LEASE_S), asked, variables).result(WAIT_S)
+    store.runs.begin(CLAIM, NewRun(id, tenant, at_s), asked, variables).result(WAIT_S)
     now = StepProgress(
         "running", 1, "latency", ready_at_s=at_s + 2, queued_at_s=at_s + 2, started_at_s=at_s + 2.5
     )
@@ -98,7 +99,7 @@ def going_on(store: Store, id: str, at_s: float, *, steps: int = 4, tenant: str 
         streaming=[f"{id}-1"],
         variables=[VariableEnd(f"{id}-0", "ready", "first")],
     )
-    store.runs.save("w1", [change]).result(WAIT_S)
+    store.runs.save(CLAIM, [change]).result(WAIT_S)
 
 
 def _done(at_s: float, begun_s: float, ended_s: float, rank: str) -> StepProgress:
@@ -149,7 +150,7 @@ def of_workflow(
     store: Store, id: str, at_s: float, *, tenant: str = "t1", said: str = "a text", ends: bool = True
 ) -> None:
     """A run of a workflow: two pieces are embedded at once, one with steps of other such runs, then a tool with side effects
-    is called, then an answer, whose prompt was begun early. Without `ends` the tool was cut off."""
+    is called, then an answer. Without `ends` the tool was cut off."""
 
     def step(id_: str, primitive: str, *reads: str, component: str = "", **more: Any) -> NewStep:
         model = "demo" if primitive == "chat" else ""
@@ -171,8 +172,8 @@ def of_workflow(
     ]
     variables = [NewVariable(f"{id}-documents", "documents", value=("one", "two"))]
     variables += [NewVariable(f"{id}-{one.id}", one.name, step=one.id) for one in steps]
-    run = NewRun(id, tenant, at_s, "w1", at_s + LEASE_S, workflow="doc-qa", version="0123456789abcdef")
-    store.runs.begin(run, steps, variables).result(WAIT_S)
+    run = NewRun(id, tenant, at_s, workflow="doc-qa", version="0123456789abcdef")
+    store.runs.begin(CLAIM, run, steps, variables).result(WAIT_S)
 
     def did(begun_s: float, ended_s: float, **more: Any) -> StepProgress:
         begun_s += at_s
@@ -180,17 +181,14 @@ def of_workflow(
             "done", 1, ready_at_s=begun_s, started_at_s=begun_s, ended_at_s=at_s + ended_s, **more
         )
 
-    early = {"warmed_tokens": 300, "warmed_cost_usd": 0.01}
     unknown = replace(did(2, 3), state="unknown", ended_at_s=None)
     progress = {
         "index.embed[0]": did(0, 2, items=2, batch=f"{id}-b1"),
         "index.embed[1]": did(0, 2, items=1, batch="b2"),
         "index": did(2, 2),
         "book": did(2, 3) if ends else unknown,
-        "answer": did(3, 5, prompt_tokens=1000, cached_tokens=280, **early)
-        if ends
-        else StepProgress(**early),
+        "answer": did(3, 5, prompt_tokens=1000, cached_tokens=280) if ends else StepProgress(),
     }
     ended = [VariableEnd(f"{id}-{one}", "ready", said) for one in progress if ends or one.startswith("index")]
     end = RunEnd("done", at_s + 5, None, ("index.embed[0]", "index", "book", "answer")) if ends else None
-    store.runs.save("w1", [RunChange(id, at_s + 5, progress, variables=ended, end=end)]).result(WAIT_S)
+    store.runs.save(CLAIM, [RunChange(id, at_s + 5, progress, variables=ended, end=end)]).result(WAIT_S)

@@ -14,7 +14,7 @@ from admin.roles import Role
 from admin.summaries.run import STEPS_SHOWN, run
 from admin.summaries.runs import ROWS, runs
 from store.workflows.records import NewRun, NewStep, Resolution, RunChange, RunEnd
-from tests.admin.runs_kept import failed, going_on, map_reduce, of_workflow
+from tests.admin.runs_kept import CLAIM, failed, going_on, map_reduce, of_workflow
 from tests.admin.site import Site, site
 
 HOSTILE = "<script>alert(1)</script>"
@@ -68,7 +68,7 @@ async def test_runs_are_listed_and_filtered(pages: Site, at_s: float) -> None:
 async def test_lists_go_on(pages: Site, at_s: float) -> None:
     store = pages.sources.store
     for n in range(ROWS + 1):
-        store.runs.begin(NewRun(f"run_{n:03}", "t1", at_s, "w", at_s + 9), [NewStep("s")], []).result(30)
+        store.runs.begin(CLAIM, NewRun(f"run_{n:03}", "t1", at_s), [NewStep("s")], []).result(30)
     viewer = await pages.person("viewer")
     first = (await viewer.get("/runs.json?tenant=t1")).json
     assert len(first["rows"]) == ROWS and "tenant=t1" in first["next"]
@@ -134,10 +134,7 @@ async def test_a_run_of_a_workflow_shows_pieces_batches_early_tokens_and_a_chain
     of_workflow(store, "run_2", at_s, tenant="t2")
     viewer = await pages.person("viewer")
     listed = (await viewer.get("/runs.json?workflow=doc-qa")).json["rows"]
-    assert [(row["id"], row["workflow"], row["warmed_tokens"]) for row in listed] == [
-        ("run_2", "doc-qa", 300),
-        ("run_1", "doc-qa", 300),
-    ]
+    assert [(row["id"], row["workflow"]) for row in listed] == [("run_2", "doc-qa"), ("run_1", "doc-qa")]
     assert (await viewer.get("/runs.json?workflow=other")).json["rows"] == []
     told = (await viewer.get("/runs/run_1.json")).json
     rows = {row["id"]: row for row in told["rows"]}
@@ -162,13 +159,6 @@ async def test_a_run_of_a_workflow_shows_pieces_batches_early_tokens_and_a_chain
     }
     # Both pieces of the index at once for 2 s, the tool for 1 s, the answer for 2 s.
     assert told["chain_ms"] == pytest.approx(5000, abs=1)
-    assert told["warm"] == {
-        "steps": 1,
-        "tokens": 300,
-        "used_tokens": 280,
-        "share_used": pytest.approx(280 / 300),
-        "cost_usd": 0.01,
-    }
     assert {(edge["from"], edge["to"]) for edge in told["graph"]["edges"]} == {
         ("index.embed[0]", "index"),
         ("index.embed[1]", "index"),
@@ -179,7 +169,6 @@ async def test_a_run_of_a_workflow_shows_pieces_batches_early_tokens_and_a_chain
     page = (await viewer.get("/runs/run_1")).text
     for text in (
         "Module by module",
-        "Computed early",
         "index.embed[1]",
         "batch of 2",
         "/runs/run_2",
@@ -239,7 +228,7 @@ async def test_a_run_that_goes_on_is_shown_as_far_as_it_is_and_cancelled(pages: 
     assert whole is not None and whole.run.cancel_asked
     assert "cancelling" in (await operator.get("/runs/run_1")).text
     assert store.audit.page(limit=1)[0].action == "/runs/{id}/cancel"
-    store.runs.save("w1", [RunChange("run_1", at_s, end=RunEnd("cancelled", at_s))]).result(30)
+    store.runs.save(CLAIM, [RunChange("run_1", at_s, end=RunEnd("cancelled", at_s))]).result(30)
     again = await operator.post("/runs/run_1/cancel")
     assert again.status != 404 and "ended already" in (await operator.get("/runs/run_1")).text + again.text
     assert (await operator.post("/runs/run_9/cancel")).status == 404
@@ -256,6 +245,6 @@ async def test_a_long_run_is_shown_in_parts(pages: Site, at_s: float) -> None:
 
 
 async def test_a_run_without_steps_has_a_page(pages: Site, at_s: float) -> None:
-    pages.sources.store.runs.begin(NewRun("run_1", "t1", at_s, "w", at_s + 9), [], []).result(30)
+    pages.sources.store.runs.begin(CLAIM, NewRun("run_1", "t1", at_s), [], []).result(30)
     viewer = await pages.person("viewer")
     assert "No step yet" in (await viewer.get("/runs/run_1")).text

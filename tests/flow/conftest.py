@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from gateway.in_flight import Flight
+from tests.flow.kinds import listen
 from tests.flow.process import Gateway, running
 from tests.flow.upstream import Upstream
 
@@ -33,9 +34,13 @@ def upstream(_upstream: Upstream) -> Iterator[Upstream]:
 
 
 @pytest.fixture(scope="session")
-def gateway(_upstream: Upstream) -> Iterator[Gateway]:
-    """A pass-through gateway with the defaults a user gets."""
-    with running("--upstream", _upstream.url, "--grace", "1") as process:
+def gateway(
+    request: pytest.FixtureRequest, _upstream: Upstream, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Gateway]:
+    """A pass-through gateway with the defaults a user gets, and the kind of connection that its test asks for."""
+    path: Path = tmp_path_factory.mktemp("gateway") / "config.yaml"
+    path.write_text(f"upstream: {{base_url: {_upstream.url}}}\n{listen(request)}")
+    with running("--config", str(path)) as process:
         yield process
 
 
@@ -49,14 +54,13 @@ def impatient(_upstream: Upstream) -> Iterator[Gateway]:
 
 
 @pytest.fixture(scope="session")
-def small(_upstream: Upstream, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+def small(
+    request: pytest.FixtureRequest, _upstream: Upstream, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Gateway]:
     """A gateway with small limits: 64 KiB bodies, 16 KiB of JSON, 4 KiB headers."""
     path: Path = tmp_path_factory.mktemp("small") / "config.yaml"
-    path.write_text(
-        "listen:\n  grace_s: 1\n"
-        "  advanced: {max_body_mib: 0.0625, max_json_mib: 0.015625, max_header_kib: 4}\n"
-        f"upstream:\n  base_url: {_upstream.url}\n"
-    )
+    sizes = {"max_body_mib": 0.0625, "max_json_mib": 0.015625, "max_header_kib": 4}
+    path.write_text(f"upstream: {{base_url: {_upstream.url}}}\n{listen(request, advanced=sizes)}")
     with running("--config", str(path)) as process:
         yield process
 
@@ -86,11 +90,11 @@ def with_data(_upstream: Upstream, tmp_path_factory: pytest.TempPathFactory) -> 
 @pytest.fixture
 def noticed(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
     """Set once the gateway has seen that a leader's client left."""
-    event, left = asyncio.Event(), Flight._goes_on
+    event, left = asyncio.Event(), Flight.goes_on
 
     def noting(self: Flight) -> bool:
         event.set()
         return left(self)
 
-    monkeypatch.setattr(Flight, "_goes_on", noting)
+    monkeypatch.setattr(Flight, "goes_on", noting)
     return event

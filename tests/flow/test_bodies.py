@@ -11,6 +11,7 @@ from threading import Event, Thread
 import pytest
 
 from tests.flow.client import Client, once
+from tests.flow.kinds import both
 from tests.flow.process import Gateway
 from tests.flow.upstream import Call, Upstream
 from tests.patience import PATIENCE_S
@@ -160,6 +161,7 @@ def test_a_download_of_50_mb_is_streamed(gateway: Gateway, upstream: Upstream, f
     assert gateway.peak_bytes() - before < 12 * MIB
 
 
+@both()
 def test_a_slow_reader_slows_the_upstream(gateway: Gateway, upstream: Upstream) -> None:
     sent = [0]
 
@@ -182,6 +184,7 @@ def test_a_slow_reader_slows_the_upstream(gateway: Gateway, upstream: Upstream) 
         assert gateway.memory_bytes() - before < 8 * MIB
 
 
+@both()
 def test_a_slow_reader_of_a_stream_slows_the_upstream_and_gets_every_event(
     gateway: Gateway, upstream: Upstream
 ) -> None:

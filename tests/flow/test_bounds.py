@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.flow.client import Client, once, request
+from tests.flow.kinds import both, listen
 from tests.flow.line import completion, events
 from tests.flow.process import Gateway, running
 from tests.flow.upstream import Call, Upstream
@@ -26,12 +27,14 @@ DONE = b"data: [DONE]\n\n"
 
 
 @pytest.fixture(scope="module")
-def tight(_upstream: Upstream, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+def tight(
+    request: pytest.FixtureRequest, _upstream: Upstream, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Gateway]:
     """A second for each pause in a body, eight connections, and a memory."""
     folder: Path = tmp_path_factory.mktemp("tight")
+    limits = {"body_gap_s": GAP_S, "max_connections": CONNECTIONS}
     (folder / "config.yaml").write_text(
-        f"listen: {{grace_s: 1, advanced: {{body_gap_s: {GAP_S}, max_connections: {CONNECTIONS}}}}}\n"
-        f"upstream: {{base_url: {_upstream.url}}}\n"
+        listen(request, advanced=limits) + f"upstream: {{base_url: {_upstream.url}}}\n"
         f"engines: {{one: {{base_url: {_upstream.url}}}, two: {{base_url: {_upstream.url}}}}}\n"
         "models: {m: {engines: [two, one]}}\n"
         f"memory: {{data_dir: {folder / 'data'}, examples: {{enabled: false}}}}\n"
@@ -43,6 +46,7 @@ def tight(_upstream: Upstream, tmp_path_factory: pytest.TempPathFactory) -> Iter
 @pytest.mark.slow
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/embeddings", "/v1/files"])
 @pytest.mark.parametrize("sent", [b"", CHAT[:10]], ids=["nothing", "a part"])
+@both("tight")
 def test_a_body_that_does_not_go_on_is_408(
     tight: Gateway, upstream: Upstream, path: str, sent: bytes
 ) -> None:
@@ -54,6 +58,7 @@ def test_a_body_that_does_not_go_on_is_408(
         assert answer.header("Connection") == "close" and client.hung_up()
 
 
+@both("tight")
 def test_an_upload_that_stops_while_it_is_passed_on_is_408(tight: Gateway, upstream: Upstream) -> None:
     head = b"POST /v1/files HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
     with Client(tight.port) as client:
@@ -82,11 +87,12 @@ def test_an_upstream_that_takes_an_upload_slowly_is_not_the_clients_pause(
         assert client.read().status == 200
 
 
+@both("tight")
 def test_one_connection_too_many_is_refused_at_once(tight: Gateway, upstream: Upstream) -> None:
     with ExitStack() as stack:
         clients = [stack.enter_context(Client(tight.port)) for _ in range(CONNECTIONS)]
         for client in clients:
-            client.ask("GET", "/healthz")
+            client.ask("POST", "/v1/chat/completions", CHAT)
             assert client.read().status == 200
         with Client(tight.port) as late:
             answer = late.read()

@@ -13,6 +13,7 @@ from threading import Event
 import pytest
 
 from tests.flow.client import Client, once
+from tests.flow.kinds import both
 from tests.flow.process import Gateway, running
 from tests.flow.upstream import Call, Upstream, begins_and_waits, waits
 from tests.patience import PATIENCE_S
@@ -35,6 +36,7 @@ def leave(client: Client, how: str) -> None:
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
 @pytest.mark.parametrize("how", ["close", "reset"])
+@both()
 def test_before_the_head(gateway: Gateway, upstream: Upstream, path: str, stream: bool, how: str) -> None:
     upstream.plays(waits)
     client = Client(gateway.port)
@@ -46,6 +48,7 @@ def test_before_the_head(gateway: Gateway, upstream: Upstream, path: str, stream
 
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("how", ["close", "reset"])
+@both()
 def test_before_the_first_token(gateway: Gateway, upstream: Upstream, path: str, how: str) -> None:
     def script(call: Call) -> None:
         call.begin()
@@ -61,6 +64,7 @@ def test_before_the_first_token(gateway: Gateway, upstream: Upstream, path: str,
 
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("how", ["close", "reset"])
+@both()
 def test_mid_stream(gateway: Gateway, upstream: Upstream, path: str, how: str) -> None:
     upstream.plays(begins_and_waits)
     client = Client(gateway.port)
@@ -70,6 +74,7 @@ def test_mid_stream(gateway: Gateway, upstream: Upstream, path: str, how: str) -
     assert upstream.call().was_left()
 
 
+@both()
 def test_in_the_middle_of_a_whole_answer(gateway: Gateway, upstream: Upstream) -> None:
     def script(call: Call) -> None:
         call.send(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n{")
@@ -84,6 +89,7 @@ def test_in_the_middle_of_a_whole_answer(gateway: Gateway, upstream: Upstream) -
     assert call.was_left()
 
 
+@both()
 def test_while_the_upstream_writes_without_a_pause(gateway: Gateway, upstream: Upstream) -> None:
     def script(call: Call) -> None:
         call.begin()

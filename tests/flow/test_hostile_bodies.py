@@ -8,6 +8,7 @@ import zlib
 import pytest
 
 from tests.flow.client import Client, once
+from tests.flow.kinds import both
 from tests.flow.process import Gateway
 from tests.flow.upstream import Upstream
 
@@ -49,6 +50,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("body", BROKEN.values(), ids=BROKEN)
+@both()
 def test_what_nobody_here_reads_goes_on_as_it_came(gateway: Gateway, upstream: Upstream, body: bytes) -> None:
     with Client(gateway.port) as client:
         client.ask("POST", CHAT, body, JSON)
@@ -127,6 +129,7 @@ def test_elsewhere_bodies_are_the_upstreams_business(
 
 
 @pytest.mark.parametrize("field", ["api_base", "base_url", "api_key", "organization", "extra_headers"])
+@both()
 def test_a_body_cannot_say_where_it_goes(gateway: Gateway, upstream: Upstream, field: str) -> None:
     body = chat(f'"{field}":"http://127.0.0.1:9/v1"'.encode())
     once(
@@ -154,6 +157,7 @@ def test_nothing_a_client_sends_can_name_the_upstream(gateway: Gateway, upstream
 
 
 @pytest.mark.parametrize("path", [CHAT, "/v1/embeddings", "/v1/files"])
+@both("small")
 def test_a_length_over_the_limit_is_413_before_it_is_sent(
     small: Gateway, upstream: Upstream, path: str
 ) -> None:
@@ -167,6 +171,7 @@ def test_a_length_over_the_limit_is_413_before_it_is_sent(
 
 
 @pytest.mark.parametrize("path", [CHAT, "/v1/files"])
+@both("small")
 def test_chunks_over_the_limit_are_413(small: Gateway, upstream: Upstream, path: str) -> None:
     with Client(small.port) as client:
         client.send(f"POST {path} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n".encode())
@@ -184,6 +189,7 @@ def test_a_body_within_the_upload_limit_may_exceed_that_for_json(small: Gateway,
     assert answer.status == 200 and answer.body == body
 
 
+@both()
 def test_a_gzip_bomb_is_413_and_costs_little_memory(gateway: Gateway, upstream: Upstream) -> None:
     bomb = gzip.compress(b" " * (256 * MIB), 9)
     once(gateway.port, "GET", "/healthz")
@@ -227,6 +233,7 @@ def test_a_compressed_chat_body_goes_on_as_it_came(
     assert call.body == body and call.header("content-encoding") == encoding
 
 
+@both()
 def test_a_body_of_millions_of_values_does_not_eat_the_memory(gateway: Gateway, upstream: Upstream) -> None:
     """Thirty megabytes of `{}` would become more than a gigabyte of objects."""
     body = chat(b'"x":[' + b"{}," * (10 * MIB) + b"{}]")

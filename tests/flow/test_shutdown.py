@@ -12,6 +12,7 @@ from threading import Event, Thread
 import pytest
 
 from tests.flow.client import Client, once
+from tests.flow.kinds import both, listen
 from tests.flow.process import START_S, Gateway, ran, running, started
 from tests.flow.upstream import Call, Upstream, begins_and_waits
 from tests.patience import PATIENCE_S
@@ -20,16 +21,20 @@ CHAT = b'{"model":"m","messages":[{"role":"user","content":"hi"}],"stream":true}
 
 
 @pytest.fixture
-def own(upstream: Upstream) -> Iterator[Gateway]:
+def own(request: pytest.FixtureRequest, upstream: Upstream, tmp_path: Path) -> Iterator[Gateway]:
     """A gateway of this test's own, with more grace than any test waits: nothing here ends because that is over."""
-    with running("--upstream", upstream.url, "--grace", str(5 * PATIENCE_S)) as process:
+    config = listen(request, grace_s=5 * PATIENCE_S)
+    (tmp_path / "own.yaml").write_text(f"upstream: {{base_url: {upstream.url}}}\n{config}")
+    with running("--config", str(tmp_path / "own.yaml")) as process:
         yield process
 
 
 @pytest.fixture
-def hasty(upstream: Upstream) -> Iterator[Gateway]:
+def hasty(request: pytest.FixtureRequest, upstream: Upstream, tmp_path: Path) -> Iterator[Gateway]:
     """The same with a third of a second."""
-    with running("--upstream", upstream.url, "--grace", "0.3") as process:
+    config = listen(request, grace_s=0.3)
+    (tmp_path / "hasty.yaml").write_text(f"upstream: {{base_url: {upstream.url}}}\n{config}")
+    with running("--config", str(tmp_path / "hasty.yaml")) as process:
         yield process
 
 
@@ -48,6 +53,7 @@ def refuses(port: int) -> bool:
 
 
 @pytest.mark.slow
+@both("own")
 def test_an_idle_gateway_ends_at_once_with_status_0(own: Gateway) -> None:
     with Client(own.port) as idle:
         idle.ask("GET", "/healthz")
@@ -58,6 +64,7 @@ def test_an_idle_gateway_ends_at_once_with_status_0(own: Gateway) -> None:
 
 
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
+@both("own")
 def test_an_open_stream_finishes_and_new_connections_are_refused(
     own: Gateway, upstream: Upstream, signum: signal.Signals
 ) -> None:
@@ -87,6 +94,7 @@ def test_an_open_stream_finishes_and_new_connections_are_refused(
 
 
 @pytest.mark.slow
+@both("own")
 def test_a_waiting_request_is_still_answered(own: Gateway, upstream: Upstream) -> None:
     stopping = Event()
 
@@ -107,6 +115,7 @@ def test_a_waiting_request_is_still_answered(own: Gateway, upstream: Upstream) -
 
 
 @pytest.mark.slow
+@both("hasty")
 def test_a_stream_beyond_the_grace_period_is_cut_and_never_looks_whole(
     hasty: Gateway, upstream: Upstream
 ) -> None:
@@ -160,6 +169,7 @@ def test_a_port_is_free_again_at_once(upstream: Upstream) -> None:
 
 
 @pytest.mark.slow
+@both("own")
 def test_an_upload_under_way_finishes(own: Gateway, upstream: Upstream) -> None:
     with Client(own.port) as client:
         client.send(b"POST /v1/files HTTP/1.1\r\nHost: x\r\nContent-Length: 400000\r\n\r\nx")

@@ -7,6 +7,7 @@ import time
 import pytest
 
 from tests.flow.client import Client, once, raw, request
+from tests.flow.kinds import both
 from tests.flow.process import Gateway
 from tests.flow.upstream import Upstream
 
@@ -81,6 +82,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("data", REFUSED.values(), ids=REFUSED)
+@both()
 def test_is_refused_in_openai_shape_and_nothing_of_it_is_answered_upstream(
     gateway: Gateway, upstream: Upstream, data: bytes
 ) -> None:
@@ -97,6 +99,7 @@ def test_is_refused_in_openai_shape_and_nothing_of_it_is_answered_upstream(
     assert once(gateway.port, "GET", "/v1/models").status == 200
 
 
+@both()
 def test_the_hidden_request_after_a_body_of_known_length_is_the_clients_next_one(
     gateway: Gateway, upstream: Upstream
 ) -> None:
@@ -121,6 +124,7 @@ def test_chunk_extensions_and_trailers_stop_here_and_the_body_arrives(
     assert call.header("x-trailer") is None
 
 
+@both()
 def test_an_upload_that_breaks_its_framing_never_looks_finished_upstream(
     gateway: Gateway, upstream: Upstream
 ) -> None:
@@ -134,6 +138,7 @@ def test_an_upload_that_breaks_its_framing_never_looks_finished_upstream(
     assert not call.received().whole
 
 
+@both()
 def test_a_chat_body_that_breaks_its_framing_is_refused_at_once(gateway: Gateway, upstream: Upstream) -> None:
     with Client(gateway.port) as client:
         client.send(post(CHUNKED, b"").replace(b"/files", b"/chat/completions") + b"1\r\n{\r\n")
@@ -144,6 +149,7 @@ def test_a_chat_body_that_breaks_its_framing_is_refused_at_once(gateway: Gateway
     assert not upstream.calls
 
 
+@both()
 def test_an_upload_whose_client_leaves_never_looks_finished_upstream(
     gateway: Gateway, upstream: Upstream
 ) -> None:

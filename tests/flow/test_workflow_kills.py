@@ -194,7 +194,7 @@ async def one_kill(behind: Site, random_: random.Random, number: int, *, during_
             await asyncio.sleep(0.005)
     if not during_effect:
         await asyncio.sleep(random_.uniform(0.0, 0.2))
-    ((owner,),) = behind.rows("SELECT owner FROM workflow_runs WHERE id = ?", id)
+    ((owner,), *_) = behind.rows("SELECT DISTINCT claimed_by FROM workflow_steps WHERE run_id = ?", id)
     os.kill(int(owner.partition("-")[0]), signal.SIGKILL)
     finished = "SELECT step, attempts FROM workflow_steps WHERE run_id = ? AND state = 'done'"
     derived = " AND primitive NOT IN ('embed', 'ingest', 'gather')"

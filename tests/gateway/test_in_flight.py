@@ -12,7 +12,7 @@ from multidict import CIMultiDict
 from engines.chat_json import read_chat_request
 from engines.errors import StreamBroken
 from gateway import in_flight
-from gateway.in_flight import Flight, InFlight
+from gateway.in_flight import Flight, InFlight, form_of, takes_part
 from gateway.send import Send
 from router.asked import Arrival, Asked, Controls
 from tests.gateway.collecting import Collected
@@ -25,6 +25,9 @@ def asked(headers: dict[str, str] | None = None, **fields: Any) -> Asked:
     made = {"model": "m", "messages": [{"role": "user", "content": "Q?"}], "stream": True} | fields
     arrival = Arrival("id1", time.perf_counter(), time.time())
     return Asked(arrival, "/chat/completions", CIMultiDict(headers or {}), read_chat_request(b"", made))
+
+
+FORM = form_of(asked())
 
 
 async def said(flight: Flight) -> list[bytes]:
@@ -49,28 +52,25 @@ def led(flight: Flight, gate: asyncio.Event, send: Send | None = None) -> asynci
 
 async def test_one_leads_until_it_has_ended() -> None:
     flights, gate = InFlight(), asyncio.Event()
-    flight = flights.lead(asked(), KEY)
-    assert flight is not None and flights.leader(asked(), KEY) is flight
-    assert flights.lead(asked(), KEY) is None and flights.lead(asked(), b"other") is not None
+    flight = flights.lead_in(KEY, FORM)
+    assert flight is not None and flights.leader_of(KEY, FORM) is flight
+    assert flights.lead_in(KEY, FORM) is None and flights.lead_in(b"other", FORM) is not None
     leading = led(flight, gate)
     following = asyncio.ensure_future(said(flight))
     gate.set()
     assert await leading == "answered" and await following == [b"one", b"two"]
-    assert flights.leader(asked(), KEY) is None
+    assert flights.leader_of(KEY, FORM) is None
 
 
 @pytest.mark.parametrize("controls", [Controls(no_store=True), Controls(no_cache=True)])
 def test_who_wants_nothing_shared_takes_no_part(controls: Controls) -> None:
-    flights = InFlight()
     one = asked()
     own = Asked(one.arrival, one.target, one.headers, one.chat, controls)
-    assert flights.lead(own, KEY) is None
-    assert flights.lead(one, KEY) is not None and flights.leader(own, KEY) is None
-    assert flights.lead(one, None) is None and flights.leader(one, None) is None
+    assert not takes_part(own) and takes_part(one)
 
 
 async def test_only_what_is_meant_for_everybody_is_shared_of_the_head() -> None:
-    flight = InFlight().lead(asked(), KEY)
+    flight = InFlight().lead_in(KEY, FORM)
     assert flight is not None
     flight.begins(200, CIMultiDict(HEAD))
     assert await flight.head_for(asked()) == CIMultiDict({"Content-Type": "text/event-stream"})
@@ -79,11 +79,11 @@ async def test_only_what_is_meant_for_everybody_is_shared_of_the_head() -> None:
 @pytest.mark.parametrize(("status", "headers"), [(500, {}), (202, {}), (200, {"Cache-Control": "no-store"})])
 async def test_what_may_not_be_replayed_is_not_shared(status: int, headers: dict[str, str]) -> None:
     flights = InFlight()
-    flight = flights.lead(asked(), KEY)
+    flight = flights.lead_in(KEY, FORM)
     assert flight is not None
     flight.begins(status, CIMultiDict(headers))
     assert await flight.head_for(asked()) is None
-    assert flights.leader(asked(), KEY) is None, "another one may lead"
+    assert flights.leader_of(KEY, FORM) is None, "another one may lead"
 
 
 async def test_an_answer_that_is_too_long_is_joined_no_more_and_held_for_nobody(
@@ -91,7 +91,7 @@ async def test_an_answer_that_is_too_long_is_joined_no_more_and_held_for_nobody(
 ) -> None:
     monkeypatch.setattr(in_flight, "_SHARED_BYTES", 5)
     flights = InFlight()
-    followed, alone = flights.lead(asked(), KEY), flights.lead(asked(), b"alone")
+    followed, alone = flights.lead_in(KEY, FORM), flights.lead_in(b"alone", FORM)
     assert followed is not None and alone is not None
     for flight in (followed, alone):
         flight.begins(200, CIMultiDict(HEAD))
@@ -103,12 +103,12 @@ async def test_an_answer_that_is_too_long_is_joined_no_more_and_held_for_nobody(
         flight.feed(b"789")
         flight.ends()
     assert await following == [b"123", b"456", b"789"]
-    assert flights.leader(asked(), KEY) is None and flights.leader(asked(), b"alone") is None
+    assert flights.leader_of(KEY, FORM) is None and flights.leader_of(b"alone", FORM) is None
     assert not alone._chunks
 
 
 async def test_what_broke_before_one_began_to_follow_is_not_followed() -> None:
-    flight = InFlight().lead(asked(), KEY)
+    flight = InFlight().lead_in(KEY, FORM)
     assert flight is not None
     flight.begins(200, CIMultiDict(HEAD))
     flight.feed(b"one")
@@ -117,7 +117,7 @@ async def test_what_broke_before_one_began_to_follow_is_not_followed() -> None:
 
 
 async def test_an_answer_that_dies_unseen_breaks_for_those_who_have_begun() -> None:
-    flight, gate = InFlight().lead(asked(), KEY), asyncio.Event()
+    flight, gate = InFlight().lead_in(KEY, FORM), asyncio.Event()
     assert flight is not None
 
     async def answer(send: Send) -> None:
@@ -138,7 +138,7 @@ async def test_an_answer_that_dies_unseen_breaks_for_those_who_have_begun() -> N
 
 
 async def test_a_reader_that_left_is_written_to_no_more() -> None:
-    flight, gate, send = InFlight().lead(asked(), KEY), asyncio.Event(), Collected()
+    flight, gate, send = InFlight().lead_in(KEY, FORM), asyncio.Event(), Collected()
     assert flight is not None
     leading = led(flight, gate, send)
     await send.began.wait()

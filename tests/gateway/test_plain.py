@@ -15,6 +15,8 @@ from multidict import CIMultiDict
 
 from gateway.http.plain import MAX_BYTES, plain_request
 from gateway.relay import relay_for
+from gateway.wire import read_body, replace_body
+from tests.flow.kinds import KINDS
 from tests.gateway.serving import served
 
 HEAD = (
@@ -22,6 +24,7 @@ HEAD = (
     b"Content-Length: 2\r\n\r\n"
 )
 FUZZED = 3000
+NOTED = web.RequestKey("noted", str)
 _PIECES = [
     *(b"\r\n", b"\n", b"\r", b" ", b"\t", b":", b"\0", b"\x7f", b"\xc3\xa4", b"#", b"%", b"//", b"HTTP/1.0"),
     *(
@@ -210,8 +213,7 @@ TALKS = {
 @pytest.mark.parametrize("talk", TALKS)
 async def test_both_kinds_of_connection_say_the_same(talk: str) -> None:
     said: list[bytes] = []
-    for cors in ((), ("https://nobody.example",)):
-        # With origins to tell, all connections are aiohttp's.
+    for cors in KINDS.values():
         async with served(_answering, cors=cors) as port:
             said.append(await _talk(port, TALKS[talk]))
     plain, by_aiohttp = said
@@ -219,7 +221,8 @@ async def test_both_kinds_of_connection_say_the_same(talk: str) -> None:
     assert plain == by_aiohttp
 
 
-async def test_a_client_that_leaves_cancels_its_handler() -> None:
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_client_that_leaves_cancels_its_handler(kind: str) -> None:
     begun, cancelled = asyncio.Event(), asyncio.Event()
 
     async def waits(request: web.BaseRequest) -> web.StreamResponse:
@@ -232,7 +235,7 @@ async def test_a_client_that_leaves_cancels_its_handler() -> None:
             raise
         raise AssertionError
 
-    async with served(waits) as port:
+    async with served(waits, cors=KINDS[kind]) as port:
         _, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(_asked(b"{}"))
         await begun.wait()
@@ -242,7 +245,8 @@ async def test_a_client_that_leaves_cancels_its_handler() -> None:
         await writer.wait_closed()
 
 
-async def test_a_slow_reader_holds_the_writer_back() -> None:
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_slow_reader_holds_the_writer_back(kind: str) -> None:
     written = 0
     stuck = asyncio.Event()
 
@@ -257,7 +261,7 @@ async def test_a_slow_reader_holds_the_writer_back() -> None:
             written += 2**16
         return send.response
 
-    async with served(floods) as port:
+    async with served(floods, cors=KINDS[kind]) as port:
         reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=2**16)
         writer.write(_asked(b"{}"))
         await reader.readuntil(b"\r\n\r\n")
@@ -273,11 +277,29 @@ async def test_a_slow_reader_holds_the_writer_back() -> None:
         await writer.wait_closed()
 
 
-async def test_a_header_that_would_begin_another_one_closes_the_connection() -> None:
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_header_that_would_begin_another_one_closes_the_connection(kind: str) -> None:
     async def splits(request: web.BaseRequest) -> web.StreamResponse:
         send = relay_for(request)
         send.whole(200, CIMultiDict({"X-A": "a\r\nX-B: b"}), b"x")
         return send.response
 
-    async with served(splits) as port:
+    async with served(splits, cors=KINDS[kind]) as port:
         assert await _talk(port, [_asked(b"{}")]) == b""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_request_with_another_body_keeps_what_is_noted_of_it(kind: str) -> None:
+    kept: list[object] = []
+
+    async def notes(request: web.BaseRequest) -> web.StreamResponse:
+        request[NOTED] = "before"
+        changed = replace_body(request, b"{}", {})
+        kept.append((changed[NOTED], await read_body(changed, 10), changed.headers["Content-Length"]))
+        response = web.Response()
+        response.force_close()
+        return response
+
+    async with served(notes, cors=KINDS[kind]) as port:
+        await _talk(port, [_asked(b"hello")])
+    assert kept == [("before", b"{}", "2")]

@@ -13,8 +13,10 @@ from aiohttp import web
 
 from engines.errors import RequestError
 from gateway import server
+from gateway.http.plain import PlainConnection
 from gateway.server import stop_on_signals
 from gateway.wire import arriving, read_body
+from tests.flow.kinds import KINDS
 from tests.gateway.serving import exchange, get, served
 from understudy.processes.control import REPLACED
 from understudy.processes.listening import bind
@@ -54,7 +56,8 @@ async def test_the_header_limit_is_configured() -> None:
 UPLOAD = b"POST /x HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 6\r\n\r\nxxx"
 
 
-async def test_who_waits_in_vain_for_a_body_is_told() -> None:
+@pytest.mark.parametrize("kind", KINDS)
+async def test_who_waits_in_vain_for_a_body_is_told(kind: str) -> None:
     failed: list[RequestError] = []
 
     async def reads(request: web.BaseRequest) -> web.StreamResponse:
@@ -64,12 +67,13 @@ async def test_who_waits_in_vain_for_a_body_is_told() -> None:
             failed.append(error)
             raise
 
-    async with served(reads, body_gap_s=0.1) as port:
+    async with served(reads, body_gap_s=0.1, cors=KINDS[kind]) as port:
         await exchange(port, UPLOAD)
     assert [(one.status, one.code) for one in failed] == [(408, "request_timeout")]
 
 
-async def test_while_nobody_reads_a_body_it_is_not_the_clients_pause() -> None:
+@pytest.mark.parametrize("kind", KINDS)
+async def test_while_nobody_reads_a_body_it_is_not_the_clients_pause(kind: str) -> None:
     longer = asyncio.Event()
 
     async def reads(request: web.BaseRequest) -> web.StreamResponse:
@@ -79,7 +83,7 @@ async def test_while_nobody_reads_a_body_it_is_not_the_clients_pause() -> None:
         longer.set()
         return web.Response(body=first + b"".join([chunk async for chunk in body]))
 
-    async with served(reads, body_gap_s=1.0) as port:
+    async with served(reads, body_gap_s=1.0, cors=KINDS[kind]) as port:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(UPLOAD)
         await longer.wait()
@@ -113,7 +117,8 @@ async def test_a_body_whose_framing_breaks_fails_the_request_that_waits_for_it(f
     assert failed == ["The request body is not valid HTTP."]
 
 
-async def test_a_stop_lets_an_upload_finish() -> None:
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_stop_lets_an_upload_finish(kind: str) -> None:
     """aiohttp drops what arrives once it is stopping; an upload under way must still come in."""
     begun = asyncio.Event()
 
@@ -136,7 +141,7 @@ async def test_a_stop_lets_an_upload_finish() -> None:
 
     stopping = asyncio.Event()
     async with asyncio.TaskGroup() as group:
-        async with served(reads, grace_s=10) as port:
+        async with served(reads, grace_s=10, cors=KINDS[kind]) as port:
             asking = group.create_task(ask(port))
             await stopping.wait()
     assert asking.result().endswith(b"\r\n\r\n100000")
@@ -159,24 +164,25 @@ async def test_a_stop_cuts_what_takes_longer_than_the_grace_period() -> None:
     assert not asking.result().endswith(b"0\r\n\r\n")
 
 
-KEPT = b"GET /x HTTP/1.1\r\nHost: x\r\n\r\n"
+KEPT = b"POST /x HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nhi"
 
 
+@pytest.mark.parametrize("kind", KINDS)
 async def test_a_request_that_comes_as_its_idle_connection_is_to_be_closed_is_answered(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     """It lies with the system, and the event loop has not read it: closing now would lose it."""
     stop, look = asyncio.Event(), server._has_come
     sent: list[bool] = []
 
-    def last_moment(connection: server._Connection) -> bool:
+    def last_moment(connection: server._Connection | PlainConnection) -> bool:
         if not sent:
             client.sendall(KEPT)
             sent.append(look(connection))
         return look(connection)
 
     monkeypatch.setattr(server, "_has_come", last_moment)
-    async with served(echo, stop=stop, linger_s=0.05, grace_s=30.0) as port:
+    async with served(echo, stop=stop, linger_s=0.05, grace_s=30.0, cors=KINDS[kind]) as port:
         with socket.create_connection(("127.0.0.1", port), timeout=60) as client:
             client.sendall(KEPT)
             first = await asyncio.to_thread(client.recv, 10_000)

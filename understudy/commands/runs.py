@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -87,7 +86,7 @@ def cancel(run_id: str, data: Path) -> None:
         whole = store.runs.run(run_id)
         if whole is None:
             _no_such(run_id)
-        asked = store.runs.request_cancel(whole.run.tenant, run_id, now_s=time.time()).result(_WAIT_S)
+        asked = store.runs.request_cancel(whole.run.tenant, run_id).result(_WAIT_S)
         if asked:
             note(store, "runs/cancel", run_id, {})
     if not asked:
@@ -114,9 +113,7 @@ def resolve(
         whole = store.runs.run(run_id)
         if whole is None:
             _no_such(run_id)
-        told = store.runs.resolve(
-            whole.run.tenant, run_id, step, Resolution(how, value), now_s=time.time()
-        ).result(_WAIT_S)
+        told = store.runs.resolve(whole.run.tenant, run_id, step, Resolution(how, value)).result(_WAIT_S)
         if told:
             note(store, "runs/resolve", run_id, {"step": step, "how": how})
     if not told:
@@ -144,8 +141,6 @@ def _summary(each: RunSummary, names: dict[str, str]) -> dict[str, Any]:
         "cached_tokens": each.cached_tokens,
         "completion_tokens": each.completion_tokens,
         "cost_usd": each.cost_usd,
-        "warmed_tokens": each.warmed_tokens,
-        "warmed_cost_usd": each.warmed_cost_usd,
         "created_at": _time(run.created_at_s),
         "took_s": None if run.ended_at_s is None else run.ended_at_s - run.created_at_s,
         "failure": _failure(run.failure),
@@ -182,7 +177,7 @@ def _told(whole: WholeRun, names: dict[str, str]) -> dict[str, Any]:
         "background": run.background,
         "stored": not run.no_store,
         "budget": asdict(run.budget),
-        "owner": run.owner,
+        "worker": next((step.claimed_by for step in whole.steps if step.progress.ended_at_s is None), ""),
         "adoptions": run.adoptions,
         "cancel_asked": run.cancel_asked,
         "created_at": _time(run.created_at_s),
@@ -259,8 +254,6 @@ def _step_line(step: dict[str, Any]) -> str:
     said = [f"{step['prompt_tokens']}+{step['completion_tokens']} tokens, {step['cached_tokens']} cached"]
     if step["primitive"] != "chat":
         said = [step["primitive"], *([f"{step['items']} items"] if step["items"] else [])]
-    if step["warmed_tokens"]:
-        said.append(f"{step['warmed_tokens']} computed early")
     again = f"  {step['attempts']} attempts" if step["attempts"] > 1 else ""
     why = f"  {_why(step['failure'])}" if step["failure"] else ""
     return (

@@ -15,7 +15,7 @@ class WorkflowsAdvanced(Settings):
     lease_s: float = Field(
         15,
         gt=0,
-        description="How long a run stays with a worker that says nothing of it; then another carries it on.",
+        description="How long steps stay with a worker that says nothing of them; then another carries them on.",
     )
     poll_s: float = Field(
         0.05,

@@ -20,10 +20,8 @@ from gateway.pipeline import Pipeline
 from gateway.runs.intake import Intake
 from gateway.runs.knobs import RunKnobs
 from gateway.runs.metrics import RunMetrics
-from gateway.runs.peers import Peers
 from gateway.runs.runs import Runs
 from gateway.send import Send
-from gateway.server import ServerLimits
 from gateway.stages.features import Features
 from learning.bank.contributor import EndUsers
 from router.asked import Asked
@@ -32,7 +30,6 @@ from store.store import Store
 from understudy.in_use import InUse
 from understudy.lasting import Lasting
 from understudy.settings.config import Config
-from understudy.settings.knobs import knobs_of
 from understudy.setup.workflows import WorkflowParts
 
 
@@ -99,10 +96,6 @@ def run_parts(
     )
     if first:
         lasting.over.add(runs, aclose=runs.aclose)
-    if config.listen.workers > 1 and lasting.peers is None:
-        lasting.peers = Peers(store.folder / "peers", runs.owner)
-        lasting.over.add(lasting.peers, aclose=lasting.peers.aclose)
-    peers = lasting.peers
 
     def begin() -> None:
         if not first:
@@ -117,14 +110,11 @@ def run_parts(
             )
             return
         runs.start()
-        if peers is not None:
-            peers.listen(lasting.handle, knobs_of(ServerLimits, config.listen, config.listen.advanced))
 
     intake = Intake(runs)
     callers = RunCallers(
         keys,
         end_users,
-        peers,
         max_kept_bytes=max_kept_bytes,
         credential_headers=config.listen.tenant_headers,
     )

@@ -134,6 +134,17 @@ async def test_what_names_no_model_of_ours_goes_to_the_default_upstream_as_it_ca
         assert got.json == {"by": "other"} and here.other.asked[0].body == body
 
 
+@pytest.mark.parametrize("path", ["/chat/completions", "/embeddings", "/audio/speech", "/rerank"])
+@pytest.mark.parametrize("unread", [{"Content-Type": "text/plain"}, {"Content-Encoding": "compress"}])
+async def test_where_models_are_served_nothing_passes_that_nobody_can_read(
+    path: str, unread: dict[str, str]
+) -> None:
+    async with stage() as here:
+        got = await here.gate.post(path, b"{}", {"Content-Type": "application/json"} | unread)
+        assert (got.status, got.json["error"]["code"]) == (415, "unsupported_media_type")
+        assert not here.other.asked and not here.first.asked
+
+
 def form(*parts: tuple[str, bytes]) -> bytes:
     made = [b"--b\r\nContent-Disposition: form-data; %b\r\n\r\n%b\r\n" % (d.encode(), v) for d, v in parts]
     return b"".join(made) + b"--b--\r\n"

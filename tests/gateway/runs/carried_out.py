@@ -14,6 +14,7 @@ from multidict import CIMultiDict
 from benchmarks.runs_store import OpenedRuns
 from engines.errors import ConnectFailed
 from gateway.runs.caller import Caller
+from gateway.runs.claims import Claims
 from gateway.runs.knobs import RunKnobs
 from gateway.runs.live import LiveRun
 from gateway.runs.new_graph import NewGraph
@@ -21,6 +22,7 @@ from gateway.runs.runs import Runs
 from gateway.send import Send
 from router.asked import Asked
 from router.finished import Finished, Outcome
+from store.workflows.records import Claim
 from store.workflows.runs import WorkflowRuns
 from tests.gateway.serving import open_admission
 from workflows.graph import Built, build
@@ -91,6 +93,12 @@ def _event(content: Mapping[str, Any]) -> bytes:
 
 def _finished(asked: Asked, outcome: Outcome, status: int) -> Finished:
     return Finished(arrival=asked.arrival, outcome=outcome, status=status, engine="e", asked=asked)
+
+
+async def taken_over(runs: Runs, dead: str) -> None:
+    """Have an executor carry on what the worker `dead` had, as if that had not renewed its claims."""
+    runs.store.renew(Claim(dead, -1.0)).result()
+    await Claims(runs).take()
 
 
 @asynccontextmanager

@@ -20,14 +20,13 @@ from hypothesis import strategies as st
 
 from benchmarks.runs_store import OpenedRuns
 from engines.components.component import Work
-from gateway.runs.leases import Leases
 from gateway.runs.live import LiveRun
 from gateway.runs.means import Means
 from gateway.runs.runs import Runs
 from simulation import virtual_time
 from store.errors import StoreFailed
 from store.workflows.records import Resolution
-from tests.gateway.runs.carried_out import TENANT
+from tests.gateway.runs.carried_out import TENANT, taken_over
 from tests.gateway.runs.declared_world import begun
 from tests.gateway.runs.test_any_workflow import BATCHES, PATIENT, SETS, Ended, Slow, expected, over, reached
 from tests.gateway.serving import open_admission
@@ -61,10 +60,6 @@ class Dying:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
-
-    def extend(self, *args: Any, **more: Any) -> Future[None]:
-        """As WorkflowRuns."""
-        return self._write(self._store.extend, *args, **more)
 
     def save(self, *args: Any, **more: Any) -> Future[None]:
         """As WorkflowRuns."""
@@ -111,16 +106,6 @@ class OneOfSeveral(Slow):
         return await super().call(name, args, work, idempotency_key, may_retry)
 
 
-@dataclass(frozen=True)
-class _Now:
-    """The time in the life of a process: all leases of the one before are over."""
-
-    life: int
-
-    def __call__(self) -> float:
-        return time.time() + 10 * self.life * PATIENT.lease_s
-
-
 async def _lives(
     definition: Definition,
     said: Answers,
@@ -141,7 +126,6 @@ async def _lives(
             PATIENT,
             shared=False,
             owner=f"p{life}",
-            now=_Now(life),
             means=means,
         )  # type: ignore[arg-type]
         runs.start()
@@ -150,7 +134,7 @@ async def _lives(
                 run = await begun(runs, definition, given, background=True)
                 id = run.id
             else:
-                await Leases(runs)._adopt()
+                await taken_over(runs, f"p{life - 1}")
                 if id not in runs.live:
                     continue
                 run = runs.live[id]

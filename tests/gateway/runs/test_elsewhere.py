@@ -8,14 +8,13 @@ from dataclasses import replace
 
 from benchmarks.runs_store import OpenedRuns
 from gateway.runs.caller import Caller
-from gateway.runs.leases import Leases
 from gateway.runs.live import LiveRun
 from gateway.runs.new_graph import NewGraph
 from gateway.runs.runs import Runs
 from router.asked import Controls
 from store.errors import StoreFailed
 from store.workflows.records import Variable, WholeRun
-from tests.gateway.runs.carried_out import KNOBS, TENANT, Engine, begun, body, runs_over
+from tests.gateway.runs.carried_out import KNOBS, TENANT, Engine, begun, body, runs_over, taken_over
 from tests.gateway.serving import open_admission
 from workflows.graph import build
 from workflows.submitted import Limits, read_run
@@ -65,10 +64,8 @@ async def test_a_run_that_cannot_be_carried_on_holds_no_other_up() -> None:
     whole, _ = await begun(dead, body(("B", "b")))
     await dead.aclose(grace_s=0)
     store.spoilt = spoilt.id
-    later = whole.created_at_s + 10 * KNOBS.lease_s
     other = Runs(second.answer, open_admission(), store, KNOBS, shared=False, owner="other")
-    other.now = lambda: later
-    await Leases(other)._adopt()
+    await taken_over(other, "dead")
     assert list(other.live) == [whole.id]
     await other.aclose(grace_s=0)
 
@@ -82,8 +79,7 @@ async def test_a_run_that_is_stored_nowhere_fails_with_its_process_and_says_so()
     assert isinstance(run, LiveRun)
     await dead.aclose(grace_s=0)
     other = Runs(engine.answer, open_admission(), store, KNOBS, shared=False, owner="other")
-    other.now = lambda: run.created_at_s + 10 * KNOBS.lease_s
-    await Leases(other)._adopt()
+    await taken_over(other, "dead")
     whole = store.run(run.id)
     assert whole is not None and whole.run.state == "failed" and not other.live
     assert whole.run.failure is not None and whole.run.failure.code == "restarted"

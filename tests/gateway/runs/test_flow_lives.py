@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
@@ -15,14 +14,13 @@ from hypothesis import strategies as st
 from multidict import CIMultiDict
 
 from benchmarks.runs_store import OpenedRuns
-from gateway.runs.leases import Leases
 from gateway.runs.live import LiveRun
 from gateway.runs.restoring import unknown
 from gateway.runs.runs import Runs
 from router.finished import Outcome
 from store.errors import StoreFailed
-from store.workflows.records import Resolution, RunBudget
-from tests.gateway.runs.carried_out import KNOBS, TENANT
+from store.workflows.records import Claim, Resolution, RunBudget
+from tests.gateway.runs.carried_out import KNOBS, TENANT, taken_over
 from tests.gateway.runs.declared_world import World, begun, chunk, finished, flows_over
 from tests.gateway.runs.test_flows import QUESTION, ended, over
 from tests.patience import PATIENCE_S
@@ -119,9 +117,7 @@ async def cut_off(world: World, store: OpenedRuns, declared: Definition, when: A
 async def carried_on(world: World, store: OpenedRuns, id: str) -> AsyncIterator[tuple[Runs, LiveRun]]:
     """The run in the process that has taken it over."""
     async with flows_over(world, store, owner="other") as runs:
-        later = time.time() + 10 * KNOBS.lease_s
-        runs.now = lambda: later
-        await Leases(runs)._adopt()
+        await taken_over(runs, "dead")
         yield runs, runs.live[id]
 
 
@@ -195,12 +191,12 @@ async def test_no_effect_without_its_row() -> None:
     class Full(OpenedRuns):
         full = False
 
-        def save(self, owner: str, changes: Any) -> Future[None]:
+        def save(self, claim: Claim, changes: Any) -> Future[None]:
             if self.full and any(c.steps.get("tell") for c in changes):
                 future: Future[None] = Future()
                 future.set_exception(StoreFailed("the disk is full"))
                 return future
-            return super().save(owner, changes)
+            return super().save(claim, changes)
 
     store, world = Full(), World(Answers(GOOD))
     async with flows_over(world, store) as runs:
@@ -298,43 +294,6 @@ def __lines() -> Any:
     from workflows.transform import Transform
 
     return (Transform("lines"),)
-
-
-async def test_rows_of_a_list_that_was_cut_off_while_it_was_stored_are_taken_over_or_ended() -> None:
-    class Torn(OpenedRuns):
-        torn = True
-
-        def save(self, owner: str, changes: Any) -> Future[None]:
-            if self.torn and any(
-                "queries" in c.steps and c.steps["queries"].state == "done" for c in changes
-            ):
-                return Future()
-            return super().save(owner, changes)
-
-    store, world = Torn(), Halting()
-    world.go_on.set()
-    async with flows_over(world, store, owner="dead") as runs:
-        run = await begun(runs, doc_qa(), QUESTION, background=True)
-        await when_(lambda: "queries" in run.progress.ended)
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        for task in list(run.tasks.values()):
-            task.cancel()
-        run.lost, store.torn = True, False
-        runs._saving._last = runs._saving._flushing = None
-    rows = store.run(run.id)
-    assert rows is not None and "found.search[2]" in {s.plan.id for s in rows.steps}
-    shorter = Halting(end="]")
-    shorter.beginning = '["a"'
-    shorter.go_on.set()
-    async with carried_on(shorter, store, run.id) as (_, again):
-        await over(again)
-        assert again.ended == "done"
-    whole = store.run(run.id)
-    assert whole is not None
-    states = {s.plan.id: s.progress.state for s in whole.steps}
-    assert states["found.search[0]"] == "done" and states["found.search[2]"] == "cancelled"
-    assert all(v.state in ("ready", "cancelled") for v in whole.variables)
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])

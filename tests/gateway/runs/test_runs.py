@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from concurrent.futures import Future
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -17,15 +15,13 @@ from multidict import CIMultiDict
 from benchmarks.runs_store import OpenedRuns
 from engines.placement import Rank
 from gateway.runs.caller import Caller
-from gateway.runs.leases import Leases
 from gateway.runs.live import LiveRun
 from gateway.runs.new_graph import NewGraph
 from gateway.runs.runs import Runs
 from gateway.send import Send
 from router.asked import Arrival, Controls
-from store import Store
-from store.workflows.records import Begun, TooManyBytes
-from tests.gateway.runs.carried_out import KNOBS, TENANT, Engine, begun, body, runs_over, values
+from store.workflows.records import Begun, Claim, TooManyBytes
+from tests.gateway.runs.carried_out import KNOBS, TENANT, Engine, begun, body, runs_over, taken_over, values
 from tests.gateway.serving import open_admission
 from workflows.criteria import Criteria
 from workflows.graph import build
@@ -112,6 +108,7 @@ async def test_a_run_of_a_process_that_ended_is_carried_on() -> None:
         task.cancel()
     run.lost = True
     async with runs_over(second, store, shared=True, owner="other") as other:
+        await taken_over(other, "dead")
         cell = await other.find(TENANT, built.variables["c"])
         assert cell is not None
         async with asyncio.timeout(30):
@@ -124,52 +121,18 @@ async def test_a_run_of_a_process_that_ended_is_carried_on() -> None:
     await dead.aclose(grace_s=0)
 
 
-async def test_a_process_whose_clock_is_ahead_takes_nothing_from_one_that_lives(tmp_path: Path) -> None:
-    store, engine = Store.open(tmp_path), Engine(pause_s=3600)
-    try:
-        async with runs_over(engine, store.runs, owner="right") as right:
-            ahead = Runs(
-                Engine().answer,
-                open_admission(),
-                store.runs,
-                KNOBS,
-                owner="ahead",
-                now=lambda: time.time() + 60,
-            )
-            behind = Runs(
-                engine.answer,
-                open_admission(),
-                store.runs,
-                KNOBS,
-                owner="behind",
-                now=lambda: time.time() - 60,
-            )
-            runs = [(await begun(one, body(("A", "a"), background=True)))[0] for one in (right, behind)]
-            await Leases(ahead)._adopt()
-            await Leases(right)._adopt()
-            assert not ahead.live and list(right.live) == [runs[0].id]
-            own, _ = await begun(ahead, body(("A", "a"), background=True))
-            whole = store.runs.run(own.id)
-            assert whole is not None and whole.run.lease_until_s < time.time() + 30
-            for one in (ahead, behind):
-                await one.aclose(grace_s=0)
-    finally:
-        store.close()
-
-
-async def test_a_run_that_another_process_took_is_let_go() -> None:
+async def test_a_run_that_another_worker_claimed_is_let_go() -> None:
     store, engine = OpenedRuns(), Engine(pause_s=3600)
-    async with runs_over(engine, store, owner="late") as late:
+    async with runs_over(engine, store, shared=True, owner="late") as late:
         run, _ = await begun(late, body(("A", "a")))
-        store.adopt(
-            "other", now_s=run.created_at_s + 10 * KNOBS.lease_s, until_s=run.created_at_s + 100
-        ).result()
-        await Leases(late)._renew()
-        assert run.lost and run.id not in late.live
-        while engine.under_way:
-            await asyncio.sleep(0)
+        store.renew(Claim("late", -1.0)).result()
+        assert store.claim(Claim("other", 600.0)).result() == (run.id,)
+        async with asyncio.timeout(30):
+            while not run.lost or engine.under_way:
+                await asyncio.sleep(0.01)
+        assert run.id not in late.live
         whole = store.run(run.id)
-        assert whole is not None and whole.run.owner == "other" and whole.run.state == "running"
+        assert whole is not None and whole.run.state == "running" and whole.steps[0].claimed_by == "other"
 
 
 async def test_an_executor_that_is_closed_hands_its_runs_over() -> None:
@@ -255,22 +218,16 @@ def ancestors(steps: list[tuple[str, list[int]]], of: int) -> set[int]:
     return found
 
 
-async def test_values_that_are_in_memory_only_have_their_bound() -> None:
-    engine = Engine()
-    async with runs_over(engine) as runs:
-        runs.knobs = replace(KNOBS, max_total_bytes=30)
-        made = []
-        for i in range(4):
-            built = build(read_run(body((f"ten bytes {i}", "a")), Limits(1000, 1000)), {})
-            caller = Caller(TENANT, controls=Controls(no_store=True))
-            run = await runs.begin(NewGraph(caller, tuple(built.graph.steps.values())))
-            assert isinstance(run, LiveRun)
-            await values(run)
-            made.append(run.id)
-        assert [id in runs.live for id in made] == [False, False, True, True]
-        for id in made:
-            await runs.forget_run(TENANT, id)
-        assert not runs.live and not runs._held and not runs._held_bytes
+async def test_values_that_are_in_memory_only_go_with_their_run() -> None:
+    async with runs_over(Engine()) as runs:
+        built = build(read_run(body(("A", "a")), Limits(1000, 1000)), {})
+        caller = Caller(TENANT, controls=Controls(no_store=True))
+        run = await runs.begin(NewGraph(caller, tuple(built.graph.steps.values())))
+        assert isinstance(run, LiveRun)
+        assert await values(run) == {"a": "<A>"}
+        assert not runs.live and not runs._cells
+        cell = await runs.find(TENANT, built.variables["a"])
+        assert cell is not None and (cell.state, cell.value) == ("ready", None)
 
 
 @pytest.mark.parametrize("no_store", [False, True])
@@ -374,10 +331,9 @@ class Late(OpenedRuns):
         return self.told[-1]
 
 
-def adopter(engine: Engine, store: OpenedRuns, run: LiveRun) -> Runs:
-    """Another process, for which the run's lease is over."""
-    now = run.created_at_s + 10 * KNOBS.lease_s
-    return Runs(engine.answer, open_admission(), store, KNOBS, shared=False, owner="other", now=lambda: now)
+def another(engine: Engine, store: OpenedRuns) -> Runs:
+    """Another worker."""
+    return Runs(engine.answer, open_admission(), store, KNOBS, shared=False, owner="other")
 
 
 async def late_submit(runs: Runs, store: Late, new: NewGraph) -> asyncio.Task[LiveRun]:
@@ -396,8 +352,8 @@ async def test_a_submit_to_a_run_that_is_lost_as_it_is_written_is_carried_on_wit
             new = one_call(late, "B", "b")
             step = new.steps[0].id
             joining = await late_submit(late, store, replace(new, attached=step if waits else None))
-            other = adopter(second, store, run)
-            await Leases(other)._adopt()
+            other = another(second, store)
+            await taken_over(other, "late")
             late.drop(run)
             store.told.pop().set_result(None)
             assert await joining is run and not late.live
@@ -437,14 +393,13 @@ async def test_a_run_that_reads_one_that_is_lost_reads_it_where_it_is_carried_on
     async with runs_over(first, store, shared=True, owner="late") as late:
         run = await submitted(late, one_call(late, "A", "a"))
         (id,) = run.cells
+        other = another(second, store)
+        await taken_over(other, "late")
         first.pause_s = 0
         built = build(read_run(body(("B {{a}}", "b"), app="app"), Limits(1000, 20_000)), {"a": id})
         caller = Caller(TENANT, headers=CIMultiDict({"Content-Type": "application/json"}))
         reads = await late.begin(NewGraph(caller, tuple(built.graph.steps.values())))
         assert isinstance(reads, LiveRun)
-        other = adopter(second, store, run)
-        store.renew("late", [reads.id], run.created_at_s + 3600).result()
-        await Leases(other)._adopt()
         late.drop(run)
         async with asyncio.timeout(30):
             assert await values(reads) == {"b": "<B <A>>"}

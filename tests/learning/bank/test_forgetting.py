@@ -17,6 +17,7 @@ from store.workflows.records import (
     StepProgress,
     VariableEnd,
 )
+from tests.admin.runs_kept import CLAIM
 from tests.store.rows import answer, choice_record, new_example, outcome_record
 
 TENANT, OTHER = "a" * 32, "b" * 32
@@ -71,17 +72,17 @@ def test_runs_go_with_whoever_asked_for_any_of_their_steps(tmp_path: Path) -> No
     ann, ben = (contributor(store.secret, TENANT, "key_1", user) for user in ("ann", "ben"))
     store.runs.put(TENANT, NewVariable("var_x", value="canary"), now_s=1.0, keep_s=9e9, contributor=ann)
     for id, tenant, behind in (("run_1", TENANT, ben), ("run_2", TENANT, ben), ("run_3", OTHER, "")):
-        run = NewRun(id, tenant, 1.0, "w", 2.0, contributor=behind, context={"canary": id})
+        run = NewRun(id, tenant, 1.0, contributor=behind, context={"canary": id})
         produced = NewVariable(f"var_{id}", "out", step="s")
-        store.runs.begin(run, [NewStep("s", body=b"canary " * 900)], [produced]).result(30)
-        store.runs.append("w", produced.id, 0, "canary").result(30)
-    store.runs.extend(TENANT, "run_1", [NewStep("t", body=b"canary", contributor=ann)], [], now_s=1.0)
+        store.runs.begin(CLAIM, run, [NewStep("s", body=b"canary " * 900)], [produced]).result(30)
+        store.runs.append("w1", produced.id, 0, "canary").result(30)
+    store.runs.extend(CLAIM, TENANT, "run_1", [NewStep("t", body=b"canary", contributor=ann)], [], now_s=1.0)
     forgetter = Forgetter(store)
     assert forgetter.contributor(TENANT, user="ann", purge=True)
     assert {each.run.id for each in store.runs.runs()} == {"run_2", "run_3"}
     assert store.runs.variable(TENANT, "var_x", now_s=2.0) is None
     ready = VariableEnd("var_run_2", "ready", "canary")
-    store.runs.save("w", [RunChange("run_2", 2.0, variables=[ready])]).result(30)
+    store.runs.save(CLAIM, [RunChange("run_2", 2.0, variables=[ready])]).result(30)
     forgetter.contributor(TENANT, key_id="key_1")
     assert {each.run.id for each in store.runs.runs()} == {"run_3"}
     assert OTHER in store.tenants()
@@ -102,9 +103,9 @@ def test_workflows_collections_and_decisions_go_with_whoever_left_them(tmp_path:
         assets.add_texts(TENANT, "papers", texts, identity="e", now_s=1.0, contributor=who).result(30)
     assets.put_workflow(TENANT, "qa", "v1", b"canary " * 99, now_s=1.0, contributor=ann).result(30)
     assets.put_workflow(OTHER, "qa", "v1", b"canary " * 99, now_s=1.0).result(30)
-    store.runs.begin(NewRun("run_1", TENANT, 1.0, "w", 2.0, contributor=ben), [NewStep("s")], [])
-    store.runs.save("w", [RunChange("run_1", 1.0, {"s": StepProgress("unknown")})])
-    assert store.runs.resolve(TENANT, "run_1", "s", Resolution("value", "canary " * 99), now_s=1.0).result(30)
+    store.runs.begin(CLAIM, NewRun("run_1", TENANT, 1.0, contributor=ben), [NewStep("s")], [])
+    store.runs.save(CLAIM, [RunChange("run_1", 1.0, {"s": StepProgress("unknown")})])
+    assert store.runs.resolve(TENANT, "run_1", "s", Resolution("value", "canary " * 99)).result(30)
     forgetter = Forgetter(store)
     forgetter.contributor(TENANT, user="ann", purge=True)
     assert [each.texts for each in assets.collections()] == [1]

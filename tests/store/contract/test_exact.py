@@ -8,8 +8,9 @@ from dataclasses import replace
 import orjson
 import pytest
 
-from store.answers.exact_cache import ExactCache
+from store.answers.exact_cache import ExactCache, Put
 from store.errors import StoreBusy
+from store.records import ExactAnswer
 from tests.patience import eventually
 from tests.store.contract.conftest import Opening
 from tests.store.rows import answer
@@ -223,3 +224,52 @@ def test_who_could_not_look_in_time_replaces_nothing_and_no_process_forgets_what
     assert theirs.get(b"other", 1001.0) is before
     assert theirs.put(b"new", "a1", answer(), unread=True).result(30) is True
     assert ours.get(b"new", 1001.0) == answer()
+
+
+def test_an_answer_that_is_about_to_be_put_is_found_already_and_before_an_older_one(
+    cache: Callable[..., ExactCache],
+) -> None:
+    ours = cache()
+    ours.put(b"k", "a1", answer(b"old")).result(30)
+    ours.expect(b"k", lambda: answer(b"new"))
+    found = ours.get(b"k", 1001.0)
+    assert found is not None and found.body == b"new" and found.ttl_s == 100.0
+    assert cache().get(b"k", 1001.0) == answer(b"old"), "others find it once it is written"
+    ours.expect_no_more(b"k")
+    assert ours.get(b"k", 1001.0) == answer(b"old")
+    ours.expect_no_more(b"k")
+
+
+@pytest.mark.parametrize("expected", [None, answer(b"x" * 10_001), answer(stored_at_s=900.0)])
+def test_what_is_expected_may_be_no_answer_after_all(
+    cache: Callable[..., ExactCache], expected: ExactAnswer | None
+) -> None:
+    ours = cache()
+    ours.expect(b"k", lambda: expected)
+    assert ours.get(b"k", 1001.0) is None
+
+
+def test_answers_are_put_together_as_they_are_one_by_one(cache: Callable[..., ExactCache]) -> None:
+    ours, others = cache(), cache()
+    ours.put(b"1", "a1", answer(b"old")).result(30)
+    assert others.get(b"1", 1001.0) == answer(b"old")
+    puts = [Put(b"%d" % n, "a1", answer(b"new"), f"req-{n}", "") for n in (0, 1, 2, 2)]
+    written = ours.put_all([*puts, Put(b"large", "a1", answer(b"x" * 10_001), "req-3", "")])
+    assert [ours.get(b"%d" % n, 1001.0) for n in range(3)] == [answer(b"new")] * 3
+    written.result(30)
+    for reading in (others, cache()):
+        eventually(lambda reading=reading: reading.get(b"1", 1001.0) == answer(b"new"))
+        assert [reading.get(b"%d" % n, 1001.0) for n in range(3)] == [answer(b"new")] * 3
+        assert reading.get(b"large", 1001.0) is None
+    assert ours.count("a1") == 3 and ours.answered(b"0") == ""
+
+
+def test_answers_that_are_put_together_obey_the_disk_cap(cache: Callable[..., ExactCache]) -> None:
+    ours = cache(exact_disk_bytes=20_000)
+    for first in (0, 10):
+        numbers = range(first, first + 10)
+        puts = [Put(b"%d" % n, "a1", answer(b"x" * 1000, 1000.0 + n), f"req-{n}", "") for n in numbers]
+        ours.put_all(puts).result(30)
+    assert 18_000 < ours.size_bytes() <= 20_000
+    kept = [n for n in range(20) if cache().get(b"%d" % n, 1030.0)]
+    assert kept == list(range(kept[0], 20))

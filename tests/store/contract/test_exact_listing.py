@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from store import Store
+from store.answers.exact_cache import Put
 from store.answers.exact_listing import Purge, Purged
 from store.records import Example
 from tests.store.contract.conftest import Opening
@@ -135,6 +136,10 @@ def test_a_corrected_answer_is_given_from_every_process_and_replaced_by_none(
     # An engine's answer to a request that was under way meanwhile.
     late = other.answers.exact.put(b"k0", "a1", answer(stored_at_s=1006.0), request_id="req-7")
     assert late.result(30) is False
+    assert holds(given)
+    together = [Put(key, "a1", answer(stored_at_s=1006.0), "req-8", "") for key in (b"k0", b"k9")]
+    other.answers.exact.put_all(together).result(30)
+    assert other.answers.exact.get(b"k9", 1010.0) is not None
     assert holds(given) and store.answers.listing.is_corrected(b"k0")
     assert not store.answers.listing.is_corrected(b"k1")
 

@@ -20,8 +20,9 @@ from tests.store.rows import new_example
 WITHIN_S = 60
 WRITERS, ROWS = 6, 40
 _INSERT = (
-    "INSERT INTO workflow_changes (at_s, kind, run_id, variable_id, criteria, stream)"
-    " VALUES (0, 'run', ?, '', '', 0) RETURNING place"
+    "INSERT INTO outcomes (tenant, request_id, key, model, source, at_s, engine, example_ids, served, quality, probability,"
+    " cost_usd, prompt_tokens, completion_tokens, detail) VALUES"
+    " ('a1', ?, CAST(pg_current_xact_id() AS TEXT), '', 'user', 0, '', '', 0, 1, 1, 0, 0, 0, '') RETURNING id"
 )
 
 
@@ -71,15 +72,13 @@ def test_who_follows_a_table_misses_nothing_and_by_plain_ids_would(writers: list
         written.extend(writers[number].write(job).result(WITHIN_S) for _ in range(ROWS))
 
     def plain(after: int) -> list[int]:
-        rows = reader.read().execute(
-            "SELECT place FROM workflow_changes WHERE place > ? ORDER BY place", (after,)
-        )
+        rows = reader.read().execute("SELECT id FROM outcomes WHERE id > ? ORDER BY id", (after,))
         return [place for (place,) in rows.fetchall()]
 
     def settled(after: int) -> list[int]:
-        up_to = reader.settled("workflow_changes")
+        up_to = reader.settled("outcomes")
         rows = reader.read().execute(
-            "SELECT place FROM workflow_changes WHERE place > ? AND place <= ? ORDER BY place", (after, up_to)
+            "SELECT id FROM outcomes WHERE id > ? AND id <= ? ORDER BY id", (after, up_to)
         )
         return [place for (place,) in rows.fetchall()]
 
@@ -87,7 +86,7 @@ def test_who_follows_a_table_misses_nothing_and_by_plain_ids_would(writers: list
     reader = writers[0]
     threads = all_at_once(write)
     by_plain_ids, by_settled = followed(
-        threads, plain, settled, settled=lambda: reader.settled("workflow_changes") >= max(written)
+        threads, plain, settled, settled=lambda: reader.settled("outcomes") >= max(written)
     )
     assert len(written) == WRITERS * ROWS
     assert by_settled == set(written)
@@ -104,21 +103,21 @@ def test_an_id_is_settled_when_no_lower_one_can_come(writers: list[PostgresDatab
         go.wait(WITHIN_S)
         return place
 
-    before = reader.settled("workflow_changes")
+    before = reader.settled("outcomes")
     held: Future[int] = slow.write(waits)
     assert drawn.wait(WITHIN_S)
     later = quick.write(lambda connection: int(connection.execute(_INSERT, ("quick",)).fetchone()[0])).result(
         WITHIN_S
     )
-    assert reader.settled("workflow_changes") == before
+    assert reader.settled("outcomes") == before
     elsewhere = Settled(lambda sql: quick.read().execute(sql))
-    assert elsewhere.up_to("workflow_changes") == 0
+    assert elsewhere.up_to("outcomes") == 0
     go.set()
     assert held.result(WITHIN_S) < later
-    while min(reader.settled("workflow_changes"), elsewhere.up_to("workflow_changes")) < later:
+    while min(reader.settled("outcomes"), elsewhere.up_to("outcomes")) < later:
         pass
     elsewhere.forget()
-    rows = reader.read().execute("SELECT run_id FROM workflow_changes ORDER BY place").fetchall()
+    rows = reader.read().execute("SELECT request_id FROM outcomes ORDER BY id").fetchall()
     assert rows == [("slow",), ("quick",)]
 
 

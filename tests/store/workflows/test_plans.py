@@ -12,7 +12,7 @@ import pytest
 from store import Store
 from store.sqlite import database
 from store.workflows.assets import NewText
-from store.workflows.records import NewVariable, Resolution
+from store.workflows.records import Claim, NewVariable, Resolution
 from tests.admin.runs_kept import failed, going_on, map_reduce
 
 UNBOUNDED = re.compile(
@@ -57,13 +57,13 @@ def test_every_statement_goes_by_an_index(tmp_path: Path, said: list[str]) -> No
         lambda: runs.put(tenant, variable, now_s=1003.0, keep_s=9, contributor="k/u").result(30),
         lambda: runs.append("w1", "run_3-1", 0, "text").result(30),
         lambda: runs.text(tenant, "run_3-1", 2),
-        lambda: runs.note_get(tenant, "run_3-2", "ttft", stream=True, now_s=1003.0).result(30),
-        lambda: runs.renew("w1", ["run_3"], 1004.0).result(30),
-        lambda: runs.adopt("w2", now_s=1005.0, until_s=1006.0).result(30),
-        lambda: runs.request_cancel(tenant, "run_3", now_s=1005.0).result(30),
+        lambda: runs.note_get(tenant, "run_3-2", "ttft", stream=True).result(30),
+        lambda: runs.renew(Claim("w1", 60.0)).result(30),
+        lambda: runs.claim(Claim("w2", 60.0)).result(30),
+        lambda: runs.request_cancel(tenant, "run_3").result(30),
         lambda: runs.variables(tenant, ["run_1-text", "var_x"], now_s=1003.0),
         lambda: runs.named(tenant, "papers", ["text", "x"], now_s=1003.0),
-        lambda: runs.changes(runs.place() - 2),
+        lambda: runs.news("w1", ["run_3"]),
         lambda: runs.run("run_1", tenant),
         lambda: runs.runs(limit=2),
         lambda: runs.runs(tenant=tenant, before=(1002.0, "run_3")),
@@ -74,7 +74,7 @@ def test_every_statement_goes_by_an_index(tmp_path: Path, said: list[str]) -> No
         lambda: runs.runs(workflow="doc-qa"),
         lambda: runs.sharers(["b1", "b2"]),
         lambda: runs.undecided(),
-        lambda: runs.resolve(tenant, "run_3", "s0", Resolution("skip"), now_s=1006.0).result(30),
+        lambda: runs.resolve(tenant, "run_3", "s0", Resolution("skip")).result(30),
         lambda: assets.put_workflow(tenant, "qa", "v1", b"{}", now_s=1006.0).result(30),
         lambda: assets.workflow(tenant, "qa"),
         lambda: assets.workflow(tenant, "qa", "v1"),
@@ -86,11 +86,11 @@ def test_every_statement_goes_by_an_index(tmp_path: Path, said: list[str]) -> No
         lambda: assets.texts(tenant, "c", 1),
         lambda: assets.remove_workflow(tenant, "qa").result(30),
         lambda: assets.remove_collection(tenant, "gone").result(30),
-        lambda: runs.forget_run(tenant, "run_2", now_s=1006.0).result(30),
+        lambda: runs.forget_run(tenant, "run_2").result(30),
         lambda: runs.expire(9000.0).result(30),
         lambda: runs.trim(9000.0).result(30),
         lambda: runs.forget_contributor(tenant, "k/u").result(30),
-        lambda: runs.forget_app(tenant, "papers", now_s=9000.0).result(30),
+        lambda: runs.forget_app(tenant, "papers").result(30),
         lambda: runs.forget_tenant(tenant).result(30),
     ]
     for operation in operations:

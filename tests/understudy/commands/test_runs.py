@@ -23,6 +23,7 @@ from store.workflows.records import (
     StepProgress,
     VariableEnd,
 )
+from tests.admin.runs_kept import CLAIM
 from understudy.commands.runs import runs
 
 
@@ -46,7 +47,7 @@ def data(tmp_path: Path) -> Path:
             NewStep("s1", "code", "m", b"canary", {"plan": "var_p"}, {"code": "var_c"}),
         ]
         variables = [NewVariable("var_p", "plan", step="s0"), NewVariable("var_c", "code", step="s1")]
-        store.runs.begin(NewRun("run_1", acme, 100.0, "w", 900.0, app="game"), steps, variables)
+        store.runs.begin(CLAIM, NewRun("run_1", acme, 100.0, app="game"), steps, variables)
         why = Failure("step_failed", "canary", 400, ("code",), {"message": "canary"})
         done = StepProgress(
             "done",
@@ -72,9 +73,9 @@ def data(tmp_path: Path) -> Path:
             ],
             end=RunEnd("failed", 103.0, why, ("s0", "s1"), 1),
         )
-        store.runs.save("w", [change])
-        store.runs.begin(NewRun("run_2", acme, 200.0, "w", 900.0), [NewStep("s0")], [])
-        store.runs.begin(NewRun("run_3", other, 300.0, "w", 900.0), [], []).result(30)
+        store.runs.save(CLAIM, [change])
+        store.runs.begin(CLAIM, NewRun("run_2", acme, 200.0), [NewStep("s0")], [])
+        store.runs.begin(CLAIM, NewRun("run_3", other, 300.0), [], []).result(30)
     return tmp_path
 
 
@@ -125,22 +126,22 @@ def cut_off(data: Path) -> Path:
             NewStep("book", "book", primitive="tool", component="travel", effects=True),
             NewStep("answer", "answer", "m"),
         ]
-        store.runs.begin(NewRun("run_4", "t", 400.0, "w", 900.0, workflow="doc-qa"), steps, [])
+        store.runs.begin(CLAIM, NewRun("run_4", "t", 400.0, workflow="doc-qa"), steps, [])
         progress = {
             "found.search[0]": StepProgress("done", 1, items=3, batch="b1"),
             "book": StepProgress("unknown", 1),
-            "answer": StepProgress("waiting", warmed_tokens=300, warmed_cost_usd=0.01),
+            "answer": StepProgress("waiting"),
         }
-        store.runs.save("w", [RunChange("run_4", 401.0, progress)]).result(30)
+        store.runs.save(CLAIM, [RunChange("run_4", 401.0, progress)]).result(30)
     return data
 
 
 def test_a_run_of_a_workflow_shows_primitives_and_what_it_waits_for(cut_off: Path) -> None:
     (listed,) = told(cut_off, "list", "--workflow", "doc-qa")
-    assert (listed["run"], listed["workflow"], listed["warmed_tokens"]) == ("run_4", "doc-qa", 300)
+    assert (listed["run"], listed["workflow"]) == ("run_4", "doc-qa")
     assert "workflow doc-qa  tenant t  1 unknown" in ran(cut_off, "list").stdout
     shown = ran(cut_off, "show", "run_4").stdout
-    assert "web  search, 3 items" in shown and "300 computed early" in shown
+    assert "web  search, 3 items" in shown
     assert "understudy runs resolve run_4 book" in shown
     steps = told(cut_off, "show", "run_4")["steps"]
     assert [(each["primitive"], each["batch"], each["effects"]) for each in steps[:2]] == [

@@ -1,0 +1,28 @@
+"""JSON that others wrote, read without surprises: what is missing, or is of another type than it must be, is nothing.
+
+Not for chunks of streams: each of these is a call.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def member(value: Any, name: str) -> Any:
+    """A member of an object; None where it has none, or is no object."""
+    return value.get(name) if isinstance(value, dict) else None
+
+
+def listed(value: Any) -> list[Any]:
+    """A list; an empty one for what is none."""
+    return value if isinstance(value, list) else []
+
+
+def objects(value: Any) -> list[dict[str, Any]]:
+    """The objects in a list; none for what is no list."""
+    return [each for each in listed(value) if isinstance(each, dict)]
+
+
+def text(value: Any) -> str:
+    """A string; an empty one for what is none."""
+    return value if isinstance(value, str) else ""
