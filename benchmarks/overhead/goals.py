@@ -24,6 +24,8 @@ Figures = Mapping[str, Any]
 """Of a run, by part."""
 Rounds = Mapping[str, Sequence[Mapping[str, float]]]
 """Of a part: what each round measured, by subject."""
+Loads = Mapping[str, Mapping[str, float]]
+"""Of the part `overload`: what was measured under each load."""
 
 
 @dataclass(frozen=True)
@@ -114,6 +116,14 @@ def _per_s(key: str) -> Callable[[Rounds], Spread]:
     return lambda part: Spread.of(1000 / one for one in column(part[key], "cpu_ms"))
 
 
+def _share(load: str, name: str) -> Callable[[Loads], Spread]:
+    return lambda part: Spread.of([100 * part[load][name]])
+
+
+def _asked(load: str) -> Callable[[Loads], str]:
+    return lambda part: f"{part[load]['asked_per_s']:.0f} a second"
+
+
 def _miscounted(part: Mapping[str, float]) -> Spread:
     wrong = abs(part["booked_nano"] - part["charged_nano"]) / part["charged_nano"] * 100
     return Spread(wrong, wrong, wrong)
@@ -189,13 +199,31 @@ GOALS = (
         beside=_shown("cold", *_REQUEST),
     ),
     Goal(
-        "first_minute",
-        "share that keeps its embedding, first minute, at 70 % of a core",
-        _each("cold", "embedded_share", 100),
+        "overload",
+        "proven requests answered by the small engine, at 1.5x capacity",
+        _share("warm at 1.5x", "small_share"),
+        " %",
+        0,
+        least=90.0,
+        beside=_asked("warm at 1.5x"),
+    ),
+    Goal(
+        "overload",
+        "requests that keep their embedding, at 70 % of a core",
+        _share("cold at 0.7x", "embedded_share"),
         " %",
         0,
         least=95.0,
-        beside=_shown("cold", "asked_per_s", " a second", 0),
+        beside=_asked("cold at 0.7x"),
+    ),
+    Goal(
+        "overload",
+        "the same in the first minute after a start",
+        _share("cold at 0.7x, first minute", "embedded_share"),
+        " %",
+        0,
+        least=95.0,
+        beside=_asked("cold at 0.7x, first minute"),
     ),
     Goal(
         "chunks",
@@ -290,7 +318,8 @@ def page(run: Mapping[str, Any]) -> str:
     head = (
         f"{run['cpu']}, {run['machine']}, {run['date']}, commit {run['commit']}, load average {run['load_average']}\n"
         f"before the start; median (least-most) of {run['rounds']} rounds of {run['requests']} requests, in one run:\n"
-        f"`{run['command']}`. `x`: times what a bare aiohttp relay takes in the same round. Bold: the goal is missed.\n\n"
+        f"`{run['command']}`. `x`: times what a bare aiohttp relay takes in the same round. Bold: the goal is missed.\n"
+        "Rows at a given rate, and under load, go by the clock: with other work on the machine they say nothing.\n\n"
     )
     return head + table(run["rows"])
 

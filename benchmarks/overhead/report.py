@@ -61,6 +61,7 @@ def rows(figures: dict[str, Any]) -> list[Row]:
         "chunks": _chunks,
         "runs": _runs,
         "crowd": _crowd,
+        "overload": _overload,
     }
     makers |= {"memory": _memory, "start": _start, "stages": _stages}
     return [row for part, make in makers.items() if part in figures for row in make(figures[part])]
@@ -190,6 +191,23 @@ def _crowd(part: dict[str, list[dict[str, float]]]) -> list[Row]:
         size = Spread.of(column(rounds, "kib_per_stream")).text(" KiB", 1)
         heading = f"memory per stream, {rounds[0]['streams']:.0f} at once"
         found.append(Row(heading, _LABELS[key], size, note="every byte of every stream compared"))
+    return found
+
+
+def _overload(part: dict[str, dict[str, float]]) -> list[Row]:
+    found = []
+    for load, figures in part.items():
+        embedded = load.startswith("cold")
+        share = figures["embedded_share" if embedded else "small_share"]
+        told = f"{share:.1%} {'keep their embedding' if embedded else 'by the small engine'}"
+        shed = {name.removeprefix("shed_"): int(n) for name, n in figures.items() if name.startswith("shed_")}
+        note = (
+            f"{figures['asked_per_s']:.0f} of {figures['capacity_per_s']:.0f}/s; p50 {figures['p50_ms']:.0f} ms,"
+            f" p99 {figures['p99_ms']:.0f} ms; {figures['unproven_share']:.0%} unproven;"
+            f" {figures['core_share']:.0%} of the core; load average {figures['load_average']:.1f};"
+            f" shed: {shed or 'nothing'}"
+        )
+        found.append(Row("under load", f"few_shot, {load}", told, note=note))
     return found
 
 
