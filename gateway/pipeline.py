@@ -11,9 +11,7 @@ from typing import Protocol
 
 from engines.apis import Api
 from engines.chat import ChatRequest
-from engines.codecs.table import codec_of
 from engines.engine import Engine, Price
-from engines.errors import RequestError
 from gateway.send import Send
 from gateway.served_model import ServedModel
 from gateway.stages.stage import Next, Stage, UnderWay, chained
@@ -54,10 +52,9 @@ class Pipeline:
         """By model, API, and whether a request has a key of the gateway's own."""
         for model in (*models.values(), *([otherwise] if otherwise is not None else [])):
             for api in _APIS:
-                speaking = model.speaking(api, engines)
+                served = model.speaking(api, engines) or model
                 for keyed in (False, True):
-                    first = _unspoken if speaking is None else chained(stages(speaking, api, keyed=keyed))
-                    self._ways[model.name, api, keyed] = speaking or model, first
+                    self._ways[model.name, api, keyed] = served, chained(stages(served, api, keyed=keyed))
 
     @property
     def serves_models(self) -> bool:
@@ -106,18 +103,3 @@ class Pipeline:
             if not request.detached:
                 request.finish()
         return request.record
-
-
-async def _unspoken(request: UnderWay) -> Next | None:
-    chat = request.record.asked.chat
-    raise not_spoken(chat.model, codec_of(chat).path)
-
-
-def not_spoken(model: str, path: str) -> RequestError:
-    """The error for a request in an API that no engine speaks that serves its model."""
-    return RequestError(
-        f"No engine of '{model[:100]}' speaks the API at {path} (engines.*.apis).",
-        status=404,
-        code="api_not_spoken",
-        param="model",
-    )

@@ -9,10 +9,11 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import product
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import structlog
@@ -97,6 +98,7 @@ class Recorder:
     ) -> None:
         self._expecting = expecting
         self._keepers = tuple(keepers)
+        self._gathering = [keeper for keeper in keepers if isinstance(keeper, Gathering)]
         self._metrics = metrics
         self._remembered = lru_cache(maxsize=256)(metrics.remembered.labels)
         self._report = report
@@ -210,11 +212,10 @@ class Recorder:
             except Exception as error:
                 self._metrics.remembered.labels("all", "failed").inc()
                 log.error("recorder_failed", request=finished.arrival.id, error=error)
-        for keeper in self._keepers:
-            for finished in self._in_turns(read):
-                self._keep(keeper, finished)
-            if isinstance(keeper, Gathering):
-                self._write(keeper)
+        for keeper, finished in self._in_turns(product(self._keepers, read)):
+            self._keep(keeper, finished)
+        for gathering in self._gathering:
+            self._write(gathering)
         for finished, _ in self._in_turns(taken):
             if self._expecting is not None and finished.hit is None:
                 self._expecting.kept(finished)
@@ -223,7 +224,7 @@ class Recorder:
             self._untold -= len(taken)
             self._untold_bytes -= sum(size_bytes for _, size_bytes in taken)
 
-    def _in_turns(self, batch: Sequence[T]) -> Iterator[T]:
+    def _in_turns(self, batch: Iterable[T]) -> Iterator[T]:
         """The same, with a rest after every half millisecond, in which the event loop gets the interpreter."""
         for one in batch:
             # Not by the clock on the wall: that goes on while this thread waits for its turn.

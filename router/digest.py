@@ -54,9 +54,13 @@ def scope(chat: ChatRequest, *, named: str | None = None, end_user: str = "") ->
     The same question under "answer in French" and under "answer in German" has different right answers; and what one
     end user was told is nobody else's business.
     """
+    form = chat.fields.get("response_format")
+    if named is None and form is None:
+        texts = tuple(message_text(m.get("content")) for m in chat.messages if m.get("role") in _SYSTEM)
+        if sum(map(len, texts)) <= _SAME_CHARACTERS:
+            return of_user(_same(texts), end_user)
     if named is None:
         return scope_of(instructions(chat), end_user)
-    form = chat.fields.get("response_format")
     told = json.dumps(["named", named, form], sort_keys=True, separators=(",", ":"), default=str)
     return of_user(_hashed(told), end_user)
 
@@ -66,20 +70,18 @@ def scope_of(instructions: str, end_user: str = "") -> str:
 
     A date, a time or an id in the texts makes no difference.
     """
-    few = len(instructions) <= _SAME_CHARACTERS
-    return of_user(_same(instructions) if few else _without_varying(instructions), end_user)
-
-
-def _without_varying(instructions: str) -> str:
     texts, form = json.loads(instructions)
     without = [masked(text) for text in texts]
     if without != texts:
         instructions = json.dumps([without, form], sort_keys=True, separators=(",", ":"))
-    return _hashed(instructions)
+    return of_user(_hashed(instructions), end_user)
 
 
-_same = lru_cache(256)(_without_varying)
-"""An application's requests come with the same instructions, and each is asked for its scope two or three times."""
+@lru_cache(256)
+def _same(texts: tuple[str, ...]) -> str:
+    """The scope of these texts and no response format: an application's requests come with the same, and each is asked for
+    its scope two or three times."""
+    return scope_of(json.dumps([texts, None], separators=(",", ":")))
 
 
 def _hashed(text: str) -> str:

@@ -27,9 +27,9 @@ from gateway.handlers.incoming import Incoming
 from gateway.off_loop import off_loop
 from gateway.passthrough import refuse_elsewhere
 from gateway.paths import canonical
-from gateway.pipeline import not_spoken
 from gateway.relay import relay_to
 from gateway.send import Send
+from gateway.stages.unspoken import not_spoken
 from router.model_names import ByModelName, plain_names
 from router.plan import Attempt
 from router.stand_ins import StandIns

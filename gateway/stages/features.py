@@ -65,6 +65,11 @@ class Features:
             from gateway.stages.reach import ReachStage
 
             stages.append(ReachStage(self.engines))
+        if not any(self.engines[name].info.speaks(api) for name in model.engines):
+            # After who may ask: what a key may not reach is refused for that.
+            from gateway.stages.unspoken import UnspokenStage
+
+            return [*stages, UnspokenStage()]
         if keyed and self.limiter is not None:
             from gateway.stages.limits import LimitStage
 

@@ -75,6 +75,8 @@ class Templates:
     def __init__(self, *, scopes: int = _SCOPES, pieces: int = _PIECES) -> None:
         self._most_pieces = pieces
         self._learnt: LRUCache[tuple[str, str], _Learnt] = LRUCache(scopes)
+        self._last: tuple[tuple[str, str] | None, _Learnt | None] = None, None
+        """The tenant and scope that were asked for last, and what is known of it: a request's examples are all of one."""
         self._news: set[tuple[str, str]] = set()
         self._lock = threading.Lock()
         self.changed = threading.Event()
@@ -95,7 +97,10 @@ class Templates:
     def digest(self, tenant: str, scope: str, text: str) -> Digest:
         """What of a text would be embedded as of now. Learns nothing."""
         with self._lock:
-            learnt = self._learnt.get((tenant, shared_scope(scope)))
+            last, learnt = self._last
+            if last != (tenant, scope):
+                learnt = self._learnt.get((tenant, shared_scope(scope)))
+                self._last = (tenant, scope), learnt
             if learnt is None or not learnt.anything:
                 return Digest(cut(text, EMBEDDED_CHARACTERS))
             return _digest(learnt, text, list(_pieces(text)), user_scope(scope))
@@ -137,6 +142,8 @@ class Templates:
         learnt = self._learnt.get((tenant, instructions))
         if learnt is None:
             learnt = self._learnt[tenant, instructions] = _Learnt()
+            # It was nothing before, and may have taken another's place.
+            self._last = None, None
         return learnt
 
     def _learn(self, learnt: _Learnt, text: str, pieces: list[str], user: str) -> bool:

@@ -33,8 +33,10 @@ def that_fit(nearest_first: Iterable[Candidate], *, most: int, room_tokens: int)
     """
     picked: list[Candidate] = []
     for candidate in nearest_first:
+        if len(picked) >= most:
+            break
         tokens = example_tokens(candidate)
-        if len(picked) < most and tokens <= room_tokens:
+        if tokens <= room_tokens:
             picked.append(candidate)
             room_tokens -= tokens
     return tuple(reversed(picked))

@@ -109,7 +109,11 @@ class NeuralCache:
         with stages.stage("pose"):
             posed = self._posed(ask)
         if posed is None:
-            return _noting(await self.inner.decide(ask), stages)
+            plan = await self.inner.decide(ask)
+            if not stages.bypassed:
+                plan.stages_s.update(stages.seconds)
+                return plan
+            return _noting(plan, stages)
         prediction, vector = await self._predict(posed, stages)
         decided, takeover = Decided("inner"), self._takeovers(posed.task)
         with stages.stage("task"):

@@ -91,7 +91,11 @@ class QuestionEmbedder:
             return found
         began = time.perf_counter()
         try:
-            return replace(found, vector=await self._embedder.embed(found.digest.text))
+            vector = await self._embedder.embed(found.digest.text)
+            # Not by `replace`, which takes as long as the embedding of a text that is known.
+            return EmbeddedQuestion(
+                "", found.text, found.digest, found.scope, found.without_examples, vector, found.stages_s
+            )
         except Exception as error:
             # Late, full or broken: the request must not wait for it, let alone fail.
             return replace(found, refused="no_embedding", bypassed=(f"embed:{type(error).__name__}",))

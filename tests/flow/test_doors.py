@@ -60,7 +60,7 @@ DOORS = {
     "chat": Door(
         "/chat/completions",
         {"model": "m", "messages": Q},
-        ("POST /chat/completions", "entry.py:__call__", "admission.py:again"),
+        ("POST /chat/completions", "entry.py:_let_in", "admission.py:again"),
     ),
     "azure": Door("/openai/deployments/m/chat/completions?api-version=1", {"messages": Q}),
     "messages": Door("/messages", {"model": "m", "messages": Q, "max_tokens": 9}, ("POST /messages",)),

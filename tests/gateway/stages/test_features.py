@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
 
 from engines.apis import Api
+from engines.engine import Price
+from engines.errors import RequestError
 from gateway.in_flight import InFlight
 from gateway.served_model import ServedModel
 from gateway.stages.features import Features
+from gateway.stages.reach import ReachStage
+from gateway.stages.stage import UnderWay
+from gateway.stages.unspoken import UnspokenStage
+from router.finished import Finished
 from router.policies.fixed import Fixed
-from tests.gateway.test_pipeline import Scripted
+from tests.gateway.collecting import Collected
+from tests.gateway.test_pipeline import Scripted, asked
 
 NOBODY = cast(Any, object())
 ALL = {"exact": NOBODY, "in_flight": InFlight(), "similar": NOBODY, "limiter": NOBODY, "guardrails": NOBODY}
@@ -47,3 +55,16 @@ def test_all_of_them_in_their_order() -> None:
 def test_a_key_an_api_and_a_model_have_their_own(without: dict[str, Any], gone: set[str]) -> None:
     everything = stages(keyed=True, **ALL)
     assert stages(**{"keyed": True, **ALL, **without}) == [one for one in everything if one not in gone]
+
+
+async def test_an_api_that_no_engine_speaks_is_refused_after_who_may_ask() -> None:
+    engine = Scripted("one")
+    engine.info = replace(engine.info, apis=frozenset({"chat"}))
+    model = ServedModel("m", ("one",), Fixed(("one",)))
+    made = Features({"one": engine}, **ALL).stages(model, "messages", keyed=True)
+    assert [type(one) for one in made][1:] == [ReachStage, UnspokenStage]
+    ended: list[Finished] = []
+    request = UnderWay(asked(), model, Collected(), ended.append, Price())
+    with pytest.raises(RequestError, match="speaks the API at /chat/completions") as refused:
+        await made[-1].answer(request, cast(Any, None))
+    assert (refused.value.status, refused.value.code) == (404, "api_not_spoken")
