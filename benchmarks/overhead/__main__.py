@@ -67,13 +67,13 @@ class Counts:
     crowd_chunks: int = 24
     starts: int = 3
     paced_s: float = 3.0
+    first_s: float = 60.0
     kills: int = 10
     load_s: float = 20.0
-    first_s: float = 60.0
 
 
 FULL = Counts()
-QUICK = Counts(1, 40, 8, 12, 5, 20, 5, 1, 0.2, 1, 8.0, 15.0)
+QUICK = Counts(1, 40, 8, 12, 5, 20, 5, 1, 0.2, 1.0, 1, 8.0)
 COLD_CONNECTIONS = 4
 """Cold embeddings take milliseconds each on one core: more at once would only measure the deadline."""
 PACED_STREAMS, PACED_INTERVAL_MS, CROWD_INTERVAL_MS = 16, 20.0, 250.0
@@ -107,6 +107,17 @@ class Bench:
             mock = stack.enter_context(upstream(self._folder))
             if {"requests", "paced", "chunks"} & set(self._parts):
                 figures |= await self._beside_the_relay(stack, mock)
+            if "first_minute" in self._parts:
+                figures["first_minute"] = await paced.first_minute(
+                    mock,
+                    self._folder,
+                    few_shot(mock, self._folder / "first_minute"),
+                    for_s=counts.first_s,
+                    fill=self._fill,
+                )
+            if "overload" in self._parts:
+                loads = overload.Overload(mock, self._folder, for_s=counts.load_s)
+                figures["overload"] = await loads.measured()
             if "governed" in self._parts:
                 figures["governed"] = await governed.measured_side_by_side(
                     mock, self._folder, rounds=counts.rounds, requests=counts.requests
@@ -137,9 +148,6 @@ class Bench:
                     mock, self._folder, rounds=counts.rounds, requests=counts.requests
                 )
                 figures["bypassed"] = figures.get("bypassed", {}) | self.bypassed
-            if "overload" in self._parts:
-                loads = overload.Overload(mock, self._folder, load_s=counts.load_s, first_s=counts.first_s)
-                figures["overload"] = await loads.measured()
             if "crowd" in self._parts:
                 figures["crowd"] = await self._crowd(mock)
             if "start" in self._parts:
@@ -166,7 +174,7 @@ class Bench:
             found["bypassed"] = self.bypassed
         if "paced" in self._parts:
             found["paced"] = await paced.latencies(
-                mock, relay, exact, whole, rounds=counts.rounds, for_s=counts.paced_s
+                mock, relay, exact, whole, rounds=max(1, counts.rounds // 2), for_s=counts.paced_s
             )
         if "chunks" in self._parts:
             found["chunks"] = await self._chunks(mock, relay, through, whole)

@@ -24,8 +24,6 @@ Figures = Mapping[str, Any]
 """Of a run, by part."""
 Rounds = Mapping[str, Sequence[Mapping[str, float]]]
 """Of a part: what each round measured, by subject."""
-Loads = Mapping[str, Mapping[str, float]]
-"""Of the part `overload`: what was measured under each load."""
 
 
 @dataclass(frozen=True)
@@ -116,12 +114,12 @@ def _per_s(key: str) -> Callable[[Rounds], Spread]:
     return lambda part: Spread.of(1000 / one for one in column(part[key], "cpu_ms"))
 
 
-def _share(load: str, name: str) -> Callable[[Loads], Spread]:
-    return lambda part: Spread.of([100 * part[load][name]])
+def _loaded(key: str) -> Callable[[Rounds], str]:
+    def told(part: Rounds) -> str:
+        (one,) = part[key]
+        return f"{one['asked_per_s']:.0f} a second; p50 {one['p50_ms']:.0f} ms, p99 {one['p99_ms']:.0f} ms"
 
-
-def _asked(load: str) -> Callable[[Loads], str]:
-    return lambda part: f"{part[load]['asked_per_s']:.0f} a second"
+    return told
 
 
 def _miscounted(part: Mapping[str, float]) -> Spread:
@@ -199,31 +197,31 @@ GOALS = (
         beside=_shown("cold", *_REQUEST),
     ),
     Goal(
+        "first_minute",
+        "share that keeps its embedding, first minute, at 70 % of a core",
+        _each("cold", "embedded_share", 100),
+        " %",
+        0,
+        least=95.0,
+        beside=_shown("cold", "asked_per_s", " a second", 0),
+    ),
+    Goal(
         "overload",
-        "proven requests answered by the small engine, at 1.5x capacity",
-        _share("warm at 1.5x", "small_share"),
+        "share that keeps its embedding at 0.7x of capacity",
+        _each("busy", "embedded_share", 100),
+        " %",
+        0,
+        least=95.0,
+        beside=_loaded("busy"),
+    ),
+    Goal(
+        "overload",
+        "proven requests that the small engine answers at 1.5x of capacity",
+        _each("over", "small_share", 100),
         " %",
         0,
         least=90.0,
-        beside=_asked("warm at 1.5x"),
-    ),
-    Goal(
-        "overload",
-        "requests that keep their embedding, at 70 % of a core",
-        _share("cold at 0.7x", "embedded_share"),
-        " %",
-        0,
-        least=95.0,
-        beside=_asked("cold at 0.7x"),
-    ),
-    Goal(
-        "overload",
-        "the same in the first minute after a start",
-        _share("cold at 0.7x, first minute", "embedded_share"),
-        " %",
-        0,
-        least=95.0,
-        beside=_asked("cold at 0.7x, first minute"),
+        beside=_loaded("over"),
     ),
     Goal(
         "chunks",

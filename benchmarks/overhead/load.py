@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import math
 import re
 import time
-from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -17,7 +17,8 @@ from typing import cast
 
 from benchmarks.overhead.upstream import event
 
-_MOST_CONNECTIONS = 512
+_UNTIL_FIRST_S = 0.1
+"""Until the first of paced requests is due: all connections are open by then."""
 _LENGTH = re.compile(rb"\r\ncontent-length: (\d+)\r\n", re.IGNORECASE)
 
 
@@ -51,14 +52,9 @@ class Batch:
     wrong: list[str] = field(default_factory=list)
     latencies_s: list[float] = field(default_factory=list)
 
-    def p50_ms(self) -> float:
-        """Median latency in milliseconds."""
-        return self.quantile_ms(0.5)
-
-    def quantile_ms(self, share: float) -> float:
-        """The latency in milliseconds that so large a share of the answers did not exceed."""
-        known = sorted(self.latencies_s)
-        return known[min(len(known) - 1, int(len(known) * share))] * 1000
+    def latency_ms(self, share: float) -> float:
+        """The latency that so many of the requests did not exceed, in milliseconds; 0.5: the median."""
+        return sorted(self.latencies_s)[math.ceil(share * len(self.latencies_s)) - 1] * 1000
 
 
 Right = Callable[[bytes], bool]
@@ -66,15 +62,23 @@ Right = Callable[[bytes], bool]
 
 
 class _Asker(asyncio.Protocol):
-    """One connection that asks, reads the answer, checks it, and asks again until there is nothing left to ask."""
+    """One connection that asks, reads the answer, checks it, and asks again until there is nothing left to ask.
 
-    def __init__(self, requests: Iterator[bytes], right: Right, batch: Batch) -> None:
+    `due`: when each request is to be asked (time.perf_counter); None: as soon as the one before is answered. A request that
+    is asked late, since all connections waited for answers, counts from when it was due: what a client would have waited.
+    """
+
+    def __init__(
+        self, requests: Iterator[bytes], right: Right, batch: Batch, due: Iterator[float] | None
+    ) -> None:
         self._requests = requests
         self._right = right
         self._batch = batch
+        self._due = due
         self._buffer = b""
         self._asked_at = 0.0
-        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._loop = asyncio.get_running_loop()
+        self.done: asyncio.Future[None] = self._loop.create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -85,10 +89,17 @@ class _Asker(asyncio.Protocol):
         if request is None:
             self._transport.close()
             return
-        self._send(request, time.perf_counter())
+        now = time.perf_counter()
+        due = now if self._due is None else next(self._due)
+        if due > now:
+            self._loop.call_later(due - now, self._send, request)
+        else:
+            self._asked_at = due
+            self._transport.write(request)
 
-    def _send(self, request: bytes, asked_at: float) -> None:
-        self._asked_at = asked_at
+    def _send(self, request: bytes) -> None:
+        # A timer is a millisecond late or early; that is no latency of the server.
+        self._asked_at = time.perf_counter()
         self._transport.write(request)
 
     def data_received(self, data: bytes) -> None:
@@ -122,101 +133,34 @@ class _Asker(asyncio.Protocol):
 
 
 async def ask(
-    port: int, requests: Iterator[bytes], expected: bytes | Right, *, connections: int, limit_s: float = 120
+    port: int,
+    requests: Iterator[bytes],
+    expected: bytes | Right,
+    *,
+    connections: int,
+    per_s: float | None = None,
+    limit_s: float = 120,
 ) -> Batch:
     """Ask all `requests` over so many connections, each with one request under way at a time.
 
-    `expected`: every answer's body, or what tells a right one.
+    `expected`: every answer's body, or what tells a right one. `per_s`: evenly so many a second, whatever the answers take,
+    as long as a connection is free; None: as many as they answer.
     """
     loop = asyncio.get_running_loop()
     right = expected.__eq__ if isinstance(expected, bytes) else expected
     batch = Batch()
     began = time.perf_counter()
+    due = None if per_s is None else itertools.count(began + _UNTIL_FIRST_S, 1 / per_s)
     askers = []
     for _ in range(connections):
-        _, asker = await loop.create_connection(lambda: _Asker(requests, right, batch), "127.0.0.1", port)
+        _, asker = await loop.create_connection(
+            lambda: _Asker(requests, right, batch, due), "127.0.0.1", port
+        )
         askers.append(asker)
     async with asyncio.timeout(limit_s):
         await asyncio.gather(*(asker.done for asker in askers))
     batch.wall_s = time.perf_counter() - began
     return batch
-
-
-class _Arrivals:
-    """Requests that come at their time, whether or not those before were answered."""
-
-    def __init__(self, right: Right) -> None:
-        self.batch = Batch()
-        self._right = right
-        self._idle: list[_OneByOne] = []
-        self._waiting: deque[tuple[bytes, float]] = deque()
-        self._open = 0
-        self._last_sent = False
-        self._all_idle = asyncio.Event()
-
-    async def come(self, port: int, requests: Iterator[bytes], per_s: float, seconds: float) -> None:
-        loop = asyncio.get_running_loop()
-        began = time.perf_counter()
-        for number, request in enumerate(itertools.islice(requests, max(1, int(per_s * seconds)))):
-            due = began + number / per_s
-            if (wait_s := due - time.perf_counter()) > 0:
-                await asyncio.sleep(wait_s)
-            if self._idle:
-                # A timer is a millisecond late or early; that is no latency of the server.
-                self._idle.pop().send(request, time.perf_counter())
-                continue
-            self._waiting.append((request, due))
-            if self._open < _MOST_CONNECTIONS:
-                self._open += 1
-                await loop.create_connection(lambda: _OneByOne(self, self._right), "127.0.0.1", port)
-        self._last_sent = True
-        if len(self._idle) < self._open:
-            await self._all_idle.wait()
-        self.batch.wall_s = time.perf_counter() - began
-        for asker in self._idle:
-            asker.close()
-
-    def free(self, asker: _OneByOne) -> None:
-        """A connection has nothing to ask."""
-        if self._waiting:
-            asker.send(*self._waiting.popleft())
-        else:
-            self._idle.append(asker)
-            if self._last_sent and len(self._idle) == self._open:
-                self._all_idle.set()
-
-
-class _OneByOne(_Asker):
-    """A connection that asks what it is handed."""
-
-    def __init__(self, arrivals: _Arrivals, right: Right) -> None:
-        super().__init__(iter(()), right, arrivals.batch)
-        self._arrivals = arrivals
-        self.send = self._send
-
-    def _ask(self) -> None:
-        self._arrivals.free(self)
-
-    def close(self) -> None:
-        """Close the connection."""
-        self._transport.close()
-
-
-async def ask_at_rate(
-    port: int,
-    requests: Iterator[bytes],
-    expected: bytes | Right,
-    *,
-    per_s: float,
-    seconds: float,
-    limit_s: float = 300,
-) -> Batch:
-    """Send so many requests a second, evenly, however slowly they are answered: an open loop. Latencies of requests that had
-    to wait for a connection count from the moment at which they were due."""
-    arrivals = _Arrivals(expected.__eq__ if isinstance(expected, bytes) else expected)
-    async with asyncio.timeout(limit_s):
-        await arrivals.come(port, requests, per_s, seconds)
-    return arrivals.batch
 
 
 @dataclass

@@ -194,20 +194,26 @@ def _crowd(part: dict[str, list[dict[str, float]]]) -> list[Row]:
     return found
 
 
-def _overload(part: dict[str, dict[str, float]]) -> list[Row]:
+def _overload(part: dict[str, list[dict[str, float]]]) -> list[Row]:
+    labels = {
+        "half": "known texts, half of capacity",
+        "over": "known texts, 1.5x of capacity",
+        "busy": "new texts, 0.7x of capacity",
+    }
     found = []
-    for load, figures in part.items():
-        embedded = load.startswith("cold")
-        share = figures["embedded_share" if embedded else "small_share"]
-        told = f"{share:.1%} {'keep their embedding' if embedded else 'by the small engine'}"
+    for key, (figures,) in part.items():
+        latency = f"p50 {figures['p50_ms']:.0f} ms, p99 {figures['p99_ms']:.0f} ms"
+        shares = (
+            f"{figures['small_share']:.1%} of what is proven by the small engine,"
+            f" {figures['embedded_share']:.1%} embedded"
+        )
         shed = {name.removeprefix("shed_"): int(n) for name, n in figures.items() if name.startswith("shed_")}
         note = (
-            f"{figures['asked_per_s']:.0f} of {figures['capacity_per_s']:.0f}/s; p50 {figures['p50_ms']:.0f} ms,"
-            f" p99 {figures['p99_ms']:.0f} ms; {figures['unproven_share']:.0%} unproven;"
-            f" {figures['core_share']:.0%} of the core; load average {figures['load_average']:.1f};"
-            f" shed: {shed or 'nothing'}"
+            f"{figures['asked_per_s']:.0f} of {figures['capacity_per_s']:.0f} a second;"
+            f" {figures['unproven_share']:.0%} unproven; {figures['core_share']:.0%} of the core;"
+            f" load average {figures['load_average']:.1f}; shed: {shed or 'nothing'}"
         )
-        found.append(Row("under load", f"few_shot, {load}", told, note=note))
+        found.append(Row("overload", labels[key], latency, shares, note))
     return found
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks.overhead.load import Batch, Right, ask, ask_at_rate
+from benchmarks.overhead.load import Batch, Right, ask
 from benchmarks.overhead.servers import Server, answers
 from benchmarks.overhead.upstream import body as upstream_body
 
@@ -44,19 +44,15 @@ async def settle(server: Server) -> None:
 async def measured(
     subject: Subject, mock: Server, requests: int, per_s: float | None = None
 ) -> dict[str, float]:
-    """One batch: CPU milliseconds per request of the subject, and how busy both sides were.
-
-    `per_s`: evenly so many a second (load.ask_at_rate); None: as many as are answered.
-    """
+    """One batch: CPU milliseconds per request of the subject, and how busy both sides were. `per_s`: see load.ask."""
     server_before, mock_before, load_before = subject.server.cpu_s(), mock.cpu_s(), time.process_time()
-    port, expected = subject.server.port, subject.expected
-    batch: Batch
-    if per_s is None:
-        asked = itertools.islice(subject.requests(), requests)
-        batch = await ask(port, asked, expected, connections=subject.connections)
-    else:
-        seconds = requests / per_s
-        batch = await ask_at_rate(port, subject.requests(), expected, per_s=per_s, seconds=seconds)
+    batch: Batch = await ask(
+        subject.server.port,
+        itertools.islice(subject.requests(), requests),
+        subject.expected,
+        connections=subject.connections,
+        per_s=per_s,
+    )
     load_s = time.process_time() - load_before + mock.cpu_s() - mock_before
     if subject.remembers:
         await settle(subject.server)
@@ -65,8 +61,8 @@ async def measured(
         raise SystemExit(f"{subject.key}: {batch.answered} of {requests} answered; wrong: {batch.wrong[:1]}")
     return {
         "cpu_ms": cpu_s / requests * 1000,
-        "p50_ms": batch.p50_ms(),
-        "p99_ms": batch.quantile_ms(0.99),
+        "p50_ms": batch.latency_ms(0.5),
+        "p99_ms": batch.latency_ms(0.99),
         "per_s": requests / batch.wall_s,
         "load_busy": load_s / batch.wall_s,
         "hit_share": batch.hits / requests,

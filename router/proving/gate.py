@@ -19,6 +19,7 @@ from router.plan import Candidate
 from router.proving.neighbours import Near, near
 from router.proving.regions import CHECK_SHARE, PROBE_SHARE, Compared, Region, Regions, Turned, spent
 from router.proving.standing import Action, Proof, Standing
+from router.shedding import NEVER, STILL_COMPARED, Loaded
 from store.records import Vector
 
 ALPHA = 0.05
@@ -125,6 +126,8 @@ class Gate:
     version: float | None = None
     """Of what is compared: which models answer, and how examples are chosen. What another version did proves nothing.
     None: the version that the latest outcome has."""
+    load: Loaded = NEVER
+    """Under which fewer of the wished comparisons are made."""
     rehearsed: Mapping[str, Mapping[Action, float]] = field(default_factory=dict)
     """By shared scope, the mean quality of actions as a rehearsal found it: which is compared first, and so gets most of the
     comparisons. It proves nothing: bounds rest on outcomes alone."""
@@ -164,7 +167,7 @@ class Gate:
             compared = [decides] if decides is not None else _by_promise(weighed)
             shut, seconds = state.shut, state.seconds()
             if decides is not None:
-                decides.region.wish(decides.share)
+                decides.region.wish(decides.share * (STILL_COMPARED if self.load.holds("checks") else 1.0))
                 if decides.region.overdue(self.clock()) or decides.region.in_doubt:
                     # The reference answers, and every request is to be compared, until it is known that all is well.
                     decides = None
@@ -173,6 +176,13 @@ class Gate:
                     decides.region.serve()
             share = max((each.share for each in compared), default=0.0)
             given = {each.action: each.share / share for each in compared} if share > 0.0 else {}
+            # Of the others nobody asks what is expected, which takes as long as to find the examples.
+            predicted = {
+                each.action: state.actions[each.action].predicted(vector, _of(each.action, shown))
+                if each.predicted is None
+                else each.predicted
+                for each in compared
+            }
             standings = tuple(
                 _standing(
                     each,
@@ -181,7 +191,7 @@ class Gate:
                 )
                 for each in weighed
             )
-        noted = {key(each.action): each.predicted for each in compared}
+        noted = {key(action): quality for action, quality in predicted.items()}
         if examples:
             noted |= {_SIMILARITY: shown.similarity, _AGREEMENT: shown.agreement, _BANK: float(bank)}
         if self.version is not None:
@@ -331,14 +341,15 @@ class _Weighed:
 
     action: Action
     region: Region
-    predicted: float
+    predicted: float | None
+    """None: it decides nothing here, and was not looked for."""
     share: float
 
 
 def _weighed(action: Action, regions: Regions, vector: Vector, shown: Near, beside: float) -> _Weighed:
     """`beside`: share of the comparisons it is left, while another action is being proven for the whole scope."""
-    predicted = regions.predicted(vector, _of(action, shown))
-    region, share = regions.of(predicted), regions.share(predicted)
+    predicted = regions.predicted(vector, _of(action, shown)) if regions.divided else None
+    region, share = regions.of(predicted or 0.0), regions.share(predicted or 0.0)
     return _Weighed(action, region, predicted, share if region.open else share * beside)
 
 

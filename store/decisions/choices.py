@@ -159,10 +159,11 @@ def _as_row(record: ChoiceRecord) -> tuple[object, ...]:
     rest["context"] = dict(record.context)
     # The release before this one reads the row, too: it knows no field of this name, and looks at none in there.
     rest["noted"] = {**record.noted, "settings": dict(rest.pop("settings"))}
-    for name, value in rest.items():
-        # JSON has no NaN: it would come back as nothing at all, and teach a learner nonsense.
-        if not _is_finite(value):
-            raise ValueError(f"a choice with NaN or infinity in its {name}: finite numbers are right")
+    written = orjson.dumps(rest, option=orjson.OPT_SERIALIZE_NUMPY)
+    dicts = (rest, rest["context"], rest["noted"], *record.actions, *record.candidates)
+    if written.count(b"null") != sum([list(each.values()).count(None) for each in dicts]):
+        # There is a null that nobody wrote, or maybe just a word.
+        _refuse_infinite(rest)
     if not 0.0 <= record.probability <= 1.0:
         raise ValueError(f"a probability of {record.probability}: between 0 and 1 is right")
     features, width = None, 0
@@ -179,7 +180,7 @@ def _as_row(record: ChoiceRecord) -> tuple[object, ...]:
         None if record.vector is None else to_blob(record.vector),
         features,
         width,
-        zlib.compress(orjson.dumps(rest, option=orjson.OPT_SERIALIZE_NUMPY), _DEFLATE_LEVEL),
+        zlib.compress(written, _DEFLATE_LEVEL),
     )
 
 
@@ -194,6 +195,13 @@ def _as_record(row: tuple[Any, ...]) -> ChoiceRecord:
         None if features is None else np.frombuffer(features, dtype="<f4").reshape(-1, width or 1)
     )
     return ChoiceRecord(**fields)
+
+
+def _refuse_infinite(rest: dict[str, Any]) -> None:
+    """Raises ValueError. JSON has no NaN: it would come back as nothing at all, and teach a learner nonsense."""
+    for name, value in rest.items():
+        if not _is_finite(value):
+            raise ValueError(f"a choice with NaN or infinity in its {name}: finite numbers are right")
 
 
 def _is_finite(value: Any) -> bool:
