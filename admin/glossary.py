@@ -7,6 +7,7 @@ from collections.abc import Mapping
 TERMS: Mapping[str, str] = {
     "At risk": "The measured loss of a guarantee is near what it allows.",
     "Cache hit": "The answer was stored before, for exactly this request, and was given again without asking an engine.",
+    "Capacity": "The requests per second that workers can answer before latency rises steeply, as estimated.",
     "Conflicting duplicates": "Two examples with the same question and different answers.",
     "Critical": "Something fails now, or quality is surely below what is wanted.",
     "Direct": "The engine was asked with the client's own prompt, without examples.",
@@ -18,6 +19,7 @@ TERMS: Mapping[str, str] = {
     "Human-corrected": "A person gave this answer as the right one.",
     "Improvement potential": "How much better answers could become if this example had a better answer.",
     "Latency": "From the request's arrival to the last token of its answer.",
+    "Load shedding": "Overloaded workers leave out what no client waits for, in a fixed order.",
     "Min. similar examples": "How many similar enough examples a request needs before a small engine may answer it (m).",
     "Model versions": "Every version of what was learnt: routers, scorers and students.",
     "Novel": "Too little like anything seen before to be offloaded.",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from aiohttp import web
 from multidict import CIMultiDict
 
-from gateway.journey import Journey
 from gateway.send import SERVER
+from router.finished import Journey
 
 ORIGINS = web.RequestKey("origins", frozenset[str])
 """Where a request keeps the origins whose pages may read its answer."""

@@ -26,7 +26,7 @@ from gateway.guardrails.contract import Withheld
 from gateway.guardrails.stage import Guardrails
 from gateway.handlers.handler import Handler
 from gateway.http.plain import PlainRequest
-from gateway.journey import Journey, arrival
+from gateway.journey import arrival
 from gateway.keys import Authenticator, Sender
 from gateway.limits.errors import LimitReached
 from gateway.limits.headers import TICKET
@@ -36,7 +36,7 @@ from gateway.routes import Routes
 from gateway.send import ClientGone
 from gateway.websocket import wants_upgrade
 from router.asked import Admitted, Arrival
-from router.finished import Ended, Outcome
+from router.finished import Journey, Outcome
 
 if TYPE_CHECKING:
     from gateway.handlers.usage import Bills
@@ -61,7 +61,7 @@ class EntryHandler:
         limiter: Limiter | None = None,
         *,
         began: Callable[[], None],
-        ended: Callable[[Ended], None],
+        ended: Callable[[Journey], None],
         guardrails: Guardrails | None = None,
         trace_of: Callable[[MultiMapping[str]], Trace] | None = None,
         bills: Bills | None = None,

@@ -15,10 +15,9 @@ from engines.errors import EngineError
 from engines.exchanges import Take
 from gateway.booking import COST, Meter, shown
 from gateway.errors import ENDED_IN_ERROR
-from gateway.journey import Journey
 from gateway.limits.usage_chunk import UsageStripper
 from gateway.send import SERVER, ClientGone, Send
-from router.finished import Outcome
+from router.finished import Journey, Outcome
 
 _WHOLE_BYTES = 64 * 1024
 """A body of known length up to this is read whole and leaves in one write together with its head."""

@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterator
 
 from router.asked import Arrival
-from router.finished import Journey as Journey
 
 _ID_CHARACTERS = 24
 _IDS_AT_ONCE = 256

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from typing import NamedTuple
 
-from router.finished import Ended, Finished, Outcome
+from router.finished import Finished, Journey, Outcome
 
 OTHER = "other"
 _MOST_VALUES = 100
@@ -30,7 +30,7 @@ class Asker(NamedTuple):
     api: str
 
 
-def api_of(ended: Ended) -> str:
+def api_of(ended: Journey) -> str:
     """Which API a request speaks; empty for the gateway's own pages."""
     # What the pipeline answers for a run came to no path of its own.
     return ended.arrival.api or ("chat" if isinstance(ended, Finished) else "")
@@ -46,7 +46,7 @@ class AskerLabels:
         self._together: set[tuple[str, ...]] = set()
         self._lock = threading.Lock()
 
-    def of(self, ended: Ended) -> Asker:
+    def of(self, ended: Journey) -> Asker:
         """The labels of a request; all of them empty for the gateway's own pages."""
         arrival, api = ended.arrival, api_of(ended)
         if not api:

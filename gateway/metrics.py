@@ -21,7 +21,7 @@ from prometheus_client.samples import Sample
 
 from engines.placement import Rank
 from gateway.labels import Asker, AskerLabels
-from router.finished import Ended, Finished, Outcome
+from router.finished import Finished, Journey, Outcome
 
 disable_created_metrics()  # type: ignore[no-untyped-call]
 _ASKER = Asker._fields
@@ -119,6 +119,8 @@ class Metrics:
             registry=self.registry,
             multiprocess_mode="livesum",
         )
+        self.all_ended = 0
+        """Requests that left so far."""
         self._config_hash = ""
         self.reloads = counter(
             "understudy_reloads", "Configurations read anew, by what became of it.", ["result"]
@@ -165,9 +167,10 @@ class Metrics:
         """A request came in."""
         self.in_flight.inc()
 
-    def ended(self, ended: Ended) -> None:
+    def ended(self, ended: Journey) -> None:
         """A request left, one way or another."""
         self.in_flight.dec()
+        self.all_ended += 1
         outcome, asker = ended.outcome.value, self._askers.of(ended)
         self._requests_of(outcome, ended.engine, str(ended.status), *asker).inc()
         self._latency_of(outcome, ended.engine, asker.model, asker.api).observe(ended.total_s)
@@ -186,7 +189,7 @@ class Metrics:
         if isinstance(ended, Finished):
             self._finished(ended)
 
-    def _used(self, ended: Ended, asker: Asker) -> None:
+    def _used(self, ended: Journey, asker: Asker) -> None:
         engine, usage = ended.engine, ended.usage
         if usage is None:
             return

@@ -24,12 +24,12 @@ from gateway.booking import Meter, named_model
 from gateway.encodings import accept_only_readable, too_large
 from gateway.forward import ChunkBuffer
 from gateway.guardrails.contract import told
-from gateway.journey import Journey
 from gateway.keys import Authenticator, outgoing_headers
 from gateway.relay import relay_for, relay_to
 from gateway.send import Send
 from gateway.wire import BODY_READ, arriving, read_body
 from router.asked import Arrival
+from router.finished import Journey
 
 if TYPE_CHECKING:
     from gateway.guardrails.passed_on import GuardedPassing

@@ -147,6 +147,10 @@ class Recorder:
         with self._lock:
             return self._untold == 0 and not self._unfinished
 
+    def queued(self) -> float:
+        """The share of what may wait to be recorded that waits."""
+        return max(self._untold / _QUEUED, self._untold_bytes / _QUEUED_BYTES)
+
     def recorded_to_s(self) -> float:
         """A time (time.monotonic): what was taken before is committed. Never blocks.
 

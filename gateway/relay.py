@@ -16,10 +16,10 @@ from gateway.cors import tell_browsers
 from gateway.errors import last_event
 from gateway.forward import Answer, ChunkBuffer, forward
 from gateway.http.plain import PlainRelay, PlainRequest
-from gateway.journey import Journey
 from gateway.limits.headers import TICKET
 from gateway.limits.usage_chunk import UsageStripper
 from gateway.send import ClientGone, Send, Write
+from router.finished import Journey
 
 
 class Relay:

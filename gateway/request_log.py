@@ -12,13 +12,13 @@ from typing import Any
 import orjson
 
 from gateway import log
-from router.finished import Ended, Finished
+from router.finished import Finished, Journey
 
 
 class RequestLog:
     """One line per request."""
 
-    def write(self, ended: Ended) -> None:
+    def write(self, ended: Journey) -> None:
         """Queue the line of an ended request."""
         if isinstance(ended, Finished):
             # It holds the answer, which must not wait for a slow log; and it comes from the recorder's thread.
@@ -27,7 +27,7 @@ class RequestLog:
             log.WRITER.write(partial(_request_line, ended))
 
 
-def _request_line(ended: Ended) -> bytes:
+def _request_line(ended: Journey) -> bytes:
     arrival = ended.arrival
     line: dict[str, Any] = {
         "time": datetime.fromtimestamp(arrival.started_at_s, UTC).isoformat(timespec="milliseconds"),

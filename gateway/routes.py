@@ -11,8 +11,8 @@ from engines.apis import AT_ROOT
 from engines.errors import RequestError
 from gateway.azure import FromAzure, from_azure
 from gateway.handlers.handler import Handler
-from gateway.journey import Journey
 from gateway.paths import canonical
+from router.finished import Journey
 
 _BELOW_ROOT = ("/v2", "/v1", "")
 """Where servers of models have engines.apis.AT_ROOT."""

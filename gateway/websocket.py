@@ -21,11 +21,11 @@ from engines.errors import RequestError
 from engines.headers import named_by_connection
 from engines.openai_http import OpenAIHTTP
 from gateway.handlers.handler import Handler
-from gateway.journey import Journey
 from gateway.keys import Authenticator, outgoing_headers
 from gateway.passthrough import refuse_elsewhere
 from gateway.relay import relay
 from router.asked import Admitted
+from router.finished import Journey
 
 Again = Callable[[web.BaseRequest, str, Admitted], Awaitable[object]]
 """Lets a request in once more, by what its key may do by now: gateway.admission.Admission.again."""

@@ -159,9 +159,6 @@ class Journey:
         return (self.head_at or self.ended_at) - self.arrival.began - self.waited_s
 
 
-Ended = Journey
-
-
 _NO_BODY = Body()
 
 

@@ -150,6 +150,9 @@ class ExampleSelection:
 SHADOW, PROOF_TOO_DEAR, STUDENT_FAILED = "shadow", "proof_too_dear", "student_failed"
 """Reasons: no smaller engine is proven yet; ... and proving one would cost more than it can save; the task's student had no
 answer after all."""
+NO_EMBEDDING, LATE, POLICY_FAILED = "no_embedding", "late", "policy_failed"
+"""Reasons of requests that went on without their decision: there was no embedding in time; all after it took too long; the
+policy failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +218,9 @@ class Plan:
         )
 
 
-_LATE = frozenset({"no_embedding", "no_neighbours_known", "undecided"})
+WITHOUT_DECISION = frozenset({NO_EMBEDDING, LATE, "no_neighbours_known", "undecided", POLICY_FAILED})
+"""Reasons of requests that went on without their decision."""
+_LATE = WITHOUT_DECISION - {POLICY_FAILED}
 """Reasons of late decisions. Where another one stands, as for an engine that the client named, nothing is compared."""
 _FOUND_LATE = ("embedded_text", "vector", "neighbours", "proof", "found", "settings", "familiar")
 

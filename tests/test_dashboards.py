@@ -21,6 +21,7 @@ from learning.bank.warm.prefixes import KvMetrics
 from learning.outcomes.judging_metrics import JudgingMetrics
 from learning.replay.asking import ReplayMetrics
 from learning.training.metrics import LearningMetrics
+from understudy.background.load_report import LoadMetrics
 from understudy.background.quality_watch import QualityMetrics
 
 ROOT = Path(__file__).parent.parent
@@ -42,6 +43,7 @@ def declared() -> dict[str, set[str]]:
         ReplayMetrics,
         LearningMetrics,
         QualityMetrics,
+        LoadMetrics,
     ):
         made(registry)
     nowhere = Collector("http://127.0.0.1:9", {}, "understudy", timeout_s=1, metrics_every_s=1)

@@ -49,7 +49,7 @@ from gateway.served_model import ServedModel
 from gateway.stages.features import Features
 from gateway.telemetry.trace_context import continued
 from gateway.websocket import with_upgrades
-from router.finished import Ended, Finished
+from router.finished import Finished, Journey
 from router.plan import Policy
 from router.policies.fixed import Fixed
 from router.stand_ins import StandIns
@@ -165,7 +165,7 @@ class Gateway:
         self._recorder = self._make_recorder()
         self._add_learning_metrics()
         self._add_load_report()
-        self._books = books(self.memory, config)
+        self._books = books(self.memory, config, self.lasting.load.shedding)
         self._bills = self.lasting.once("bills", Bills)
         self._add_webhooks()
         self._add_quality_watch()
@@ -272,6 +272,10 @@ class Gateway:
         """See understudy.lasting.Serving."""
         return time.monotonic() if self._recorder is None else self._recorder.recorded_to_s()
 
+    def queued(self) -> float:
+        """See understudy.lasting.Serving."""
+        return 0.0 if self._recorder is None else self._recorder.queued()
+
     async def aclose(self) -> None:
         """Stop judging, close engines, finish remembering, close the store."""
         await self.parts.aclose()
@@ -355,7 +359,8 @@ class Gateway:
         if not self._has_pipeline():
             return None
         exact = exact_keeper(self.memory, self._config)
-        others = keepers(self.memory, self._config, self.lasting.series, self._semantic)
+        load = self.lasting.load.shedding
+        others = keepers(self.memory, self._config, self.lasting.series, load, self._semantic)
         recorder = Recorder(
             others if exact is None else [exact, *others], self.metrics, self._report, expecting=exact
         )
@@ -405,7 +410,8 @@ class Gateway:
         from learning.outcomes.judging_metrics import JudgingMetrics
         from understudy.setup.outcomes import judging
 
-        made = judging(self._config, memory.store, self._engines, self.lasting.series(JudgingMetrics))
+        counters, load = self.lasting.series(JudgingMetrics), self.lasting.load.shedding
+        made = judging(self._config, memory.store, self._engines, counters, load)
         self._too_dear, self._told = made.too_dear, made.told
         self.parts.add(made, start=made.start, aclose=made.aclose, finished=made.take)
 
@@ -435,24 +441,23 @@ class Gateway:
 
     def _add_load_report(self) -> None:
         load = self.lasting.load
-        if load is not None:
-            start = load.start if self._config.replay.enabled or self._config.feedback.enabled else None
-            self.parts.add(load, start=start, finished=lambda _: load.ended())
+        finished = None if self.memory is None else lambda _: load.ended()
+        self.parts.add(load, start=load.start, finished=finished)
 
     def _began(self) -> None:
-        if self.lasting.load is not None:
+        if self.memory is not None:
             self.lasting.load.began()
         self.metrics.began()
 
-    def _ended(self, ended: Ended) -> None:
+    def _ended(self, ended: Journey) -> None:
         """A request ended that never reached the pipeline."""
-        if self.lasting.load is not None:
+        if self.memory is not None:
             self.lasting.load.ended()
         if self._books is not None and self._recorder is not None:
             self._books.take(ended, self._recorder.follow)
         self._report(ended)
 
-    def _report(self, ended: Ended) -> None:
+    def _report(self, ended: Journey) -> None:
         settle(ended)
         self._bills.ended(ended)
         self.metrics.ended(ended)
@@ -799,7 +804,8 @@ class Gateway:
         from learning.rehearsal.kept import latest
         from understudy.setup.proof import gates
 
-        made = gates(self._config.models, self._config.engines, latest(memory.store.folder))
+        rehearsal, load = latest(memory.store.folder), self.lasting.load.shedding
+        made = gates(self._config.models, self._config.engines, rehearsal, load)
         if not made:
             return made
         follower = ProofFollower(memory.store.outcomes, memory.store.decisions.choices, made)

@@ -16,6 +16,7 @@ from prometheus_client import CollectorRegistry
 
 from engines.pool import EnginePool
 from gateway.metrics import Metrics
+from understudy.background.load_report import LoadMetrics, LoadReporter
 from understudy.in_use import InUse
 from understudy.parts import Parts
 from understudy.settings.config import Config
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from gateway.limits.ledger import Ledger
     from gateway.runs.runs import Runs
     from understudy.background.engine_watch import EngineWatch
-    from understudy.background.load_report import LoadReporter
     from understudy.memory import Memory
 
 T = TypeVar("T")
@@ -46,6 +46,10 @@ class Serving(Protocol):
         ...
 
     def recorded_to_s(self) -> float:
+        """See gateway.recorder.Recorder."""
+        ...
+
+    def queued(self) -> float:
         """See gateway.recorder.Recorder."""
         ...
 
@@ -71,18 +75,18 @@ class Lasting:
         self.secret = self.memory.store.secret if self.memory is not None else secrets.token_bytes(32)
         """What tenants' salts hang on. Without memory of this process: several do not share their engines' prefix caches."""
         self.engines = EnginePool()
-        self.load: LoadReporter | None = None
-        if config.memory is not None and config.memory.data_dir is not None:
-            from understudy.background.load_report import LoadReporter
-
-            assert self.memory is not None
-            store = self.memory.store
-            self.load = LoadReporter(
-                config.memory.data_dir,
-                recorded_to_s=self._recorded_to_s,
-                elsewhere=store.jobs.loads if store.shared else None,
-            )
-            self.parts.add(self.load, stop=self.load.stop)
+        store = self.memory.store if self.memory is not None else None
+        self.load = LoadReporter(
+            store.folder if store is not None else None,
+            recorded_to_s=self._recorded_to_s,
+            elsewhere=store.jobs.loads if store is not None and store.shared else None,
+            metrics=self.series(LoadMetrics),
+            all_ended=lambda: self.metrics.all_ended,
+        )
+        self.load.waits.append(self._queued)
+        if self.memory is not None and self.memory.embedder is not None:
+            self.load.waits += [self.memory.embedder.deadline.longest, self.memory.retrieval.longest]
+        self.parts.add(self.load, stop=self.load.stop)
         self.engine_watch: EngineWatch | None = None
         self.ledger: Ledger | None = None
         self.runs: Runs | None = None
@@ -117,6 +121,10 @@ class Lasting:
     def _recorded_to_s(self) -> float:
         gateways = [self.serving, *self.draining]
         return min((one.recorded_to_s() for one in gateways if one is not None), default=time.monotonic())
+
+    def _queued(self) -> float:
+        gateways = [self.serving, *self.draining]
+        return max((one.queued() for one in gateways if one is not None), default=0.0)
 
     async def aclose(self) -> None:
         """Finish remembering, close the store."""

@@ -15,6 +15,7 @@ from learning.bank.answer_embedding import AnswerEmbedder
 from learning.bank.example_store import ExampleStore
 from learning.bank.reembedding import Reembedder
 from learning.bank.template_follower import TemplateFollower
+from router.deadline import Deadline
 from router.embedding.embedder import Embedder
 from router.embedding.templates import Templates
 from store import Store
@@ -50,6 +51,8 @@ class Memory:
     store: Store
     embedder: Embedder | None
     templates: Templates
+    retrieval: Deadline
+    """Of what is decided after the embedding, in all policies."""
     working: _Working
     closing: contextlib.ExitStack
     """What works in the background, and what stands open: ended in the reverse order of its beginning."""
@@ -111,7 +114,9 @@ class Memory:
             working = _Working(store, embedder, chores)
             closing.callback(working.stop)
             working.begin(settings, retention, scores)
-            return cls(store, embedder, templates, working, closing.pop_all(), None, None).seen_by(settings)
+            return cls(
+                store, embedder, templates, Deadline(), working, closing.pop_all(), None, None
+            ).seen_by(settings)
 
     def seen_by(self, settings: MemorySettings) -> Memory:
         """The same, with what these settings want of it."""

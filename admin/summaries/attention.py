@@ -21,6 +21,7 @@ def attention(
     floors: Sequence[Summary],
     *,
     quality: Sequence[Summary],
+    shedding: Sequence[str] = (),
     tenants: Summary | None = None,
     tenant: str = "",
     tenant_name: str = "",
@@ -32,8 +33,8 @@ def attention(
 
     `engines`, `floors` and `quality` (standings) as admin.summaries.engine_load and admin.summaries.quality return them;
     `tenant` and its name: whose offloaded answers `quality` is of, empty for everybody's. `tenants`: who has an
-    alarm of its own, as admin.summaries.tenant_quality says it. `failed_at`: the page that lists
-    failed requests.
+    alarm of its own, as admin.summaries.tenant_quality says it. `shedding`: what workers leave out now. `failed_at`: the
+    page that lists failed requests.
     """
     found = []
 
@@ -80,6 +81,8 @@ def attention(
         warning(
             f"{step} of a run may or may not have taken effect: the run waits for a decision", f"/runs/{run}"
         )
+    if shedding:
+        warning(f"Load shedding: overloaded workers drop {', '.join(shedding)}", "/overview#capacity")
     for engine in engines:
         if engine["state"] == "drained":
             warning(

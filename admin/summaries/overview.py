@@ -11,6 +11,7 @@ from admin.formats import tenant_label
 from admin.page import Asked, Summary
 from admin.sources import Sources
 from admin.summaries.attention import attention
+from admin.summaries.capacity import capacity
 from admin.summaries.engine_load import engine_load
 from admin.summaries.quality import floors, of_all, offloaded_quality, standings
 from admin.summaries.spans import SPANS, fitting
@@ -72,7 +73,7 @@ def overview(sources: Sources, asked: Asked) -> Summary:
     traffic = _traffic(rows, references, since_s, asked.now_s, width_s)
     stages = _stages(everyone, rollups.stages(wide_s, wide_since_s))
     latencies = rollups.latencies(wide_s, wide_since_s)
-    load = engine_load(sources, asked.now_s)
+    load, workers = engine_load(sources, asked.now_s), capacity(sources)
     promises = floors(sources.store.quality_floors.all(tenant), names, asked.now_s)
     money = _money(sources, rows, since_s, asked.now_s, tenant)
     failed_share = _share(kinds["failed"], sum(kinds.values()))
@@ -96,6 +97,7 @@ def overview(sources: Sources, asked: Asked) -> Summary:
             promises,
             quality=stands,
             tenants=each,
+            shedding=workers["shedding"],
             tenant=tenant or "",
             tenant_name=tenant_label(names, tenant) if tenant else "",
             failed_share=failed_share,
@@ -123,6 +125,7 @@ def overview(sources: Sources, asked: Asked) -> Summary:
         "stages": stages,
         "traffic": traffic,
         "engines": load,
+        "workers": workers,
         "charts": {
             "traffic": _traffic_chart(
                 traffic, "requests a minute" if width_s == MINUTE_S else "requests an hour"

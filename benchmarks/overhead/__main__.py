@@ -32,7 +32,7 @@ import uvloop
 
 from benchmarks import claims
 from benchmarks.options import options, write
-from benchmarks.overhead import goals, governed, paced, report, runs, stages, store, student, texts
+from benchmarks.overhead import goals, governed, overload, paced, report, runs, stages, store, student, texts
 from benchmarks.overhead.load import Streams, ask, chat_request, read_streams
 from benchmarks.overhead.questions import KNOWN_TEXTS, Questions
 from benchmarks.overhead.rounds import CONNECTIONS, Subject, in_rounds, measured, settle
@@ -69,10 +69,11 @@ class Counts:
     paced_s: float = 3.0
     first_s: float = 60.0
     kills: int = 10
+    load_s: float = 20.0
 
 
 FULL = Counts()
-QUICK = Counts(1, 40, 8, 12, 5, 20, 5, 1, 0.2, 1.0, 1)
+QUICK = Counts(1, 40, 8, 12, 5, 20, 5, 1, 0.2, 1.0, 1, 8.0)
 COLD_CONNECTIONS = 4
 """Cold embeddings take milliseconds each on one core: more at once would only measure the deadline."""
 PACED_STREAMS, PACED_INTERVAL_MS, CROWD_INTERVAL_MS = 16, 20.0, 250.0
@@ -114,6 +115,9 @@ class Bench:
                     for_s=counts.first_s,
                     fill=self._fill,
                 )
+            if "overload" in self._parts:
+                loads = overload.Overload(mock, self._folder, for_s=counts.load_s)
+                figures["overload"] = await loads.measured()
             if "governed" in self._parts:
                 figures["governed"] = await governed.measured_side_by_side(
                     mock, self._folder, rounds=counts.rounds, requests=counts.requests

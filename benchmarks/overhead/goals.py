@@ -114,6 +114,14 @@ def _per_s(key: str) -> Callable[[Rounds], Spread]:
     return lambda part: Spread.of(1000 / one for one in column(part[key], "cpu_ms"))
 
 
+def _loaded(key: str) -> Callable[[Rounds], str]:
+    def told(part: Rounds) -> str:
+        (one,) = part[key]
+        return f"{one['asked_per_s']:.0f} a second; p50 {one['p50_ms']:.0f} ms, p99 {one['p99_ms']:.0f} ms"
+
+    return told
+
+
 def _miscounted(part: Mapping[str, float]) -> Spread:
     wrong = abs(part["booked_nano"] - part["charged_nano"]) / part["charged_nano"] * 100
     return Spread(wrong, wrong, wrong)
@@ -196,6 +204,24 @@ GOALS = (
         0,
         least=95.0,
         beside=_shown("cold", "asked_per_s", " a second", 0),
+    ),
+    Goal(
+        "overload",
+        "share that keeps its embedding at 0.7x of capacity",
+        _each("busy", "embedded_share", 100),
+        " %",
+        0,
+        least=95.0,
+        beside=_loaded("busy"),
+    ),
+    Goal(
+        "overload",
+        "proven requests that the small engine answers at 1.5x of capacity",
+        _each("over", "small_share", 100),
+        " %",
+        0,
+        least=90.0,
+        beside=_loaded("over"),
     ),
     Goal(
         "chunks",

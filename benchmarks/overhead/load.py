@@ -45,6 +45,8 @@ class Batch:
     """Answers the gateway says came from memory."""
     offloaded: int = 0
     """Answers the gateway says the small engine gave."""
+    unproven: int = 0
+    """Answers that the gateway says the large engine gave since no other is proven there."""
     by_student: int = 0
     """Answers the gateway says a task's student gave."""
     wrong: list[str] = field(default_factory=list)
@@ -120,6 +122,7 @@ class _Asker(asyncio.Protocol):
         head = data[:end]
         batch.hits += b"understudy; hit" in head
         batch.offloaded += b"x-understudy-engine: small" in head
+        batch.unproven += b"x-understudy-reason: shadow" in head or b"x-understudy-reason: proof" in head
         batch.by_student += b"x-understudy-engine: student" in head
         self._buffer = b""
         self._ask()

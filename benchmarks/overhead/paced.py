@@ -66,7 +66,7 @@ async def first_minute(
     per_s = _BUSY * 1000 / cpu_ms
     requests = max(1, round(per_s * for_s))
     with ExitStack() as stack:
-        server = stack.enter_context(gateway("first_minute", arguments, folder))
+        server = stack.enter_context(gateway("first_minute", arguments, folder, admin=True))
         cold = Subject("cold", server, lambda: new, connections=CONNECTIONS, remembers=True)
         found = await measured(cold, mock, requests, per_s)
         without = sum(

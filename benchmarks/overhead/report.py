@@ -61,6 +61,7 @@ def rows(figures: dict[str, Any]) -> list[Row]:
         "chunks": _chunks,
         "runs": _runs,
         "crowd": _crowd,
+        "overload": _overload,
     }
     makers |= {"memory": _memory, "start": _start, "stages": _stages}
     return [row for part, make in makers.items() if part in figures for row in make(figures[part])]
@@ -190,6 +191,29 @@ def _crowd(part: dict[str, list[dict[str, float]]]) -> list[Row]:
         size = Spread.of(column(rounds, "kib_per_stream")).text(" KiB", 1)
         heading = f"memory per stream, {rounds[0]['streams']:.0f} at once"
         found.append(Row(heading, _LABELS[key], size, note="every byte of every stream compared"))
+    return found
+
+
+def _overload(part: dict[str, list[dict[str, float]]]) -> list[Row]:
+    labels = {
+        "half": "known texts, half of capacity",
+        "over": "known texts, 1.5x of capacity",
+        "busy": "new texts, 0.7x of capacity",
+    }
+    found = []
+    for key, (figures,) in part.items():
+        latency = f"p50 {figures['p50_ms']:.0f} ms, p99 {figures['p99_ms']:.0f} ms"
+        shares = (
+            f"{figures['small_share']:.1%} of what is proven by the small engine,"
+            f" {figures['embedded_share']:.1%} embedded"
+        )
+        shed = {name.removeprefix("shed_"): int(n) for name, n in figures.items() if name.startswith("shed_")}
+        note = (
+            f"{figures['asked_per_s']:.0f} of {figures['capacity_per_s']:.0f} a second;"
+            f" {figures['unproven_share']:.0%} unproven; {figures['core_share']:.0%} of the core;"
+            f" load average {figures['load_average']:.1f}; shed: {shed or 'nothing'}"
+        )
+        found.append(Row("overload", labels[key], latency, shares, note))
     return found
 
 

@@ -67,9 +67,14 @@ def _asked(port: int, path: str) -> socket.socket:
 
 def bypassed(server: Server) -> dict[str, float]:
     """Stages gone without, by name, from the gateway's own metrics."""
+    return counted(server, "understudy_bypassed_total")
+
+
+def counted(server: Server, series: str) -> dict[str, float]:
+    """A series with one label, by the label's values, from the gateway's own metrics; nothing where there is none."""
     lines = fetch(server.port, "/metrics").splitlines()
-    counts = (line.rpartition(" ") for line in lines if line.startswith("understudy_bypassed_total{"))
-    return {name.partition('stage="')[2].rstrip('"}'): float(value) for name, _, value in counts}
+    counts = (line.rpartition(" ") for line in lines if line.startswith(series + "{"))
+    return {name.partition('="')[2].rstrip('"}'): float(value) for name, _, value in counts}
 
 
 @contextmanager
@@ -102,12 +107,13 @@ def bare_relay(folder: Path, upstream_port: int) -> AbstractContextManager[Serve
 
 
 def gateway(
-    name: str, arguments: list[str], folder: Path, *, pinned: bool = True
+    name: str, arguments: list[str], folder: Path, *, pinned: bool = True, admin: bool = False
 ) -> AbstractContextManager[Server]:
     """The gateway as its users run it, with the log that is on by default going to a file."""
     port = free_port()
     executable = Path(sys.executable).with_name("understudy")
-    command = [str(executable), "serve", *arguments, "--admin", "off", "--port", str(port), "--grace", "2"]
+    pages = "on" if admin else "off"
+    command = [str(executable), "serve", *arguments, "--admin", pages, "--port", str(port), "--grace", "2"]
     log = folder / f"{name}.log"
     core = SERVER_CORE if pinned else None
     return started(name, command, port, log, ready_path="/readyz", core=core)

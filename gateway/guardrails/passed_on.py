@@ -13,10 +13,10 @@ from engines.engine import EngineRequest
 from engines.errors import RequestError
 from gateway.guardrails.held import HeldAnswer
 from gateway.guardrails.stage import Guardrails
-from gateway.journey import Journey
 from gateway.off_loop import off_loop
 from gateway.paths import canonical
 from gateway.send import Send
+from router.finished import Journey
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,11 +32,11 @@ from gateway.guardrails.contract import (
 )
 from gateway.guardrails.guardrail import Guarding, Guardrail, GuardrailMetrics
 from gateway.guardrails.held import HeldAnswer
-from gateway.journey import Journey
 from gateway.off_loop import off_loop
 from gateway.send import ClientGone, Send
 from gateway.wire import is_json, read_ahead, read_json_ahead, replace_body
 from router.asked import Arrival, Asked, Guarded
+from router.finished import Journey
 
 _DEPLOYMENT = re.compile(r"/deployments/([^/]+)/")
 

@@ -13,12 +13,12 @@ from aiohttp import web
 
 from engines.errors import RequestError
 from gateway.handlers.steps import RunCallers
-from gateway.journey import Journey
 from gateway.keys import needs_credential
 from gateway.own_response import json_response
 from gateway.runs.caller import scoped
 from gateway.runs.intake import absent, refusals
 from gateway.runs.saving import done
+from router.finished import Journey
 from store.workflows.assets import Assets, Collection
 
 

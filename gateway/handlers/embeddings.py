@@ -21,7 +21,6 @@ from gateway.forward import ChunkBuffer
 from gateway.handlers.by_model import ByModel
 from gateway.handlers.incoming import Incoming
 from gateway.in_flight import FOLLOWED_AT_MOST, Form, InFlight
-from gateway.journey import Journey
 from gateway.keepers.embedding import Embedded, EmbeddingKeeper
 from gateway.off_loop import off_loop
 from gateway.passthrough import Passthrough
@@ -29,7 +28,7 @@ from gateway.same_request import SameRequest
 from gateway.send import SERVER, Send
 from learning.bank.contributor import EndUsers
 from router.asked import in_memory_of
-from router.finished import Outcome
+from router.finished import Journey, Outcome
 from store.answers.exact_cache import ExactCache
 from store.answers.exact_key import exact_key
 from store.records import ExactAnswer

@@ -20,7 +20,6 @@ from engines.errors import RequestError
 from gateway.controls import named_scope
 from gateway.handlers.handler import Handler
 from gateway.handlers.store_access import stored
-from gateway.journey import Journey
 from gateway.keys import needs_credential
 from gateway.own_response import json_response
 from gateway.paths import canonical
@@ -31,6 +30,7 @@ from learning.bank.demonstrations import NotAdmitted, as_chat, content_id, demon
 from learning.bank.example_store import WRITTEN_WITHIN_S, ExampleStore
 from router.asked import in_memory_of
 from router.digest import user_scope
+from router.finished import Journey
 from store.people.secret import derive
 from store.records import Example, Kind
 

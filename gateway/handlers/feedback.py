@@ -12,7 +12,6 @@ from aiohttp import web
 from engines.errors import RequestError
 from gateway.controls import named_scope
 from gateway.handlers.store_access import stored
-from gateway.journey import Journey
 from gateway.keys import needs_credential
 from gateway.limits.feedback_rate import FeedbackRate
 from gateway.own_response import error_response, json_response
@@ -20,7 +19,7 @@ from gateway.wire import read_body, read_json
 from learning.bank.contributor import USER_FIELDS, EndUsers
 from learning.outcomes.feedback import read_feedback
 from learning.outcomes.feedback_intake import FeedbackIntake
-from router.finished import Outcome
+from router.finished import Journey, Outcome
 from store.decisions.outcomes import FeedbackRecord
 
 PATH = "/feedback"

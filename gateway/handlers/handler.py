@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 
-from gateway.journey import Journey
+from router.finished import Journey
 
 Handler = Callable[[web.BaseRequest, str, Journey], Awaitable[web.StreamResponse]]
 """(request, raw target below the prefix, journey) -> answer."""

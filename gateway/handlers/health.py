@@ -7,9 +7,10 @@ from collections.abc import Awaitable, Callable
 from aiohttp import web
 from multidict import MultiMapping
 
-from gateway.journey import Journey, arrival
+from gateway.journey import arrival
 from gateway.metrics import Metrics
 from gateway.own_response import error_response, json_response
+from router.finished import Journey
 
 
 async def nobody(headers: MultiMapping[str]) -> bool:

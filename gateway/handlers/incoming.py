@@ -14,7 +14,7 @@ from engines.chat import ChatRequest
 from engines.engine import EngineRequest
 from engines.placement import PLAIN, Placement, Rank
 from gateway.forms import Form
-from gateway.journey import Journey
+from router.finished import Journey
 
 _STORED = re.compile(
     rb'(?<!\\)"(?:previous_response_id|conversation|file_id|file_ids|vector_store_ids|container|container_id)"'

@@ -16,7 +16,6 @@ from engines.engine import EngineRequest
 from engines.errors import RequestError
 from gateway.azure import for_deployment
 from gateway.handlers.incoming import Incoming
-from gateway.journey import Journey
 from gateway.keys import Authenticator, outgoing_headers
 from gateway.off_loop import off_loop
 from gateway.passthrough import Passthrough
@@ -24,6 +23,7 @@ from gateway.relay import relay_for
 from gateway.send import Send
 from gateway.wire import is_form, is_json, read_body, read_form_once, read_json
 from router.asked import Arrival
+from router.finished import Journey
 
 
 class Serving(Protocol):

@@ -15,10 +15,10 @@ from engines.engine import Engine, EngineRequest
 from engines.errors import EngineError
 from gateway.access.families import endpoint
 from gateway.handlers.handler import Handler
-from gateway.journey import Journey
 from gateway.keys import Authenticator, outgoing_headers
 from gateway.own_response import json_response
 from router.asked import Arrival, Reach
+from router.finished import Journey
 from router.model_names import ByModelName, plain_names
 
 _LIMIT_S = 10.0

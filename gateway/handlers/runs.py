@@ -18,7 +18,6 @@ from engines.errors import RequestError
 from gateway.errors import error_body
 from gateway.handlers.steps import RunCallers
 from gateway.handlers.workflow_calls import WorkflowCalls
-from gateway.journey import Journey
 from gateway.keys import needs_credential
 from gateway.off_loop import LARGE_BYTES, off_loop
 from gateway.own_response import json_in_pieces, json_response, own_response
@@ -32,7 +31,7 @@ from gateway.runs.intake import Intake, Taken, absent, idempotency, refusals, st
 from gateway.runs.live import LiveRun, stored_value
 from gateway.runs.runs import LOST
 from gateway.wire import read_body, read_json
-from router.finished import Outcome
+from router.finished import Journey, Outcome
 from store.workflows.records import Resolution
 from workflows.names import is_id
 from workflows.submitted import RunAsked, WorkflowAsked, read_resolution

@@ -16,7 +16,6 @@ from multidict import MultiMapping
 from engines.chat import ChatRequest
 from engines.errors import RequestError
 from gateway.controls import read_controls
-from gateway.journey import Journey
 from gateway.keys import Authenticator, needs_credential, outgoing_headers
 from gateway.limits.headers import TICKET, lend_place
 from gateway.off_loop import off_loop
@@ -28,6 +27,7 @@ from gateway.runs.intake import Intake, Taken, idempotency, no_value, refusals
 from gateway.runs.live import LiveRun
 from gateway.runs.shown import submitted
 from router.asked import Admitted, Arrival, Asked
+from router.finished import Journey
 from workflows.names import StepId
 from workflows.progress import Failure
 

@@ -19,7 +19,6 @@ from engines.replicas import Replicas
 from gateway.handlers.handler import Handler
 from gateway.handlers.responses import PATH, not_found
 from gateway.handlers.store_access import stored
-from gateway.journey import Journey
 from gateway.keys import Authenticator, outgoing_headers
 from gateway.own_response import json_response, own_response
 from gateway.paths import canonical
@@ -27,6 +26,7 @@ from gateway.query import query_of
 from gateway.relay import relay
 from gateway.response_owners import KEPT, Asker, ResponseOwners
 from gateway.wire import read_body
+from router.finished import Journey
 from store.answers.responses import KeptResponse
 from store.people.owned import Owned
 

@@ -16,12 +16,11 @@ from aiohttp import web
 from engines.errors import RequestError
 from gateway.handlers.handler import Handler
 from gateway.handlers.store_access import stored
-from gateway.journey import Journey
 from gateway.keys import needs_credential
 from gateway.own_response import json_response
 from gateway.paths import canonical
 from router.asked import Arrival
-from router.finished import Ended, Finished
+from router.finished import Finished, Journey
 from store.records import RequestRecord
 
 _RECENT = 1_000
@@ -40,13 +39,13 @@ class Bills:
         self.rows = rows
         self._most = most
         self._open: dict[str, Arrival] = {}
-        self._ended: OrderedDict[str, Ended | RequestRecord] = OrderedDict()
+        self._ended: OrderedDict[str, Journey | RequestRecord] = OrderedDict()
 
     def opened(self, arrival: Arrival) -> None:
         """A request is under way."""
         self._open[arrival.id] = arrival
 
-    def ended(self, ended: Ended) -> None:
+    def ended(self, ended: Journey) -> None:
         """It has ended, and what it cost is known."""
         stored = ended.row_allowed if isinstance(ended, Finished) else ended.stored
         if not (stored and self.rows):
@@ -63,7 +62,7 @@ class Bills:
     def of(self, id: str) -> RequestRecord | None:
         """What it cost, if it ended lately, and here, and has no row."""
         found = self._ended.get(id)
-        return _row(found) if isinstance(found, Ended) else found
+        return _row(found) if isinstance(found, Journey) else found
 
 
 class UsageOfOne:
@@ -114,7 +113,7 @@ class UsageOfOne:
         return None
 
 
-def _row(ended: Ended) -> RequestRecord:
+def _row(ended: Journey) -> RequestRecord:
     # Imported here: what it stands on weighs, and a mere pass-through must not carry it.
     from gateway.keepers.request import row_of
 

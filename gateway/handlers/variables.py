@@ -15,7 +15,6 @@ from aiohttp import web
 from engines.errors import RequestError
 from gateway.handlers.handler import Handler
 from gateway.handlers.steps import RunCallers
-from gateway.journey import Journey
 from gateway.keys import needs_credential
 from gateway.limits.headers import lend_place
 from gateway.own_response import json_response
@@ -27,6 +26,7 @@ from gateway.runs.events import Events, deltas
 from gateway.runs.intake import Intake, absent, refusals, store_refusals, value_not_stored
 from gateway.runs.shown import no_value_told, variable
 from gateway.wire import read_body, read_json
+from router.finished import Journey
 from workflows.criteria import Criteria
 from workflows.names import is_id, valid_app, valid_name
 from workflows.transform import Value, size_bytes

@@ -19,7 +19,6 @@ from engines.chat_json import read_chat_request
 from engines.errors import RequestError
 from gateway.errors import error_body
 from gateway.handlers.steps import RunCallers
-from gateway.journey import Journey
 from gateway.keys import needs_credential
 from gateway.off_loop import off_loop
 from gateway.own_response import error_response, json_response
@@ -32,7 +31,7 @@ from gateway.runs.live import LiveRun, used_by
 from gateway.runs.runs import Runs
 from gateway.runs.workflow import NewWorkflow
 from gateway.send import SERVER
-from router.finished import Outcome
+from router.finished import Journey, Outcome
 from store.errors import StoreError
 from store.workflows.records import RunBudget, StepProgress
 from workflows.called import CallLimits, read_inputs

@@ -15,7 +15,6 @@ from aiohttp import web
 from engines.errors import RequestError
 from gateway.handlers.steps import RunCallers
 from gateway.handlers.workflow_calls import no_workflow
-from gateway.journey import Journey
 from gateway.keys import needs_credential
 from gateway.off_loop import off_loop
 from gateway.own_response import json_response
@@ -24,6 +23,7 @@ from gateway.runs.catalogue import Catalogue, described
 from gateway.runs.intake import refusals
 from gateway.runs.runs import Runs
 from gateway.wire import read_body, read_json
+from router.finished import Journey
 from store.workflows.assets import KeptWorkflow
 from workflows.definition import Definition
 

@@ -14,7 +14,7 @@ from gateway.errors import ENDED_IN_ERROR
 from gateway.keepers.clipping import Clip
 from gateway.keepers.screening import Screen
 from gateway.keepers.session import session_name
-from router.finished import Ended, Finished, Outcome
+from router.finished import Finished, Journey, Outcome
 from store.decisions.kept_details import KeptDetails, KeptJson, ToolCalled
 
 CONVERSATION = ("messages", "input", "prompt")
@@ -83,7 +83,7 @@ def details_of(
     )
 
 
-def details_of_failure(ended: Ended, screen: Screen) -> KeptDetails | None:
+def details_of_failure(ended: Journey, screen: Screen) -> KeptDetails | None:
     """Of a request whose body was not read here: what its client was told, and what engines said; None where nothing was."""
     said = {"error": ended.told[:_ERROR_CHARACTERS], "said": [_words(one.said) for one in ended.trail]}
     if ended.outcome is Outcome.ANSWERED or not (said["error"] or any(said["said"])):

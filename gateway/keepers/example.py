@@ -26,6 +26,7 @@ from router.embedding.embedder import Embedder
 from router.embedding.templates import Templates
 from router.finished import Finished
 from router.plan import Plan
+from router.shedding import NEVER, Loaded
 from store.admission import Admission, Contributor, Pair
 from store.admission.cutting import cut
 from store.examples.bank import ExampleBank
@@ -52,7 +53,9 @@ class ExampleKeeper:
         templates: Templates | None = None,
         standing: Callable[[str, str, float], Standing] | None = None,
         opted_out_keys: Collection[str] = (),
+        load: Loaded = NEVER,
     ) -> None:
+        self._load = load
         self._opted_out_keys = frozenset(opted_out_keys)
         self._standing = standing
         self._bank = bank
@@ -68,6 +71,9 @@ class ExampleKeeper:
         """See Keeper."""
         assembled, arrival, asked = finished.assembled, finished.arrival, finished.asked
         if finished.hit is not None or assembled is None or finished.by_student:
+            return
+        if finished.from_reference and self._load.sheds("examples"):
+            yield "example", "shed"
             return
         chat, text = asked.chat, question(asked.chat.messages)
         asked_under = instructions(chat)

@@ -16,7 +16,7 @@ from gateway.keepers.keeper import Kept
 from gateway.keepers.session import session_of
 from gateway.keepers.text import TextKeeper
 from learning.bank.contributor import user_part
-from router.finished import Ended, Finished, Outcome
+from router.finished import Finished, Journey, Outcome
 from store.admission.credentials import credentials
 from store.decisions.requests import RequestLog
 from store.decisions.usage import UsageBooks, usage_of
@@ -80,7 +80,7 @@ class RequestKeeper:
         if rows and self._requests is not None:
             yield "request", self._requests.record(*rows), len(rows)
 
-    def take(self, ended: Ended, follow: Callable[[str, Future[None]], None]) -> None:
+    def take(self, ended: Journey, follow: Callable[[str, Future[None]], None]) -> None:
         """The same of a request that never reached the pipeline, if an engine was asked, memory answered, or a guardrail
         withheld it. Never raises.
 
@@ -101,7 +101,7 @@ class RequestKeeper:
         return self._books.book(usage_of(row))
 
 
-def row_of(ended: Ended, *, no_text: str = "", session: str = "") -> RequestRecord:
+def row_of(ended: Journey, *, no_text: str = "", session: str = "") -> RequestRecord:
     """The row of a request, as the log has it."""
     arrival, usage = ended.arrival, ended.usage or _NO_USAGE
     finished = ended if isinstance(ended, Finished) else None
@@ -156,7 +156,7 @@ def _example_ids(finished: Finished) -> tuple[int, ...]:
     return finished.example_ids if finished.reused_example is None else (finished.reused_example,)
 
 
-def _reason(ended: Ended) -> str:
+def _reason(ended: Journey) -> str:
     """Why it ended as it did: of what a guardrail withheld, which one."""
     withheld = ended.guardrail and ended.outcome is Outcome.REFUSED
     return f"guardrail:{ended.guardrail}" if withheld else ended.reason
@@ -168,7 +168,7 @@ def completion_id(assembled: Assembled | None) -> str:
     return said if isinstance(said, str) and len(said) <= _MAX_ID_CHARACTERS else ""
 
 
-def _error_kind(ended: Ended) -> str:
+def _error_kind(ended: Journey) -> str:
     """Why it failed, a code; empty where it did not."""
     if ended.outcome in (Outcome.HIT, Outcome.ANSWERED, Outcome.ABORTED):
         return ""
@@ -180,7 +180,7 @@ def _error_kind(ended: Ended) -> str:
     return f"status_{ended.status}" if ended.status else "internal"
 
 
-def _trail(ended: Ended) -> str:
+def _trail(ended: Journey) -> str:
     """Who was asked, as JSON; empty where only the one was that answered."""
     if not any(one.kind for one in ended.trail):
         return ""

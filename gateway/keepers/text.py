@@ -18,8 +18,9 @@ from engines.chat import message_text
 from gateway.keepers.details import details_of, details_of_failure, own_details
 from gateway.keepers.screening import Screen
 from gateway.keepers.session import session_name
-from router.finished import Ended, Finished, Outcome
+from router.finished import Finished, Journey, Outcome
 from router.plan import Attempt
+from router.shedding import NEVER, Loaded
 from store.admission import Admission
 from store.decisions.texts import RequestTextLog, RequestTexts, SentExample, digest_of
 from store.records import TEXT_OF_KEY
@@ -69,7 +70,9 @@ class TextKeeper:
         *,
         max_bytes: int = 64 * 1024,
         opted_out_keys: Collection[str] = (),
+        load: Loaded = NEVER,
     ) -> None:
+        self._load = load
         self._texts = texts
         self._admission = admission
         self._screen = Screen(admission)
@@ -98,12 +101,12 @@ class TextKeeper:
         if gathered:
             yield "text", self._texts.keep(*gathered), len(gathered)
 
-    def failure(self, ended: Ended) -> Future[None] | None:
+    def failure(self, ended: Journey) -> Future[None] | None:
         """The same of a failure that never reached the pipeline: only what was said of it. None where nothing is kept."""
         arrival = ended.arrival
         if not ended.stored or ended.guardrail or arrival.key_id in self._opted_out_keys:
             return None
-        if not self._allowance.open():
+        if not self._allowance.open() or self._load.sheds("details"):
             return None
         began = time.thread_time()
         details = details_of_failure(ended, self._screen)
@@ -126,6 +129,8 @@ class TextKeeper:
         if finished.outcome is Outcome.REFUSED and finished.status == _TOO_MANY:
             # Who asks too much and goes on asking must not push out what others were told.
             return "limited"
+        if self._load.sheds("texts"):
+            return "shed"
         return "" if self._allowance.open() else "busy"
 
     def _texts_of(self, finished: Finished) -> RequestTexts | str:
@@ -182,7 +187,8 @@ class TextKeeper:
     def _keep_own(self, finished: Finished) -> str:
         """Of a repeat only who asked it, in which conversation: the rest is kept under its exact key already."""
         arrival, asked = finished.arrival, finished.asked
-        if (asked.user or session_name(asked)) and self._allowance.open():
+        named = bool(asked.user or session_name(asked))
+        if named and not self._load.sheds("details") and self._allowance.open():
             details = own_details(finished, self._screen)
             by = asked.contributor
             own = RequestTexts(

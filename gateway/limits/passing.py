@@ -11,12 +11,12 @@ import orjson
 from engines.engine import EngineInfo
 from gateway.encodings import decoded
 from gateway.forms import read_form
-from gateway.journey import Journey
 from gateway.limits.bounding import asking_for_usage
 from gateway.limits.limiter import Limiter
 from gateway.limits.usage_chunk import UsageStripper
 from gateway.off_loop import off_loop
 from gateway.paths import canonical
+from router.finished import Journey
 
 _USED = frozenset(
     {"chat", "responses", "messages", "completions", "embeddings", "images", "audio", "moderations"}

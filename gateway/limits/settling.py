@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from router.finished import Ended, Finished, Outcome
+from router.finished import Finished, Journey, Outcome
 
 _THINKS_S = 5.0
 """An engine that takes longer for its first word than this after its answer's head is taken to reason meanwhile."""
 
 
-def settle(ended: Ended) -> None:
+def settle(ended: Journey) -> None:
     """Settle a request's bill, if it has one. Its usage and cost are known by now, where they ever are."""
     bill = ended.bill
     if bill is None:

@@ -6,7 +6,6 @@ asking is handed to gateway.reuse.keepers by way of `Finished.reuse`. The rules 
 
 from __future__ import annotations
 
-import asyncio
 import random
 import threading
 import time
@@ -18,16 +17,17 @@ from typing import Protocol
 
 from cachetools import LRUCache
 
-from gateway.journey import Journey
 from gateway.reuse.metrics import SemanticMetrics
 from gateway.reuse.request import SemanticAsk, semantic_ask
 from gateway.same_request import tells_enough
 from learning.reuse.decision import Explore, Reuse, ReuseSettings
 from learning.reuse.proofs import Observations, Proofs
 from router.asked import Asked
+from router.deadline import Deadline
 from router.digest import scope, user_scope
 from router.embedding.retriever import NEIGHBOURS
 from router.embedding.templates import Templates
+from router.finished import Journey
 from router.plan import Attempt, Plan
 from router.wording.lexical_gates import blocked
 from store.admission.cutting import EMBEDDED_CHARACTERS
@@ -77,7 +77,8 @@ class Knobs:
     deltas: Mapping[str, float]
     """By key id, and gateway.reuse.request.KEYLESS: the share of reused answers that may be wrong."""
     audit_share: float
-    deadline_s: float
+    deadline_s: float | None
+    """None: the measured one (router.deadline)."""
     neighbours: int = NEIGHBOURS
     max_characters: int = EMBEDDED_CHARACTERS
 
@@ -168,6 +169,7 @@ class SemanticAnswers:
         self._threads = threads
         self._metrics = metrics
         self._knobs = knobs
+        self._deadline = Deadline()
         self._templates = templates or Templates()
         # Nobody may foresee which answers are audited.
         self._rng = random.SystemRandom()
@@ -233,8 +235,7 @@ class SemanticAnswers:
             self._look, ask, asked_under, vector, same_template
         )
         try:
-            async with asyncio.timeout(self._knobs.deadline_s):
-                return await asyncio.wrap_future(work)
+            return await self._deadline.wait(work, self._knobs.deadline_s)
         except BaseException:
             # Late, or the client left: an audit that was decided on meanwhile will never be answered.
             self._threads.submit(_let_go, work)

@@ -22,7 +22,10 @@ from gateway.stages.replaying import explain
 from gateway.stages.stage import Next, UnderWay
 from gateway.stages.tries import asking_for_its_usage, try_of
 from router.finished import Finished
-from router.plan import PROOF_TOO_DEAR, SHADOW, STUDENT_FAILED, Attempt, Plan
+from router.plan import PROOF_TOO_DEAR, SHADOW, STUDENT_FAILED, WITHOUT_DECISION, Attempt, Plan
+
+_TOLD = WITHOUT_DECISION | {SHADOW, PROOF_TOO_DEAR}
+"""Reasons that the header x-understudy-reason tells."""
 
 
 class EngineStage:
@@ -81,7 +84,7 @@ class EngineStage:
         explain(headers, record, engine=way.engine, examples=len(way.examples))
         if plan.posed is not None:
             headers["x-understudy-task"] = plan.posed.task.name
-        if plan.reason in (SHADOW, PROOF_TOO_DEAR):
+        if plan.reason in _TOLD:
             headers["x-understudy-reason"] = plan.reason
         if (instead := _failed_before(plan, attempts)) is not None:
             headers["x-understudy-failed-over"] = str(instead)

@@ -11,7 +11,7 @@ from engines.errors import RequestError
 from gateway.served_model import ServedModel
 from gateway.stages.stage import Next, UnderWay
 from router.asked import Asked
-from router.plan import PROOF_TOO_DEAR, SHADOW, Ask, Attempt, Plan
+from router.plan import POLICY_FAILED, PROOF_TOO_DEAR, SHADOW, Ask, Attempt, Plan
 from router.policies.fixed import Fixed
 from router.proving.standing import Proof
 
@@ -46,7 +46,7 @@ class PolicyStage:
         except Exception as error:
             # A policy that fails must not fail the request (SPEC §1): the reference engine answers, as without us.
             record.bypassed.append(f"decide:{type(error).__name__}")
-            plan = await Fixed((model.reference,), reason="policy_failed").decide(ask)
+            plan = await Fixed((model.reference,), reason=POLICY_FAILED).decide(ask)
         if plan.reason == SHADOW and self._too_dear(model.name, ask.tenant, plan.proof):
             plan = replace(plan, reason=PROOF_TOO_DEAR)
         if forced is not None:

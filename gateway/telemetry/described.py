@@ -14,7 +14,7 @@ from engines.tracing import Trace, UpstreamCall
 from gateway.labels import api_of
 from gateway.telemetry import names
 from gateway.telemetry.content import answered_messages, asked_messages
-from router.finished import Ended, Finished, Outcome
+from router.finished import Finished, Journey, Outcome
 
 Value = str | int | float | tuple[str, ...]
 _MOST_CHARACTERS = 200
@@ -72,7 +72,7 @@ class Describer:
     provider_of: Callable[[str, str], str]
     content: bool = False
 
-    def __call__(self, ended: Ended) -> Described:
+    def __call__(self, ended: Journey) -> Described:
         """What is to be sent; nothing for the gateway's own pages."""
         trace = ended.arrival.trace
         api = api_of(ended) or ("other" if trace is not None and trace.calls else "")
@@ -92,7 +92,7 @@ class Describer:
 
 @dataclass(slots=True)
 class _Made:
-    ended: Ended
+    ended: Journey
     provider_of: Callable[[str, str], str]
     api: str
     finished: Finished | None = field(init=False)

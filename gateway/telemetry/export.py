@@ -31,7 +31,7 @@ from prometheus_client import CollectorRegistry, Counter
 
 from gateway.telemetry import names
 from gateway.telemetry.described import Described, Describer, Span, SpanKind
-from router.finished import Ended, Finished
+from router.finished import Finished, Journey
 
 log = structlog.get_logger(__name__)
 
@@ -73,7 +73,7 @@ class Telemetry:
     def __init__(self, collector: Collector, describer: Describer, metrics: TelemetryMetrics) -> None:
         self._collector = collector
         self._describe = describer
-        self._queue: queue.Queue[Ended | Described | None] = queue.Queue(_QUEUED)
+        self._queue: queue.Queue[Journey | Described | None] = queue.Queue(_QUEUED)
         self._thread: threading.Thread | None = None
         self._sent = metrics.sent
 
@@ -82,7 +82,7 @@ class Telemetry:
         self._thread = threading.Thread(target=self._run, name="telemetry", daemon=True)
         self._thread.start()
 
-    def take(self, ended: Ended) -> None:
+    def take(self, ended: Journey) -> None:
         """Send what came of a request, later. Never blocks, never raises."""
         try:
             # A finished one holds its answer, which must not wait here; it comes from the recorder's thread.
@@ -119,7 +119,7 @@ class Telemetry:
             sending.send([span for one in described for span in one.spans])
         sending.close()
 
-    def _described(self, one: Ended | Described) -> Described:
+    def _described(self, one: Journey | Described) -> Described:
         if isinstance(one, Described):
             return one
         try:

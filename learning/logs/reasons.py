@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from router.plan import PROOF_TOO_DEAR, SHADOW
+from router.plan import LATE, NO_EMBEDDING, POLICY_FAILED, PROOF_TOO_DEAR, SHADOW
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,19 +75,19 @@ REASONS: dict[str, Reason] = {
         "it came without a credential, and nobody's requests are remembered",
         "a key per client (`understudy keys create`), or memory.anonymous: true",
     ),
-    "no_embedding": Reason(
+    NO_EMBEDDING: Reason(
         "its embedding was late or failed",
         "more processor time, or a larger memory.advanced.embedding_deadline_ms",
     ),
-    "no_neighbours_known": Reason(
-        "the search for earlier requests was late or failed",
+    LATE: Reason(
+        "the decision was late",
         "more processor time, or a larger memory.advanced.retrieve_deadline_ms",
     ),
-    "undecided": Reason(
-        "the decision was late or failed",
-        "more processor time; `bypassed` in the request log says which stage",
+    "no_neighbours_known": Reason(
+        "the search for earlier requests failed", "`bypassed` in the request log names the error"
     ),
-    "policy_failed": Reason("the policy failed", "the log has the error"),
+    "undecided": Reason("the decision failed", "`bypassed` in the request log says which stage"),
+    POLICY_FAILED: Reason("the policy failed", "the log has the error"),
     "no_example_fits": Reason(
         "no earlier answer fits into the prompt",
         "a larger models.NAME.advanced.max_example_tokens, or an engine with more context",

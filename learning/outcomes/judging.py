@@ -54,6 +54,7 @@ from learning.outcomes.looking import looked_at
 from router.finished import Finished
 from router.plan import Plan
 from router.proving.standing import Proof
+from router.shedding import NEVER, STILL_COMPARED, Loaded, Work
 from store.decisions.outcomes import Outcomes
 from store.decisions.usage import Amounts, Line, Used
 from store.examples.accounting import Ledger
@@ -105,6 +106,7 @@ class Judging:
         opted_out_keys: Collection[str] = (),
         book: Callable[[Used], object] = lambda used: None,
         exams: Exams | None = None,
+        load: Loaded = NEVER,
         rng: random.Random | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -137,6 +139,7 @@ class Judging:
         self._known = known
         self._teacher_said = teacher_said
         self._opted_out_keys = frozenset(opted_out_keys)
+        self._load = load
         self._clock = clock
         self._queue: asyncio.PriorityQueue[tuple[float, int, float, Sample]] = asyncio.PriorityQueue(
             self._limits.max_waiting
@@ -249,6 +252,11 @@ class Judging:
             finished, engines, self._opted_out_keys, max_bytes=limits.max_bytes
         ):
             return None
+        work: Work = "shadow" if reference_served else "checks"
+        if self._load.holds(work):
+            if self._rng.random() < (1 - STILL_COMPARED) * max(share, wished):
+                self._load.sheds(work)
+            share, wished = share * STILL_COMPARED, wished * STILL_COMPARED
         if self._accounts.refused(finished.arrival.tenant, unit):
             self._held_back("over_budget", finished.arrival.tenant)
             return None
@@ -485,7 +493,7 @@ class Judging:
         engines = [*([judge] if judge is not None else []), *(self._engines[name] for name in names)]
         try:
             async with asyncio.timeout(max(0.0, until - time.monotonic())):
-                while any(self._pressed(engine) for engine in engines):
+                while any(map(self._pressed, engines)):
                     await self._a_moment()
         except TimeoutError:
             return False

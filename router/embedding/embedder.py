@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from cachetools import LRUCache
 
+from router.deadline import Deadline
 from router.embedding import model as embedding_model
 from router.embedding.model import EmbeddingModel, EmbeddingModelMissing
 from router.embedding.onnx_session import OnnxSession, SessionBusy
@@ -76,7 +77,7 @@ class Embedder:
         self,
         model: EmbeddingModel,
         *,
-        deadline_ms: float = 50,
+        deadline_ms: float | None = None,
         max_characters: int = 1500,
         max_tokens: int = 256,
         cache_entries: int = 4_096,
@@ -94,6 +95,8 @@ class Embedder:
         """Changes whenever embeddings would: embeddings of different versions must never be compared."""
         self.dimensions = model.dimensions
         self.deadline_ms = deadline_ms
+        """None: the measured one."""
+        self.deadline = Deadline()
         self.tokenizer_file = model.tokenizer
         """A `tokenizer.json`; the order of its vocabulary tells how rare words are (router.examples.rarity)."""
         self._max_characters = max_characters
@@ -115,7 +118,7 @@ class Embedder:
         source: str,
         cache_dir: Path,
         *,
-        deadline_ms: float = 50,
+        deadline_ms: float | None = None,
         max_characters: int = 1500,
         max_tokens: int = 256,
         cache_entries: int = 4_096,
@@ -124,7 +127,8 @@ class Embedder:
         """The embedder for `source`: "package", "folder:PATH" or "hub:OWNER/NAME[@REVISION]".
 
         Blocks for some tenths of a second, or a few seconds when the model must first be built into
-        `cache_dir`. `deadline_ms` bounds the wait of `embed`, queue included. A text is cut to
+        `cache_dir`. `deadline_ms` bounds the wait of `embed`, queue included; None: by what an embedding takes here
+        (router.deadline). A text is cut to
         `max_characters` before it is tokenised and to `max_tokens` after, both times from its middle. Raises
         EmbeddingModelMissing with the remedy, and what `__init__` raises.
         """
@@ -149,20 +153,14 @@ class Embedder:
             if (recent := self._recent.get(key)) is not None:
                 return recent
             work = self._join(key, shortened, bounded=True)
-        loop = asyncio.get_running_loop()
-        waiter: asyncio.Future[Vector] = loop.create_future()
-
-        def wake(future: Future[Vector]) -> None:
-            # The loop may be closed when an inference ends that nobody waits for any more.
-            with contextlib.suppress(RuntimeError):
-                loop.call_soon_threadsafe(_settle, waiter, future)
-
-        work.future.add_done_callback(wake)
-        timer = loop.call_later(self.deadline_ms / 1000, _give_up, waiter, self.deadline_ms)
+        set_s = None if self.deadline_ms is None else self.deadline_ms / 1000
         try:
-            return await waiter
+            return await self.deadline.wait(work.future, set_s)
+        except CancelledError:
+            raise EmbedderLate("the embedder was closed") from None
+        except TimeoutError as late:
+            raise EmbedderLate(str(late)) from None
         finally:
-            timer.cancel()
             self._leave(key, work)
 
     async def embed_later(self, text: str) -> Vector:
@@ -304,8 +302,3 @@ def _settle(waiter: asyncio.Future[Vector], future: Future[Vector]) -> None:
         waiter.set_exception(failure)
     else:
         waiter.set_result(future.result())
-
-
-def _give_up(waiter: asyncio.Future[Vector], deadline_ms: float) -> None:
-    if not waiter.done():
-        waiter.set_exception(EmbedderLate(f"no vector within {deadline_ms:g} ms"))

@@ -13,11 +13,12 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass
 
+from router.deadline import Deadline
 from router.digest import shared_scope
 from router.embedding.embedder import Embedder
 from router.embedding.retriever import Retriever
 from router.embedding.templates import Templates
-from router.plan import SHADOW, Ask, Attempt, Candidate, Plan
+from router.plan import LATE, SHADOW, Ask, Attempt, Candidate, Plan
 from router.policies.late import LateDecisions
 from router.policies.nearest_examples import counts, familiar, that_fit
 from router.policies.proven import shadow
@@ -42,7 +43,8 @@ class Knobs:
     with_tools: WithTools
     follow_ups: bool
     """Whether a question with turns before it may get examples."""
-    retrieve_deadline_s: float
+    retrieve_deadline_s: float | None
+    """None: the measured one (router.deadline)."""
     same_names: bool
     """Whether a neighbour must name the same things as the request: right for questions about facts, wrong for one task
     over ever-new texts."""
@@ -87,6 +89,7 @@ class FewShot:
         context_tokens: Callable[[], int | None] = lambda: None,
         templates: Templates | None = None,
         gate: Gate | None = None,
+        deadline: Deadline | None = None,
     ) -> None:
         """`context_tokens` returns the small engine's context window as far as it is known; examples must fit beside the
         request and its answer. `gate`: None where a familiar request needs no proof.
@@ -103,6 +106,7 @@ class FewShot:
         )
         self._retriever = retriever
         self._executor = executor
+        self._deadline = deadline or Deadline()
         self._late = LateDecisions()
         # Both are replaced as a whole when an operator changes a setting, from any thread.
         self.knobs = knobs
@@ -125,9 +129,8 @@ class FewShot:
             found = await self._found(ask, question, vector)
         except Exception as error:
             skipped = (f"nearest:{type(error).__name__}",)
-            plan = self._to_large(
-                "no_neighbours_known", text=text, vector=vector, stages=stages, bypassed=skipped
-            )
+            reason = LATE if isinstance(error, TimeoutError) else "no_neighbours_known"
+            plan = self._to_large(reason, text=text, vector=vector, stages=stages, bypassed=skipped)
             return self._going_on(plan, ask, question)
         finally:
             stages["nearest"] = time.perf_counter() - began
@@ -137,10 +140,8 @@ class FewShot:
         """What there is to decide on, in time. Raises TimeoutError, and what a store raises."""
         if self._retriever.at_once(ask.tenant, question.scope):
             return self._weigh(ask, question, vector)
-        async with asyncio.timeout(self.knobs.retrieve_deadline_s):
-            return await asyncio.get_running_loop().run_in_executor(
-                self._executor, self._weigh, ask, question, vector
-            )
+        deadline_s = self.knobs.retrieve_deadline_s
+        return await self._deadline.run(self._executor, self._weigh, deadline_s, ask, question, vector)
 
     def _going_on(self, plan: Plan, ask: Ask, question: EmbeddedQuestion) -> Plan:
         if self._gate is None or ask.forced:

@@ -23,6 +23,7 @@ from router.choosing.label_exploration import Explored, explored
 from router.choosing.lengths import NearLengths
 from router.choosing.load import EngineState, engine_state
 from router.choosing.rule_choice import choice_by_rule
+from router.deadline import Deadline
 from router.digest import carries_tools, in_tool_loop, is_follow_up, shared_scope
 from router.embedding.embedder import Embedder
 from router.embedding.retriever import Retriever
@@ -34,7 +35,7 @@ from router.examples.count import Knobs as CountKnobs
 from router.examples.features import RequestView
 from router.examples.fusion import best_fused
 from router.examples.scorer import Scorer, Scores
-from router.plan import SHADOW, Action, Ask, Attempt, Candidate, Choice, ExampleSelection, Plan
+from router.plan import LATE, SHADOW, Action, Ask, Attempt, Candidate, Choice, ExampleSelection, Plan
 from router.policies.late import LateDecisions
 from router.policies.nearest_examples import counts, familiar, that_fit
 from router.policies.proven import shadow
@@ -73,8 +74,8 @@ class Knobs:
     with_tools: WithTools
     follow_ups: bool
     """Whether a question with turns before it is decided on by its likeness to others."""
-    deadline_s: float
-    """Limit for everything after the embedding."""
+    deadline_s: float | None
+    """Limit for everything after the embedding; None: the measured one (router.deadline)."""
     max_examples: int
     max_example_tokens: int
     example_order: Order
@@ -158,6 +159,7 @@ class InContext:
         clock: Callable[[], float] = time.time,
         templates: Templates | None = None,
         gate: Gate | None = None,
+        deadline: Deadline | None = None,
     ) -> None:
         """`models_of` returns what to decide a tenant's requests with, at once: a model that is still loading is left out.
         `hot` maps a tenant to the positions of the examples that the smallest engine keeps warm (see HotExamples); it
@@ -177,6 +179,7 @@ class InContext:
         self._chooser = chooser
         self._budget = budget
         self._executor = executor
+        self._deadline = deadline or Deadline()
         self._late = LateDecisions()
         # Both are replaced as a whole when an operator changes a setting, from any thread.
         self.knobs = knobs
@@ -195,12 +198,12 @@ class InContext:
         # Loads are read on the event loop; everything after that runs on a thread.
         states = [engine_state(engine.info, engine.load()) for engine in self._engines]
         try:
-            async with asyncio.timeout(self.knobs.deadline_s):
-                return await asyncio.get_running_loop().run_in_executor(
-                    self._executor, self._weigh, ask, question, question.vector, states
-                )
+            return await self._deadline.run(
+                self._executor, self._weigh, self.knobs.deadline_s, ask, question, question.vector, states
+            )
         except Exception as error:
-            plan = self._to_reference("undecided", question, (f"weigh:{type(error).__name__}",))
+            reason = LATE if isinstance(error, TimeoutError) else "undecided"
+            plan = self._to_reference(reason, question, (f"weigh:{type(error).__name__}",))
             return self._going_on(plan, ask, question)
 
     def _going_on(self, plan: Plan, ask: Ask, question: EmbeddedQuestion) -> Plan:

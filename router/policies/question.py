@@ -23,7 +23,7 @@ from router.digest import (
 )
 from router.embedding.embedder import Embedder
 from router.embedding.templates import Digest, Templates
-from router.plan import Ask
+from router.plan import NO_EMBEDDING, Ask
 from store.admission.cutting import cut
 from store.records import Example, Vector
 
@@ -98,7 +98,7 @@ class QuestionEmbedder:
             )
         except Exception as error:
             # Late, full or broken: the request must not wait for it, let alone fail.
-            return replace(found, refused="no_embedding", bypassed=(f"embed:{type(error).__name__}",))
+            return replace(found, refused=NO_EMBEDDING, bypassed=(f"embed:{type(error).__name__}",))
         finally:
             found.stages_s["embed"] = time.perf_counter() - began
 

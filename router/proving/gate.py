@@ -19,6 +19,7 @@ from router.plan import Candidate
 from router.proving.neighbours import Near, near
 from router.proving.regions import CHECK_SHARE, PROBE_SHARE, Compared, Region, Regions, Turned, spent
 from router.proving.standing import Action, Proof, Standing
+from router.shedding import NEVER, STILL_COMPARED, Loaded
 from store.records import Vector
 
 ALPHA = 0.05
@@ -125,6 +126,8 @@ class Gate:
     version: float | None = None
     """Of what is compared: which models answer, and how examples are chosen. What another version did proves nothing.
     None: the version that the latest outcome has."""
+    load: Loaded = NEVER
+    """Under which fewer of the wished comparisons are made."""
     rehearsed: Mapping[str, Mapping[Action, float]] = field(default_factory=dict)
     """By shared scope, the mean quality of actions as a rehearsal found it: which is compared first, and so gets most of the
     comparisons. It proves nothing: bounds rest on outcomes alone."""
@@ -164,7 +167,7 @@ class Gate:
             compared = [decides] if decides is not None else _by_promise(weighed)
             shut, seconds = state.shut, state.seconds()
             if decides is not None:
-                decides.region.wish(decides.share)
+                decides.region.wish(decides.share * (STILL_COMPARED if self.load.holds("checks") else 1.0))
                 if decides.region.overdue(self.clock()) or decides.region.in_doubt:
                     # The reference answers, and every request is to be compared, until it is known that all is well.
                     decides = None

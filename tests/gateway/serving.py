@@ -15,7 +15,7 @@ from gateway.entry import EntryHandler
 from gateway.handlers.handler import Handler
 from gateway.keys import NoAuthentication
 from gateway.server import ServerLimits, serve
-from router.finished import Ended
+from router.finished import Journey
 from understudy.processes.listening import bind
 
 Answering = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
@@ -66,9 +66,9 @@ def open_admission() -> Admission:
 
 
 @asynccontextmanager
-async def entry(handler: Handler, **listen: Any) -> AsyncIterator[tuple[int, list[Ended]]]:
+async def entry(handler: Handler, **listen: Any) -> AsyncIterator[tuple[int, list[Journey]]]:
     """The port of an entry handler before `handler`, and the requests that have ended."""
-    ended: list[Ended] = []
+    ended: list[Journey] = []
     began: list[None] = []
     through = EntryHandler(
         OneHandler(handler),

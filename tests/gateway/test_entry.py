@@ -9,9 +9,8 @@ import pytest
 from aiohttp import web
 
 from engines.errors import ConnectFailed, Kind, RequestError, TimedOut, Unavailable
-from gateway.journey import Journey
 from gateway.paths import origin_form
-from router.finished import Outcome
+from router.finished import Journey, Outcome
 from tests.gateway.serving import entry, exchange, get
 
 

@@ -14,7 +14,7 @@ from gateway import log as module
 from gateway.log import LineWriter, configure
 from gateway.request_log import RequestLog
 from router.asked import Arrival
-from router.finished import Ended, Outcome
+from router.finished import Journey, Outcome
 from tests.finished import finished
 from tests.gateway.keepers.test_choice import WITH
 
@@ -161,5 +161,5 @@ def test_a_request_is_one_line(lines: list[dict[str, object]]) -> None:
 
 def test_long_paths_and_models_are_cut(lines: list[dict[str, object]]) -> None:
     long = Arrival("id1", 1.0, 1_700_000_000.0, "GET", "/" + "x" * 5000)
-    RequestLog().write(Ended(arrival=long, outcome=Outcome.REFUSED, model="m" * 5000))
+    RequestLog().write(Journey(arrival=long, outcome=Outcome.REFUSED, model="m" * 5000))
     assert len(str(lines[0]["path"])) == 200 and len(str(lines[0]["model"])) == 200

@@ -13,7 +13,7 @@ from engines.openai_http import OpenAIHTTP
 from engines.timeouts import Timeouts
 from gateway.keys import NoAuthentication
 from gateway.passthrough import Passthrough
-from router.finished import Ended, Outcome
+from router.finished import Journey, Outcome
 from tests.flow.upstream import Upstream
 from tests.gateway.serving import entry, exchange, get
 
@@ -29,7 +29,7 @@ def upstream() -> Iterator[Upstream]:
 
 
 @asynccontextmanager
-async def passing(upstream: Upstream) -> AsyncIterator[tuple[int, list[Ended]]]:
+async def passing(upstream: Upstream) -> AsyncIterator[tuple[int, list[Journey]]]:
     engine = OpenAIHTTP(EngineInfo("up"), upstream.url, timeouts=Timeouts(2, 5, 5, 20))
     try:
         async with entry(

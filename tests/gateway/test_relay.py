@@ -12,9 +12,8 @@ from multidict import CIMultiDict
 from engines.engine import EngineReply
 from engines.errors import Kind, StreamBroken, TimedOut
 from gateway.forward import ChunkBuffer
-from gateway.journey import Journey
 from gateway.relay import relay
-from router.finished import Ended, Outcome
+from router.finished import Journey, Outcome
 from tests.gateway.serving import entry, exchange, get
 
 SSE = {"Content-Type": "text/event-stream"}
@@ -40,7 +39,7 @@ async def relayed(
     kept: ChunkBuffer | None = None,
     choices: int = 0,
     method: str = "GET",
-) -> tuple[bytes, bytes, Ended]:
+) -> tuple[bytes, bytes, Journey]:
     """(head, body as framed, how the request ended)."""
 
     async def handler(request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
@@ -117,6 +116,10 @@ async def test_without_a_length_of_its_own_every_stream_must_tell_its_end() -> N
     assert end.outcome is Outcome.FAILED
     _, _, end = await relayed(reply(END, headers=SSE, self_delimiting=False))
     assert end.outcome is Outcome.ANSWERED
+    _, body, end = await relayed(
+        reply(b"word", headers={"Content-Type": "text/plain"}, self_delimiting=False)
+    )
+    assert end.outcome is Outcome.ANSWERED and b"word" in body, "nothing tells the end of what is no stream"
 
 
 async def test_an_error_answer_in_a_stream_needs_no_terminal_event() -> None:

@@ -7,8 +7,9 @@ from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 
 from engines.errors import RequestError
-from gateway.journey import Journey, arrival
+from gateway.journey import arrival
 from gateway.routes import RouteTable
+from router.finished import Journey
 
 
 async def health(request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from aiohttp import web
 
-from gateway.journey import Journey
 from gateway.websocket import wants_upgrade
+from router.finished import Journey
 from tests.gateway.serving import entry, exchange, get
 
 

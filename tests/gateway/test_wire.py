@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from engines.chat_json import parse_object, read_chat_request
 from engines.errors import RequestError
-from gateway.journey import Journey
 from gateway.wire import is_json, read_body, read_json
+from router.finished import Journey
 from tests.gateway.serving import entry, exchange, get
 
 GOOD = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}

@@ -44,6 +44,11 @@ _LINGER_S = 1.0
 _REPLACED_LINGER_S = 6.0
 """The same of a worker whose successor serves. SDKs of OpenAI close what has been idle for 4 or 5 seconds, so that
 by then nobody sends another request."""
+_TURN_S = 0.0005
+"""Instead of 5 ms: so long a thread that records, screens or follows what was learnt keeps the interpreter from the event
+loop and from retrieval, which give it up several times a request."""
+_IN_BACKGROUND, _BEHIND = 10, 5
+"""Niceness of helpers: beside a worker that needs all of a core, about a tenth and a quarter of it."""
 Reread = Callable[[], Config]
 """Gives the configuration as it is now, as it was given at the start. Raises ConfigError."""
 
@@ -177,15 +182,16 @@ def _supervise(
 
 def _helpers(config: Config, port: int, config_file: Path | None, role: Role) -> dict[str, Callable[[], int]]:
     """The processes beside the workers, by name; `port` is the workers'."""
-    runs: dict[str, Callable[[Config], int]] = {
-        LEARNER: _learn,
-        REPLAYER: _replay,
-        ADMIN: partial(_admin, port, config_file),
+    runs: dict[str, tuple[Callable[[Config], int], int]] = {
+        LEARNER: (_learn, _IN_BACKGROUND),
+        REPLAYER: (_replay, _IN_BACKGROUND),
+        ADMIN: (partial(_admin, port, config_file), _BEHIND),
     }
-    return {name: partial(_help, runs[name], config) for name in helpers_wanted(config, role)}
+    return {name: partial(_help, *runs[name], config) for name in helpers_wanted(config, role)}
 
 
-def _help(run: Callable[[Config], int], config: Config) -> int:
+def _help(run: Callable[[Config], int], niceness: int, config: Config) -> int:
+    os.nice(niceness)
     try:
         return run(config)
     finally:
@@ -246,6 +252,7 @@ async def _serve(config: Config, sock: socket.socket, orders: Orders, role: Role
     stop = asyncio.Event()
     stop_on_signals(stop)
     calm_collector()
+    sys.setswitchinterval(_TURN_S)
 
     def serving() -> None:
         host, port = sock.getsockname()[:2]

@@ -10,6 +10,7 @@ import multiprocessing
 import os
 import signal
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -30,8 +31,11 @@ log = structlog.get_logger(__name__)
 _FIRST_PAUSE_S = 0.5
 _LONGEST_PAUSE_S = 30.0
 _HELPER_PAUSE_S = 5.0
-_HELPERS_AFTER_S = 20.0
-"""At the start helpers leave the processors to the workers until these serve, and at most so long."""
+_HELPERS_AFTER_S = 60.0
+"""At the start helpers leave the processors to the workers until these serve and are not busy, and at most so long."""
+_LOOK_S = 0.2
+_BUSY = 0.5
+"""Share of all processors in use by the workers above which they are busy."""
 _LONGEST_HELPER_PAUSE_S = 60.0
 _HELPER_GRACE_S = 5.0
 _WORKER = "worker"
@@ -69,7 +73,7 @@ class _Helper:
     again_at: float = 0.0
     """When it is started, again if it died (time.monotonic); 0 while it runs."""
     after_workers: bool = False
-    """It was never started: it is as soon as all workers serve, even before that."""
+    """It was never started: it is as soon as all workers serve and are not busy, even before that."""
 
 
 @dataclass(slots=True, eq=False)
@@ -95,6 +99,36 @@ class _Child:
                         self.answers.append(text)
         except (EOFError, OSError):
             self.line = None
+
+
+class _Calm:
+    """Whether workers leave the processors to others."""
+
+    def __init__(self) -> None:
+        self._cores = (
+            len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        )
+        self._used_s, self._at_s, self._was = 0.0, 0.0, False
+
+    def look(self, workers: Iterable[_Child]) -> bool:
+        """Whether they did lately, since this was asked before; also where the system does not tell."""
+        now_s = time.monotonic()
+        if (passed_s := now_s - self._at_s) >= _LOOK_S / 2:
+            used_s = sum(_cpu_s(child.process) for child in workers)
+            self._was = used_s - self._used_s < _BUSY * self._cores * passed_s
+            self._used_s, self._at_s = used_s, now_s
+        return self._was
+
+
+def _cpu_s(process: BaseProcess) -> float:
+    """CPU time of another process, in seconds; 0 where the system does not tell, or it has ended."""
+    if sys.platform != "linux" or process.pid is None:
+        return 0.0
+    try:
+        # A process's POSIX CPU-time clock: clock_getcpuclockid(3).
+        return time.clock_gettime((~process.pid << 3) | 2)
+    except OSError:
+        return 0.0
 
 
 class Supervisor:
@@ -131,6 +165,7 @@ class Supervisor:
         self._hung_up = False
         self._sockets: dict[int, socket.socket] = {}
         self._children: dict[BaseProcess, _Child] = {}
+        self._calm = _Calm()
         self._pause_s = 0.0
         self._had_terminal = os.isatty(2)
 
@@ -196,7 +231,7 @@ class Supervisor:
 
     def _watch(self) -> int:
         while not self._stopping:
-            self._sleep(0.2)
+            self._sleep(_LOOK_S)
             self._start_helpers()
             dead = self._dead_workers()
             if dead and not _cannot_start(dead):
@@ -226,9 +261,12 @@ class Supervisor:
 
     def _start_helpers(self) -> None:
         """Those whose time has come."""
-        serving = all(child.ready for child in self._children.values() if child.slot is not None)
+        if not any(helper.again_at for helper in self._helpers.values()):
+            return
+        workers = [child for child in self._children.values() if child.slot is not None]
+        calm = self._calm.look(workers) and all(child.ready for child in workers)
         for name, helper in self._helpers.items():
-            if 0 < helper.again_at <= time.monotonic() or (helper.after_workers and serving):
+            if 0 < helper.again_at <= time.monotonic() or (helper.after_workers and calm):
                 helper.again_at, helper.after_workers = 0.0, False
                 self._start_helper(name, helper)
 

@@ -107,20 +107,22 @@ class MemoryAdvanced(Settings):
         True,
         description="Cache: whether the same request, asked while it is being answered, gets that answer.",
     )
-    embedding_deadline_ms: float = Field(
-        50,
+    embedding_deadline_ms: float | None = Field(
+        None,
         gt=0,
-        description="Longest wait of a request for its embedding; after it the request goes on without.",
+        description="Longest wait of a request for its embedding; after it the request goes on without. null: by what one "
+        "takes on this machine, 100 to 500.",
     )
     embedding_cache_dir: Path | None = Field(
         None,
         description="Where the built embedding model is kept; null: `understudy/models` in the user's cache folder where "
         "that exists, else `models` in data_dir.",
     )
-    retrieve_deadline_ms: float = Field(
-        50,
+    retrieve_deadline_ms: float | None = Field(
+        None,
         gt=0,
-        description="Longest wait of a request for its neighbours; after it the request goes on without.",
+        description="Longest wait of a request for its neighbours; after it the request goes on without. null: by what "
+        "finding them takes on this machine, 100 to 500.",
     )
     answer_vectors: bool = Field(
         True,
@@ -152,8 +154,11 @@ class MemoryAdvanced(Settings):
         le=0.5,
         description="Semantic reuse: share of what could be reused that is asked anyway and compared.",
     )
-    reuse_deadline_ms: float = Field(
-        50, gt=0, description="Semantic reuse: longest wait of a request for it; after it the model is asked."
+    reuse_deadline_ms: float | None = Field(
+        None,
+        gt=0,
+        description="Semantic reuse: longest wait of a request for it; after it the model is asked. null: by what it takes "
+        "on this machine, 100 to 500.",
     )
 
 

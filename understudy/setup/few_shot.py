@@ -76,6 +76,7 @@ def few_shot(
         context_tokens=lambda: small.info.context_tokens,
         templates=memory.templates,
         gate=gate,
+        deadline=memory.retrieval,
     )
     return FewShotParts(policy, retriever, knobs, gate is not None)
 

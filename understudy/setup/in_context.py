@@ -127,6 +127,7 @@ def in_context(
         rng=random.Random(),
         templates=memory.templates,
         gate=gate,
+        deadline=memory.retrieval,
     )
     return InContextParts(policy, follower, knobs)
 
@@ -197,14 +198,15 @@ def chooser_knobs(settings: ModelSettings) -> chooser.Knobs:
 
 def _knobs(settings: ModelSettings, remembered: MemorySettings) -> Knobs:
     advanced = settings.advanced
-    deadline_ms = remembered.advanced.retrieve_deadline_ms + advanced.scorer_deadline_ms
+    retrieve_ms = remembered.advanced.retrieve_deadline_ms
+    deadline_s = None if retrieve_ms is None else (retrieve_ms + advanced.scorer_deadline_ms) / 1000
     return knobs_of(
         Knobs,
         settings.in_context,
         settings.few_shot,
         advanced,
         remembered.examples,
-        deadline_s=deadline_ms / 1000,
+        deadline_s=deadline_s,
         counts=example_count.Knobs() if advanced.adapt_count else None,
         least_probability=advanced.epsilon / _actions(settings),
         max_loss=settings.max_loss if settings.proof == "floor" else None,

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from gateway.keepers.keeper import Keeper
     from gateway.keepers.request import RequestKeeper
     from gateway.keepers.text import TextKeeper
+    from router.shedding import Loaded
     from understudy.memory import Memory
     from understudy.settings.memory import MemorySettings
     from understudy.setup.semantic import SemanticParts
@@ -36,16 +37,18 @@ def exact_keeper(memory: Memory | None, config: Config) -> ExactKeeper | None:
     )
 
 
-def books(memory: Memory | None, config: Config) -> RequestKeeper | None:
+def books(memory: Memory | None, config: Config, load: Loaded) -> RequestKeeper | None:
     """What books requests that never reach the pipeline; None where nothing is remembered."""
     if memory is None:
         return None
     from gateway.keepers.request import RequestKeeper
 
-    return RequestKeeper(memory.requests, memory.store.decisions.usage, texts=_texts(memory, config.memory))
+    return RequestKeeper(
+        memory.requests, memory.store.decisions.usage, texts=_texts(memory, config.memory, load)
+    )
 
 
-def _texts(memory: Memory, settings: MemorySettings | None) -> TextKeeper | None:
+def _texts(memory: Memory, settings: MemorySettings | None, load: Loaded) -> TextKeeper | None:
     """What keeps texts, for one thread; None where none are kept."""
     if settings is None or memory.requests is None or not settings.request_texts.enabled:
         return None
@@ -57,11 +60,16 @@ def _texts(memory: Memory, settings: MemorySettings | None) -> TextKeeper | None
         admission(settings),
         Allowance(),
         opted_out_keys=settings.examples.admission.opted_out_keys,
+        load=load,
     )
 
 
 def keepers(
-    memory: Memory | None, config: Config, series: Series, semantic: SemanticParts | None = None
+    memory: Memory | None,
+    config: Config,
+    series: Series,
+    load: Loaded,
+    semantic: SemanticParts | None = None,
 ) -> list[Keeper]:
     """All others, in the order in which they run; none when nothing is remembered. `series` is Lasting.series."""
     settings = config.memory
@@ -105,6 +113,7 @@ def keepers(
             templates=memory.templates,
             standing=store.examples.contributors.standings().of,
             opted_out_keys=examples.admission.opted_out_keys,
+            load=load,
         )
         found += semantic.around(keeper) if semantic is not None else [keeper]
         found.append(UseKeeper(store.examples.ledger, dearest))
@@ -121,6 +130,6 @@ def keepers(
             from gateway.keepers.regenerated import RegeneratedKeeper
 
             found.append(RegeneratedKeeper(store.outcomes, within_s=60.0))
-    texts = _texts(memory, settings)
+    texts = _texts(memory, settings, load)
     found.append(RequestKeeper(memory.requests, store.decisions.usage, texts=texts, secret=store.secret))
     return found

@@ -20,6 +20,7 @@ from learning.outcomes.target import Targets
 from learning.replay.material import kept_instructions
 from learning.tasks.labels import GivenLabels
 from router.digest import asked_under, user_scope
+from router.shedding import Loaded
 from store.jobs.live_load import recorded_to_s
 from understudy.settings.knobs import knobs_of
 from understudy.settings.learning import JudgingSettings
@@ -92,7 +93,9 @@ def contributor_of(store: Store, tenant: str, request: RequestRecord) -> str | N
     return None if request.exact_key is None else store.answers.exact.answered(request.exact_key)
 
 
-def judging(config: Config, store: Store, engines: Mapping[str, Engine], metrics: JudgingMetrics) -> Judging:
+def judging(
+    config: Config, store: Store, engines: Mapping[str, Engine], metrics: JudgingMetrics, load: Loaded
+) -> Judging:
     """Comparisons in the background, over an open store. Without `judging` only those that a proof wishes for."""
     configured = config.judging
     settings = configured or JudgingSettings(engine="")
@@ -117,6 +120,7 @@ def judging(config: Config, store: Store, engines: Mapping[str, Engine], metrics
         teacher_said=GivenLabels(store.tasks).teacher_said,
         opted_out_keys=settings.advanced.opted_out_keys,
         book=store.decisions.usage.book,
+        load=load,
         exams=Exams(partial(known_answers, store), ended=ended),
     )
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from learning.rehearsal.kept import qualities
 from router.proving.gate import Gate
+from router.shedding import NEVER, Loaded
 from understudy.settings.config import AnyEngine
 from understudy.settings.models import ModelSettings
 
@@ -17,6 +18,7 @@ def gates(
     models: Mapping[str, ModelSettings],
     engines: Mapping[str, AnyEngine],
     rehearsal: Mapping[str, Any] | None = None,
+    load: Loaded = NEVER,
 ) -> dict[str, Gate]:
     """One per served model that needs proof; few_shot never asks engines between the first and the last. `rehearsal`: the
     latest one's report."""
@@ -25,6 +27,7 @@ def gates(
             model.engines[:1] if model.policy == "few_shot" else model.engines[:-1],
             max_loss=model.max_loss,
             version=_version(model, engines),
+            load=load,
             rehearsed=qualities(rehearsal, name, model.engines[0]) if rehearsal is not None else {},
         )
         for name, model in models.items()

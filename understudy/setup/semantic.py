@@ -37,12 +37,12 @@ def semantic_parts(
     store, embedder = memory.store, memory.embedder
     if embedder is None or store.indexes is None:
         return None
-    entries = store.answers.entries
+    entries, deadline_ms = store.answers.entries, settings.advanced.reuse_deadline_ms
     knobs = knobs_of(
         Knobs,
         settings.semantic_reuse,
         audit_share=settings.advanced.reuse_audit_share,
-        deadline_s=settings.advanced.reuse_deadline_ms / 1000,
+        deadline_s=None if deadline_ms is None else deadline_ms / 1000,
     )
     answers = SemanticAnswers(
         embedder,

@@ -12,7 +12,8 @@ from multidict import CIMultiDict
 from engines.placement import PLAIN, Placement, Rank
 from gateway.forms import read_form
 from gateway.handlers.incoming import Incoming
-from gateway.journey import Journey, arrival
+from gateway.journey import arrival
+from router.finished import Journey
 
 FORM = b'--b\r\nContent-Disposition: form-data; name="model"\r\n\r\nours\r\n--b--\r\n'
 

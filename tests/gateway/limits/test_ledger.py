@@ -229,11 +229,11 @@ async def test_nobody_waits_for_a_store_that_has_just_failed(
 
 
 async def test_a_grant_that_comes_too_late_is_not_lost(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ledgers, "_STORE_S", 0.05)
     late: Future[Lease] = Future()
     async with ledger(store) as one:
         await take(one, 1)
         with monkeypatch.context() as slow:
+            slow.setattr(ledgers, "_STORE_S", 0.05)
             slow.setattr(store.allowances, "lease", lambda *_, **__: late)
             with pytest.raises(Blind):
                 await take(one, 500)

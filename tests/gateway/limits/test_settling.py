@@ -9,7 +9,7 @@ import pytest
 from engines.chat import Usage
 from gateway.limits.settling import settle
 from router.bill import Bill
-from router.finished import Ended, Outcome
+from router.finished import Journey, Outcome
 from tests.finished import chat_request, finished
 
 USED = Usage(10, 5)
@@ -28,7 +28,7 @@ class Noted:
         self.by.append("all" if began else "input")
 
 
-def settled(ended: Ended) -> object:
+def settled(ended: Journey) -> object:
     noted = Noted()
     bill: Bill = noted
     settle(replace(ended, bill=bill))
@@ -61,7 +61,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("ended", "by"), CASES)
-def test_by_how_it_ended(ended: Ended, by: object) -> None:
+def test_by_how_it_ended(ended: Journey, by: object) -> None:
     assert settled(ended) == by
 
 

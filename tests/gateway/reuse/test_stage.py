@@ -18,13 +18,13 @@ from prometheus_client import CollectorRegistry
 
 from engines.chat import ChatRequest
 from gateway.controls import NONE
-from gateway.journey import Journey
 from gateway.reuse.metrics import SemanticMetrics
 from gateway.reuse.request import SemanticAsk, semantic_ask
 from gateway.reuse.stage import Comparison, Knobs, SemanticAnswers, SemanticStage
 from learning.reuse.decision import Explore, ReuseSettings
 from learning.reuse.proofs import Proofs
 from router.asked import Arrival, Asked
+from router.finished import Journey
 from router.plan import Attempt, Plan
 from store.answers.semantic_entries import SemanticEntries, SemanticEntry
 from store.answers.semantic_observations import SemanticObservations, SemanticScope

@@ -11,7 +11,7 @@ from gateway.telemetry.content import asked_messages
 from gateway.telemetry.described import Described, Describer, SpanKind
 from gateway.telemetry.providers import providers
 from router.asked import Arrival, Controls
-from router.finished import Ended, Outcome
+from router.finished import Journey, Outcome
 from tests.finished import chat_request, finished
 
 ANSWER = json.dumps(
@@ -140,7 +140,7 @@ def test_other_requests_are_told_without_genai_names() -> None:
     asked.model = ""
     arrival.trace.calls.append(asked)
     found = Describer(providers({}))(
-        Ended(arrival=arrival, outcome=Outcome.ANSWERED, status=200, ended_at=2.0)
+        Journey(arrival=arrival, outcome=Outcome.ANSWERED, status=200, ended_at=2.0)
     )
     server, client = found.spans
     assert (server.name, server.parent_id, client.name) == ("GET files", "", "GET")
@@ -149,7 +149,7 @@ def test_other_requests_are_told_without_genai_names() -> None:
 
 def test_the_gateways_own_pages_are_not_sent() -> None:
     arrival = Arrival("r", 1.0, 2.0, "GET", "/metrics", trace=Trace("a" * 32, "", "01"))
-    assert Describer(providers({}))(Ended(arrival=arrival, outcome=Outcome.ANSWERED)) == Described()
+    assert Describer(providers({}))(Journey(arrival=arrival, outcome=Outcome.ANSWERED)) == Described()
 
 
 def test_providers_are_known_by_their_hosts_and_kinds() -> None:

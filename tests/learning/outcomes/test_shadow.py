@@ -24,6 +24,7 @@ from router.asked import Controls
 from router.finished import Finished
 from router.plan import Action, Attempt, Candidate, Plan
 from router.proving.standing import Proof, Standing
+from router.shedding import Shedding
 from simulation.engine import SimulatedEngine
 from store.decisions.requests import RequestLog
 from store.records import Example
@@ -363,3 +364,40 @@ async def test_the_examples_found_are_compared_there_where_no_comparison_had_dra
         await stage.judging.join()
         noted = await stage.judge()
     assert [o.key for o in noted] == ["told/small/without", "told/small/with"]
+
+
+@pytest.mark.parametrize(
+    ("chosen", "level", "shed"),
+    [
+        ("large", 0, ""),
+        ("large", 1, "shadow"),
+        ("small", 1, ""),
+        ("small", 2, "checks"),
+        ("large", 5, "shadow"),
+    ],
+)
+async def test_under_load_one_comparison_in_ten_goes_on_and_the_others_are_counted(
+    db: Database, chosen: str, level: int, shed: str
+) -> None:
+    load, plan = Shedding(), planned(1.0)
+    load.level = level
+    if chosen == "small":
+        plan = planned(1.0, standing(WITHOUT), standing(WITH, open=True), chosen="small")
+    # Of one seed: what is drawn is always the same.
+    async with judging(
+        db, with_engines("", "card_arrival"), NOTHING_CONFIGURED, judge=None, load=load
+    ) as stage:
+        for _ in range(100):
+            stage.judging.take(served("card_arrival", plan))
+        await asyncio.wait_for(stage.judging.join(), 60)
+        made = sum(
+            n
+            for n in (
+                stage.metric("understudy_judging_samples_total", result=r) for r in ("judged", "unread")
+            )
+        )
+    if not shed:
+        assert made == 100 and not any(load.shed.values())
+    else:
+        assert 2 <= made <= 20 and 80 <= load.shed[shed] <= 98  # type: ignore[index]
+        assert sum(load.shed.values()) == load.shed[shed]  # type: ignore[index]

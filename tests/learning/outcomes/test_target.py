@@ -13,7 +13,7 @@ from learning.outcomes.target import Targets
 from store.decisions.choices import Choices
 from store.decisions.requests import RequestLog
 from store.errors import StoreBusy
-from store.jobs.live_load import LoadReport, recorded_to_s
+from store.jobs.live_load import LoadReport, Standing, recorded_to_s
 from store.sqlite.database import Database
 from tests.store.rows import choice_record, request_record
 
@@ -72,7 +72,7 @@ async def test_nobody_says_that_there_is_no_such_answer_while_a_worker_is_behind
     db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ahead, behind = LoadReport(tmp_path), LoadReport(tmp_path)
-    ahead.say(0, time.monotonic() + 3600)
+    ahead.say(Standing(0, time.monotonic() + 3600))
     targets = Targets(
         Choices(db), RequestLog(db), settle_s=0.0, recorded_to_s=partial(recorded_to_s, tmp_path)
     )
@@ -84,7 +84,7 @@ async def test_nobody_says_that_there_is_no_such_answer_while_a_worker_is_behind
     monkeypatch.setattr(target, "_AT_MOST_S", 0.1)
     with pytest.raises(StoreBusy):
         await targets.wait_for("a1", "req-9", completion=False)
-    behind.say(0, time.monotonic() + 3600)
+    behind.say(Standing(0, time.monotonic() + 3600))
     assert await targets.wait_for("a1", "req-9", completion=False) is None, "now it is known"
     for report in (ahead, behind):
         report.close()

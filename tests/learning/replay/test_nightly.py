@@ -19,7 +19,7 @@ from learning.replay.nightly import Due, Replayer, Schedule, Window, due
 from learning.replay.off_peak import OffPeakGate, Quiet
 from learning.replay.run import LEASE
 from store.jobs.leases import Leases, NotAlone
-from store.jobs.live_load import LoadReport, live_load
+from store.jobs.live_load import LoadReport, Standing, live_load
 from store.jobs.replay_jobs import AnotherReplayRuns, ReplayJobs
 from store.jobs.replay_records import NewStep, ReplayBudget, ReplayRun, RunState
 from store.sqlite.database import Database
@@ -177,14 +177,14 @@ async def test_traffic_pauses_a_run_and_its_end_lets_it_go_on(scene: Scene) -> N
         watching = group.create_task(gate.watch())
         running = group.create_task(scene.replayer(gate.may_go_on).step())
         await until(lambda: scene.paid() >= 6, "the run at work")
-        worker.say(5)
+        worker.say(Standing(5))
         await until(lambda: scene.jobs.runs()[0].state == "paused", "it paused")
         # What was under way has ended; nothing new begins however long the traffic lasts.
         await until(lambda: scene.jobs.asks.spent(scene.begun[0]).unknown_usd == 0, "nothing under way")
         asked = scene.paid()
         await asyncio.sleep(0.3)
         assert scene.paid() == asked < 60 * ASKS
-        worker.say(0)
+        worker.say(Standing(0))
         ended = await running
         watching.cancel()
     worker.close()

@@ -385,7 +385,7 @@ async def test_what_takes_too_long_is_not_waited_for(threads: ThreadPoolExecutor
     given = Given(near=GivenNeighbours(wait=hang), knobs={"deadline_s": 0.05})
     try:
         plan = await given.policy(threads).decide(asked())
-        assert (plan.attempts[0].engine, plan.reason) == (LARGE, "undecided")
+        assert (plan.attempts[0].engine, plan.reason) == (LARGE, "late")
         assert plan.bypassed == ("weigh:TimeoutError",)
     finally:
         hang.set()

@@ -8,6 +8,7 @@ from router.plan import Candidate
 from router.proving.gate import Gate, key
 from router.proving.regions import Compared
 from router.proving.standing import Action, Proof
+from router.shedding import ORDER, Shedding
 from tests.router.policies.test_few_shot import example
 
 VECTOR = np.array([1.0, 0.0], np.float32)
@@ -124,6 +125,20 @@ def test_an_open_region_answers_nobody_while_its_checks_tell_nothing() -> None:
     assert proof.open_actions() == () and proof.share == 1.0 and proof.wished == (HELPED,)
     compare(made, HELPED, 1.0)
     assert asked(made).open_actions() == (HELPED,)
+
+
+def test_checks_that_are_shed_are_not_missed() -> None:
+    now, load = [0.0], Shedding()
+    made = Gate(("small",), 0.05, clock=lambda: now[0], load=load)
+    compare(made, HELPED, 1.0, 400)
+    load.level = ORDER.index("checks") + 1
+    for _ in range(200):
+        asked(made)
+    now[0] = 6.0
+    assert asked(made).open_actions() == (HELPED,), "of 200 requests about two are compared"
+    for _ in range(800):
+        asked(made)
+    assert asked(made).open_actions() == (), "of a thousand about ten"
 
 
 def test_where_one_action_is_proven_only_that_one_is_compared_on() -> None:
