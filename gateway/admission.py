@@ -24,7 +24,7 @@ from engines.off_loop import off_loop
 from gateway import wanted as requests
 from gateway.access.families import Endpoint, State, api_of
 from gateway.access.stored_ids import StoredId
-from gateway.handlers.store_access import stored
+from gateway.endpoints.store_access import stored
 from gateway.keys import Sender, refused_key, unknown_keys
 from gateway.limits.errors import LimitReached
 from gateway.limits.expected import Expected

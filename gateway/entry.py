@@ -21,10 +21,10 @@ from gateway.access.families import api_of
 from gateway.admission import Admission
 from gateway.cache_control import cache_control
 from gateway.cors import is_preflight, preflight
+from gateway.endpoints.handler import Handler
 from gateway.errors import ending
 from gateway.guardrails.contract import Withheld
 from gateway.guardrails.stage import Guardrails
-from gateway.handlers.handler import Handler
 from gateway.http.plain import PlainRequest
 from gateway.journey import arrival
 from gateway.keys import Authenticator, Sender
@@ -39,7 +39,7 @@ from router.asked import Admitted, Arrival
 from router.finished import Journey, Outcome
 
 if TYPE_CHECKING:
-    from gateway.handlers.usage import Bills
+    from gateway.endpoints.usage import Bills
     from gateway.limits.limiter import Limiter, Ticket
 
 log = structlog.get_logger(__name__)

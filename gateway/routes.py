@@ -10,7 +10,7 @@ from aiohttp import web
 from engines.apis import AT_ROOT
 from engines.errors import RequestError
 from gateway.azure import FromAzure, from_azure
-from gateway.handlers.handler import Handler
+from gateway.endpoints.handler import Handler
 from gateway.paths import canonical
 from router.finished import Journey
 

@@ -20,7 +20,7 @@ from engines.engine import EngineRequest
 from engines.errors import RequestError
 from engines.headers import named_by_connection
 from engines.openai_http import OpenAIHTTP
-from gateway.handlers.handler import Handler
+from gateway.endpoints.handler import Handler
 from gateway.keys import Authenticator, outgoing_headers
 from gateway.passthrough import refuse_elsewhere
 from gateway.relay import relay

@@ -85,14 +85,14 @@ TESTED_BY = {
     "gateway/stages/guardrails.py": "flow/test_guardrails.py",
     "gateway/stages/reach.py": "flow/test_access.py",
     "gateway/stages/limits.py": "flow/test_line_limits.py",
-    "gateway/handlers/model_endpoint.py": "flow/test_line_exact.py",
-    "gateway/handlers/by_pipeline.py": "flow/test_line_exact.py",
-    "gateway/handlers/runs.py": "flow/test_line_runs.py",
-    "gateway/handlers/steps.py": "flow/test_line_runs.py",
-    "gateway/handlers/variables.py": "flow/test_line_runs.py",
-    "gateway/handlers/collections.py": "flow/test_line_workflows.py",
-    "gateway/handlers/workflow_calls.py": "flow/test_line_workflows.py",
-    "gateway/handlers/workflows.py": "flow/test_line_workflows.py",
+    "gateway/endpoints/model_endpoint.py": "flow/test_line_exact.py",
+    "gateway/endpoints/by_pipeline.py": "flow/test_line_exact.py",
+    "gateway/endpoints/runs.py": "flow/test_line_runs.py",
+    "gateway/endpoints/steps.py": "flow/test_line_runs.py",
+    "gateway/endpoints/variables.py": "flow/test_line_runs.py",
+    "gateway/endpoints/collections.py": "flow/test_line_workflows.py",
+    "gateway/endpoints/workflow_calls.py": "flow/test_line_workflows.py",
+    "gateway/endpoints/workflows.py": "flow/test_line_workflows.py",
     "gateway/runs/catalogue.py": "flow/test_line_workflows.py",
     "understudy/setup/workflows.py": "flow/test_line_workflows.py",
     "gateway/runs/events.py": "flow/test_line_runs.py",
@@ -114,10 +114,10 @@ TESTED_BY = {
     "gateway/runs/metrics.py": "flow/test_line_runs.py",
     "gateway/query.py": "flow/test_line_demonstrations.py",
     "understudy/setup/runs.py": "flow/test_line_runs.py",
-    "gateway/handlers/embeddings.py": "flow/test_line_exact.py",
-    "gateway/handlers/models.py": "flow/test_line_examples.py",
-    "gateway/handlers/health.py": "flow/test_workers.py",
-    "gateway/handlers/store_access.py": "flow/test_failing_store.py",
+    "gateway/endpoints/embeddings.py": "flow/test_line_exact.py",
+    "gateway/endpoints/models.py": "flow/test_line_examples.py",
+    "gateway/endpoints/health.py": "flow/test_workers.py",
+    "gateway/endpoints/store_access.py": "flow/test_failing_store.py",
     "gateway/keys.py": "flow/test_line_keys.py",
     "gateway/limits/passing.py": "flow/test_line_limits_passing.py",
     "understudy/setup/limits.py": "flow/test_line_limits.py",
@@ -126,19 +126,19 @@ TESTED_BY = {
     "gateway/keepers/example.py": "flow/test_line_admission.py",
     "gateway/keepers/request.py": "flow/test_line_examples.py",
     "gateway/keepers/use.py": "flow/test_line_examples.py",
-    "learning/outcomes/correction.py": "gateway/handlers/test_feedback.py",
+    "learning/outcomes/correction.py": "gateway/endpoints/test_feedback.py",
     "understudy/setup/engines.py": "flow/line.py",
     "understudy/processes/listening.py": "flow/line.py",
     "gateway/cache_status.py": "flow/test_line_exact.py",
     "gateway/own_response.py": "flow/test_line_exact.py",
     "engines/registry.py": "flow/line.py",
     "understudy/processes/admin.py": "flow/test_admin_process.py",
-    "gateway/handlers/examples.py": "flow/test_line_demonstrations.py",
+    "gateway/endpoints/examples.py": "flow/test_line_demonstrations.py",
     "understudy/processes/learner.py": "flow/test_learner_process.py",
     "understudy/processes/replayer.py": "flow/test_replayer_process.py",
     "understudy/processes/background.py": "flow/test_roles.py",
     "learning/bank/example_store.py": "flow/test_line_demonstrations.py",
-    "learning/outcomes/feedback_intake.py": "gateway/handlers/test_feedback.py",
+    "learning/outcomes/feedback_intake.py": "gateway/endpoints/test_feedback.py",
     "store/admission/cutting.py": "store/admission/test_chain.py",
     "store/admission/pair.py": "store/admission/test_chain.py",
     # Through the facade, as every database must pass it.
@@ -175,11 +175,11 @@ TESTED_BY = {
     "admin/pages/trends.py": "admin/test_access.py",
     "admin/sign_in.py": "admin/test_access.py",
     # Over real sockets.
-    "gateway/handlers/responses.py": "flow/test_line_responses.py",
-    "gateway/handlers/stored_responses.py": "flow/test_line_responses.py",
+    "gateway/endpoints/responses.py": "flow/test_line_responses.py",
+    "gateway/endpoints/stored_responses.py": "flow/test_line_responses.py",
     "understudy/setup/responses.py": "flow/test_line_responses.py",
     # Seams: nothing to run.
-    "gateway/handlers/handler.py": "gateway/serving.py",
+    "gateway/endpoints/handler.py": "gateway/serving.py",
     "engines/engine.py": "simulation/test_engine.py",
 }
 
@@ -370,9 +370,9 @@ _ASKS_ENGINES = {
     "gateway/stages/engines.py",
     "gateway/passthrough.py",
     "gateway/websocket.py",
-    "gateway/handlers/by_model.py",
-    "gateway/handlers/models.py",
-    "gateway/handlers/stored_responses.py",
+    "gateway/endpoints/by_model.py",
+    "gateway/endpoints/models.py",
+    "gateway/endpoints/stored_responses.py",
 }
 """Each goes by the Admitted of its request."""
 _ASKS_COMPONENTS = {"workflows/running/primitives.py"}
@@ -414,7 +414,7 @@ def test_only_admission_lets_anything_in() -> None:
                 if re.search(r"components\.(embed|rerank|search|call)$", called):
                     components.add(name)
     # Of these two the handler's own stream of events.
-    assert engines - {"gateway/handlers/workflow_calls.py"} == _ASKS_ENGINES
+    assert engines - {"gateway/endpoints/workflow_calls.py"} == _ASKS_ENGINES
     assert components == _ASKS_COMPONENTS
     assert made == {"gateway/admission.py"}
     for name in _ASKS_ENGINES:

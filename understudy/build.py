@@ -20,22 +20,22 @@ from engines.prober import Pace, Prober
 from engines.registry import Registry
 from engines.replicas import Replicas
 from engines.standing import Since
+from gateway.endpoints.by_model import PATHS as BY_MODEL
+from gateway.endpoints.by_model import ByModel
+from gateway.endpoints.by_pipeline import ByPipeline
+from gateway.endpoints.handler import Handler
+from gateway.endpoints.health import Health
+from gateway.endpoints.model_endpoint import Instead, ModelEndpoint, Serving
+from gateway.endpoints.models import Models
+from gateway.endpoints.responses import StoredAnswers
+from gateway.endpoints.steps import WithoutMemory
+from gateway.endpoints.stored_responses import StoredResponses
+from gateway.endpoints.stored_responses import mounted as below_responses
+from gateway.endpoints.usage import Bills, UsageOfOne
 from gateway.entry import EntryHandler
 from gateway.guardrails.guardrail import GuardrailMetrics
 from gateway.guardrails.passed_on import GuardedPassing
 from gateway.guardrails.stage import Guardrails
-from gateway.handlers.by_model import PATHS as BY_MODEL
-from gateway.handlers.by_model import ByModel
-from gateway.handlers.by_pipeline import ByPipeline
-from gateway.handlers.handler import Handler
-from gateway.handlers.health import Health
-from gateway.handlers.model_endpoint import Instead, ModelEndpoint, Serving
-from gateway.handlers.models import Models
-from gateway.handlers.responses import StoredAnswers
-from gateway.handlers.steps import WithoutMemory
-from gateway.handlers.stored_responses import StoredResponses
-from gateway.handlers.stored_responses import mounted as below_responses
-from gateway.handlers.usage import Bills, UsageOfOne
 from gateway.in_flight import InFlight
 from gateway.keys import Authenticator, CredentialTenants, KeyAuthentication, NoAuthentication
 from gateway.limits.settling import settle
@@ -85,7 +85,7 @@ from understudy.setup.unknown_tenants import tell_unknown_tenants, unknown_tenan
 __all__ = ["CannotStart", "Gateway"]
 
 if TYPE_CHECKING:
-    from gateway.handlers.embeddings import Embeddings, ServedBy
+    from gateway.endpoints.embeddings import Embeddings, ServedBy
     from gateway.keepers.embedding import EmbeddingKeeper
     from gateway.limits.limiter import Limiter
     from gateway.telemetry.export import Telemetry
@@ -553,7 +553,7 @@ class Gateway:
         if self.memory is not None:
             otherwise = UsageOfOne(self._bills, self.memory.store.decisions.requests.get, otherwise)
         if self._runs is not None:
-            from gateway.handlers.variables import mounted
+            from gateway.endpoints.variables import mounted
 
             otherwise = mounted(self._runs.handlers, otherwise)
         if models is not None and otherwise is not None:
@@ -671,7 +671,7 @@ class Gateway:
         )
 
     def _embeddings(self, passthrough: Passthrough | None, by_model: ByModel | None) -> Embeddings:
-        from gateway.handlers.embeddings import Embeddings
+        from gateway.endpoints.embeddings import Embeddings
         from gateway.keepers.embedding import EmbeddingKeeper
 
         settings = self._config.memory
@@ -702,7 +702,7 @@ class Gateway:
         return SameRequest(always, SeenHeaders(self.lasting.series(HeaderMetrics)))
 
     def _embedded_by(self, engines: tuple[str, ...]) -> ServedBy:
-        from gateway.handlers.embeddings import ServedBy
+        from gateway.endpoints.embeddings import ServedBy
 
         config = self._config
         servers: list[AnyEngine | Upstream] = [config.engines[name] for name in engines]
@@ -714,7 +714,7 @@ class Gateway:
 
     def _examples_before(self, otherwise: Handler | None) -> Handler:
         # Imported here: the admission rules behind it weigh ten megabytes that a mere pass-through must not carry.
-        from gateway.handlers.examples import Examples, mounted
+        from gateway.endpoints.examples import Examples, mounted
         from learning.bank.forgetting import Forgetter
 
         memory = self.memory
@@ -724,7 +724,7 @@ class Gateway:
         return mounted(examples, otherwise)
 
     def _feedback(self, memory: Memory) -> Handler:
-        from gateway.handlers.feedback import Feedback
+        from gateway.endpoints.feedback import Feedback
         from gateway.limits.feedback_rate import FeedbackRate
         from understudy.setup.outcomes import feedback_intake, known_quality
 

@@ -316,7 +316,8 @@ def page(run: Mapping[str, Any]) -> str:
     head = (
         f"{run['cpu']}, {run['machine']}, {run['date']}, commit {run['commit']}, load average {run['load_average']}\n"
         f"before the start; median (least-most) of {run['rounds']} rounds of {run['requests']} requests, in one run:\n"
-        f"`{run['command']}`. `x`: times what a bare aiohttp relay takes in the same round. Bold: the goal is missed.\n\n"
+        f"`{run['command']}`. `x`: times what a bare aiohttp relay takes in the same round. Bold: the goal is missed.\n"
+        "Rows at a given rate, and under load, go by the clock: with other work on the machine they say nothing.\n\n"
     )
     return head + table(run["rows"])
 

@@ -14,7 +14,7 @@ from store.records import RequestRecord
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 0.4
 _AT_MOST_S = 4.0
-"""Less than a client waits for the store before it is told to come again (gateway.handlers.store_access)."""
+"""Less than a client waits for the store before it is told to come again (gateway.endpoints.store_access)."""
 _ANSWERED = frozenset({"answered", "aborted", "hit"})
 
 

@@ -17,7 +17,7 @@ import pytest
 import pytest_asyncio
 from aiohttp import web
 
-from gateway.handlers.usage import Bills
+from gateway.endpoints.usage import Bills
 from router.asked import Arrival
 from store.decisions.usage import UsageSum
 from store.records import RequestRecord

@@ -3,6 +3,7 @@ before a client left is never booked as nothing. Through every door, over real s
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
@@ -126,11 +127,16 @@ class Shop:
         return row
 
     async def shown(self, id: str) -> dict[str, Any]:
-        """What the client is told."""
-        async with self.gate.session.get(f"{self.gate.url}/usage/{id}", headers=KEY) as response:
-            found: dict[str, Any] = await response.json()
-            assert response.status == 200, found
-            return found
+        """What the client is told, once it is known here: the row may be there a moment before."""
+        async with asyncio.timeout(60):
+            while True:
+                async with self.gate.session.get(f"{self.gate.url}/usage/{id}", headers=KEY) as response:
+                    found: dict[str, Any] = await response.json()
+                if response.status != 202:
+                    break
+                await asyncio.sleep(0.01)
+        assert response.status == 200, found
+        return found
 
     async def costs_over(self, before: float) -> None:
         """Wait until more is booked than before, and all of it."""

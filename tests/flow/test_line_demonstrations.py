@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gateway.handlers.examples import PATH
+from gateway.endpoints.examples import PATH
 from tests.flow.line import Got, Line, line, upstream
 from tests.flow.test_line_examples import ALIKE, QUESTION, UNLIKE, Stage, stage
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from gateway.handlers.examples import PATH
+from gateway.endpoints.examples import PATH
 from store import Store
 from store.people.secret import tenant_id
 from tests.flow.test_line_examples import ALIKE, QUESTION, Stage, stage

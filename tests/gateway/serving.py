@@ -11,8 +11,8 @@ from aiohttp import web
 
 from engines.errors import RequestError
 from gateway.admission import Admission
+from gateway.endpoints.handler import Handler
 from gateway.entry import EntryHandler
-from gateway.handlers.handler import Handler
 from gateway.keys import NoAuthentication
 from gateway.server import ServerLimits, serve
 from router.finished import Journey

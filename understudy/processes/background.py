@@ -8,7 +8,7 @@ from functools import partial
 
 import structlog
 
-from gateway.handlers.health import Health
+from gateway.endpoints.health import Health
 from gateway.log import configure
 from understudy.lasting import Lasting, scores
 from understudy.processes.reloading import Message

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from engines.chat import ChatRequest
 from engines.registry import Registry
 from gateway.admission import Admission
-from gateway.handlers.collections import Collections
-from gateway.handlers.handler import Handler
-from gateway.handlers.runs import RunsHandler
-from gateway.handlers.steps import RunCallers, Steps
-from gateway.handlers.variables import Variables
-from gateway.handlers.workflow_calls import WorkflowCalls
-from gateway.handlers.workflows import Workflows
+from gateway.endpoints.collections import Collections
+from gateway.endpoints.handler import Handler
+from gateway.endpoints.runs import RunsHandler
+from gateway.endpoints.steps import RunCallers, Steps
+from gateway.endpoints.variables import Variables
+from gateway.endpoints.workflow_calls import WorkflowCalls
+from gateway.endpoints.workflows import Workflows
 from gateway.keys import Authenticator
 from gateway.pipeline import Pipeline
 from gateway.runs.intake import Intake

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from multidict import MultiMapping
 
-from gateway.handlers.health import nobody
+from gateway.endpoints.health import nobody
 
 if TYPE_CHECKING:
     from understudy.memory import Memory

@@ -13,8 +13,8 @@ from urllib.parse import unquote
 from aiohttp import web
 
 from engines.errors import RequestError
-from gateway.handlers.handler import Handler
-from gateway.handlers.steps import RunCallers
+from gateway.endpoints.handler import Handler
+from gateway.endpoints.steps import RunCallers
 from gateway.keys import needs_credential
 from gateway.limits.headers import lend_place
 from gateway.own_response import json_response
@@ -46,7 +46,7 @@ class Variables:
         self._max_json_bytes = max_json_bytes
 
     async def __call__(self, request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
-        """See gateway.handlers.handler.Handler. Raises RequestError."""
+        """See gateway.endpoints.handler.Handler. Raises RequestError."""
         needs_credential(journey.admitted.anonymous)
         with store_refusals():
             return await self._answer(request, target, journey)

@@ -15,8 +15,8 @@ from typing import Any
 import aiohttp
 import pytest
 
+from gateway.endpoints.feedback import Feedback
 from gateway.entry import EntryHandler
-from gateway.handlers.feedback import Feedback
 from gateway.keys import CredentialTenants, KeyAuthentication
 from gateway.limits.feedback_rate import FeedbackRate
 from learning.bank.contributor import EndUsers, contributor

@@ -14,8 +14,8 @@ from aiohttp import web
 
 from engines.errors import RequestError
 from engines.off_loop import off_loop
-from gateway.handlers.steps import RunCallers
-from gateway.handlers.workflow_calls import no_workflow
+from gateway.endpoints.steps import RunCallers
+from gateway.endpoints.workflow_calls import no_workflow
 from gateway.keys import needs_credential
 from gateway.own_response import json_response
 from gateway.query import only, query_of
@@ -40,7 +40,7 @@ class Workflows:
         self._callers = callers
 
     async def __call__(self, request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
-        """See gateway.handlers.handler.Handler. Raises RequestError."""
+        """See gateway.endpoints.handler.Handler. Raises RequestError."""
         needs_credential(journey.admitted.anonymous)
         path, _, query = target.partition("?")
         with refusals():

@@ -18,8 +18,8 @@ from engines.chat import ChatRequest
 from engines.chat_json import read_chat_request
 from engines.errors import RequestError
 from gateway.controls import named_scope
-from gateway.handlers.handler import Handler
-from gateway.handlers.store_access import stored
+from gateway.endpoints.handler import Handler
+from gateway.endpoints.store_access import stored
 from gateway.keys import needs_credential
 from gateway.own_response import json_response
 from gateway.paths import canonical
@@ -63,7 +63,7 @@ class Examples:
         self._max_json_bytes = max_json_bytes
 
     async def __call__(self, request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
-        """See gateway.handlers.handler.Handler. Raises RequestError."""
+        """See gateway.endpoints.handler.Handler. Raises RequestError."""
         if self._store is None or self._end_users is None:
             raise RequestError(
                 "This gateway keeps no examples: memory.examples.enabled is off.",

@@ -22,9 +22,9 @@ from engines.replicas import Replicas
 from gateway.booking import Meter
 from gateway.controls import named_session, session_of
 from gateway.encodings import accept_only_readable
+from gateway.endpoints.incoming import Incoming
 from gateway.forward import ChunkBuffer
 from gateway.guardrails.contract import told
-from gateway.handlers.incoming import Incoming
 from gateway.passthrough import refuse_elsewhere
 from gateway.paths import canonical
 from gateway.relay import relay_to
@@ -54,7 +54,7 @@ _SAME_MODEL_ONLY = frozenset({"/embeddings", "/messages/count_tokens", *AT_ROOT}
 
 
 class ByModel:
-    """See gateway.handlers.model_endpoint.Serving. `models`: the engines of each; the largest is asked first."""
+    """See gateway.endpoints.model_endpoint.Serving. `models`: the engines of each; the largest is asked first."""
 
     def __init__(
         self,

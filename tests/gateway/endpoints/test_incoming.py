@@ -10,8 +10,8 @@ from aiohttp import web
 from multidict import CIMultiDict
 
 from engines.placement import PLAIN, Placement, Rank
+from gateway.endpoints.incoming import Incoming
 from gateway.forms import read_form
-from gateway.handlers.incoming import Incoming
 from gateway.journey import arrival
 from router.finished import Journey
 

@@ -14,7 +14,7 @@ from multidict import CIMultiDict
 from engines.engine import Engine, EngineRequest
 from engines.errors import EngineError
 from gateway.access.families import endpoint
-from gateway.handlers.handler import Handler
+from gateway.endpoints.handler import Handler
 from gateway.keys import Authenticator, outgoing_headers
 from gateway.own_response import json_response
 from router.asked import Arrival, Reach
@@ -45,7 +45,7 @@ class Models:
         self._since_s = int(time.time())
 
     async def __call__(self, request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
-        """See gateway.handlers.handler.Handler. An upstream that cannot be reached leaves our own names."""
+        """See gateway.endpoints.handler.Handler. An upstream that cannot be reached leaves our own names."""
         arrival = journey.admitted
         aliases = dict.fromkeys((*self._aliases, *await self._own(arrival)))
         keyed = arrival.key_id is not None

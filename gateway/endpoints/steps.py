@@ -41,7 +41,7 @@ KEY = "understudy"
 
 
 class WithoutMemory:
-    """Refuses chat completions that carry the object, if nothing is remembered (gateway.handlers.model_endpoint.Instead)."""
+    """Refuses chat completions that carry the object, where nothing is remembered: see ModelEndpoint."""
 
     def concerns(self, fields: Mapping[str, Any]) -> bool:
         """See Instead."""
@@ -107,7 +107,7 @@ class Steps:
         self._admission = admission
 
     def concerns(self, fields: Mapping[str, Any]) -> bool:
-        """See gateway.handlers.model_endpoint.Instead."""
+        """See gateway.endpoints.model_endpoint.Instead."""
         return KEY in fields
 
     async def answer(

@@ -19,8 +19,8 @@ from engines.engine import Engine
 from engines.errors import EngineError, RequestError
 from engines.off_loop import off_loop
 from engines.replicas import Replicas
-from gateway.handlers.by_pipeline import Held
-from gateway.handlers.store_access import stored
+from gateway.endpoints.by_pipeline import Held
+from gateway.endpoints.store_access import stored
 from gateway.keepers.response import MOST_ITEMS, kept_here
 from gateway.pipeline import Pipeline
 from gateway.response_owners import ITEM, KEPT, KEPT_ITEM, RESPONSE, Asker, ResponseOwners, id_in
@@ -41,7 +41,7 @@ _AT_ONE_REPLICA = frozenset({"previous_response_id", "conversation", "prompt", "
 
 
 class StoredAnswers:
-    """Follows what `/responses` stores: see gateway.handlers.by_pipeline.Stored."""
+    """Follows what `/responses` stores: see gateway.endpoints.by_pipeline.Stored."""
 
     def __init__(self, pipeline: Pipeline, engines: Mapping[str, Engine], owners: ResponseOwners) -> None:
         self._pipeline = pipeline

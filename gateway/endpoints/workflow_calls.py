@@ -18,8 +18,8 @@ from multidict import CIMultiDict
 from engines.chat_json import read_chat_request
 from engines.errors import RequestError
 from engines.off_loop import off_loop
+from gateway.endpoints.steps import RunCallers
 from gateway.errors import error_body
-from gateway.handlers.steps import RunCallers
 from gateway.keys import needs_credential
 from gateway.own_response import error_response, json_response
 from gateway.relay import relay_for
@@ -66,7 +66,7 @@ class WorkflowCalls:
         self._limits = limits
 
     def concerns(self, fields: Mapping[str, Any]) -> bool:
-        """See gateway.handlers.model_endpoint.Instead."""
+        """See gateway.endpoints.model_endpoint.Instead."""
         model = fields.get("model")
         return isinstance(model, str) and model in self._catalogue
 
@@ -85,7 +85,7 @@ class WorkflowCalls:
         fields: dict[str, Any],
         journey: Journey,
     ) -> web.StreamResponse | None:
-        """See gateway.handlers.model_endpoint.Instead. None: the model is no workflow of this tenant."""
+        """See gateway.endpoints.model_endpoint.Instead. None: the model is no workflow of this tenant."""
         with refusals():
             definition = await self._catalogue.find(journey.admitted.tenant, fields["model"])
         if definition is None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from engines.chat import ChatRequest
 from gateway.controls import read_controls, refuse_unsuited
 from gateway.encodings import accept_only_readable
-from gateway.handlers.incoming import Incoming
+from gateway.endpoints.incoming import Incoming
 from gateway.pipeline import Pipeline
 from gateway.send import Send
 from router.asked import Admitted, Asked
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Stored(Protocol):
-    """What an API stores between two requests (gateway.handlers.responses)."""
+    """What an API stores between two requests (gateway.endpoints.responses)."""
 
     async def found(self, chat: ChatRequest, arrival: Admitted, end_user: str) -> Held:
         """Where what a request names is. Raises RequestError (404) for what is others' only."""
@@ -46,7 +46,7 @@ class Held:
 
 
 class ByPipeline:
-    """See gateway.handlers.model_endpoint.Serving. `end_users`: None if nothing is remembered.
+    """See gateway.endpoints.model_endpoint.Serving. `end_users`: None if nothing is remembered.
 
     `path`: the one spelling of the endpoint's. `stored`: for an API that stores something between two requests.
     """

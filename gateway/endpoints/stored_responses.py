@@ -16,9 +16,9 @@ from engines.codecs.response_answer import as_events
 from engines.engine import Engine, EngineRequest
 from engines.errors import EngineError, RequestError
 from engines.replicas import Replicas
-from gateway.handlers.handler import Handler
-from gateway.handlers.responses import PATH, not_found
-from gateway.handlers.store_access import stored
+from gateway.endpoints.handler import Handler
+from gateway.endpoints.responses import PATH, not_found
+from gateway.endpoints.store_access import stored
 from gateway.keys import Authenticator, outgoing_headers
 from gateway.own_response import json_response, own_response
 from gateway.paths import canonical
@@ -60,7 +60,7 @@ class StoredResponses:
         self._otherwise = otherwise
 
     async def __call__(self, request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
-        """See gateway.handlers.handler.Handler."""
+        """See gateway.endpoints.handler.Handler."""
         path, _, query = target.partition("?")
         named = canonical(path).split("/")[2:]
         if not named or (named[0].lower() in _NO_IDS and request.method == "POST"):

@@ -12,7 +12,7 @@ from urllib.parse import unquote
 from aiohttp import web
 
 from engines.errors import RequestError
-from gateway.handlers.steps import RunCallers
+from gateway.endpoints.steps import RunCallers
 from gateway.keys import needs_credential
 from gateway.own_response import json_response
 from gateway.runs.intake import absent, refusals
@@ -30,7 +30,7 @@ class Collections:
         self._callers = callers
 
     async def __call__(self, request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
-        """See gateway.handlers.handler.Handler. Raises RequestError."""
+        """See gateway.endpoints.handler.Handler. Raises RequestError."""
         needs_credential(journey.admitted.anonymous)
         tenant, path = journey.admitted.tenant, target.partition("?")[0]
         end_user = self._callers.behind(journey.admitted, request.headers).end_user

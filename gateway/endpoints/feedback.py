@@ -11,7 +11,7 @@ from aiohttp import web
 
 from engines.errors import RequestError
 from gateway.controls import named_scope
-from gateway.handlers.store_access import stored
+from gateway.endpoints.store_access import stored
 from gateway.keys import needs_credential
 from gateway.limits.feedback_rate import FeedbackRate
 from gateway.own_response import error_response, json_response
@@ -42,7 +42,7 @@ class Feedback:
         self._max_json_bytes = max_json_bytes
 
     async def __call__(self, request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
-        """See gateway.handlers.handler.Handler. Raises RequestError."""
+        """See gateway.endpoints.handler.Handler. Raises RequestError."""
         intake = self._intake
         if intake is None:
             raise RequestError(

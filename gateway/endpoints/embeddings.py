@@ -18,9 +18,9 @@ from gateway.cache_control import cache_control
 from gateway.cache_status import BYPASS, COLLAPSED, MISS, hit_status
 from gateway.controls import read_controls
 from gateway.encodings import accept_only_readable
+from gateway.endpoints.by_model import ByModel
+from gateway.endpoints.incoming import Incoming
 from gateway.forward import ChunkBuffer
-from gateway.handlers.by_model import ByModel
-from gateway.handlers.incoming import Incoming
 from gateway.in_flight import FOLLOWED_AT_MOST, Form, InFlight
 from gateway.keepers.embedding import Embedded, EmbeddingKeeper
 from gateway.passthrough import Passthrough
@@ -88,7 +88,7 @@ class Embeddings:
         self._max_kept_bytes = max_kept_bytes
 
     def serves(self, model: str) -> bool:
-        """See gateway.handlers.model_endpoint.Serving."""
+        """See gateway.endpoints.model_endpoint.Serving."""
         return self._passthrough is not None or bool(self._engines_of(model))
 
     async def answer(self, asked: Incoming, send: Send) -> None:

@@ -16,9 +16,9 @@ from aiohttp import web
 
 from engines.errors import RequestError
 from engines.off_loop import LARGE_BYTES, off_loop
+from gateway.endpoints.steps import RunCallers
+from gateway.endpoints.workflow_calls import WorkflowCalls
 from gateway.errors import error_body
-from gateway.handlers.steps import RunCallers
-from gateway.handlers.workflow_calls import WorkflowCalls
 from gateway.keys import needs_credential
 from gateway.own_response import json_in_pieces, json_response, own_response
 from gateway.pipeline import Pipeline
@@ -58,7 +58,7 @@ class RunsHandler:
         self._max_json_bytes = max_json_bytes
 
     async def __call__(self, request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
-        """See gateway.handlers.handler.Handler. Raises RequestError."""
+        """See gateway.endpoints.handler.Handler. Raises RequestError."""
         needs_credential(journey.admitted.anonymous)
         with store_refusals():
             return await self._answer(request, target, journey)

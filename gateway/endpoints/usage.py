@@ -14,8 +14,8 @@ from typing import Any
 from aiohttp import web
 
 from engines.errors import RequestError
-from gateway.handlers.handler import Handler
-from gateway.handlers.store_access import stored
+from gateway.endpoints.handler import Handler
+from gateway.endpoints.store_access import stored
 from gateway.keys import needs_credential
 from gateway.own_response import json_response
 from gateway.paths import canonical
@@ -76,7 +76,7 @@ class UsageOfOne:
         self._otherwise = otherwise
 
     async def __call__(self, request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
-        """See gateway.handlers.handler.Handler. Raises RequestError."""
+        """See gateway.endpoints.handler.Handler. Raises RequestError."""
         segments = canonical(target.partition("?")[0]).split("/")
         if request.method not in ("GET", "HEAD") or len(segments) != 3 or segments[1].lower() != "usage":
             if self._otherwise is None:

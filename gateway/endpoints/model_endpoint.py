@@ -16,7 +16,7 @@ from engines.engine import EngineRequest
 from engines.errors import RequestError
 from engines.off_loop import off_loop
 from gateway.azure import for_deployment
-from gateway.handlers.incoming import Incoming
+from gateway.endpoints.incoming import Incoming
 from gateway.keys import Authenticator, outgoing_headers
 from gateway.passthrough import Passthrough
 from gateway.relay import relay_for
@@ -90,7 +90,7 @@ class ModelEndpoint:
         self._serves_models = serving is not None and serving.serves_models
 
     async def __call__(self, request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
-        """See gateway.handlers.handler.Handler. Raises RequestError for a body that is not a request of this API."""
+        """See gateway.endpoints.handler.Handler. Raises RequestError for a body that is not a request of this API."""
         form = self._codec is None and is_form(request)
         if not (form or is_json(request)):
             if self._passthrough is None or self._serves_models:
