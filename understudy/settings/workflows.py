@@ -33,7 +33,7 @@ class WorkflowsSettings(Settings):
     keep_values_s: float = Field(
         3600, ge=0, description="How long values live after the end of their run, in seconds."
     )
-    max_steps: int = Field(1000, ge=1, description="Most steps of one run, and of a workflow.")
+    max_steps: int = Field(2000, ge=1, description="Most steps of one run, and of a workflow.")
     max_items: int = Field(1000, ge=1, description="Most items of a list in a workflow.")
     max_depth: int = Field(100, ge=1, description="Most steps of a workflow that wait for one another.")
     max_documents_mib: float = Field(
@@ -69,6 +69,12 @@ class WorkflowsSettings(Settings):
         """Every other key that has a mapping is a workflow."""
         if not isinstance(given, dict) or not isinstance(given.get("definitions", {}), dict):
             return given
+        for name in cls.model_fields:
+            value = given.get(name)
+            if isinstance(value, dict) and not value.keys().isdisjoint(("steps", "chain")):
+                raise ValueError(
+                    f"a workflow cannot be called {name!r}, which is a setting; give it another name"
+                )
         named = {
             name: value
             for name, value in given.items()

@@ -15,7 +15,7 @@ SERVED = {"upstream": {"base_url": "http://127.0.0.1:9/v1"}}
 def test_each_has_a_default_and_keeps_what_is_said() -> None:
     assert parse_config(SERVED).workflows == WorkflowsSettings()
     said = parse_config({**SERVED, "workflows": {"keep_values_s": 0, "advanced": {"lease_s": 2}}}).workflows
-    assert (said.keep_values_s, said.advanced.lease_s, said.max_steps) == (0, 2, 1000)
+    assert (said.keep_values_s, said.advanced.lease_s, said.max_steps) == (0, 2, 2000)
 
 
 @pytest.mark.parametrize(
@@ -84,3 +84,9 @@ def test_workflows_need_somebody_who_keeps_their_runs() -> None:
 def test_a_scalar_beside_the_settings_is_a_slip_and_no_workflow() -> None:
     with pytest.raises(ConfigError, match=r"did you mean workflows\.max_steps\?"):
         parse_config({**SERVED, "workflows": {"max_step": 3}})
+
+
+def test_a_workflow_that_is_called_as_a_setting_is_told_so() -> None:
+    for name in ("advanced", "max_steps"):
+        with pytest.raises(ConfigError, match=f"a workflow cannot be called '{name}'"):
+            parse_config({**KEPT, "workflows": {name: WORKFLOW}})
