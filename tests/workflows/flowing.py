@@ -8,7 +8,6 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
-from tests.workflows.carried import barriers
 from tests.workflows.definitions import (
     EMBEDDER,
     NOTIFY,
@@ -19,7 +18,6 @@ from tests.workflows.definitions import (
     definition,
 )
 from workflows.definition import Definition, Splits, StepSpec
-from workflows.plan import StepPlan
 from workflows.transform import Value
 
 _SPLITS = [Splits("json"), Splits("lines"), Splits("regex", "[a-z]+")]
@@ -106,23 +104,3 @@ def flowing_inputs(draw: st.DrawFn) -> Mapping[str, Value]:
     """Values of the inputs; of documents there may be more than a step takes."""
     count = draw(st.sampled_from([0, 1, 2, 3, 4, 4, 4, 13]))
     return {"question": draw(st.text("ab ", max_size=4)), "documents": [f"d{n}" for n in range(count)]}
-
-
-@st.composite
-def any_plans(draw: st.DrawFn, definition: Definition, eager: bool = False) -> Mapping[str, StepPlan]:
-    """Plans that no pass has to make: whatever a plan may say, the values are the same. `eager`: most steps start early."""
-    names = list(definition.steps)
-    few = st.integers(0, 5).map(lambda number: number == 5) if eager else st.booleans()
-    plans = {}
-    for name in names:
-        before = list(definition.before(name))
-        if definition.chained and names.index(name):
-            before.append(names[names.index(name) - 1])
-        plans[name] = StepPlan(
-            order=tuple(dict.fromkeys(each for each in before if draw(few))),
-            after=tuple(dict.fromkeys((*definition.steps[name].after, *barriers(definition, name)))),
-            early_items=not draw(few),
-            stage=draw(st.sampled_from([None, 1, 2])),
-            follows=not draw(few),
-        )
-    return plans

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.workflows.carried import offsets
+from tests.workflows.reference import offsets
 from workflows.compute import arguments, computed, cut, fused, scores, texts, vectors
 from workflows.graph import Step
 from workflows.submitted import Output

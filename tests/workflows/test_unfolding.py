@@ -1,128 +1,27 @@
-"""The same values, errors and effects with any plan, whatever ends first; and what a run grows by."""
+"""What a run grows by as its lists become known."""
 
 from __future__ import annotations
 
-import random
-from collections import Counter
 from collections.abc import Mapping
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
-import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
-from tests.workflows.carried import INHERITED, MAX_ITEMS, Carried, Outcome, Reference, offsets
 from tests.workflows.definitions import (
     EMBEDDER,
     RERANKER,
-    Answers,
-    answers,
     chat_messages,
     definition,
-    definitions,
     doc_qa,
-    inputs,
 )
-from tests.workflows.flowing import any_plans, flowing, flowing_inputs
+from tests.workflows.reference import offsets
 from workflows.compute import computed
-from workflows.definition import PASSES, Definition, Splits, StepSpec
-from workflows.graph import Graph, Step
+from workflows.definition import Definition, Splits, StepSpec
+from workflows.graph import Graph
 from workflows.optimise import optimise
 from workflows.plan import MOST_PIECES, Profile, StepPlan
 from workflows.progress import Progress, StepState, VariableState
 from workflows.transform import TransformFailed, Value
 from workflows.unfolding import Unfolding
-
-_SETS = st.sets(st.sampled_from(PASSES)).map(frozenset)
-_WORLDS = st.builds(Answers, st.integers(0, 1 << 16), st.sampled_from([1, 0, 60, 1]))
-
-
-@st.composite
-def worlds(draw: st.DrawFn) -> tuple[Definition, Mapping[str, Value], Answers]:
-    """A definition, what it is called with, and who answers."""
-    if draw(st.integers(0, 2)) < 2:
-        return draw(flowing()), draw(flowing_inputs()), draw(_WORLDS)
-    return draw(definitions()), draw(inputs()), draw(answers())
-
-
-@st.composite
-def plans_of(draw: st.DrawFn, definition: Definition) -> Mapping[str, StepPlan]:
-    """What some passes make, or whatever a plan may say."""
-    kind = draw(st.sampled_from(["eager", "passes", "any"]))
-    if kind != "passes":
-        return draw(any_plans(definition, kind == "eager"))
-    batches = {name: draw(st.integers(1, 3)) for name in (EMBEDDER, RERANKER)}
-    passes = draw(st.just(frozenset(PASSES)) | _SETS)
-    return optimise(definition, Profile(batches), passes).plans
-
-
-def check(found: Outcome, expected: Outcome) -> None:
-    assert dict(found.steps) == dict(expected.steps)
-    assert found == expected
-    failing = {
-        name for name, (state, code) in expected.steps.items() if state == "failed" and code != INHERITED
-    }
-    for name, chain in found.chains.items():
-        assert chain[0] == name and chain[-1] in failing, (name, chain)
-
-
-@settings(max_examples=300, deadline=None)
-@given(st.data())
-def test_any_plan_gives_the_same_values_errors_and_effects(data: Any) -> None:
-    definition, given_inputs, world = data.draw(worlds())
-    expected = Reference(definition, world, given_inputs).outcome()
-    order = random.Random(data.draw(st.integers(0, 1 << 16)))
-    carried = Carried(definition, data.draw(plans_of(definition)), world, given_inputs, order.randrange)
-    carried.begin()
-    carried.run()
-    check(carried.outcome(), expected)
-
-
-@pytest.mark.slow
-@settings(max_examples=200, deadline=None)
-@given(st.data())
-def test_a_run_is_taken_up_wherever_its_process_ended(data: Any) -> None:
-    definition, given_inputs, world = data.draw(worlds())
-    expected = Reference(definition, world, given_inputs).outcome()
-    order = random.Random(data.draw(st.integers(0, 1 << 16)))
-    plans = data.draw(plans_of(definition))
-    run = Carried(definition, plans, world, given_inputs, order.randrange)
-    run.begin()
-    again: Counter[str] = Counter()
-    for events in data.draw(st.lists(st.integers(0, 60), min_size=1, max_size=3)):
-        run.run(events)
-        run.die()
-        ended = {id for id, step in run.progress.graph.steps.items() if _is_stored(run, step)}
-        dead, run = run, Carried(definition, plans, world, given_inputs, order.randrange, run.effects)
-        run.take_up(dead)
-        again.update(ended & run.asked.keys())
-    run.run()
-    again.update(ended & run.asked.keys())
-    assert not again
-    check(_without_opaque(run.outcome(), definition), _without_opaque(expected, definition))
-    graph = Unfolding("run_1", definition, plans, given_inputs, max_items=MAX_ITEMS).replay(run.stored())
-    made = {step.id: step for step in graph.graph().steps.values()}
-    assert made == {id: step for id, step in run.progress.graph.steps.items() if id not in run.unstored()}
-
-
-def _is_stored(carried: Carried, step: Step) -> bool:
-    return set(step.writes.values()) <= carried.stored().keys()
-
-
-def _without_opaque(outcome: Outcome, definition: Definition) -> Outcome:
-    steps = {
-        name: (
-            state,
-            None if definition.steps[name].kind in ("embed", "ingest") and state == "ready" else value,
-        )
-        for name, (state, value) in outcome.steps.items()
-    }
-    return replace(outcome, steps=steps)
-
-
-# ---- by hand
 
 
 class Run:

@@ -28,8 +28,7 @@ from router.asked import Asked
 from router.finished import Finished, Outcome
 from simulation import virtual_time
 from tests.gateway.serving import open_admission
-from tests.workflows import carried
-from tests.workflows.carried import INHERITED, MAX_ITEMS, Reference, breaks
+from tests.workflows import reference
 from tests.workflows.definitions import (
     EMBEDDER,
     RERANKER,
@@ -42,6 +41,7 @@ from tests.workflows.definitions import (
     inputs,
 )
 from tests.workflows.flowing import flowing, flowing_inputs
+from tests.workflows.reference import INHERITED, MAX_ITEMS, Reference, breaks
 from tests.workflows.running.carried_out import KNOBS
 from tests.workflows.running.declared_world import World, begun, chunk, finished
 from workflows.definition import PASSES, Definition
@@ -119,7 +119,7 @@ class Slow(World):
 
     def offsets(self, name: str, text: str) -> list[tuple[int, int]]:
         """Words are tokens."""
-        return carried.offsets(text)
+        return reference.offsets(text)
 
 
 @dataclass(frozen=True)
