@@ -54,7 +54,9 @@ def save(connection: Connection, claim: Claim, changes: Sequence[RunChange]) -> 
             owned = Owned(tenant, contributor, change.run_id, bool(no_store), change.at_s)
             add(connection, claim, owned, change.new_steps, change.new_variables)
         _save_one(connection, claim, change, no_store=bool(no_store), keep_s=keep_s)
-    tell(connection)
+    if any(change.variables or change.streaming or change.end for change in changes):
+        # Nobody elsewhere waits for a step.
+        tell(connection)
 
 
 def _save_one(
