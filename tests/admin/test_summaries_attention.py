@@ -50,8 +50,7 @@ async def test_a_gateway_that_is_silent_is_the_first_thing_to_say(pages: Site) -
 async def test_a_run_that_waits_for_a_decision_is_named(pages: Site) -> None:
     await asyncio.to_thread(say, pages, "w1", 1)
     of_workflow(pages.sources.store, "run_1", time.time() - 60, ends=False)
-    # Its prompts were computed early, and saved nothing yet: that is told, too.
-    (state, says, href), _ = await said(pages)
+    ((state, says, href),) = await said(pages)
     assert (state, href) == ("warning", "/runs/run_1") and says.startswith("book of a run")
 
 
