@@ -273,6 +273,6 @@ async def _if_kept(job: Awaitable[None]) -> None:
 
 def _answered_by(near: Sequence[Candidate], answers: Sequence[str]) -> list[Candidate]:
     return [
-        replace(one, example=replace(one.example, answer=answer))
+        replace(one, example=one.example._replace(answer=answer))
         for one, answer in zip(near, answers, strict=True)
     ]

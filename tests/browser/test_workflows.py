@@ -52,14 +52,11 @@ def test_what_a_hostile_tenant_kept_does_not_come_alive(staged: Stage, as_role: 
     assert page.get_by_text(HOSTILE).count() == 0 and page.locator("#definition").count() == 0
 
 
-def test_the_run_of_a_workflow_shows_pieces_batches_and_early_tokens(
-    staged: Stage, as_role: OpenPage
-) -> None:
+def test_the_run_of_a_workflow_shows_pieces_and_batches(staged: Stage, as_role: OpenPage) -> None:
     page = as_role("viewer")
     page.goto(staged.admin_url + "/runs/run_of_doc_qa")
     expect(page.locator(".run-graph .node")).to_have_count(5)
     expect(page.locator(".figure", has_text="Module by module").locator("b")).to_have_text("5.0\u202fs")
-    expect(page.locator(".figure", has_text="Computed early")).to_contain_text("found in the cache")
     row = page.locator(".waterfall tbody tr", has_text="index.embed[0]")
     expect(row).to_contain_text("embed, 2 items")
     expect(row).to_contain_text("batch of 2")

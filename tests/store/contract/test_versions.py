@@ -44,7 +44,7 @@ def test_an_answer_goes_and_comes_back_with_all_that_was_known_of_it(store: Stor
     assert bank.totals("a1").size_bytes == after.size_bytes
     done = bank.versions.undo_run(1).result()
     assert (done.restored, done.removed, done.left) == (1, 0, 0)
-    restored = replace(current(bank, before), gain_at_s=before.gain_at_s)
+    restored = current(bank, before)._replace(gain_at_s=before.gain_at_s)
     assert restored == before
     assert store.examples.versions.of("a1", before.id) == []
 
