@@ -23,7 +23,7 @@ from engines.standing import Since
 from gateway.endpoints.by_model import PATHS as BY_MODEL
 from gateway.endpoints.by_model import ByModel
 from gateway.endpoints.by_pipeline import ByPipeline
-from gateway.endpoints.handler import Handler
+from gateway.endpoints.handler import Handler, mounted
 from gateway.endpoints.health import Health
 from gateway.endpoints.model_endpoint import Instead, ModelEndpoint, Serving
 from gateway.endpoints.models import Models
@@ -553,8 +553,6 @@ class Gateway:
         if self.memory is not None:
             otherwise = UsageOfOne(self._bills, self.memory.store.decisions.requests.get, otherwise)
         if self._runs is not None:
-            from gateway.endpoints.variables import mounted
-
             otherwise = mounted(self._runs.handlers, otherwise)
         if models is not None and otherwise is not None:
             otherwise = models.before(otherwise)
@@ -714,14 +712,14 @@ class Gateway:
 
     def _examples_before(self, otherwise: Handler | None) -> Handler:
         # Imported here: the admission rules behind it weigh ten megabytes that a mere pass-through must not carry.
-        from gateway.endpoints.examples import Examples, mounted
+        from gateway.endpoints.examples import Examples
         from learning.bank.forgetting import Forgetter
 
         memory = self.memory
         forgetter = Forgetter(memory.store) if memory is not None else None
         limit = self._max_json_bytes()
         examples = Examples(self._example_store(), forgetter, self._end_users(), max_json_bytes=limit)
-        return mounted(examples, otherwise)
+        return mounted({"examples": examples}, otherwise)
 
     def _feedback(self, memory: Memory) -> Handler:
         from gateway.endpoints.feedback import Feedback

@@ -18,11 +18,9 @@ from engines.chat import ChatRequest
 from engines.chat_json import read_chat_request
 from engines.errors import RequestError
 from gateway.controls import named_scope
-from gateway.endpoints.handler import Handler
 from gateway.endpoints.store_access import stored
 from gateway.keys import needs_credential
 from gateway.own_response import json_response
-from gateway.paths import canonical
 from gateway.query import only, query_of
 from gateway.wire import read_body, read_json
 from learning.bank.contributor import Behind, EndUsers
@@ -216,25 +214,6 @@ class Examples:
             "deleted": forgotten.examples,
             "exact_answers_deleted": forgotten.answers,
         }
-
-
-def mounted(examples: Examples, otherwise: Handler | None) -> Handler:
-    """`examples` at and below its path, everything else as before."""
-
-    async def handle(request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
-        raw, separator, query = target.partition("?")
-        path = canonical(raw)
-        if path == PATH or path.startswith(PATH + "/"):
-            return await examples(request, path + separator + query, journey)
-        if otherwise is not None:
-            return await otherwise(request, target, journey)
-        raise RequestError(
-            "No default upstream is configured, and this endpoint is not one of the gateway's own.",
-            status=404,
-            code="unknown_url",
-        )
-
-    return handle
 
 
 def _removed(store: ExampleStore, tenant: str, id: int) -> int:

@@ -6,19 +6,16 @@ Another tenant's variable, an expired one and one that never was are the same 40
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from aiohttp import web
 
 from engines.errors import RequestError
-from gateway.endpoints.handler import Handler
 from gateway.endpoints.steps import RunCallers
 from gateway.keys import needs_credential
 from gateway.limits.headers import lend_place
 from gateway.own_response import json_response
-from gateway.paths import canonical
 from gateway.query import only, query_of
 from gateway.runs.events import Events, deltas
 from gateway.runs.intake import Intake, absent, refusals, store_refusals, value_not_stored
@@ -195,26 +192,6 @@ class Variables:
             gone = await self._runs.forget_app(journey.admitted.tenant, own)
         journey.answered(200)
         return json_response({"id": app, "object": "app.deleted", "deleted": gone > 0})
-
-
-def mounted(handlers: Mapping[str, Handler], otherwise: Handler | None) -> Handler:
-    """Each handler at and below the path that begins with its segment, everything else as before."""
-
-    async def handle(request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
-        raw, separator, query = target.partition("?")
-        path = canonical(raw)
-        handler = handlers.get(path.split("/", 2)[1].lower() if path != "/" else "")
-        if handler is not None:
-            return await handler(request, path + separator + query, journey)
-        if otherwise is not None:
-            return await otherwise(request, target, journey)
-        raise RequestError(
-            "No default upstream is configured, and this endpoint is not one of the gateway's own.",
-            status=404,
-            code="unknown_url",
-        )
-
-    return handle
 
 
 def _open(cell: Cell) -> str:
