@@ -6,6 +6,7 @@ what is stored of a run is `dumped`, which `loaded` reads without a configuratio
 
 from __future__ import annotations
 
+import graphlib
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, get_args
@@ -128,6 +129,8 @@ class StepSpec:
     idempotent: bool = False
     initial: str = ""
     on_error: OnError | None = None
+    max_rounds: int = 0
+    """Of a `loop`: the most turns it takes."""
     outputs: tuple[Output, ...] | None = None
     """The variables that it writes; None: one of its own name."""
     given: Mapping[str, str] = field(default_factory=dict)
@@ -141,9 +144,19 @@ class StepSpec:
         return (self.name,) if self.outputs is None else tuple(output.name for output in self.outputs)
 
     @property
+    def acts(self) -> bool:
+        """Whether it calls a tool that changes something."""
+        return self.tool and self.effects
+
+    @property
     def tool(self) -> bool:
         """Whether it calls a tool, once or per item."""
         return self.kind == "tool" or (self.kind == "map" and not self.messages)
+
+    @property
+    def refers(self) -> tuple[str, ...]:
+        """Every name that it refers to, inputs and steps, each once: `needs`, `after`, its condition."""
+        return tuple(dict.fromkeys((*self.needs, *self.after, *(self.condition or ())[:1])))
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -168,13 +181,22 @@ class Definition:
     """16 hex digits of the hash of `source` as canonical JSON; two definitions alike have one version."""
     source: Mapping[str, Any]
     """The JSON it was read from."""
+    writers: Mapping[str, str] = field(init=False, compare=False, repr=False)
+    """The step that writes a name."""
+
+    def __post_init__(self) -> None:
+        writers = {name: step.name for step in self.steps.values() for name in step.writes}
+        object.__setattr__(self, "writers", writers)
 
     def before(self, step: str) -> tuple[str, ...]:
         """The steps a step refers to, each once: those it reads, `after`, its condition. Without the order of a chain."""
-        spec = self.steps[step]
-        condition = () if spec.condition is None else (spec.condition[0],)
-        named = dict.fromkeys((*spec.needs, *spec.after, *condition))
-        return tuple(name for name in named if name in self.steps)
+        named = (self.writers.get(name) for name in self.steps[step].refers)
+        return tuple(dict.fromkeys(name for name in named if name is not None))
+
+    def order(self) -> tuple[str, ...]:
+        """All steps, each after those it refers to."""
+        before = {name: self.before(name) for name in self.steps}
+        return tuple(graphlib.TopologicalSorter(before).static_order())
 
 
 def submitted(steps: Iterable[StepSpec]) -> Definition:
@@ -186,6 +208,7 @@ def dumped(definition: Definition) -> dict[str, Any]:
     """A definition as JSON values, with everything that was resolved when it was read: `loaded` needs no configuration."""
     kept = asdict(definition)
     kept["passes"] = sorted(definition.passes)
+    del kept["writers"]
     return kept
 
 

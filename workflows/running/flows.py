@@ -11,8 +11,7 @@ from engines.off_loop import off_loop
 from workflows.errors import WorkflowError
 from workflows.graph import Graph, Step
 from workflows.names import StepId, VariableId, new_id
-from workflows.optimise import optimise
-from workflows.plan import StepPlan
+from workflows.plan import StepPlan, planned
 from workflows.progress import Changes, Progress, StepState
 from workflows.running.asking import StepAsker
 from workflows.running.cell import Cell
@@ -65,7 +64,7 @@ class Flows:
         profile = self._means.profile()
         counts = {name: len(value) for name, value in new.inputs.items() if isinstance(value, list)}
         effort = len(new.definition.steps) * _EFFORT_BYTES
-        return (await off_loop(effort, optimise, new.definition, profile, counts=counts)).plans
+        return (await off_loop(effort, planned, new.definition, profile, counts=counts)).plans
 
     def graph_of(self, new: NewWorkflow, plans: Mapping[str, StepPlan]) -> NewGraph:
         """What is to be carried out. Raises WorkflowError for one that begins with more steps than a run may have."""
