@@ -354,7 +354,6 @@ def test_a_gateway_without_memory_imports_nothing_of_what_memory_stands_on() -> 
         "onnxruntime",
         "tokenizers",
         "sqlite3",
-        "sqlite_utils",
         "store.admission",
         "store.sqlite",
         "store.store",

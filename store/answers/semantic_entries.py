@@ -1,7 +1,7 @@
 """Whole answers that may be given to a merely similar question. Each belongs to the example whose question it answers.
 
 The example is what is found by nearness, admitted by the rules, evicted and deleted; its entry, and the comparisons made of
-it, go with it in the same transaction (triggers of migration 0011). Knows rows: whether one is given out is decided
+it, go with it in the same transaction (triggers). Knows rows: whether one is given out is decided
 elsewhere.
 """
 
