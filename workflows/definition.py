@@ -6,7 +6,7 @@ what is stored of a run is `dumped`, which `loaded` reads without a configuratio
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, get_args
 
@@ -74,6 +74,14 @@ class Splits:
 
 
 @dataclass(frozen=True, slots=True)
+class Output:
+    """One variable that a step writes."""
+
+    name: str
+    transforms: tuple[Transform, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class StepSpec:
     """One step of a definition. Fields that its kind does not use are empty."""
 
@@ -120,6 +128,17 @@ class StepSpec:
     idempotent: bool = False
     initial: str = ""
     on_error: OnError | None = None
+    outputs: tuple[Output, ...] | None = None
+    """The variables that it writes; None: one of its own name."""
+    given: Mapping[str, str] = field(default_factory=dict)
+    """Texts that came with it, by the names that its templates have for them."""
+    sources: Mapping[str, str] = field(default_factory=dict)
+    """What its templates' names stand for, where that is called something else."""
+
+    @property
+    def writes(self) -> tuple[str, ...]:
+        """The names of what it writes."""
+        return (self.name,) if self.outputs is None else tuple(output.name for output in self.outputs)
 
     @property
     def tool(self) -> bool:
@@ -158,6 +177,11 @@ class Definition:
         return tuple(name for name in named if name in self.steps)
 
 
+def submitted(steps: Iterable[StepSpec]) -> Definition:
+    """The definition of steps that a client submitted: it has no name, no inputs, and no one output."""
+    return Definition("", {}, {step.name: step for step in steps}, False, "", frozenset(), "", {})
+
+
 def dumped(definition: Definition) -> dict[str, Any]:
     """A definition as JSON values, with everything that was resolved when it was read: `loaded` needs no configuration."""
     kept = asdict(definition)
@@ -174,6 +198,7 @@ def loaded(kept: Mapping[str, Any]) -> Definition:
 
 def _loaded_step(kept: Mapping[str, Any]) -> StepSpec:
     tuples = {name: tuple(kept[name]) for name in ("over", "messages", "first", "reads", "after", "test")}
+    kept = {name: value for name, value in kept.items() if name not in ("outputs", "given", "sources")}
     return StepSpec(
         **{
             **kept,

@@ -37,13 +37,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import Enum
 from hashlib import blake2b
+from types import MappingProxyType
 from typing import Any
 
-from workflows.definition import ITEM, SO_FAR, Definition, StepSpec
+from workflows.definition import ITEM, SO_FAR, Definition, Output, StepSpec
 from workflows.graph import Graph, Step
 from workflows.names import RunId, StepId, VariableId
 from workflows.plan import NO_PLAN, StepPlan, piece_items
-from workflows.submitted import Output
 from workflows.template import names_in
 from workflows.transform import Value
 
@@ -135,8 +135,10 @@ class Unfolding:
         inputs: Mapping[str, Value],
         *,
         max_items: int = 1000,
+        known: Mapping[str, VariableId] = MappingProxyType({}),
     ) -> None:
-        """`max_items`: the longest list that `map`, `fold` and `splits` take."""
+        """`max_items`: the longest list that `map`, `fold` and `splits` take. `known`: variables that have an id already."""
+        self._known = known
         self.definition = definition
         self.plans = plans
         self._run_id = run_id
@@ -165,6 +167,8 @@ class Unfolding:
 
     def variable(self, name: str) -> VariableId:
         """The variable of an input, a step of the definition, or a piece (by its step's id): `var_` and 32 hex digits."""
+        if (known := self._known.get(name)) is not None:
+            return known
         return f"var_{blake2b(f'{self._run_id} {name}'.encode(), digest_size=16).hexdigest()}"
 
     # ---- what happens
@@ -332,14 +336,14 @@ class Unfolding:
             if spec.condition is not None:
                 name, taken = spec.condition
                 more["condition"] = (self.variable(name), "true" if taken else "false")
-        more.setdefault("outputs", (Output(id),))
+        outputs = more.setdefault("outputs", (Output(id),))
         more.setdefault("chat", {})
         more.setdefault("given", {})
         return Step(
             id=id,
-            name=id,
+            name=outputs[0].name if outputs else id,
             reads=known,
-            writes={id: self.variable(id)},
+            writes={output.name: self.variable(output.name) for output in outputs},
             primitive=primitive,
             what=what,
             of=spec.name,
@@ -427,7 +431,8 @@ class Unfolding:
         left: int,
     ) -> Step:
         """`left`: turns of a fold behind it."""
-        names = [name for name in names_in(messages) if name not in (ITEM, SO_FAR)]
+        names = [name for name in names_in(messages) if name not in (ITEM, SO_FAR) and name not in spec.given]
+        model = {"model": spec.model} if spec.model else {}
         what: dict[str, Any] = {}
         if spec.splits is not None:
             what = {
@@ -441,10 +446,10 @@ class Unfolding:
             id,
             "chat",
             what,
-            {**{name: self.variable(name) for name in names}, **reads},
-            given=given,
-            chat={"model": spec.model, **spec.params, "messages": list(messages)},
-            outputs=(Output(id, spec.transforms),),
+            {**{name: self.variable(spec.sources.get(name, name)) for name in names}, **reads},
+            given={**spec.given, **given},
+            chat={**model, **spec.params, "messages": list(messages)},
+            outputs=(Output(id, spec.transforms),) if spec.outputs is None else spec.outputs,
             depth=self._plan(spec).depth + 2 * left,
             says=self.variable(spec.name) if spec.kind == "fold" and not left else None,
             **self._of_list(spec, given),
