@@ -1,0 +1,102 @@
+"""Defines an operation: something that an operator has done, written once.
+
+Its form on a page, its route in the admin API, its command and its row in the audit log are made from it. To add one: a
+model of its input, a function from (Sources, By, input) to Outcome, and an Operation at the end of its noun's file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Generic, TypeVar
+
+from admin.page import Action, Asked, BadParameter, Done
+from admin.roles import Role
+from admin.sources import Sources
+from store.validating import read
+
+In = TypeVar("In")
+TENANT = "tenant"
+"""Marks a field that holds a tenant's id, for which a command takes a name."""
+Tenant = Annotated[str, TENANT]
+
+
+@dataclass(frozen=True, slots=True)
+class By:
+    """Who has an operation done, and when."""
+
+    name: str
+    now_s: float
+    surface: str = "page"
+    """"page", "api" or "cli"."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The result of an operation."""
+
+    said: str
+    """One sentence for the person."""
+    target: str = ""
+    """The object of the operation, for the audit log."""
+    detail: Mapping[str, Any] = field(default_factory=dict)
+    """Details for the audit log, without content or secrets."""
+    value: Any = None
+    """The result for programs, as JSON."""
+    secret: str = ""
+    """What is shown this once, and kept as a hash only."""
+    advice: str = ""
+    """A sentence that a command prints on standard error."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operation(Generic[In]):
+    """One operation. `run` blocks; it raises NotThere, ActionFailed and BadParameter of admin.page, and ValueError."""
+
+    name: str
+    """NOUN/VERB: the row in the audit log, and the command."""
+    sentence: str
+    """The help of the command, and the summary in the OpenAPI document."""
+    input: type[In]
+    run: Callable[[Sources, By, In], Outcome]
+    role: Role = Role.OPERATOR
+    arguments: tuple[str, ...] = ()
+    """Fields of the input that a command takes by their place."""
+    of_pages: tuple[str, ...] = ()
+    """Fields of the input that only pages send, such as what was in use when the page was read."""
+
+    def do(self, sources: Sources, by: By, given: Mapping[str, Any]) -> Outcome:
+        """Reads the input and runs. Raises ValueError for an input that cannot be right."""
+        return self.run(sources, by, read(self.input, given))
+
+    def form(
+        self,
+        path: str,
+        *,
+        to: str = "",
+        template: str = "",
+        fields: Callable[[Sources, Asked], Mapping[str, Any]] | None = None,
+    ) -> Action:
+        """The action of a form. `to`: where the browser goes then; `fields`: the input of what was sent.
+
+        Without `fields` the input is the path's and the form's values by their names.
+        """
+
+        def act(sources: Sources, asked: Asked) -> Done:
+            given = fields(sources, asked) if fields is not None else self._sent(asked)
+            by = By(asked.viewer.name, asked.now_s)
+            try:
+                outcome = self.do(sources, by, given)
+            except ValueError as error:
+                # A refusal begins with the name of what it refuses.
+                raise BadParameter(f"{error}.", str(error).partition(" ")[0]) from error
+            shown = outcome.value if template else None
+            where = to.format_map(asked.path)
+            return Done(outcome.said, where, outcome.target, outcome.detail, shown)
+
+        return Action(path, act, self.role, template, name=self.name)
+
+    def _sent(self, asked: Asked) -> dict[str, Any]:
+        names = self.input.__dataclass_fields__  # type: ignore[attr-defined]
+        sent = {name: asked.text(name) for name in names if asked.text(name)}
+        return sent | dict(asked.path)
