@@ -54,11 +54,6 @@ class Flows:
         self._growing = Growing(cells, knobs.max_steps, asker.flowing.came)
         self._primitives = Primitives(means, knobs, asker)
 
-    def go_by(self, means: Means) -> None:
-        """Carry out by these means from now on."""
-        self._means = means
-        self._primitives.go_by(means)
-
     async def planned(self, new: NewWorkflow) -> Mapping[str, StepPlan]:
         """How its steps are carried out: on a thread where there are many, which takes up to a second of CPU."""
         profile = self._means.profile()
