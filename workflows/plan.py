@@ -261,8 +261,8 @@ class _Flow:
 
 
 def hands_on_items(definition: Definition, source: StepSpec) -> bool:
-    """Whether a step writes a list of which others may take items before it is whole. It is not asked for again; with `on_error`
-    a list may be, so nobody takes its items early.
+    """Whether a step writes a list of which others may take items before it is whole. It is not asked for again; one with
+    `on_error` may be, so nobody takes its items early.
     """
     takers = (each for each in definition.steps.values() if source.name in each.over)
     return source.splits is not None and source.on_error is None and any(map(_takes_pieces, takers))
