@@ -21,7 +21,6 @@ log = structlog.get_logger(__name__)
 ORDERS = ("reload", "restart")
 REPLACED = ("replaced",)
 """What a supervisor tells a worker whose successor serves: to finish what it has open, and end."""
-_MODE = 0o600
 _MOST_BYTES = 64 * 1024
 _CONNECT_S = 5.0
 
