@@ -375,7 +375,8 @@ class WorkflowRuns:
         return self._forget(
             "tenant = ?1 AND contributor = ?2 AND contributor <> ''",
             (tenant, contributor),
-            runs="id IN (SELECT run_id FROM workflow_contributors WHERE tenant = ?1 AND contributor = ?2)",
+            runs="tenant = ?1 AND (contributor = ?2 OR id IN"
+            " (SELECT run_id FROM workflow_steps WHERE contributor = ?2 AND contributor <> ''))",
             with_assets=True,
         )
 

@@ -186,6 +186,10 @@ def test_runs_from_before_the_workflows_lose_no_step_and_no_value(tmp_path: Path
             "INSERT INTO workflow_steps VALUES ('run_1', 's0', 0, 'plan', 'm', '{\"x\": \"var_b\"}', '{}', 'running', 1,"
             " 'latency', '', 2, 'lead', 'r1', 'req', 1, 2, 3, NULL, NULL, 7, 6, 5, 0.5, NULL)"
         )
+        for step, text in (("", b'{"a": 1}'), ("s0", b"body")):
+            connection.execute("INSERT INTO workflow_texts VALUES ('run_1', ?, 'a1', 8, ?)", (step, text))
+        for contributor in ("k/u", "k/v"):
+            connection.execute("INSERT INTO workflow_contributors VALUES ('a1', ?, 'run_1')", (contributor,))
         for id, state, value in (("var_b", "ready", b"text"), ("var_a", "streaming", None)):
             connection.execute(
                 "INSERT INTO variables (id, tenant, contributor, app, name, run_id, step, state, size_bytes, created_at_s,"
@@ -209,11 +213,12 @@ def test_runs_from_before_the_workflows_lose_no_step_and_no_value(tmp_path: Path
     (step,) = whole.steps
     assert (step.plan.primitive, step.plan.reads, step.progress.depth) == ("chat", {"x": "var_b"}, 2)
     assert (step.progress.cost_usd, step.progress.items, step.progress.started_at_s) == (0.5, 0, 3)
-    assert runs.use("a1").total_bytes == 4
+    assert (step.plan.body, whole.run.context) == (b"body", {"a": 1})
+    assert runs.use("a1").total_bytes == 4 + 2 * 8
     assert runs.claim(Claim("w2", 60.0)).result(30) == ("run_1",), "what was under way is due at once"
     found = runs.variable("a1", "var_a", now_s=1000.0)
     assert found is not None and (found.state, found.attempt) == ("pending", 1)
-    assert runs.forget_tenant("a1").result(30) == 1
+    assert runs.forget_contributor("a1", "k/v").result(30) == 1, "who asked for a step of it"
     assert runs.use("a1").total_bytes == 0
     db.close()
 
