@@ -9,7 +9,7 @@ from typing import Any
 from store.database import Connection
 from store.generation import tell
 from store.workflows.beginning import Owned, add, grow
-from store.workflows.records import Claim, ClaimLost, Resolution, RunChange, RunEnd, VariableEnd
+from store.workflows.records import Claim, Resolution, RunChange, RunEnd, VariableEnd
 from store.workflows.rows import (
     CLAIMED_BY_ANOTHER,
     PROGRESS,
@@ -34,7 +34,7 @@ _END_VARIABLE = (
 )
 
 
-def save(connection: Connection, claim: Claim, changes: Sequence[RunChange]) -> None:
+def save(connection: Connection, claim: Claim, changes: Sequence[RunChange]) -> frozenset[str]:
     """`WorkflowRuns.save`."""
     found = dict[str, tuple[str, str, int, float]]()
     for change in changes:
@@ -45,10 +45,9 @@ def save(connection: Connection, claim: Claim, changes: Sequence[RunChange]) -> 
         ).fetchone()
         if row is not None:
             found[change.run_id] = row
-    lost = [change.run_id for change in changes if change.run_id not in found]
-    if lost:
-        raise ClaimLost(lost)
     for change in changes:
+        if change.run_id not in found:
+            continue
         tenant, contributor, no_store, keep_s = found[change.run_id]
         if change.new_steps:
             owned = Owned(tenant, contributor, change.run_id, bool(no_store), change.at_s)
@@ -57,6 +56,7 @@ def save(connection: Connection, claim: Claim, changes: Sequence[RunChange]) -> 
     if any(change.variables or change.streaming or change.end for change in changes):
         # Nobody elsewhere waits for a step.
         tell(connection)
+    return frozenset(change.run_id for change in changes if change.run_id not in found)
 
 
 def _save_one(
