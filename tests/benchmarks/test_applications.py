@@ -13,8 +13,8 @@ from benchmarks.applications import figures, measuring
 from benchmarks.applications.client_side import RoundTrips
 from benchmarks.applications.gateway_side import gateway_side
 from benchmarks.applications.service import CAPPED, SPEEDS, TODAY, UNCAPPED, Site, client_side
+from benchmarks.batching.batch import ENGINE_OF_2024
 from loadtest.applications.shapes import chain, map_reduce, roles
-from simulation.batching import ENGINE_OF_2024
 
 OF_2024 = SPEEDS["2024"]
 

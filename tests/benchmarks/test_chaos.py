@@ -104,7 +104,7 @@ def test_its_configuration_is_one(tmp_path: Path) -> None:
 
 def test_faults_are_named_on_the_command_line() -> None:
     known = (*KINDS, *ORDERS)
-    assert named("supervisor-killed,restart", known) == ["supervisor killed", "restart"]
+    assert named("supervisor-killed,reload", known) == ["supervisor killed", "reload"]
     with pytest.raises(argparse.ArgumentTypeError, match="disk-empty"):
         named("disk-empty", known)
 
