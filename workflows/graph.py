@@ -51,7 +51,7 @@ class Step:
     effects: bool = False
     """It is never asked twice."""
     of: str = ""
-    """The step of the definition that it is a part of."""
+    """The step of the definition that it is a part of; "" where it is all of it and has names of its own."""
     says: VariableId | None = None
     """A variable of another step that will have the same text: its pieces go there, too, as they come."""
     depth: int = 0

@@ -1,6 +1,6 @@
 """The gateway's own executor, passes, component lines, pipeline and placement before the same engines.
 
-Real are gateway.runs with its growing and its store, workflows.passes, engines.components with its line,
+Real are gateway.runs with its growing and its store, workflows.plan, engines.components with its line,
 engines.replicas with guards. Not there: sockets, processes, and what costs the gateway itself a millisecond.
 """
 
