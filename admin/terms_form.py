@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from admin.page import ActionFailed, Asked, BadParameter, Summary
-from store.people.described import described, replaced, told
-from store.people.limits import MOST_COUNT, MOST_USD, PERIODS, Limits
+from store.people.described import described, replaced
+from store.people.limits import MOST_COUNT, MOST_USD, PERIODS, Limits, told
 from store.records import Key, Tenant
 
 Record = TypeVar("Record", Key, Tenant)

@@ -10,8 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
-from store.people.described import told
-from store.people.limits import PERIODS
+from store.people.limits import PERIODS, told
 
 F = TypeVar("F", bound=Callable[..., Any])
 _NONE = "none"
