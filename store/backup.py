@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from store.sqlite.copying import Copied, checked_copy, copy_database, refuse_newer
+from store.sqlite.copying import Copied, checked_copy, copy_database, refuse_other
 
 DATABASE = "understudy.db"
 SECRET = "secret"
@@ -25,7 +25,7 @@ __all__ = [
     "checked_copy",
     "copied",
     "is_ours",
-    "refuse_newer",
+    "refuse_other",
 ]
 
 

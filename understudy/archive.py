@@ -24,10 +24,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import IO, Any
 
-from store.backup import DATABASE, SECRET, SECRET_BYTES, checked_copy, copied, is_ours, refuse_newer
+from store.backup import DATABASE, SECRET, SECRET_BYTES, checked_copy, copied, is_ours, refuse_other
 from store.errors import StoreError
 
-FORMAT = 1
+FORMAT = 2
+_FORMER = 1
+"""The format that lists migrations by name: the last one's number is the schema's."""
 _MANIFEST = "manifest.json"
 _MANIFEST_BYTES = 16 * 2**20
 _CHUNK_BYTES = 2**20
@@ -54,7 +56,8 @@ class Manifest:
     release: str
     created_at: str
     """In UTC, by ISO 8601."""
-    migrations: tuple[str, ...]
+    schema: int
+    """The number of the database's schema."""
     files: tuple[Member, ...]
     format: int = FORMAT
 
@@ -82,7 +85,7 @@ def back_up(data_folder: Path, archive: Path) -> Manifest:
         manifest = Manifest(
             version("understudy-gateway"),
             datetime.now(UTC).isoformat(timespec="seconds"),
-            database.migrations,
+            database.schema,
             members,
         )
         whole = Path(made) / "archive"
@@ -169,8 +172,8 @@ def _made_whole(archive: Path, beside: Path) -> Iterator[tuple[Path, Manifest]]:
             raise BadArchive(f"{archive} is no whole backup: {error or type(error).__name__}") from error
         except StoreError as error:
             raise BadArchive(f"{archive}: {error}") from error
-        if list(found.migrations) != list(manifest.migrations):
-            raise BadArchive(f"{archive}: its manifest tells other migrations than its database")
+        if found.schema != manifest.schema:
+            raise BadArchive(f"{archive}: its manifest tells another schema than its database")
         yield folder, manifest
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -222,7 +225,7 @@ def _write(content: IO[bytes], path: Path, member: Member, archive: Path) -> Non
 def _manifest(archive: Path, text: bytes) -> Manifest:
     try:
         data: dict[str, Any] = json.loads(text)
-        if data["format"] != FORMAT:
+        if data["format"] not in (FORMAT, _FORMER):
             raise BadArchive(
                 f"{archive} has format {data['format']!r}, and this release reads {FORMAT}: restore it with release"
                 f" {str(data.get('release'))[:40]!r}, which wrote it"
@@ -231,10 +234,10 @@ def _manifest(archive: Path, text: bytes) -> Manifest:
         manifest = Manifest(
             str(data["release"])[:40],
             str(data["created_at"])[:40],
-            tuple(map(str, data["migrations"])),
+            int(data["schema"] if data["format"] == FORMAT else data["migrations"][-1][:4]),
             members,
         )
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+    except (ValueError, LookupError, TypeError, RecursionError) as error:
         raise BadArchive(f"{archive}: its manifest cannot be read") from error
     for member in members:
         if not is_ours(member.name) or member.size_bytes < 0 or not _SHA256.fullmatch(member.sha256):
@@ -243,9 +246,7 @@ def _manifest(archive: Path, text: bytes) -> Manifest:
     if len(sizes) < len(members) or DATABASE not in sizes or sizes.get(SECRET) != SECRET_BYTES:
         raise BadArchive(f"{archive}: its manifest names no database with its secret, or a file twice")
     try:
-        refuse_newer(manifest.migrations)
+        refuse_other(manifest.schema)
     except StoreError as error:
-        raise BadArchive(
-            f"{archive}: {error}; restore it with release {manifest.release!r} or a later one"
-        ) from error
+        raise BadArchive(f"{archive}, which release {manifest.release!r} wrote: {error}") from error
     return manifest

@@ -9,10 +9,9 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import Any, Self
 
-from workflows.criteria import Criteria
-from workflows.errors import WorkflowError
-from workflows.names import StepId, VariableId, new_id
-from workflows.submitted import Output, Ref, RunAsked, StepAsked, cycle
+from workflows.definition import Output
+from workflows.errors import WorkflowError, refuse_circle
+from workflows.names import StepId, VariableId
 from workflows.transform import Transform
 
 
@@ -52,7 +51,7 @@ class Step:
     effects: bool = False
     """It is never asked twice."""
     of: str = ""
-    """The step of the definition that it is a part of; "" in runs that were not declared."""
+    """The step of the definition that it is a part of; "" where it is all of it and has names of its own."""
     says: VariableId | None = None
     """A variable of another step that will have the same text: its pieces go there, too, as they come."""
     depth: int = 0
@@ -265,20 +264,9 @@ class Graph:
         """
         if leaves and not any(variable in written for step in steps for variable in step.inputs):
             return
-        new = {step.id: step for step in steps}
-        everything = new if leaves else {**self._steps, **new}
-        producer = {variable: step.id for step in everything.values() for variable in step.writes.values()}
-        before = {
-            step.id: [producer[variable] for variable in step.inputs if variable in producer]
-            for step in everything.values()
-        }
-        try:
-            graphlib.TopologicalSorter(before).prepare()
-        except graphlib.CycleError as error:
-            circle = [everything[step] for step in error.args[1]]
-            raise cycle(
-                [_joint(step, after) for step, after in zip(circle, [*circle[1:], circle[1]], strict=True)]
-            ) from None
+        everything = [*steps] if leaves else [*self._steps.values(), *steps]
+        before = {variable: step.inputs for step in everything for variable in step.writes.values()}
+        refuse_circle(before, {**self._names, **written})
 
     def _known(self) -> _Derived:
         if self._derived is None:
@@ -336,46 +324,3 @@ def _more(step: Step) -> dict[str, Any]:
     said = {name: getattr(step, name) for name in _MORE}
     kept = {name: value for name, value in said.items() if name != "what" and value != _MORE[name]}
     return {**kept, "what": dict(step.what)} if step.what else kept
-
-
-def _joint(step: Step, after: Step) -> str:
-    """The name of a variable by which one step feeds another."""
-    read = set(after.inputs)
-    return next(name for name, variable in step.writes.items() if variable in read)
-
-
-# ---- from what was asked
-
-
-@dataclass(frozen=True, slots=True)
-class Built:
-    """A run's graph with ids, as it is about to be stored."""
-
-    graph: Graph
-    variables: Mapping[str, VariableId]
-    """Ids of the run's outputs by name."""
-    gets: Mapping[VariableId | StepId, Criteria]
-    """What was asked for."""
-
-
-def step_of(asked: StepAsked, step: StepId, variables: Mapping[str, VariableId]) -> Step:
-    """The step of one call: `variables` has an id for each of `asked.names`, and for each name that it writes."""
-    given = {name: source for name, source in asked.sources.items() if isinstance(source, str)}
-    reads = {
-        name: variables[source.variable] if source.named else source.variable
-        for name, source in asked.sources.items()
-        if isinstance(source, Ref)
-    }
-    outputs = asked.submitted.outputs
-    name = outputs[0].name if outputs else step
-    return Step(
-        step, name, asked.chat, given, reads, {each.name: variables[each.name] for each in outputs}, outputs
-    )
-
-
-def build(asked: RunAsked, from_app: Mapping[str, VariableId]) -> Built:
-    """The graph of a run with new ids; `from_app` has an id for each of `asked.from_app`."""
-    variables = {name: new_id("var") for name in asked.outputs}
-    names = {**from_app, **variables}
-    graph = Graph(step_of(step, f"s{index}", names) for index, step in enumerate(asked.steps))
-    return Built(graph, variables, {variables[name]: criteria for name, criteria in asked.get.items()})

@@ -1,21 +1,24 @@
-"""Reads what a client submits: a chat body with its object `understudy`, and the body of `POST /v1/runs`.
+"""Reads what clients submit into the declared form: chat bodies with an object `understudy`, and bodies of `POST /v1/runs`.
 
+A submitted step is a `chat` of `workflows.definition` that says what its variables are called and brings texts along.
 Everything that can be refused without looking at stored state is refused here, with the field and the reason.
 """
 
 from __future__ import annotations
 
-import graphlib
-import itertools
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from workflows.criteria import Criteria
-from workflows.errors import WorkflowError
-from workflows.names import is_id, valid_app, valid_name
+from workflows.definition import Output, StepSpec, submitted
+from workflows.errors import WorkflowError, refuse_circle
+from workflows.graph import Graph, Step
+from workflows.names import StepId, VariableId, is_id, new_id, valid_app, valid_name
 from workflows.template import names_in
-from workflows.transform import Transform, Value, read_transforms, size_bytes
+from workflows.transform import Value, read_transforms, size_bytes
+from workflows.unfolding import Unfolding
 
 KEY = "understudy"
 """The object's name in a chat body; it never leaves for an engine."""
@@ -54,53 +57,33 @@ class Limits:
     """Of one text in `inputs`, in UTF-8."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ref:
+class Variable(str):
     """`{"variable": …}`: an id, or a name among the run's outputs or in the app."""
 
-    variable: str
 
-    @property
-    def named(self) -> bool:
-        """Whether it is a name and not an id."""
-        return not is_id("var", self.variable)
-
-
-@dataclass(frozen=True, slots=True)
-class Output:
-    """One variable that a step writes."""
-
-    name: str
-    transforms: tuple[Transform, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Submitted:
-    """The object `understudy` of one chat body."""
-
-    app: str | None
-    inputs: Mapping[str, str | Ref]
-    submit: bool
-    """Answer 202 at once; otherwise the call waits for its inputs and answers."""
-    criteria: Criteria | None
-    outputs: tuple[Output, ...]
+Source = str | Variable
+"""Where a name's value comes from: a text, or a variable."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepAsked:
     """One chat body that carries `understudy`."""
 
-    chat: Mapping[str, Any]
-    """The body without `understudy`; texts of its messages are templates."""
-    submitted: Submitted
-    sources: Mapping[str, str | Ref]
-    """Where the value of each name in its messages comes from: a text, an id, or a name (`Ref.named`)."""
+    spec: StepSpec
+    app: str | None = None
+    submit: bool = False
+    """Answer 202 at once; otherwise the call waits for its inputs and answers."""
+    criteria: Criteria | None = None
+
+    @property
+    def chat(self) -> Mapping[str, Any]:
+        """The body without `understudy`; texts of its messages are templates."""
+        return {**self.spec.params, "messages": list(self.spec.messages)}
 
     @property
     def names(self) -> tuple[str, ...]:
         """Names of variables that it reads: outputs of its run, else the app's."""
-        refs = (source for source in self.sources.values() if isinstance(source, Ref))
-        return tuple(dict.fromkeys(ref.variable for ref in refs if ref.named))
+        return tuple(name for name in self.spec.reads if not is_id("var", name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +101,7 @@ class RunAsked:
 
     app: str | None
     steps: tuple[StepAsked, ...]
-    """In the order they came. Names that the run's `inputs` have are replaced by those in `sources`."""
+    """In the order they came, called `s0`, `s1`, …"""
     get: Mapping[str, Criteria]
     """By output name. Where nothing was said and the client waits: each output that no step reads, for latency."""
     budget: Budget
@@ -128,13 +111,39 @@ class RunAsked:
     @property
     def outputs(self) -> tuple[str, ...]:
         """The names of all outputs."""
-        return tuple(output.name for step in self.steps for output in step.submitted.outputs)
+        return tuple(name for step in self.steps for name in step.spec.writes)
 
     @property
     def from_app(self) -> tuple[str, ...]:
-        """Names that the run reads and does not write: the app's, to be looked up before `graph.build`."""
+        """Names that the run reads and does not write: the app's, to be looked up before `build`."""
         read = dict.fromkeys(name for step in self.steps for name in step.names)
         return tuple(name for name in read if name not in frozenset(self.outputs))
+
+
+def steps_of(specs: Iterable[StepSpec], variables: Mapping[str, VariableId]) -> tuple[Step, ...]:
+    """The steps of submitted ones. `variables` has an id for each name that they read or write."""
+    definition = submitted(specs)
+    ids = {name: name for step in definition.steps.values() for name in step.reads if is_id("var", name)}
+    unfolded = Unfolding("", definition, {}, {}, known={**ids, **variables}).begin().graph()
+    return tuple(unfolded.steps[name] for name in definition.steps)
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """A run's graph with ids, as it is about to be stored."""
+
+    graph: Graph
+    variables: Mapping[str, VariableId]
+    """Ids of the run's outputs by name."""
+    gets: Mapping[VariableId | StepId, Criteria]
+    """What was asked for."""
+
+
+def build(asked: RunAsked, from_app: Mapping[str, VariableId]) -> Built:
+    """The graph of a run with new ids; `from_app` has an id for each of `asked.from_app`."""
+    variables = {name: new_id("var") for name in asked.outputs}
+    graph = Graph(steps_of((step.spec for step in asked.steps), {**from_app, **variables}))
+    return Built(graph, variables, {variables[name]: criteria for name, criteria in asked.get.items()})
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,43 +224,20 @@ def read_resolution(body: object, max_bytes: int) -> tuple[How, Value | None]:
     return "value", value
 
 
-def read_submitted(value: object, limits: Limits) -> Submitted:
-    """The object `understudy` of a chat body. Raises WorkflowError with `param` from the body's root."""
-    fields = _object(value, KEY, _FIELDS)
-    app = _app(fields.get("app"), f"{KEY}.app")
-    submit = _flag(fields.get("submit"), f"{KEY}.submit")
-    outputs = _outputs(fields)
-    if submit and not outputs:
-        raise WorkflowError(
-            "A call with `submit` writes at least one variable: name it in `understudy.output`.",
-            param=f"{KEY}.output",
-        )
-    return Submitted(
-        app,
-        _inputs(fields.get("inputs"), f"{KEY}.inputs", limits),
-        submit,
-        None if fields.get("criteria") is None else _criteria(fields["criteria"], f"{KEY}.criteria"),
-        outputs,
-    )
-
-
-def read_step(body: Mapping[str, Any], limits: Limits) -> StepAsked:
-    """A chat body that has the key `understudy`, as a call of its own.
+def read_step(body: Mapping[str, Any], limits: Limits, id: StepId = "s0") -> StepAsked:
+    """A chat body that has the key `understudy`, as a call of its own; its step is called `id`.
 
     Raises WorkflowError; among others `unknown_name` for a name in its messages that neither `inputs` nor an app can have.
     """
-    step = _read_step(body, limits)
-    if step.submitted.submit and body.get("stream"):
+    step = _read_step(body, limits, id, {})
+    if step.submit and body.get("stream"):
         raise WorkflowError(
             "A call with `submit` is answered at once and has nothing to stream: stream the get of its variable.",
             param="stream",
         )
-    if step.submitted.app is None:
-        _refuse_unknown(step, frozenset())
-    own = {output.name for output in step.submitted.outputs}
-    itself = next((name for name in step.names if name in own), None)
-    if itself is not None:
-        raise cycle([itself, itself], "messages")
+    if step.app is None:
+        _refuse_unknown(step, ())
+    refuse_circle(dict.fromkeys(step.spec.writes, step.spec.reads), param="messages")
     return step
 
 
@@ -260,11 +246,13 @@ def read_run(body: object, limits: Limits) -> RunAsked:
     fields = _object(body, "", _RUN_FIELDS)
     background = _flag(fields.get("background"), "background")
     inputs = _inputs(fields.get("inputs"), "inputs", limits)
-    steps = _steps(fields.get("steps"), limits)
+    steps = _steps(fields.get("steps"), limits, inputs)
     app = _shared_app(_app(fields.get("app"), "app"), steps)
     produced = _produced(steps, inputs)
-    steps = _with_sources(steps, inputs, frozenset(produced) if app is None else None)
-    _refuse_cycle(steps, produced)
+    for index, step in enumerate(steps if app is None else ()):
+        with _within(f"steps[{index}]"):
+            _refuse_unknown(step, produced)
+    refuse_circle({name: step.spec.reads for name, step in produced.items()}, param="steps")
     return RunAsked(
         app,
         steps,
@@ -278,26 +266,53 @@ def read_run(body: object, limits: Limits) -> RunAsked:
 # ---- one call
 
 
-def _read_step(body: Mapping[str, Any], limits: Limits) -> StepAsked:
-    submitted = read_submitted(body.get(KEY), limits)
+def _read_step(
+    body: Mapping[str, Any], limits: Limits, id: StepId, of_run: Mapping[str, Source]
+) -> StepAsked:
+    """`of_run`: what the whole run's inputs say of names."""
+    fields = _object(body.get(KEY), KEY, _FIELDS)
+    app = _app(fields.get("app"), f"{KEY}.app")
+    submit = _flag(fields.get("submit"), f"{KEY}.submit")
+    outputs = _outputs(fields)
+    if submit and not outputs:
+        raise WorkflowError(
+            "A call with `submit` writes at least one variable: name it in `understudy.output`.",
+            param=f"{KEY}.output",
+        )
+    inputs = _inputs(fields.get("inputs"), f"{KEY}.inputs", limits)
+    criteria = None if fields.get("criteria") is None else _criteria(fields["criteria"], f"{KEY}.criteria")
     messages = body.get("messages")
     if not isinstance(messages, list) or not all(isinstance(message, dict) for message in messages):
         raise WorkflowError("`messages` must be a list of messages.", param="messages")
-    n = body.get("n")
-    if submitted.outputs and n not in (None, 1):
+    if outputs and body.get("n") not in (None, 1):
         raise WorkflowError("A call that writes variables has one answer: `n` must be 1.", param="n")
-    sources = {name: submitted.inputs.get(name, Ref(name)) for name in names_in(messages)}
-    return StepAsked({key: body[key] for key in body if key != KEY}, submitted, sources)
+    found = {name: inputs.get(name, Variable(name)) for name in names_in(messages)}
+    found = {
+        name: of_run.get(source, source) if isinstance(source, Variable) else source
+        for name, source in found.items()
+    }
+    sources = {name: str(source) for name, source in found.items() if isinstance(source, Variable)}
+    spec = StepSpec(
+        id,
+        "chat",
+        messages=tuple(messages),
+        reads=tuple(dict.fromkeys(sources.values())),
+        params={key: value for key, value in body.items() if key not in (KEY, "messages")},
+        outputs=outputs,
+        given={name: source for name, source in found.items() if not isinstance(source, Variable)},
+        sources=sources,
+    )
+    return StepAsked(spec, app, submit, criteria)
 
 
-def _refuse_unknown(step: StepAsked, known: frozenset[str]) -> None:
+def _refuse_unknown(step: StepAsked, known: Container[str]) -> None:
     unknown = next((name for name in step.names if name not in known), None)
     if unknown is None:
         return
-    in_inputs = any(ref == Ref(unknown) for ref in step.submitted.inputs.values())
+    renamed = any(source == unknown != name for name, source in step.spec.sources.items())
     raise WorkflowError(
         f"Nothing is called {unknown!r}: it is not in `inputs`, no step of this request writes it, and there is no `app`.",
-        param=f"{KEY}.inputs" if in_inputs else "messages",
+        param=f"{KEY}.inputs" if renamed else "messages",
         code="unknown_name",
     )
 
@@ -328,7 +343,7 @@ def _output(value: object, param: str) -> Output:
     return Output(name, read_transforms(fields.get("transform") or [], f"{param}.transform"))
 
 
-def _inputs(value: object, param: str, limits: Limits) -> Mapping[str, str | Ref]:
+def _inputs(value: object, param: str, limits: Limits) -> Mapping[str, Source]:
     if value is None:
         return {}
     if not isinstance(value, dict):
@@ -339,7 +354,7 @@ def _inputs(value: object, param: str, limits: Limits) -> Mapping[str, str | Ref
     }
 
 
-def _input(value: object, param: str, max_bytes: int) -> str | Ref:
+def _input(value: object, param: str, max_bytes: int) -> Source:
     if isinstance(value, str):
         if len(value) > max_bytes or len(value.encode("utf-8", "surrogatepass")) > max_bytes:
             raise WorkflowError(
@@ -352,7 +367,7 @@ def _input(value: object, param: str, max_bytes: int) -> str | Ref:
     if isinstance(value, dict) and value.keys() == {"variable"}:
         variable = value["variable"]
         if is_id("var", variable) or valid_name(variable):
-            return Ref(variable)
+            return Variable(variable)
     raise WorkflowError(
         f'`{param}` must be a text or {{"variable": …}} with an id or a name of a variable.', param=param
     )
@@ -361,7 +376,7 @@ def _input(value: object, param: str, max_bytes: int) -> str | Ref:
 # ---- a run
 
 
-def _steps(value: object, limits: Limits) -> tuple[StepAsked, ...]:
+def _steps(value: object, limits: Limits, inputs: Mapping[str, Source]) -> tuple[StepAsked, ...]:
     if not isinstance(value, list) or not value:
         raise WorkflowError("`steps` must be a list of at least one chat body.", param="steps")
     if len(value) > limits.max_steps:
@@ -370,86 +385,56 @@ def _steps(value: object, limits: Limits) -> tuple[StepAsked, ...]:
             param="steps",
             code="too_many_steps",
         )
-    return tuple(_step(index, each, limits) for index, each in enumerate(value))
+    return tuple(_step(index, each, limits, inputs) for index, each in enumerate(value))
 
 
-def _step(index: int, value: object, limits: Limits) -> StepAsked:
+def _step(index: int, value: object, limits: Limits, inputs: Mapping[str, Source]) -> StepAsked:
     place = f"steps[{index}]"
     if not isinstance(value, dict):
         raise WorkflowError(f"`{place}` must be a chat body.", param=place)
-    try:
-        step = _read_step(value, limits)
-    except WorkflowError as error:
-        raise error.within(place) from None
-    if not step.submitted.outputs:
+    with _within(place):
+        step = _read_step(value, limits, f"s{index}", inputs)
+    if not step.spec.outputs:
         raise WorkflowError(
             f"`{place}` writes no variable: name one in `understudy.output`.", param=f"{place}.{KEY}.output"
         )
     return step
 
 
+@contextmanager
+def _within(place: str) -> Iterator[None]:
+    """Errors name their field from further out."""
+    try:
+        yield
+    except WorkflowError as error:
+        raise error.within(place) from None
+
+
 def _shared_app(app: str | None, steps: Sequence[StepAsked]) -> str | None:
     """A run has one app, wherever it is named."""
     for index, step in enumerate(steps):
-        if step.submitted.app is not None:
-            if app is not None and step.submitted.app != app:
+        if step.app is not None:
+            if app is not None and step.app != app:
                 raise WorkflowError(
                     "All steps of a run belong to one app.", param=f"steps[{index}].{KEY}.app"
                 )
-            app = step.submitted.app
+            app = step.app
     return app
 
 
-def _produced(steps: Sequence[StepAsked], inputs: Mapping[str, str | Ref]) -> Mapping[str, int]:
+def _produced(steps: Sequence[StepAsked], inputs: Container[str]) -> Mapping[str, StepAsked]:
     """Which step writes an output, by its name."""
-    produced: dict[str, int] = {}
+    produced: dict[str, StepAsked] = {}
     for index, step in enumerate(steps):
-        for output in step.submitted.outputs:
-            if output.name in produced or output.name in inputs:
-                raise _duplicate(output.name, f"steps[{index}].{KEY}.output")
-            produced[output.name] = index
+        for name in step.spec.writes:
+            if name in produced or name in inputs:
+                raise _duplicate(name, f"steps[{index}].{KEY}.output")
+            produced[name] = step
     return produced
 
 
-def _with_sources(
-    steps: Sequence[StepAsked], inputs: Mapping[str, str | Ref], known: frozenset[str] | None
-) -> tuple[StepAsked, ...]:
-    """The steps with the run's inputs among their sources. `known`: the names that there are; None: an app may have more."""
-    found = []
-    for index, step in enumerate(steps):
-        sources = {
-            name: inputs.get(source.variable, source) if isinstance(source, Ref) else source
-            for name, source in step.sources.items()
-        }
-        found.append(replace(step, sources=sources))
-        if known is not None:
-            try:
-                _refuse_unknown(found[-1], known)
-            except WorkflowError as error:
-                raise error.within(f"steps[{index}]") from None
-    return tuple(found)
-
-
-def _refuse_cycle(steps: Sequence[StepAsked], produced: Mapping[str, int]) -> None:
-    before = {
-        index: [produced[name] for name in step.names if name in produced] for index, step in enumerate(steps)
-    }
-    try:
-        graphlib.TopologicalSorter(before).prepare()
-    except graphlib.CycleError as error:
-        names = list(_names_around(error.args[1], steps))
-        raise cycle([*names, names[0]], "steps") from None
-
-
-def _names_around(circle: Sequence[int], steps: Sequence[StepAsked]) -> Iterator[str]:
-    """The variable by which each step of a circle feeds the next."""
-    for step, after in itertools.pairwise(circle):
-        written = {output.name for output in steps[step].submitted.outputs}
-        yield next(name for name in steps[after].names if name in written)
-
-
 def _gets(
-    value: object, steps: Sequence[StepAsked], produced: Mapping[str, int], *, waits: bool
+    value: object, steps: Sequence[StepAsked], produced: Container[str], *, waits: bool
 ) -> Mapping[str, Criteria]:
     if value is not None and not isinstance(value, dict):
         raise WorkflowError("`get` must be an object of output names with criteria.", param="get")
@@ -460,12 +445,13 @@ def _gets(
             f"No step writes {str(unknown)[:64]!r}.", param=f"get.{str(unknown)[:64]}", code="unknown_name"
         )
     for step in steps:
-        if step.submitted.criteria is not None:
-            for output in step.submitted.outputs:
-                gets.setdefault(output.name, step.submitted.criteria)
+        if step.criteria is not None:
+            for name in step.spec.writes:
+                gets.setdefault(name, step.criteria)
     if not gets and waits:
         read = {name for step in steps for name in step.names}
-        gets = {name: Criteria.LATENCY for name in produced if name not in read}
+        written = (name for step in steps for name in step.spec.writes)
+        gets = {name: Criteria.LATENCY for name in written if name not in read}
     return gets
 
 
@@ -483,12 +469,6 @@ def _budget(value: object) -> Budget:
 
 
 # ---- fields
-
-
-def cycle(names: Sequence[str], param: str | None = None) -> WorkflowError:
-    """The error of a circle of variables, the first name also last."""
-    shown = " -> ".join(names if len(names) <= 20 else [*names[:19], "…", names[-1]])
-    return WorkflowError(f"Variables feed each other in a circle: {shown}.", param=param, code="cycle")
 
 
 def _duplicate(name: str, param: str) -> WorkflowError:

@@ -49,7 +49,7 @@ _WORDS_TABLE = (
     "CREATE VIRTUAL TABLE example_words USING fts5"
     " (tenant, scope, question, answer, tokenize = 'unicode61 remove_diacritics 2')"
 )
-"""As store/sqlite/migrations makes it."""
+"""As SQLite's schema makes it."""
 CANDIDATES, MOST = 20, 8
 BUDGET_TOKENS = 2000
 NOW_S = 86_400.0

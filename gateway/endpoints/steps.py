@@ -131,12 +131,11 @@ class Steps:
                 param="model",
             )
         caller = self._callers.caller(request, target, fields, chat, journey.admitted)
-        if asked.submitted.app is not None and caller.end_user:
-            app = scoped(caller.end_user, asked.submitted.app)
-            asked = replace(asked, submitted=replace(asked.submitted, app=app))
+        if asked.app is not None and caller.end_user:
+            asked = replace(asked, app=scoped(caller.end_user, asked.app))
         repeat = idempotency(request.headers.get("Idempotency-Key"), body, caller.end_user)
         taken = await self._intake.call(caller, asked, repeat, len(body))
-        if asked.submitted.submit:
+        if asked.submit:
             journey.answered(202)
             response = json_response(submitted(taken, chat, self._intake.runs.now()), status=202)
             response.headers["x-understudy-run"] = taken.run

@@ -26,13 +26,12 @@ from store.workflows.records import (
 )
 from workflows.criteria import Criteria
 from workflows.errors import WorkflowError
-from workflows.graph import build, step_of
 from workflows.names import RunId, StepId, VariableId, new_id, scoped
 from workflows.progress import Failure
 from workflows.running.live import LiveRun
 from workflows.running.new_graph import NewGraph
 from workflows.running.runs import Runs
-from workflows.submitted import Limits, RunAsked, StepAsked, read_run, read_step
+from workflows.submitted import Limits, RunAsked, StepAsked, build, read_run, read_step, steps_of
 
 _RETRY_AFTER_S = 5.0
 _MAX_KEY_CHARACTERS = 255
@@ -85,7 +84,7 @@ class Intake:
     def read_step(self, fields: dict[str, Any]) -> StepAsked:
         """A chat body with the object `understudy`."""
         with refusals():
-            return read_step(fields, self._limits)
+            return read_step(fields, self._limits, f"s{secrets.token_hex(6)}")
 
     def read_run(self, body: object) -> RunAsked:
         """The body of `POST /v1/runs`."""
@@ -96,24 +95,21 @@ class Intake:
         self, caller: Caller, asked: StepAsked, repeat: Idempotency = NEVER_REPEATED, size_bytes: int = 0
     ) -> Taken:
         """One call: submitted, to be carried out by itself, or to be carried out with `Runs.call`."""
-        said = asked.submitted
-        refuse_unstored(caller, background=said.submit)
-        outputs = {output.name: new_id("var") for output in said.outputs}
-        names = await self._names(caller.tenant, said.app, asked.names, "messages")
-        id = f"s{secrets.token_hex(6)}"
-        step = step_of(asked, id, {**names, **outputs})
-        waits = not said.submit
+        refuse_unstored(caller, background=asked.submit)
+        id, outputs = asked.spec.name, {name: new_id("var") for name in asked.spec.writes}
+        names = await self._names(caller.tenant, asked.app, asked.names, "messages")
+        waits = not asked.submit
         gets: dict[VariableId | StepId, Criteria] = {}
         if waits:
-            gets[id] = said.criteria or Criteria.LATENCY
-        elif said.criteria is not None:
-            gets |= dict.fromkeys(outputs.values(), said.criteria)
+            gets[id] = asked.criteria or Criteria.LATENCY
+        elif asked.criteria is not None:
+            gets |= dict.fromkeys(outputs.values(), asked.criteria)
         new = NewGraph(
             caller,
-            (step,),
-            app=said.app or "",
+            steps_of((asked.spec,), {**names, **outputs}),
+            app=asked.app or "",
             gets=gets,
-            background=said.submit,
+            background=asked.submit,
             attached=id if waits else None,
             idempotency_key="" if waits else repeat.key,
             idempotency_hash=b"" if waits else repeat.hash,

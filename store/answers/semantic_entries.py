@@ -1,7 +1,7 @@
 """Whole answers that may be given to a merely similar question. Each belongs to the example whose question it answers.
 
 The example is what is found by nearness, admitted by the rules, evicted and deleted; its entry, and the comparisons made of
-it, go with it in the same transaction (triggers of migration 0011). Knows rows: whether one is given out is decided
+it, go with it in the same transaction (triggers). Knows rows: whether one is given out is decided
 elsewhere.
 """
 
@@ -36,10 +36,6 @@ class SemanticEntries:
 
     def __init__(self, db: Database, *, ttl_s: float = 86_400.0) -> None:
         self._db = db
-        self._ttl_s = ttl_s
-
-    def limit(self, *, ttl_s: float) -> None:
-        """Another time to live from now on, also for what is kept already."""
         self._ttl_s = ttl_s
 
     def add(

@@ -16,7 +16,7 @@ from store.moving.side import State
 from store.moving.tables import Key, Page, Row, Table
 from store.postgres.connecting import connect
 from store.postgres.errors import translating
-from store.postgres.schema import MIGRATIONS_FOLDER, applied, check, refuse_newer, refuse_unsuitable
+from store.postgres.schema import MIGRATIONS_FOLDER, applied, check, refuse_other, refuse_unsuitable
 from store.sqlite.schema import COPYING, numbered_files
 
 _TYPES = {"INTEGER": "int8", "REAL": "float8", "TEXT": "text", "BLOB": "bytea"}
@@ -50,7 +50,7 @@ class PostgresSide:
                 if not into or self.state() is None:
                     check(self._connection)
                 else:
-                    refuse_newer(applied(self._connection) or [], numbered_files(MIGRATIONS_FOLDER))
+                    refuse_other(applied(self._connection) or [], numbered_files(MIGRATIONS_FOLDER))
                 self._columns = self._read_columns()
         except BaseException:
             self.close()

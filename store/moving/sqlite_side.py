@@ -16,9 +16,10 @@ from store.sqlite.database import Database
 from store.sqlite.schema import (
     COPYING,
     MIGRATIONS_FOLDER,
-    applied_migrations,
+    number_of,
     numbered_files,
     refuse_foreign,
+    schema_number,
 )
 from store.sqlite.translation import translating
 
@@ -46,9 +47,8 @@ class SqliteSide:
             self._connection.execute(f"PRAGMA busy_timeout = {_BUSY_TIMEOUT_MS}")
             if self.state() is None:
                 refuse_foreign(self._connection)
-            if applied_migrations(self._connection) != [
-                file.stem for file in numbered_files(MIGRATIONS_FOLDER)
-            ]:
+            newest = number_of(numbered_files(MIGRATIONS_FOLDER)[-1].name)
+            if schema_number(self._connection) != newest:
                 raise SchemaError(
                     f"{folder} was written by another release: start this one's gateway on it first"
                 )

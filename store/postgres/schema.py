@@ -12,9 +12,9 @@ from typing import Any, NoReturn
 import psycopg
 from psycopg import errors, sql
 
-from store.errors import DatabaseTooNew, SchemaError
+from store.errors import SchemaError
 from store.postgres.errors import in_words
-from store.sqlite.schema import COPYING, numbered_files
+from store.sqlite.schema import COPYING, number_of, numbered_files, refuse_newer, refuse_older
 
 MIGRATIONS_FOLDER = Path(__file__).parent / "migrations"
 OLDEST, NEWEST = 15, 18
@@ -32,8 +32,8 @@ def migrate(connection: psycopg.Connection[Any], folder: Path = MIGRATIONS_FOLDE
     """Apply what is missing, all of it or nothing; gives the names of what was applied.
 
     Of several that start together one migrates, and the others find the work done. Raises DatabaseTooNew, and SchemaError:
-    for another program's tables, a standby, missing rights, a release of PostgreSQL that is not supported, and naming the
-    migration that failed.
+    for a schema that is too old, another program's tables, a standby, missing rights, a release of PostgreSQL that is not
+    supported, and naming the migration that failed.
     """
     refuse_unsuitable(connection)
     files = numbered_files(folder)
@@ -44,8 +44,8 @@ def migrate(connection: psycopg.Connection[Any], folder: Path = MIGRATIONS_FOLDE
         if done is None:
             _refuse_foreign(connection)
             _begin(connection)
-        refuse_newer(done or [], files)
-        missing = [file for file in files if file.stem not in (done or [])]
+        refuse_other(done or [], files)
+        missing = _missing(done or [], files)
         for file in missing:
             try:
                 for statement in statements(file.read_text(encoding="utf-8")):
@@ -92,7 +92,7 @@ def grant(connection: psycopg.Connection[Any], role: str) -> None:
 def check(connection: psycopg.Connection[Any], folder: Path = MIGRATIONS_FOLDER) -> None:
     """Raise SchemaError where this code cannot work with the database, saying what to do; DatabaseTooNew for a later one.
 
-    That is: without our schema, or half of a migration behind, half copied, a standby, or without the rights.
+    That is: without our schema, or with an older one, half copied, a standby, or without the rights.
     """
     refuse_unsuitable(connection)
     done = applied(connection)
@@ -100,8 +100,8 @@ def check(connection: psycopg.Connection[Any], folder: Path = MIGRATIONS_FOLDER)
         _refuse_foreign(connection)
         raise SchemaError("the database has no schema yet: run `understudy store migrate` as its owner")
     files = numbered_files(folder)
-    refuse_newer(done, files)
-    missing = [file.stem for file in files if file.stem not in done]
+    refuse_other(done, files)
+    missing = [file.stem for file in _missing(done, files)]
     if missing:
         raise SchemaError(
             f"the database lacks {', '.join(missing)}: run `understudy store migrate` as its owner"
@@ -185,18 +185,19 @@ def _begin(connection: psycopg.Connection[Any]) -> None:
         _failed(connection, "no schema was made", error)
 
 
-def refuse_newer(done: list[str], files: list[Path]) -> None:
-    """Raise DatabaseTooNew where a later release has changed the database.
+def refuse_other(done: list[str], files: list[Path]) -> None:
+    """Raise DatabaseTooNew where a later release has changed the database, SchemaError where an earlier one made it.
 
-    Not where it only added something, as its migration's name says (`..._adds`): the release before must go on working.
+    Not where a later one only added something, as its migration's name says (`..._adds`): the release before must go on
+    working.
     """
-    known = {file.stem for file in files}
-    unknown = [name for name in done if name not in known and not name.endswith("_adds")]
-    if unknown:
-        raise DatabaseTooNew(
-            f"the database has migrations that this version does not know ({', '.join(unknown)}): it was written by a"
-            " later version; run that one"
-        )
+    refuse_newer(max((number_of(name) for name in done if not name.endswith("_adds")), default=0), files)
+    refuse_older(max(map(number_of, done), default=0), files)
+
+
+def _missing(done: list[str], files: list[Path]) -> list[Path]:
+    number = max(map(number_of, done), default=0)
+    return [file for file in files if number_of(file.name) > number]
 
 
 def _refuse_without_rights(connection: psycopg.Connection[Any]) -> None:

@@ -1,4 +1,4 @@
-"""Search by words in PostgreSQL, over the columns of words that migration 0002 adds. Knows two tables.
+"""Search by words in PostgreSQL, over the columns of words that the schema computes. Knows two tables.
 
 The database computes what a text's words are, for what is kept and for what is looked for: nothing is folded here.
 """

@@ -7,8 +7,15 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from store.errors import DatabaseTooNew, SchemaError
-from store.sqlite.schema import MIGRATIONS_FOLDER, applied_migrations, numbered_files, refuse_foreign
+from store.errors import SchemaError
+from store.sqlite.schema import (
+    MIGRATIONS_FOLDER,
+    numbered_files,
+    refuse_foreign,
+    refuse_newer,
+    refuse_older,
+    schema_number,
+)
 from store.sqlite.translation import translating
 
 _BUSY_TIMEOUT_MS = 60_000
@@ -18,8 +25,8 @@ _BUSY_TIMEOUT_MS = 60_000
 class Copied:
     """A database file that nobody has open."""
 
-    migrations: tuple[str, ...]
-    """Their names, in order: which releases can open it."""
+    schema: int
+    """The number of its schema: which releases can open it."""
 
 
 def copy_database(source: Path, target: Path) -> Copied:
@@ -35,28 +42,27 @@ def copy_database(source: Path, target: Path) -> Copied:
             read.backup(written, pages=-1)
             # As a single file: without a write-ahead log beside it.
             written.execute("PRAGMA journal_mode = DELETE").fetchall()
-            return Copied(tuple(applied_migrations(written)))
+            return Copied(schema_number(written))
 
 
 def checked_copy(path: Path, migrations: Path = MIGRATIONS_FOLDER) -> Copied:
     """What a copy says of itself. Reads all of it.
 
-    Raises SchemaError where it is damaged or another program's, DatabaseTooNew where a later release wrote it, StoreFailed.
+    Raises SchemaError where it is damaged, another program's or too old, DatabaseTooNew where a later release wrote it,
+    StoreFailed.
     """
     with translating(), closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as read:
         refuse_foreign(read)
         said = [line for (line,) in read.execute("PRAGMA quick_check(1)")]
         if said != ["ok"]:
             raise SchemaError(f"the database is damaged: {said[0]}")
-        applied = applied_migrations(read)
-    refuse_newer(applied, migrations)
-    return Copied(tuple(applied))
+        number = schema_number(read)
+    refuse_other(number, migrations)
+    return Copied(number)
 
 
-def refuse_newer(applied: list[str] | tuple[str, ...], migrations: Path = MIGRATIONS_FOLDER) -> None:
-    """Raise DatabaseTooNew where some are none of this release's."""
-    unknown = sorted(set(applied) - {file.stem for file in numbered_files(migrations)})
-    if unknown:
-        raise DatabaseTooNew(
-            f"it has migrations that this release does not know ({', '.join(unknown)}): a later release wrote it"
-        )
+def refuse_other(number: int, migrations: Path = MIGRATIONS_FOLDER) -> None:
+    """Raise DatabaseTooNew or SchemaError for a schema's number that this release does not read."""
+    files = numbered_files(migrations)
+    refuse_newer(number, files)
+    refuse_older(number, files)

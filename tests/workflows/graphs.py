@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 
 from hypothesis import strategies as st
 
+from workflows.definition import Output
 from workflows.graph import Graph, Step
-from workflows.submitted import Output
 
 MESSAGES = [{"role": "user", "content": ""}]
 

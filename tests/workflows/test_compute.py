@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from tests.workflows.reference import offsets
 from workflows.compute import arguments, computed, cut, fused, scores, texts, vectors
+from workflows.definition import Output
 from workflows.graph import Step
-from workflows.submitted import Output
 from workflows.transform import Transform, TransformFailed
 from workflows.values import Held, Opaque, Vectors
 

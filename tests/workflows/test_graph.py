@@ -14,9 +14,9 @@ from tests.workflows.bodies import LIMITS
 from tests.workflows.graphs import graph, graphs, ids, step
 from workflows.criteria import Criteria
 from workflows.errors import WorkflowError
-from workflows.graph import Graph, build, step_of
+from workflows.graph import Graph
 from workflows.names import is_id
-from workflows.submitted import read_run, read_step
+from workflows.submitted import build, read_run, read_step, steps_of
 
 
 def test_producers_consumers_and_names() -> None:
@@ -112,7 +112,7 @@ def test_a_run_is_built_with_ids() -> None:
 
 def test_a_call_that_waits_is_a_step_without_variables_of_its_own() -> None:
     asked = read_step(bodies.call("{{a}}", inputs={"a": "A"}), LIMITS)
-    made = step_of(asked, "s0", {})
+    (made,) = steps_of([asked.spec], {})
     assert (made.name, made.writes, made.given) == ("s0", {}, {"a": "A"})
 
 

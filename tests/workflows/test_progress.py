@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tests.workflows.graphs import graph, graphs, ids, step
 from workflows.criteria import Criteria
+from workflows.definition import Output
 from workflows.graph import Graph, Step
 from workflows.progress import (
     Changes,
@@ -22,7 +23,6 @@ from workflows.progress import (
     VariableState,
     outcomes,
 )
-from workflows.submitted import Output
 from workflows.transform import TransformFailed, read_transforms
 from workflows.unfolding import Added
 from workflows.values import Opaque

@@ -10,17 +10,15 @@ from hypothesis import strategies as st
 
 from tests.workflows.bodies import LIMITS, call, step
 from workflows.criteria import Criteria
+from workflows.definition import Output
 from workflows.errors import WorkflowError
 from workflows.names import new_id
 from workflows.submitted import (
     Budget,
     Limits,
-    Output,
-    Ref,
     read_resolution,
     read_run,
     read_step,
-    read_submitted,
     read_workflow_call,
     read_workflow_run,
 )
@@ -45,10 +43,9 @@ def test_a_whole_submit() -> None:
         "model": "m",
         "messages": [{"role": "user", "content": "Test {{task}}. Code: {{code}}"}],
     }
-    assert asked.sources == {"task": "a snake game", "code": Ref("code")} and asked.names == ("code",)
-    assert asked.submitted.submit and asked.submitted.app == "game-42"
-    assert asked.submitted.criteria is Criteria.LATENCY
-    assert asked.submitted.outputs == (Output("tests", (Transform("regex", "```python\n([\\s\\S]*?)```"),)),)
+    assert asked.spec.given == {"task": "a snake game"} and asked.names == ("code",)
+    assert (asked.submit, asked.app, asked.criteria) == (True, "game-42", Criteria.LATENCY)
+    assert asked.spec.outputs == (Output("tests", (Transform("regex", "```python\n([\\s\\S]*?)```"),)),)
 
 
 def test_an_input_is_a_text_an_id_or_a_name() -> None:
@@ -58,13 +55,13 @@ def test_an_input_is_a_text_an_id_or_a_name() -> None:
         ),
         LIMITS,
     )
-    assert asked.sources == {"a": "A", "b": Ref(ID), "c": Ref("other")} and asked.names == ("other",)
-    assert not Ref(ID).named and Ref("other").named
+    assert asked.spec.given == {"a": "A"}
+    assert asked.spec.sources == {"b": ID, "c": "other"} and asked.names == ("other",)
 
 
 def test_an_empty_object_is_a_plain_call() -> None:
     asked = read_step(call("Hello"), LIMITS)
-    assert not asked.submitted.submit and not asked.submitted.outputs and not asked.sources
+    assert not asked.submit and not asked.spec.outputs and not asked.spec.sources
 
 
 @pytest.mark.parametrize(
@@ -111,10 +108,10 @@ def test_a_bad_call_is_refused(body: dict[str, Any], param: str, code: str) -> N
 
 def test_a_value_has_a_largest_size_in_bytes() -> None:
     limits = Limits(max_steps=1, max_value_bytes=4)
-    assert read_submitted({"inputs": {"a": "éé"}}, limits).inputs == {"a": "éé"}
+    assert read_step(call("{{a}}", inputs={"a": "éé"}), limits).spec.given == {"a": "éé"}
     for text in ("ééx", "abcde"):
         with pytest.raises(WorkflowError) as caught:
-            read_submitted({"inputs": {"a": text}}, limits)
+            read_step(call("{{a}}", inputs={"a": text}), limits)
         assert (caught.value.status, caught.value.code) == (413, "value_too_large")
         assert text not in caught.value.message
 
@@ -137,10 +134,10 @@ def test_a_run_in_any_order() -> None:
         },
         LIMITS,
     )
-    assert [dict(each.sources) for each in asked.steps] == [
-        {"task": "a snake game", "code": Ref("code")},
-        {"task": "a snake game", "style": "prose"},
-        {"task": "a snake game", "p": Ref("plan")},
+    assert [(each.spec.given, each.spec.sources) for each in asked.steps] == [
+        ({"task": "a snake game"}, {"code": "code"}),
+        ({"task": "a snake game", "style": "prose"}, {}),
+        ({"task": "a snake game"}, {"p": "plan"}),
     ]
     assert asked.get == {"tests": Criteria.LATENCY, "code": Criteria.THROUGHPUT}
     assert asked.budget == Budget(0.5, 1000, None)

@@ -17,8 +17,7 @@ from tests.workflows.reference import offsets
 from workflows.compute import computed
 from workflows.definition import Definition, Splits, StepSpec
 from workflows.graph import Graph
-from workflows.optimise import optimise
-from workflows.plan import MOST_PIECES, Profile, StepPlan
+from workflows.plan import MOST_PIECES, Profile, StepPlan, planned
 from workflows.progress import Progress, StepState, VariableState
 from workflows.transform import TransformFailed, Value
 from workflows.unfolding import Unfolding
@@ -34,9 +33,7 @@ class Run:
         documents: Value = (),  # type: ignore[assignment]
         max_items: int = 1000,
     ) -> None:
-        plans = (
-            plans if plans is not None else optimise(definition, Profile({EMBEDDER: 2, RERANKER: 2})).plans
-        )
+        plans = plans if plans is not None else planned(definition, Profile({EMBEDDER: 2, RERANKER: 2})).plans
         values: Mapping[str, Value] = {"question": "Q?", "documents": list(documents)}
         self.unfolding = Unfolding("run_1", definition, plans, values, max_items=max_items)
         self.progress = Progress(Graph())
@@ -77,7 +74,7 @@ def test_advanced_rag_unfolds_as_its_lists_become_known() -> None:
 
 def test_without_passes_each_step_waits_for_the_whole_of_the_one_before() -> None:
     definition = doc_qa()
-    run = Run(definition, optimise(definition, Profile({EMBEDDER: 2}), frozenset()).plans, ["d"])
+    run = Run(definition, planned(definition, Profile({EMBEDDER: 2}), frozenset()).plans, ["d"])
     assert run.item("queries", 0, "one") == []
     assert run.answered("chunks", ["a", "b", "c"]) == ["index.embed[0]"]
     assert run.answered("queries", ["one", "two"]) == []

@@ -17,7 +17,6 @@ from store.people.limits import Budget, Limits, Retention, names_of
 from store.validating import FROM_OUTSIDE
 from understudy.settings.config import Config, meant
 from understudy.settings.core_yaml import read_yaml
-from understudy.settings.former import without_former
 from understudy.settings.names import settings_of
 
 _REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
@@ -53,19 +52,15 @@ def parse_config(data: Mapping[str, Any]) -> Config:
 
     A key that begins with x- holds anchors for others.
     """
-    current, told = without_former({k: v for k, v in data.items() if not str(k).startswith("x-")})
+    current = {k: v for k, v in data.items() if not str(k).startswith("x-")}
     if not _LITELLM.isdisjoint(current):
         raise ConfigError(
             "this looks like a configuration of LiteLLM: `understudy import-config FILE -o config.yaml` writes one of ours"
         )
     try:
-        config = Config.model_validate(current, context=FROM_OUTSIDE)
+        return Config.model_validate(current, context=FROM_OUTSIDE)
     except ValidationError as error:
-        told += [_explain(dict(problem)) for problem in error.errors()]
-        raise ConfigError("\n".join(told)) from None
-    if told:
-        raise ConfigError("\n".join(told))
-    return config
+        raise ConfigError("\n".join(_explain(dict(problem)) for problem in error.errors())) from None
 
 
 def resolve(value: Any, environment: Mapping[str, str], where: str = "") -> Any:

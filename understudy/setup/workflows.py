@@ -11,7 +11,6 @@ from gateway.runs.catalogue import OWN, Catalogue
 from router.embedding.embedder import Embedder
 from store.store import Store
 from store.workflows.records import Limits
-from understudy.in_use import InUse
 from understudy.memory import Memory
 from understudy.settings.config import Config
 from understudy.setup.component_registry import component_registry
@@ -33,14 +32,8 @@ class WorkflowParts:
     means: Means
 
 
-def workflow_parts(
-    config: Config,
-    memory: Memory,
-    counted: Counted,
-    in_use: InUse,
-) -> WorkflowParts:
-    """Over this gateway's memory. Components must be started, and closed after the runs that ask them. `in_use` is entered
-    while one is asked.
+def workflow_parts(config: Config, memory: Memory, counted: Counted) -> WorkflowParts:
+    """Over this gateway's memory. Components must be started, and closed after the runs that ask them.
 
     The house's embedder is opened when a workflow first needs it, where no examples need it before.
     """
@@ -56,7 +49,6 @@ def workflow_parts(
             components,
             indexes,
             lambda: profile(config, components),
-            in_use,
             {name: each.price.usd_per_item for name, each in config.components.items()},
         ),
     )

@@ -11,8 +11,7 @@ from engines.off_loop import off_loop
 from workflows.errors import WorkflowError
 from workflows.graph import Graph, Step
 from workflows.names import StepId, VariableId, new_id
-from workflows.optimise import optimise
-from workflows.plan import StepPlan
+from workflows.plan import StepPlan, planned
 from workflows.progress import Changes, Progress, StepState
 from workflows.running.asking import StepAsker
 from workflows.running.cell import Cell
@@ -55,17 +54,12 @@ class Flows:
         self._growing = Growing(cells, knobs.max_steps, asker.flowing.came)
         self._primitives = Primitives(means, knobs, asker)
 
-    def go_by(self, means: Means) -> None:
-        """Carry out by these means from now on."""
-        self._means = means
-        self._primitives.go_by(means)
-
     async def planned(self, new: NewWorkflow) -> Mapping[str, StepPlan]:
         """How its steps are carried out: on a thread where there are many, which takes up to a second of CPU."""
         profile = self._means.profile()
         counts = {name: len(value) for name, value in new.inputs.items() if isinstance(value, list)}
         effort = len(new.definition.steps) * _EFFORT_BYTES
-        return (await off_loop(effort, optimise, new.definition, profile, counts=counts)).plans
+        return (await off_loop(effort, planned, new.definition, profile, counts=counts)).plans
 
     def graph_of(self, new: NewWorkflow, plans: Mapping[str, StepPlan]) -> NewGraph:
         """What is to be carried out. Raises WorkflowError for one that begins with more steps than a run may have."""

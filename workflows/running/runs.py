@@ -153,14 +153,6 @@ class Runs:
 
     # ---- its own life
 
-    def go_by(
-        self, door: Door, *, move: Callable[[Callable[[Placement], Placement]], None], means: Means
-    ) -> None:
-        """Ask steps by another configuration from now on; those under way end as they began. See `__init__`."""
-        self._asker.door, self._move = door, move
-        if self._flows is not None:
-            self._flows.go_by(means)
-
     @property
     def door(self) -> Door:
         """What steps are asked by."""

@@ -15,7 +15,6 @@ from store.examples.capacity import make_room
 from store.examples.vectors import to_blob
 from store.records import Example
 from store.sqlite.database import Database as SqliteDatabase
-from store.sqlite.schema import MIGRATIONS_FOLDER
 from tests.store.rows import new_example, unit_vector
 
 
@@ -147,22 +146,6 @@ def test_a_removed_examples_vector_is_in_no_file(tmp_path: Path) -> None:
         content = b"".join(file.read_bytes() for file in tmp_path.iterdir())
         assert blobs[stays.id] in content
         assert blobs[gone.id] not in content and blobs[changed.id] not in content
-
-
-def test_a_bank_from_before_waits_for_all_its_answers(tmp_path: Path) -> None:
-    folder = tmp_path / "migrations"
-    folder.mkdir()
-    for file in MIGRATIONS_FOLDER.glob("*.sql"):
-        if not file.name.startswith("0022"):
-            (folder / file.name).write_text(file.read_text())
-    path = tmp_path / "u.db"
-    with closing(SqliteDatabase.open(path, migrations=folder)) as db:
-        for n in range(3):
-            add(ExampleBank(db), n)
-    with closing(SqliteDatabase.open(path)) as db:
-        assert len(AnswerVectors(db).missing("v1")) == 3
-        assert put(AnswerVectors(db), ExampleBank(db).by_ids("a1", [2])[0])
-        counted(db)
 
 
 def test_no_row_outlives_its_example(db: Database, bank: ExampleBank) -> None:

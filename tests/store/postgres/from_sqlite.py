@@ -1,12 +1,8 @@
-"""SQLite's schema in PostgreSQL's words: `python -m tests.store.postgres.from_sqlite` prints the first migration.
-
-Later migrations are written in pairs; tests/store/postgres/test_schema.py compares what both make.
-"""
+"""SQLite's schema in PostgreSQL's words: tests/store/postgres/test_schema.py compares it with PostgreSQL's own."""
 
 from __future__ import annotations
 
 import re
-import shutil
 import sqlite3
 import tempfile
 from collections.abc import Iterator
@@ -14,7 +10,6 @@ from pathlib import Path
 
 from store.moving.tables import BY_ROWID, OF_SQLITE, WORDS_TRIGGERS
 from store.sqlite.database import Database
-from store.sqlite.schema import MIGRATIONS_FOLDER, numbered_files
 
 _TYPES = {"INTEGER": "BIGINT", "REAL": "DOUBLE PRECISION", "BLOB": "BYTEA", "TEXT": 'TEXT COLLATE "C"'}
 _TRIGGER = re.compile(
@@ -23,8 +18,6 @@ _TRIGGER = re.compile(
     re.DOTALL,
 )
 
-_LATER = "0089"
-"""From this migration on both databases have files of their own."""
 _BY_HAND = {
     "outcomes_learn_their_model": (
         "UPDATE outcomes SET model = NEW.model, id = nextval(pg_get_serial_sequence('outcomes', 'id'))"
@@ -33,54 +26,17 @@ _BY_HAND = {
 }
 """Bodies of triggers that SQLite says in words of its own."""
 
-HELPERS = r"""-- What SQLite has under these names.
-CREATE FUNCTION json_each(list text) RETURNS TABLE (value text) LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-    AS $$ SELECT * FROM jsonb_array_elements_text(replace(list, '\u0000', '\ufffd')::jsonb) $$;
-CREATE FUNCTION json_extract(object text, path text) RETURNS text LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-    AS $$ SELECT jsonb_path_query_first(replace(object, '\u0000', '\ufffd')::jsonb, path::jsonpath) #>> '{}' $$;
-CREATE FUNCTION json_remove(object text, VARIADIC paths text[]) RETURNS text LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-    AS $$ SELECT (replace(object, '\u0000', '\ufffd')::jsonb
-        - (SELECT array_agg(substr(path, 3)) FROM unnest(paths) path))::text $$;
-CREATE FUNCTION as_integer(double precision) RETURNS bigint LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-    AS $$ SELECT trunc($1)::bigint $$;
-CREATE FUNCTION as_integer(text) RETURNS bigint LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-    AS $$ SELECT $1::bigint $$;
-CREATE FUNCTION instr(text, text) RETURNS bigint LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-    AS $$ SELECT strpos($1, $2)::bigint $$;
-CREATE FUNCTION substr(text, bigint) RETURNS text LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-    AS $$ SELECT substr($1, $2::integer) $$;
-CREATE FUNCTION substr(text, bigint, bigint) RETURNS text LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-    AS $$ SELECT substr($1, $2::integer, $3::integer) $$;
-CREATE FUNCTION max(double precision, double precision) RETURNS double precision LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-    AS $$ SELECT greatest($1, $2) $$;
-CREATE FUNCTION max(bigint, bigint) RETURNS bigint LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-    AS $$ SELECT greatest($1, $2) $$;
-CREATE FUNCTION min(double precision, double precision) RETURNS double precision LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-    AS $$ SELECT least($1, $2) $$;
-CREATE FUNCTION min(bigint, bigint) RETURNS bigint LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-    AS $$ SELECT least($1, $2) $$;
-"""
 
-
-def script(before: str = _LATER) -> str:
-    """All that the migrations before this one make, ready to be run."""
+def script() -> str:
+    """All that SQLite's migrations make, ready to be run."""
     with tempfile.TemporaryDirectory() as folder:
-        path, first = Path(folder) / "understudy.db", Path(folder) / "migrations"
-        first.mkdir()
-        for file in numbered_files(MIGRATIONS_FOLDER):
-            if file.name < before:
-                shutil.copy(file, first)
-        Database.open(path, migrations=first).close()
+        path = Path(folder) / "understudy.db"
+        Database.open(path).close()
         with sqlite3.connect(path) as connection:
             return "\n".join(_parts(connection))
 
 
 def _parts(connection: sqlite3.Connection) -> Iterator[str]:
-    yield (
-        "-- Made by tests/store/postgres/from_sqlite.py from SQLite's schema."
-        " Later migrations are written by hand, in pairs.\n"
-    )
-    yield HELPERS
     tables = {
         name: sql
         for name, sql in connection.execute(
@@ -167,7 +123,3 @@ def _rows(connection: sqlite3.Connection, name: str) -> Iterator[str]:
     for row in connection.execute(f"SELECT * FROM {name}"):
         values = ", ".join(f"'{value}'" if isinstance(value, str) else str(value) for value in row)
         yield f"INSERT INTO {name} VALUES ({values});"
-
-
-if __name__ == "__main__":
-    print(script())

@@ -1,23 +1,20 @@
+"""A database file comes to this version's schema whole or not at all, and says why where it cannot."""
+
 from __future__ import annotations
 
-import math
+import hashlib
+import re
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from store.decisions.requests import RequestLog
 from store.errors import DatabaseTooNew, SchemaError, StoreFailed
-from store.examples.accounting import worth
-from store.examples.bank import ExampleBank
-from store.jobs.operator_asks import OperatorAsks
 from store.sqlite.database import Database
-from store.sqlite.schema import MIGRATIONS_FOLDER, numbered_files, statements
-from store.workflows.records import Claim
-from store.workflows.runs import WorkflowRuns
-from tests.store.rows import request_record
+from store.sqlite.schema import MIGRATIONS_FOLDER, number_of, numbered_files, schema_number, statements
 
 
 def folder_with(tmp_path: Path, **scripts: str) -> Path:
@@ -30,14 +27,53 @@ def folder_with(tmp_path: Path, **scripts: str) -> Path:
     return folder
 
 
-def before(number: str, tmp_path: Path) -> Path:
-    """The migrations that there were before that one."""
-    folder = tmp_path / "old"
-    folder.mkdir()
-    for file in numbered_files(MIGRATIONS_FOLDER):
-        if file.name < number:
-            (folder / file.name).write_text(file.read_text())
-    return folder
+FIRST = {
+    "sqlite": "799eaab391b8a9040fd4f5830079191bfdf1b761a52c80fcda7173be8a7989bc",
+    "postgres": "a1c05728455997a742c4a45d9a015a6e13cd48d000ca19225a8b13ba2cddb76a",
+}
+"""Of the schema that databases with the first file's number have, without comments and spaces."""
+
+
+@pytest.mark.parametrize("database", FIRST)
+def test_the_schema_of_a_number_never_changes(database: str) -> None:
+    """What databases of that number hold is as it is: a change is a file with the next number, in both folders."""
+    folder = MIGRATIONS_FOLDER.parent.parent / database / "migrations"
+    text = re.sub(r"--.*|\s", "", numbered_files(folder)[0].read_text(encoding="utf-8"))
+    assert hashlib.sha256(text.encode()).hexdigest() == FIRST[database]
+
+
+def former(path: Path, *names: str) -> None:
+    """Make a new database into one of a version that listed its migrations by name."""
+    Database.open(path).close()
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("PRAGMA application_id = 0")
+        connection.execute("PRAGMA user_version = 0")
+        connection.execute("CREATE TABLE _sqlite_migrations (migration_set TEXT, name TEXT)")
+        rows = [("understudy", name) for name in names]
+        connection.executemany("INSERT INTO _sqlite_migrations VALUES (?, ?)", rows)
+
+
+def test_a_file_that_listed_its_migrations_is_taken_along(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    former(path, "0001_start", "0112_worker_capacity")
+    with closing(sqlite3.connect(path)) as connection:
+        assert schema_number(connection) == 112
+        before = connection.execute("SELECT database_id FROM installation").fetchone()
+    Database.open(path).close()
+    with closing(sqlite3.connect(path)) as connection:
+        assert schema_number(connection) == number_of(numbered_files(MIGRATIONS_FOLDER)[-1].name)
+        assert connection.execute("SELECT database_id FROM installation").fetchone() == before
+    assert "_sqlite_migrations" not in tables(path)
+
+
+def test_an_older_file_is_refused_with_the_way_along(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    former(path, "0001_start", "0097_cache_page")
+    for _ in range(2):
+        with pytest.raises(
+            SchemaError, match=r"schema 97.*reads 112.*0\.1\.0 with schema 112.*understudy export"
+        ):
+            Database.open(path)
 
 
 def tables(path: Path) -> set[str]:
@@ -81,7 +117,7 @@ def test_a_database_from_a_later_version_is_refused_and_not_touched(tmp_path: Pa
     path = tmp_path / "a.db"
     Database.open(path, migrations=folder_with(tmp_path, m9002_later="CREATE TABLE later (a);")).close()
 
-    with pytest.raises(DatabaseTooNew, match=r"9002_later.*later version"):
+    with pytest.raises(DatabaseTooNew, match=r"schema 9002.*later version"):
         Database.open(path)
 
     assert "later" in tables(path)
@@ -117,7 +153,7 @@ def test_processes_that_start_at_once_migrate_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "problem"),
     [
-        ("m0001_again", "'0001_again.sql' and '0001_start.sql' have the same number"),
+        ("m0112_again", "'0112_again.sql' and '0112_schema.sql' have the same number"),
         ("m3_third", "'3_third.sql' should be called NNNN_"),
     ],
 )
@@ -138,109 +174,3 @@ def test_a_trigger_is_one_statement_and_half_a_statement_is_an_error() -> None:
     assert list(statements(f"-- why; because\n\n{trigger}SELECT 1;")) == [trigger, "SELECT 1;"]
     with pytest.raises(SchemaError, match="unfinished statement"):
         list(statements("CREATE TABLE a (b)"))
-
-
-def test_examples_from_before_the_accounts_lose_no_text_no_use_and_no_place(tmp_path: Path) -> None:
-    path = tmp_path / "a.db"
-    db = Database.open(path, migrations=before("0002", tmp_path))
-    row = (1, "a1", "s", "large", "req-1", 1000.0, 3, 4, 5, 2000.0, "v1", b"\0" * 16, "qué", "a", "e")
-
-    def insert(connection: sqlite3.Connection) -> None:
-        connection.execute(
-            "INSERT INTO examples (seq, tenant, scope, source_engine, request_id, created_at_s, prompt_tokens,"
-            " completion_tokens, uses, last_used_at_s, embedding_version, vector, question, answer, embedded_text)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            row,
-        )
-        connection.execute("INSERT INTO removed_examples VALUES (2, 99, 'a1')")
-        connection.execute("UPDATE example_sequence SET last_seq = 2")
-
-    db.write(insert).result(30)
-    db.close()
-
-    db = Database.open(path)
-    bank = ExampleBank(db)
-    found = bank.get("a1", 1)
-    assert found is not None
-    assert (found.question, found.answer, found.uses, found.last_used_at_s) == ("qué", "a", 5, 2000.0)
-    assert (found.kind, found.contributor, found.size_bytes) == ("observed", "", 1024 + 16 + 4 + 1 + 1)
-    assert bank.totals("a1").size_bytes == found.size_bytes
-    value, per_byte = db.read().execute("SELECT worth, worth_per_byte FROM example_accounts").fetchone()
-    assert value == pytest.approx(worth(5.0, 2000.0, 2000.0), abs=1e-9)
-    assert per_byte == pytest.approx(value - math.log(found.size_bytes))
-    assert [change.removed for change in bank.tail(0)] == [False, True]
-    db.close()
-
-
-def test_runs_from_before_the_workflows_lose_no_step_and_no_value(tmp_path: Path) -> None:
-    path = tmp_path / "a.db"
-    db = Database.open(path, migrations=before("0087", tmp_path))
-
-    def insert(connection: sqlite3.Connection) -> None:
-        connection.execute(
-            "INSERT INTO workflow_runs (id, tenant, key_id, contributor, app, state, owner, lease_until_s, no_store,"
-            " background, gets, keep_values_s, idempotency_key, idempotency_hash, created_at_s) VALUES"
-            " ('run_1', 'a1', 'k', 'k/u', '', 'running', 'w1', 9, 0, 0, '{}', 60, '', x'', 1000)"
-        )
-        connection.execute(
-            "INSERT INTO workflow_steps VALUES ('run_1', 's0', 0, 'plan', 'm', '{\"x\": \"var_b\"}', '{}', 'running', 1,"
-            " 'latency', '', 2, 'lead', 'r1', 'req', 1, 2, 3, NULL, NULL, 7, 6, 5, 0.5, NULL)"
-        )
-        for id, state, value in (("var_b", "ready", b"text"), ("var_a", "streaming", None)):
-            connection.execute(
-                "INSERT INTO variables (id, tenant, contributor, app, name, run_id, step, state, size_bytes, created_at_s,"
-                " value) VALUES (?, 'a1', 'k/u', '', 'x', 'run_1', '', ?, ?, 1000, ?)",
-                (id, state, len(value or b""), value),
-            )
-        connection.execute("INSERT INTO variable_pieces VALUES ('var_a', 0, x'7069656365')")
-        connection.execute("INSERT INTO variable_readers VALUES ('var_b', 'run_1')")
-
-    db.write(insert).result(30)
-    db.close()
-
-    db = Database.open(path)
-    runs = WorkflowRuns(db)
-    whole = runs.run("run_1", "a1")
-    assert whole is not None
-    assert [(v.id, v.state, v.value) for v in whole.variables] == [
-        ("var_b", "ready", "text"),
-        ("var_a", "streaming", None),
-    ]
-    (step,) = whole.steps
-    assert (step.plan.primitive, step.plan.reads, step.progress.depth) == ("chat", {"x": "var_b"}, 2)
-    assert (step.progress.cost_usd, step.progress.items, step.progress.started_at_s) == (0.5, 0, 3)
-    assert runs.use("a1").total_bytes == 4
-    assert runs.claim(Claim("w2", 60.0)).result(30) == ("run_1",), "what was under way is due at once"
-    found = runs.variable("a1", "var_a", now_s=1000.0)
-    assert found is not None and (found.state, found.attempt) == ("pending", 1)
-    assert runs.forget_tenant("a1").result(30) == 1
-    assert runs.use("a1").total_bytes == 0
-    db.close()
-
-
-def test_a_cache_hit_of_an_earlier_release_has_the_reason_that_pages_know(tmp_path: Path) -> None:
-    path = tmp_path / "a.db"
-    db = Database.open(path, migrations=before("0107", tmp_path))
-    log = RequestLog(db)
-    for number, reason in enumerate(("exact_repeat", "bandit")):
-        log.record(request_record(number, reason=reason)).result(30)
-    db.close()
-
-    db = Database.open(path)
-    assert {record.reason for record in RequestLog(db).recent(9)} == {"cache_hit", "bandit"}
-    db.close()
-
-
-def test_what_manual_queries_of_an_earlier_release_cost_is_still_counted(tmp_path: Path) -> None:
-    path = tmp_path / "a.db"
-    db = Database.open(path, migrations=before("0108", tmp_path))
-    kept = (
-        "INSERT INTO kept_costs (tenant, start_s, line, engine, purpose, requests, prompt_tokens, completion_tokens,"
-        " cost_usd) VALUES ('a1', 0, 'by_hand', 'large', '', 1, 1, 1, 0.5)"
-    )
-    db.write(lambda connection: connection.execute(kept)).result(30)
-    db.close()
-
-    db = Database.open(path)
-    assert OperatorAsks(db).spent_usd(0.0) == 0.5
-    db.close()

@@ -21,13 +21,12 @@ from router.finished import Finished, Outcome
 from store.workflows.records import Claim
 from store.workflows.runs import WorkflowRuns
 from tests.gateway.serving import open_admission
-from workflows.graph import Built, build
 from workflows.running.claims import Claims
 from workflows.running.knobs import RunKnobs
 from workflows.running.live import LiveRun
 from workflows.running.new_graph import NewGraph
 from workflows.running.runs import Runs
-from workflows.submitted import Limits, read_run
+from workflows.submitted import Built, Limits, build, read_run
 
 KNOBS = RunKnobs(
     keep_values_s=3600.0,

@@ -14,11 +14,10 @@ from store.errors import StoreFailed
 from store.workflows.records import Variable, WholeRun
 from tests.gateway.serving import open_admission
 from tests.workflows.running.carried_out import KNOBS, TENANT, Engine, begun, body, runs_over, taken_over
-from workflows.graph import build
 from workflows.running.live import LiveRun
 from workflows.running.new_graph import NewGraph
 from workflows.running.runs import Runs
-from workflows.submitted import Limits, read_run
+from workflows.submitted import Limits, build, read_run
 
 
 class Unreadable(OpenedRuns):

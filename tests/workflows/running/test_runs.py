@@ -30,12 +30,11 @@ from tests.workflows.running.carried_out import (
     values,
 )
 from workflows.criteria import Criteria
-from workflows.graph import build
 from workflows.progress import RunState
 from workflows.running.live import LiveRun
 from workflows.running.new_graph import NewGraph
 from workflows.running.runs import Runs
-from workflows.submitted import Limits, read_run
+from workflows.submitted import Limits, build, read_run
 
 
 async def test_each_step_is_asked_once_and_not_before_its_inputs() -> None:
