@@ -22,6 +22,7 @@ from pydantic import (
     WithJsonSchema,
 )
 from pydantic.dataclasses import dataclass
+from pydantic.fields import FieldInfo
 
 from store.validating import CLOSED, fields_of, read, right, wrong
 
@@ -30,6 +31,7 @@ Period = Literal["day", "week", "month", "total"]
 PERIODS: tuple[Period, ...] = get_args(Period)
 Partition = Literal["user", "tenant"]
 """Whose memory a request of a named end user reads and writes: the end user's own, or the tenant's."""
+Kind = Literal["texts", "text", "count", "flag", "budgets"]
 MOST_USD = 1e9
 MOST_COUNT = 10**12
 _MOST_DAYS = 36_525
@@ -171,7 +173,7 @@ class Limits:
     )
     budgets: Annotated[tuple[Budget, ...], AfterValidator(_one_per_period)] = Field(
         default=(),
-        title="Budget",
+        title="Budgets",
         description="Most dollars per day, week, month or in total; one per period.",
     )
     time_zone: Annotated[
@@ -249,3 +251,11 @@ def said_of(record: Terms) -> Mapping[str, Any]:
 def names_of(kind: type[Any]) -> list[str]:
     """The names of a model's fields in JSON."""
     return [str(field.validation_alias or name) for name, field in fields_of(kind).items()]
+
+
+def kind_of(field: FieldInfo) -> Kind:
+    """How a limit is asked for, by its default: an option and a control of a form is made for each kind."""
+    if field.title == "Budgets":
+        return "budgets"
+    kinds: dict[type[Any], Kind] = {tuple: "texts", str: "text", bool: "flag"}
+    return kinds.get(type(field.default), "count")
