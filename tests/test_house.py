@@ -62,6 +62,7 @@ TESTED_BY = {
     "gateway/http/framing.py": "gateway/test_server.py",
     "understudy/setup/keys.py": "flow/test_configured_keys.py",
     "understudy/commands/auditing.py": "understudy/commands/test_keys.py",
+    "understudy/settings/terms.py": "understudy/settings/test_keys.py",
     "understudy/commands/terms_options.py": "understudy/commands/test_keys.py",
     "admin/api/route.py": "admin/api/test_server.py",
     "understudy/memory.py": "flow/test_line_examples.py",
