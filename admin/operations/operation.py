@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, Literal, TypeVar
 
-from admin.page import Action, Asked, BadParameter, Done
+from admin.page import Action, Asked, Done
 from admin.roles import Role
 from admin.sources import Sources
+from admin.terms_form import refused
 from store.validating import read
 
 In = TypeVar("In")
+Given = Mapping[str, Any]
 TENANT = "tenant"
 """Marks a field that holds a tenant's id, for which a command takes a name."""
 Tenant = Annotated[str, TENANT]
@@ -27,8 +29,9 @@ class By:
 
     name: str
     now_s: float
-    surface: str = "page"
-    """"page", "api" or "cli"."""
+    surface: Literal["page", "api", "cli"] = "page"
+    version: str = ""
+    """The version of the record that a page showed; empty claims nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,10 @@ class Outcome:
     """What is shown this once, and kept as a hash only."""
     advice: str = ""
     """A sentence that a command prints on standard error."""
+    shown: Mapping[str, Any] = field(default_factory=dict)
+    """What a page shows of it, this once."""
+    made: bool = False
+    """Whether it made something where there was nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,16 +65,18 @@ class Operation(Generic[In]):
     sentence: str
     """The help of the command, and the summary in the OpenAPI document."""
     input: type[In]
-    run: Callable[[Sources, By, In], Outcome]
+    run: Callable[[Sources, By, Any], Outcome]
     role: Role = Role.OPERATOR
     arguments: tuple[str, ...] = ()
     """Fields of the input that a command takes by their place."""
+    unread: bool = False
+    """Whether `run` takes what was given as it is, and reads it itself: where a change is merged with what is there."""
     of_pages: tuple[str, ...] = ()
     """Fields of the input that only pages send, such as what was in use when the page was read."""
 
-    def do(self, sources: Sources, by: By, given: Mapping[str, Any]) -> Outcome:
+    def do(self, sources: Sources, by: By, given: Given) -> Outcome:
         """Reads the input and runs. Raises ValueError for an input that cannot be right."""
-        return self.run(sources, by, read(self.input, given))
+        return self.run(sources, by, given if self.unread else read(self.input, given))
 
     def form(
         self,
@@ -84,13 +93,12 @@ class Operation(Generic[In]):
 
         def act(sources: Sources, asked: Asked) -> Done:
             given = fields(sources, asked) if fields is not None else self._sent(asked)
-            by = By(asked.viewer.name, asked.now_s)
+            by = By(asked.viewer.name, asked.now_s, version=asked.text("version"))
             try:
                 outcome = self.do(sources, by, given)
             except ValueError as error:
-                # A refusal begins with the name of what it refuses.
-                raise BadParameter(f"{error}.", str(error).partition(" ")[0]) from error
-            shown = outcome.value if template else None
+                raise refused(error) from error
+            shown = dict(outcome.shown) if template else None
             where = to.format_map(asked.path)
             return Done(outcome.said, where, outcome.target, outcome.detail, shown)
 

@@ -38,18 +38,26 @@ OPERATOR = "operator"
 
 
 def command(
-    operation: Operation[Any], *, options: Sequence[click.Parameter] = (), creates: bool = False
+    operation: Operation[Any],
+    *,
+    options: Sequence[click.Parameter] | None = None,
+    given: Callable[[Given], Given] = dict,
+    creates: bool = False,
 ) -> click.Command:
-    """The command of an operation. Its options are the fields of the input, and `options` beside them.
+    """The command of an operation. Its options are the fields of the input, or `options`, of which `given` makes them.
 
     `creates`: whether it may make a data folder.
     """
-    names = [name for name in fields_of(operation.input) if name not in operation.of_pages]
-    params = [_parameter(name, operation) for name in names] + list(options)
+    fields = fields_of(operation.input)
+    params: list[click.Parameter] = [_argument(name, fields.get(name)) for name in operation.arguments]
+    params += options or []
+    if options is None:
+        known = {*operation.arguments, *operation.of_pages}
+        params += [_option(name, field) for name, field in fields.items() if name not in known]
 
-    def run(data: Path, as_json: bool, **given: Any) -> None:
+    def run(data: Path, as_json: bool, **options: Any) -> None:
         with sources_in(data, create=creates) as sources:
-            outcome = done(sources, operation, given)
+            outcome = done(sources, operation, given(options))
         told(outcome, as_json=as_json)
 
     return _command(operation.name.partition("/")[2], operation.sentence, params, run)
@@ -107,7 +115,9 @@ def done(sources: Sources, operation: Operation[Any], given: Given) -> Outcome:
     """Has an operation done by whoever runs the command, and notes it in the audit log, also where it was refused."""
     fields = fields_of(operation.input)
     read = {
-        name: _value(sources.store, fields[name], value) for name, value in given.items() if value is not None
+        name: _value(sources.store, fields.get(name), value)
+        for name, value in given.items()
+        if operation.unread or value is not None
     }
     now_s = time.time()
     try:
@@ -115,18 +125,23 @@ def done(sources: Sources, operation: Operation[Any], given: Given) -> Outcome:
     except ActionFailed as error:
         note(sources.store, operation.name, _target(operation, read), {"why": str(error)}, failed=True)
         raise
-    note(sources.store, operation.name, outcome.target, outcome.detail)
+    if operation.role is not Role.VIEWER:
+        note(sources.store, operation.name, outcome.target, outcome.detail)
     return outcome
 
 
 def told(outcome: Outcome, *, as_json: bool) -> None:
     """Prints what came of an operation: the secret alone on standard output, if there is one."""
+    value = outcome.value or {"said": outcome.said, **outcome.detail}
+    if not outcome.secret:
+        value.pop("secret", None)
     if as_json:
-        print_json(outcome.value if outcome.value is not None else {"said": outcome.said, **outcome.detail})
+        print_json(value)
         return
     if outcome.secret:
         click.echo(outcome.secret)
-    click.echo(outcome.said, err=bool(outcome.secret))
+    said = outcome.said or "\n".join(lines(value, {}))
+    click.echo(said, err=bool(outcome.secret))
     if outcome.advice:
         click.echo(outcome.advice, err=True)
 
@@ -154,13 +169,14 @@ def _command(
     return made
 
 
-def _parameter(name: str, operation: Operation[Any]) -> click.Parameter:
-    field = fields_of(operation.input)[name]
-    kind = _plain(field.annotation)
-    if name in operation.arguments:
-        return click.Argument([name], type=_click_type(kind), metavar=field.title)
-    text = field.description or ""
-    metavar = field.title
+def _argument(name: str, field: FieldInfo | None) -> click.Argument:
+    if field is None:
+        return click.Argument([name])
+    return click.Argument([name], type=_click_type(_plain(field.annotation)), metavar=field.title)
+
+
+def _option(name: str, field: FieldInfo) -> click.Option:
+    kind, text, metavar = _plain(field.annotation), field.description or "", field.title
     if TENANT in field.metadata:
         text, metavar = f"{text} {_A_TENANT}".strip(), "NAME"
     return click.Option(
@@ -186,8 +202,8 @@ def _click_type(kind: Any) -> click.ParamType:
     return _CLICK_TYPES[kind]
 
 
-def _value(store: Store, field: FieldInfo, value: Any) -> Any:
-    if TENANT in field.metadata:
+def _value(store: Store, field: FieldInfo | None, value: Any) -> Any:
+    if field is not None and TENANT in field.metadata:
         return "" if value == OPERATOR else tenant_named(store.keys, value)
     return value
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import click
 
 from admin.operations.runs import CANCEL, RESOLVE
+from admin.page import Asked, Summary
+from admin.sources import Sources
 from admin.summaries.run import run
 from admin.summaries.runs import STATES
 from admin.summaries.runs import runs as listed
@@ -24,6 +26,13 @@ _VARIABLE = ("id", "name", "step", "state", "got", "size_bytes", "why")
 @click.group()
 def runs() -> None:
     """List, show and cancel runs of applications, and decide about steps whose outcome is unknown."""
+
+
+def figures(sources: Sources, asked: Asked) -> Summary:
+    """One run without what only draws it."""
+    summary = run(sources, asked)
+    drawn = ("graph", "ticks", "critical_path")
+    return {name: value for name, value in summary.items() if name not in drawn}
 
 
 runs.add_command(
@@ -49,7 +58,7 @@ runs.add_command(
     reading(
         "show",
         "Show one run: its steps with state, engine, tokens and cost, what failed and what waits for a decision.",
-        run,
+        figures,
         options=[click.Argument(["id"], metavar="RUN")],
         tables={"rows": _STEP, "unknown": ("id", "name", "component", "decided"), "variables": _VARIABLE},
     )

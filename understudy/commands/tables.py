@@ -19,7 +19,7 @@ def table(rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> Iterator
 def lines(summary: Mapping[str, Any], tables: Mapping[str, Sequence[str]]) -> Iterator[str]:
     """Every plain value that is not empty on a line of its own, then the lists among `tables` with their columns."""
     for name, value in summary.items():
-        if isinstance(value, Mapping) and all(map(_is_plain, value.values())):
+        if isinstance(value, Mapping):
             yield from (f"{name}.{below}: {cell(below, one)}" for below, one in value.items())
         elif _is_plain(value) and value not in (None, ""):
             yield f"{name}: {cell(name, value)}"
@@ -38,7 +38,7 @@ def cell(name: str, value: Any) -> str:
     if isinstance(value, list | tuple):
         return ", ".join(cell("", one) for one in value)
     if isinstance(value, Mapping):
-        return ", ".join(f"{key} {cell(key, one)}" for key, one in value.items())
+        return " ".join(f"{key} {cell(key, one)}" for key, one in value.items())
     if name.endswith("_at_s") and isinstance(value, int | float):
         return datetime.fromtimestamp(value, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
     if name.endswith("usd") and isinstance(value, int | float):

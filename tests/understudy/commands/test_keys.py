@@ -18,13 +18,17 @@ def run(*arguments: str, data: Path) -> Result:
     return CliRunner().invoke(keys, [command, "--data", str(data), *rest])
 
 
+def first_id(data: Path) -> str:
+    return run("list", data=data).stdout.splitlines()[1].split()[0]
+
+
 def test_a_created_key_is_listed_without_its_secret_and_can_be_revoked(tmp_path: Path) -> None:
     created = run("create", "--tenant", "acme", "--name", "laptop", data=tmp_path)
     secret = created.stdout.strip()
     assert created.exit_code == 0 and secret.startswith("us-")
     listed = run("list", data=tmp_path).stdout
-    assert "active" in listed and "tenant acme  laptop" in listed and secret not in listed
-    key_id = listed.split()[0]
+    assert "active" in listed and listed.split()[-2:] == ["acme", "laptop"] and secret not in listed
+    key_id = first_id(tmp_path)
     assert run("revoke", key_id, data=tmp_path).exit_code == 0
     assert "revoked" in run("list", data=tmp_path).stdout
     everything = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
@@ -76,9 +80,9 @@ def test_every_limit_is_an_option_and_comes_back_as_json(tmp_path: Path) -> None
     }
     assert (made["expires_at"], made["partition"]) == ("2031-01-31T00:00:00Z", "tenant")
     assert made["users_required"] is True
-    assert json.loads(run("list", "--json", data=tmp_path).stdout) == [made]
+    assert json.loads(run("list", "--json", data=tmp_path).stdout) == [made | {"state": "active"}]
     assert json.loads(run("show", made["id"], "--json", data=tmp_path).stdout) == made
-    assert "limits.budgets: 5 USD per day, 100 USD per month" in run("show", made["id"], data=tmp_path).stdout
+    assert "limits.budgets: usd $5.000000 per day, usd $100.000000 per month" in run("show", made["id"], data=tmp_path).stdout
 
 
 def test_what_is_not_named_stays_and_none_takes_a_limit_back(tmp_path: Path) -> None:
@@ -104,7 +108,7 @@ def test_what_is_not_named_stays_and_none_takes_a_limit_back(tmp_path: Path) -> 
     assert (edited["expires_at"], edited["name"]) == (None, "x")
     assert "was so already" in run("edit", made["id"], "--concurrency", "4", data=tmp_path).stdout
     with opened(tmp_path) as store:
-        latest, first = store.audit.page()
+        _, latest, first = store.audit.page()
     assert (latest.action, latest.target, first.action) == ("keys/edit", made["id"], "keys/create")
     assert latest.detail["limits"]["old"]["budgets"] == [{"usd": 5.0, "per": "day"}]
     assert latest.detail["limits"]["new"] == edited["limits"]
@@ -115,7 +119,7 @@ def test_clients_keep_their_secret_and_a_rotated_one_lasts_for_its_grace(tmp_pat
     command = ["create", "--data", str(tmp_path), "--secret-stdin"]
     made = CliRunner().invoke(keys, command, input=f"{theirs}\n")
     assert made.exit_code == 0 and theirs not in made.output
-    key_id = run("list", data=tmp_path).stdout.split()[0]
+    key_id = first_id(tmp_path)
     rotated = run("rotate", key_id, "--grace", "24h", data=tmp_path)
     with opened(tmp_path) as store:
         found = [store.keys.lookup(secret) for secret in (theirs, rotated.stdout.strip())]
@@ -137,8 +141,8 @@ def test_clients_keep_their_secret_and_a_rotated_one_lasts_for_its_grace(tmp_pat
         ("--time-zone Mars/Olympus", "time_zone is 'Mars/Olympus'"),
         ("--endpoint chat", "endpoints[0] is 'chat'"),
         ("--expires soon", "--expires"),
-        ("--expires 2020-01-01", "'2020-01-01' has passed"),
-        ("--name " + "x" * 100_000, "1 to 200 printable characters"),
+        ("--expires 2020-01-01", "expires_at has passed"),
+        ("--name " + "x" * 100_000, "1 to 200 characters"),
     ],
     ids=lambda text: text[:40],
 )
@@ -152,7 +156,7 @@ def test_a_key_of_the_configuration_is_changed_there(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         store.configured.reconcile([ConfiguredKey("web", "acme", "web-secret-0123456789")], [])
         (key,) = store.keys.list()
-    assert "from the configuration" in run("list", data=tmp_path).stdout
+    assert " config " in run("list", data=tmp_path).stdout
     for command in (["edit", key.id, "--concurrency", "1"], ["rotate", key.id], ["revoke", key.id]):
         result = run(*command, data=tmp_path)
-        assert result.exit_code == 2 and "configuration" in result.stderr
+        assert result.exit_code == 1 and "configuration" in result.stderr

@@ -57,7 +57,7 @@ def test_the_list_shows_every_version_newest_first_and_what_is_in_use(data: Path
         ["2", "bandit", "acme", "gpt-4o", "active"],
         ["1", "bandit", "acme", "gpt-4o", "retired"],
     ]
-    assert rows[4][-2:] == ["apgr", "0.5123"] and rows[3][-4:] == ["apgr", "0.6,", "rows", "200"]
+    assert rows[4][-2:] == ["apgr", "0.5123"] and rows[3][-4:] == ["apgr", "0.6", "rows", "200"]
 
 
 def test_the_list_is_narrowed_and_read_by_machines(data: Path) -> None:
