@@ -21,7 +21,9 @@ class Draining:
     """Which engine, or which replica of it, and why."""
 
     name: Name
-    reason: Annotated[str, Field(max_length=200)] = Field("", description="Why; shown on the admin pages.")
+    reason: Annotated[str, Field(max_length=200)] = Field(
+        default="", description="Why; shown on the admin pages."
+    )
 
 
 @dataclass(frozen=True, slots=True, config=CLOSED)

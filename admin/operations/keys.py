@@ -75,10 +75,9 @@ def create_key(sources: Sources, by: By, given: Given) -> Outcome:
     if by.surface != "api" and new.expires_at_s is not None and new.expires_at_s <= by.now_s:
         raise ValueError("expires_at has passed: a key that has ended opens nothing; a time to come is right")
     first = not sources.store.keys.any_configured()
-    source = "api" if by.surface == "api" else "cli"
     with refusals():
         key, secret = sources.store.keys.create(
-            new.tenant, new.name, secret_text=new.secret, terms=new, source=source
+            new.tenant, new.name, secret_text=new.secret, terms=new, source=by.source
         )
     behind = left_behind(sources.store, new.tenant) if first and by.surface != "api" else []
     detail = {"tenant": key.tenant} | changes(None, key)

@@ -14,6 +14,7 @@ from admin.page import Action, Asked, Done
 from admin.roles import Role
 from admin.sources import Sources
 from admin.terms_form import refused
+from store.records import MadeBy
 from store.validating import read
 
 In = TypeVar("In")
@@ -32,6 +33,11 @@ class By:
     surface: Literal["page", "api", "cli"] = "page"
     version: str = ""
     """The version of the record that a page showed; empty claims nothing."""
+
+    @property
+    def source(self) -> MadeBy:
+        """Where a key or a tenant comes from that is made so."""
+        return "api" if self.surface == "api" else "cli"
 
 
 @dataclass(frozen=True, slots=True)

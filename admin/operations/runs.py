@@ -36,7 +36,7 @@ class Decision:
     id: RunId
     step: Annotated[str, Field(max_length=256)]
     how: Literal["retry", "skip", "value"]
-    value: str | None = Field(None, description="What the step is taken to have answered.")
+    value: str | None = Field(default=None, description="What the step is taken to have answered.")
 
 
 def cancel(sources: Sources, by: By, given: OneRun) -> Outcome:

@@ -26,7 +26,7 @@ _SAID: dict[State, str] = {
 class Proposing:
     """Whose requests are looked through."""
 
-    tenant: Tenant = Field("", description="Whose; without it everybody's.")
+    tenant: Tenant = Field(default="", description="Whose; without it everybody's.")
 
 
 @dataclass(frozen=True, slots=True, config=CLOSED)
@@ -34,7 +34,7 @@ class OneTask:
     """Which task."""
 
     name: str
-    tenant: Tenant = Field("", description="Whose; without it the task of that name of every tenant.")
+    tenant: Tenant = Field(default="", description="Whose; without it the task of that name of every tenant.")
     model: str | None = None
 
 

@@ -42,9 +42,8 @@ def create_tenant(sources: Sources, by: By, given: Given) -> Outcome:
     if by.surface == "cli" and new.expires_at_s is not None and new.expires_at_s <= by.now_s:
         raise ValueError("expires_at has passed: a time to come is right")
     refuse_if_changed(by, None)
-    source = "api" if by.surface == "api" else "cli"
     with refusals():
-        made = records.create(name, new, region=new.region, retention=new.retention, source=source)
+        made = records.create(name, new, region=new.region, retention=new.retention, source=by.source)
         if new.closed:
             made = records.close(name)[1]
     said = f"Tenant {name} is made; `understudy keys create --tenant` makes its keys."

@@ -49,8 +49,10 @@ class OneSlot:
 class Rollback(OneSlot):
     """Which version is to be used again."""
 
-    to: int | None = Field(None, title="VERSION", description="To this version instead of the one before.")
-    freeze: bool = Field(False, description="And keep the learner from publishing over it.")
+    to: int | None = Field(
+        default=None, title="VERSION", description="To this version instead of the one before."
+    )
+    freeze: bool = Field(default=False, description="And keep the learner from publishing over it.")
 
 
 @dataclass(frozen=True, slots=True, config=CLOSED)

@@ -31,7 +31,7 @@ from understudy.commands.tenant_option import tenant_named
 
 Given = Mapping[str, Any]
 Read = Callable[[Sources, Asked], Summary]
-_CLICK_TYPES: dict[Any, click.ParamType] = {int: click.INT, float: click.FLOAT, str: click.STRING}
+_CLICK_TYPES: dict[Any, click.ParamType[Any]] = {int: click.INT, float: click.FLOAT, str: click.STRING}
 _A_TENANT = "A name as in `keys create`, or id:HEX."
 OPERATOR = "operator"
 """Stands for the empty tenant: what was learnt from labels that the operator brought."""
@@ -41,16 +41,17 @@ def command(
     operation: Operation[Any],
     *,
     options: Sequence[click.Parameter] | None = None,
+    more: Sequence[click.Parameter] = (),
     given: Callable[[Given], Given] = dict,
     creates: bool = False,
 ) -> click.Command:
-    """The command of an operation. Its options are the fields of the input, or `options`, of which `given` makes them.
+    """The command of an operation. Its options are the fields of the input, or `options`, and `more`.
 
-    `creates`: whether it may make a data folder.
+    `given` makes the input of what was given. `creates`: whether it may make a data folder.
     """
     fields = fields_of(operation.input)
     params: list[click.Parameter] = [_argument(name, fields.get(name)) for name in operation.arguments]
-    params += options or []
+    params += [*(options or ()), *more]
     if options is None:
         known = {*operation.arguments, *operation.of_pages}
         params += [_option(name, field) for name, field in fields.items() if name not in known]
@@ -60,7 +61,7 @@ def command(
             outcome = done(sources, operation, given(options))
         told(outcome, as_json=as_json)
 
-    return _command(operation.name.partition("/")[2], operation.sentence, params, run)
+    return _command(operation.name.rpartition("/")[2], operation.sentence, params, run)
 
 
 def reading(
@@ -177,6 +178,7 @@ def _argument(name: str, field: FieldInfo | None) -> click.Argument:
 
 def _option(name: str, field: FieldInfo) -> click.Option:
     kind, text, metavar = _plain(field.annotation), field.description or "", field.title
+    default = None if field.is_required() else field.default or None
     if TENANT in field.metadata:
         text, metavar = f"{text} {_A_TENANT}".strip(), "NAME"
     return click.Option(
@@ -184,6 +186,8 @@ def _option(name: str, field: FieldInfo) -> click.Option:
         type=None if kind is bool else _click_type(kind),
         is_flag=kind is bool,
         required=field.is_required(),
+        default=default,
+        show_default=default is not None,
         metavar=metavar,
         help=text,
     )
@@ -196,7 +200,7 @@ def _plain(annotation: Any) -> Any:
     return annotation
 
 
-def _click_type(kind: Any) -> click.ParamType:
+def _click_type(kind: Any) -> click.ParamType[Any]:
     if get_origin(kind) is Literal:
         return click.Choice(get_args(kind))
     return _CLICK_TYPES[kind]

@@ -82,7 +82,10 @@ def test_every_limit_is_an_option_and_comes_back_as_json(tmp_path: Path) -> None
     assert made["users_required"] is True
     assert json.loads(run("list", "--json", data=tmp_path).stdout) == [made | {"state": "active"}]
     assert json.loads(run("show", made["id"], "--json", data=tmp_path).stdout) == made
-    assert "limits.budgets: usd $5.000000 per day, usd $100.000000 per month" in run("show", made["id"], data=tmp_path).stdout
+    assert (
+        "limits.budgets: usd $5.000000 per day, usd $100.000000 per month"
+        in run("show", made["id"], data=tmp_path).stdout
+    )
 
 
 def test_what_is_not_named_stays_and_none_takes_a_limit_back(tmp_path: Path) -> None:
