@@ -147,6 +147,7 @@ class _Answer:
             int(run.created_at_s),
             self._chat.model,
             text_of(cell),
+            [{name: value for name, value in call.items() if name != "index"} for call in cell.calls],
             finish_reason=cell.finish_reason,
             usage=await self._usage(run),
         )
@@ -179,8 +180,9 @@ class _Answer:
         )
         if content_type == EVENTS:
             headers["Cache-Control"] = "no-cache"
-        if isinstance(body, bytes):
+        elif isinstance(body, bytes):
             headers["Content-Length"] = str(len(body))
+        if isinstance(body, bytes):
             body = _one(body)
         return EngineReply(status, headers, body, engine=WORKFLOW)
 

@@ -16,7 +16,7 @@ from store.people.limits import Budget, Limits
 from store.records import RequestRecord, Terms
 from tests.flow.line import Asked, Got, Line, Upstream, line
 from tests.flow.line import upstream as scripted
-from tests.flow.test_line_runs import KEY, get
+from tests.flow.test_line_runs import KEY, get, say
 from tests.flow.test_line_workflows import ECHO, answers
 from tests.patience import until
 
@@ -156,6 +156,75 @@ async def test_a_conversation_of_responses_goes_on(gate: Line) -> None:
     )
     other = await call(gate, "responses", conversation="conv_1")
     assert other.status in (400, 404)
+
+
+# ---- tools
+
+
+TOOL = {"type": "function", "function": {"name": "weather", "parameters": {"type": "object"}}}
+CALL = {"id": "call_1", "type": "function", "function": {"name": "weather", "arguments": '{"in":"Oslo"}'}}
+
+
+async def calls(request: web.Request, asked: Asked) -> web.StreamResponse:
+    """A model that calls the tool where it is given one, until it knows what the tool said."""
+    messages = asked.json["messages"]
+    if messages[-1]["role"] == "tool":
+        return await say(request, asked, f"It is {messages[-1]['content']}.")
+    if "tools" not in asked.json:
+        return await answers(request, asked)
+    response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+    await response.prepare(request)
+    begun = {**CALL, "index": 0, "function": {"name": "weather", "arguments": '{"in":'}}
+    rest = {"index": 0, "function": {"arguments": '"Oslo"}'}}
+    for delta, reason in ({"tool_calls": [begun]}, None), ({"tool_calls": [rest]}, None), ({}, "tool_calls"):
+        chunk = {"id": "c", "choices": [{"index": 0, "delta": delta, "finish_reason": reason}]}
+        await response.write(b"data: " + json.dumps(chunk).encode() + b"\n\n")
+    await response.write(b"data: [DONE]\n\n")
+    return response
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_clients_tools_are_called_by_the_chat_that_answers(
+    gate: Line, behind: Upstream, stream: bool
+) -> None:
+    behind.script = calls
+    got = await call(gate, stream=stream, tools=[TOOL])
+    assert got.status == 200, got.body
+    if stream:
+        deltas = [each["choices"][0]["delta"] for each in got.events]
+        (told,) = [delta["tool_calls"][0] for delta in deltas if delta.get("tool_calls")]
+        assert told == {"index": 0, **CALL}
+    else:
+        message = got.json["choices"][0]["message"]
+        assert (message["content"], message["tool_calls"]) == (None, [CALL])
+        assert got.json["choices"][0]["finish_reason"] == "tool_calls"
+    assert "tools" not in behind.asked[0].json and behind.asked[1].json["tools"] == [TOOL]
+    said = [
+        *BODIES["chat/completions"]["messages"],
+        {"role": "assistant", "content": None, "tool_calls": [CALL]},
+        {"role": "tool", "tool_call_id": "call_1", "content": "cold"},
+    ]
+    then = await call(gate, messages=said, tools=[TOOL], stream=stream)
+    assert then.text == "It is cold.", then.body
+
+
+async def test_responses_call_tools_too(gate: Line, behind: Upstream) -> None:
+    behind.script = calls
+    tool = {"type": "function", **TOOL["function"]}  # type: ignore[dict-item]
+    got = await call(gate, "responses", tools=[tool], tool_choice={"type": "function", "name": "weather"})
+    (item,) = got.json["output"]
+    assert (item["type"], item["call_id"], item["arguments"]) == ("function_call", "call_1", '{"in":"Oslo"}')
+    assert behind.asked[-1].json["tool_choice"] == {"type": "function", "function": {"name": "weather"}}
+    output = {"type": "function_call_output", "call_id": "call_1", "output": "cold"}
+    then = await call(gate, "responses", previous_response_id=got.json["id"], input=[output], tools=[tool])
+    assert text_of("responses", then) == "It is cold.", then.body
+
+
+async def test_tools_that_cannot_be_called_are_refused(gate: Line, behind: Upstream) -> None:
+    tool = {"name": "weather", "input_schema": {"type": "object"}}
+    for got in (await call(gate, model="order", tools=[TOOL]), await call(gate, "messages", tools=[tool])):
+        assert got.status == 400 and got.json["error"]["code"] == "unsupported_field", got.body
+    assert not behind.asked
 
 
 # ---- the log and the books

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from workflows.progress import Failure
 from workflows.transform import Value
@@ -28,6 +28,7 @@ class Cell:
         "_waiting_for_end",
         "app",
         "attempt",
+        "calls",
         "end_user",
         "expires_at_s",
         "failure",
@@ -60,6 +61,8 @@ class Cell:
         self.failure: Failure | None = None
         self.finish_reason = "stop"
         """Why the answer that it holds ended, as its engine said; nothing of it is stored."""
+        self.calls: list[dict[str, Any]] = []
+        """Calls of the client's tools in that answer; nothing of them is stored."""
         self.kept = False
         """Its end is committed: what is told of it stays true when this process is killed."""
         self.readers = 0

@@ -43,8 +43,12 @@ def test_the_schema_of_a_number_never_changes(database: str) -> None:
 
 
 def former(path: Path, *names: str) -> None:
-    """Make a new database into one of a version that listed its migrations by name."""
-    Database.open(path).close()
+    """Make a database of the first number into one of a version that listed its migrations by name."""
+    first = path.parent / "first"
+    first.mkdir()
+    made = numbered_files(MIGRATIONS_FOLDER)[0]
+    (first / made.name).write_text(made.read_text(encoding="utf-8"), encoding="utf-8")
+    Database.open(path, migrations=first).close()
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("PRAGMA application_id = 0")
         connection.execute("PRAGMA user_version = 0")
