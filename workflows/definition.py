@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, get_args
 
+from pydantic import TypeAdapter
+
 from workflows.transform import Transform, Value
 
 Kind = Literal[
@@ -257,20 +259,7 @@ def dumped(definition: Definition) -> dict[str, Any]:
 
 def loaded(kept: Mapping[str, Any]) -> Definition:
     """The definition that `dumped` was made of."""
-    inputs = {name: InputSpec(**each) for name, each in kept["inputs"].items()}
-    steps = {name: _loaded_step(each) for name, each in kept["steps"].items()}
-    return Definition(**{**kept, "inputs": inputs, "steps": steps, "passes": frozenset(kept["passes"])})
+    return _KEPT.validate_python(kept)
 
 
-def _loaded_step(kept: Mapping[str, Any]) -> StepSpec:
-    tuples = {name: tuple(kept[name]) for name in ("over", "messages", "first", "reads", "after", "test")}
-    return StepSpec(
-        **{
-            **kept,
-            **tuples,
-            "condition": None if kept["condition"] is None else tuple(kept["condition"]),
-            "splits": None if kept["splits"] is None else Splits(**kept["splits"]),
-            "on_error": OnError(**kept["on_error"]) if kept.get("on_error") else None,
-            "transforms": tuple(Transform(**each) for each in kept["transforms"]),
-        }
-    )
+_KEPT = TypeAdapter(Definition)
