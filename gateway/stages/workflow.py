@@ -15,13 +15,13 @@ from engines.off_loop import off_loop
 from engines.run_call import WORKFLOW, RunCall
 from gateway.keys import needs_credential
 from gateway.runs.caller import Caller
-from gateway.runs.catalogue import Catalogue
 from gateway.runs.intake import refusals
 from gateway.stages.stage import Next, UnderWay
 from router.asked import Asked
 from router.plan import Attempt, Plan
 from workflows.called import CallLimits, read_inputs
 from workflows.criteria import Criteria
+from workflows.running.catalogue import Catalogue
 from workflows.running.workflow import NewWorkflow
 from workflows.submitted import read_workflow_call
 
