@@ -14,6 +14,7 @@ from aiohttp import web
 
 from store.people.limits import Budget, Limits
 from store.records import RequestRecord, Terms
+from tests.aiohttp_server import aiohttp_server
 from tests.flow.line import Asked, Got, Line, Upstream, line
 from tests.flow.line import upstream as scripted
 from tests.flow.test_line_runs import KEY, get, say
@@ -353,3 +354,119 @@ async def test_a_step_of_a_run_asks_no_workflow(gate: Line, behind: Upstream) ->
     }
     got = await gate.post("/runs", {"steps": [step]}, KEY)
     assert (got.status, got.json["error"]["code"]) == (404, "model_not_found") and not behind.asked
+
+
+# ---- each step is let in, answered and noted as a request, whichever way it came
+
+
+STEP = {"model": "m", "messages": [{"role": "user", "content": "Say Oslo?"}]}
+
+
+async def by_workflow(gate: Line, headers: dict[str, str], **more: Any) -> Got:
+    """A workflow of one step."""
+    return await call(gate, headers=headers, model="echo", **more)
+
+
+async def by_run(gate: Line, headers: dict[str, str], **more: Any) -> Got:
+    """A run of one step."""
+    return await gate.post(
+        "/runs", {"steps": [STEP | {"understudy": {"output": {"name": "x"}}} | more]}, headers
+    )
+
+
+async def by_call(gate: Line, headers: dict[str, str], **more: Any) -> Got:
+    """A call that waits for its inputs."""
+    return await gate.post(
+        "/chat/completions", STEP | {"understudy": {"output": {"name": "x"}}} | more, headers
+    )
+
+
+DOORS = [by_workflow, by_run, by_call]
+
+
+@pytest.mark.parametrize("door", DOORS)
+async def test_the_row_of_a_step_names_whose_it_is_and_its_run(gate: Line, door: Any) -> None:
+    headers = await key(gate, Limits())
+    got = await door(gate, headers, user="ann")
+    assert got.status == 200, got.body
+    (step,) = [row for row in rows(gate) if row.step]
+    assert (step.run, step.model, step.engine) == (got.headers["x-understudy-run"], "m", "big")
+    assert step.key_id and (step.cost_usd, step.prompt_tokens) == (pytest.approx(COST_USD), 7)
+
+
+@pytest.mark.parametrize("door", DOORS)
+async def test_a_step_is_answered_from_memory(gate: Line, behind: Upstream, door: Any) -> None:
+    assert (await door(gate, KEY)).status == 200
+    if door is by_workflow:
+        # The same again would be answered as a whole.
+        await gate.post("/workflows", {"name": "mine", **ECHO}, KEY)
+        got = await call(gate, model="wf/mine")
+    else:
+        got = await door(gate, KEY)
+    assert got.status == 200 and len(behind.asked) == 1, got.body
+    (hit,) = [row for row in rows(gate) if row.outcome == "hit"]
+    assert hit.run == got.headers["x-understudy-run"] and hit.step
+
+
+REFUSED: dict[str, tuple[Limits, str]] = {
+    "its model is none of the key's": (Limits(models=("echo",)), "model_not_allowed"),
+    "its model has no price": (Limits(budgets=(Budget(1.0, "day"),)), "unpriced"),
+    "it asks for more than a minute has": (Limits(tokens_per_minute=5), "tokens_per_minute_exceeded"),
+    "the budget is spent": (
+        Limits(budgets=(Budget(1e-9, "day"),), allow_unpriced=True),
+        "insufficient_quota",
+    ),
+}
+
+
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("why", REFUSED)
+async def test_a_step_is_refused_as_a_request_is(
+    behind: Upstream, tmp_path: Path, why: str, door: Any
+) -> None:
+    limits, code = REFUSED[why]
+    made = config(behind, tmp_path)
+    if code == "unpriced":
+        del made["engines"]["big"]["price"]
+    async with line(made) as gate:
+        headers = await key(gate, limits)
+        got = await door(gate, headers, max_tokens=3)
+        plain = await call(gate, headers=headers, model="m", max_tokens=3)
+        assert code in got.body.decode(), got.body
+        assert code in plain.body.decode() and got.status == plain.status, plain.body
+    assert not behind.asked
+
+
+@pytest.mark.parametrize("door", DOORS)
+async def test_a_step_is_answered_in_the_region_of_its_tenant(
+    behind: Upstream, tmp_path: Path, door: Any
+) -> None:
+    made = config(behind, tmp_path, tenants={"acme": {"region": "eu"}})
+    made["engines"] = {
+        "big": {**made["engines"]["big"], "region": "us"},
+        "near": {**made["engines"]["big"], "region": "eu"},
+    }
+    async with line(made) as gate:
+        refused = await door(gate, await key(gate, Limits()))
+        assert refused.status == 403 and "region_not_allowed" in refused.body.decode() and not behind.asked
+    made["models"]["m"]["engines"] = ["near", "big"]
+    async with line(made) as gate:
+        assert (await door(gate, await key(gate, Limits()))).status == 200
+        assert [row.engine for row in rows(gate) if row.step][-1] == "near"
+
+
+@pytest.mark.parametrize("door", DOORS)
+async def test_a_guardrail_is_asked_about_a_step(behind: Upstream, tmp_path: Path, door: Any) -> None:
+    seen: list[dict[str, Any]] = []
+
+    async def guard(request: web.Request) -> web.Response:
+        seen.append(await request.json())
+        said = "Say" in str(seen[-1])
+        return web.json_response({"action": "block" if said else "allow", "reason": "Not said here."})
+
+    async with aiohttp_server(guard) as origin:
+        made = config(behind, tmp_path, guardrails={"words": {"url": f"{origin}/check"}})
+        async with line(made) as gate:
+            got = await door(gate, KEY)
+            assert got.status == 400 and seen, got.body
+    assert not behind.asked
