@@ -160,6 +160,10 @@ class LiveRun:
         self.steps[id] = replace(self.steps.get(id, _NOTHING_YET), **changes)
         self._changed[id] = None
 
+    def is_kept(self, step: StepId) -> bool:
+        """Whether all that was noted of a step, and is not being written, is committed."""
+        return step not in self._changed
+
     def told(self, variables: Iterable[VariableId]) -> None:
         """Note that the first text of variables came, or that they ended."""
         self._told |= dict.fromkeys(variables)
@@ -237,11 +241,6 @@ class LiveRun:
         """The variable of a workflow's output."""
         assert self.flow is not None
         return self.flow.output
-
-    @property
-    def used(self) -> Used:
-        """The sum over its steps so far."""
-        return used_by(self.steps.values())
 
     def name_of(self, id: StepId) -> str:
         """A step's name, for people."""

@@ -10,7 +10,7 @@ from store.workflows.records import RunBudget
 from workflows import definition, plan
 from workflows.criteria import Criteria
 from workflows.definition import Definition
-from workflows.names import StepId, VariableId
+from workflows.names import VariableId
 from workflows.plan import StepPlan
 from workflows.running.door import Caller
 from workflows.running.indexes import RunIndex
@@ -68,8 +68,6 @@ class Flow:
     """By `ingest` step of the definition."""
     scores: dict[str, Scores] = field(default_factory=dict)
     """By `rerank` step of the definition: pieces of a list may hold the same texts."""
-    committed: dict[StepId, str] = field(default_factory=dict)
-    """The state in which a step with effects was last committed."""
 
     @property
     def depth(self) -> int:
