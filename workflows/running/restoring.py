@@ -98,7 +98,6 @@ def restored(
         run.spent.usd += step.progress.cost_usd
         run.spent.tokens += step.progress.prompt_tokens + step.progress.completion_tokens
     run.grew(id for id in graph.steps if id not in stored)
-    run.outside = {id: cell for id, cell in outside.items() if not cell.ended}
     for id, cell in run.cells.items():
         cell.kept = cell.ended
         if (variable := known.get(id)) is not None:

@@ -420,15 +420,14 @@ class Runs:
 
     def _read(self, run: LiveRun, cell: Cell) -> None:
         """Have a run told of a variable that another makes, or nobody does, once that has ended."""
-        if cell.id not in run.reading and not run.progress.of(cell.id).ended:
-            run.outside[cell.id] = cell
-            run.reading[cell.id] = self.spawn(self._read_outside(run, cell), f"read for {run.id}")
+        if cell not in run.reading and not run.progress.of(cell.id).ended:
+            run.reading[cell] = self.spawn(self._read_outside(run, cell), f"read for {run.id}")
 
     async def _read_outside(self, run: LiveRun, cell: Cell) -> None:
         ended = cell
         with suppress(StoreError):
             ended = await self.until_ended(cell)
-        del run.outside[cell.id], run.reading[cell.id]
+        del run.reading[cell]
         if run.ended is not None or run.lost:
             return
         run.objectives = None
@@ -490,7 +489,7 @@ class Runs:
 
     def _got_outside(self, run: LiveRun, criteria: Criteria) -> None:
         """Somebody asks for what a run makes, and so for what it reads of other runs."""
-        for cell in list(run.outside.values()):
+        for cell in list(run.reading):
             self.got(cell, criteria)
 
     async def put(
