@@ -12,8 +12,8 @@ from tests.workflows.definitions import (
     chat_messages,
     definition,
     doc_qa,
+    offsets,
 )
-from tests.workflows.reference import offsets
 from workflows.compute import computed
 from workflows.definition import Definition, Splits, StepSpec
 from workflows.graph import Graph
