@@ -240,6 +240,11 @@ class LiveRun:
         assert self.flow is not None
         return self.flow.output
 
+    @property
+    def used(self) -> Used:
+        """The sum over its steps so far."""
+        return used_by(self.steps.values())
+
     def name_of(self, id: StepId) -> str:
         """A step's name, for people."""
         return self.graph.steps[id].name or id
