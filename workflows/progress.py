@@ -271,11 +271,8 @@ class Progress:
 
     def inputs(self, step: StepId) -> Mapping[str, str]:
         """The texts of a step's inputs by template name. Raises KeyError while one is missing."""
-        each = self.graph.steps[step]
-        return {
-            **each.given,
-            **{name: as_text(self._value(variable)) for name, variable in each.reads.items()},
-        }
+        held = self.held(step).items()
+        return {name: as_text(each) for name, each in held if not isinstance(each, Opaque)}
 
     def held(self, step: StepId) -> Mapping[str, Held]:
         """A step's inputs by the names under which it reads them, texts of its own included. Of a step with `first` those
@@ -431,12 +428,6 @@ class Progress:
         if found is None or found.held is None:
             raise KeyError(variable)
         return found.held
-
-    def _value(self, variable: VariableId) -> Value:
-        held = self._held(variable)
-        if isinstance(held, Opaque):
-            raise KeyError(variable)
-        return held
 
     def _is_over(self, variable: VariableId) -> bool:
         found = self.find(variable)

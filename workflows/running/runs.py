@@ -70,7 +70,6 @@ from workflows.running.new_graph import NewGraph
 from workflows.running.primitives import CHAT, most_attempts
 from workflows.running.restoring import lost_with_its_worker, outside_of, restored
 from workflows.running.saving import Saving, done
-from workflows.running.splitting import splits_of
 from workflows.running.workflow import NewWorkflow
 from workflows.transform import Value
 
@@ -761,7 +760,7 @@ class Runs:
         if run.steps[step].first_at_s is None:
             run.step(step, first_at_s=self.now())
         plan = run.graph.steps[step]
-        if splits_of(plan) is not None:
+        if "splits" in plan.what:
             # Its value is a list: nobody reads it as it comes, but items of it may be worked on.
             return
         along = [plan.writes[output.name] for output in plan.outputs if not output.transforms]
