@@ -298,35 +298,19 @@ class RunChange:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
-    """A run."""
+class Run(NewRun):
+    """A run, as it was asked for and as it is. Its context is empty once its values are gone."""
 
-    id: str
-    tenant: str
-    key_id: str
-    contributor: str
-    app: str
-    state: RunState
-    no_store: bool
-    background: bool
-    gets: Mapping[str, str]
-    budget: RunBudget
-    keep_values_s: float
-    context: Mapping[str, Any]
-    """Empty once its values are gone."""
-    cancel_asked: bool
-    adoptions: int
+    state: RunState = "running"
+    cancel_asked: bool = False
+    adoptions: int = 0
     """How often another worker claimed its steps, as the one that had them ended."""
-    created_at_s: float
-    ended_at_s: float | None
-    expires_at_s: float | None
+    ended_at_s: float | None = None
+    expires_at_s: float | None = None
     """When its values go."""
-    failure: Failure | None
-    critical_path: tuple[str, ...]
-    round_trips_saved: int
-    workflow: str = ""
-    version: str = ""
-    end_user: str = ""
+    failure: Failure | None = None
+    critical_path: tuple[str, ...] = ()
+    round_trips_saved: int = 0
 
 
 @dataclass(frozen=True, slots=True)
