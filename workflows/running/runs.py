@@ -649,7 +649,8 @@ class Runs:
         if changes.ended is not None and not run.growing:
             self._end(run, changes.ended)
         if run.dirty:
-            self._saving.note(run)
+            got = not run.progress.gets.keys().isdisjoint(ended)
+            self._saving.note(run, soon=run.background or run.ended is not None or got)
         for watcher in run.watchers:
             watcher(changes)
         for id in ended:
@@ -772,7 +773,7 @@ class Runs:
             if cell.state != "streaming":
                 run.progress.streaming(cell.id)
                 run.streams(cell.id)
-                self._saving.note(run)
+                self._saving.note(run, soon=False)
             cell.say(piece)
             if cell.shared:
                 self._pieces.note(cell)

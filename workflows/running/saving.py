@@ -1,4 +1,7 @@
-"""Commits what happens to runs: once per turn of the event loop for all of them, in the order in which it happened."""
+"""Commits what happens to runs: for all of them together, in the order in which it happened.
+
+What somebody waits for is committed at the end of the turn of the event loop, all else with it, or a moment later.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,8 @@ log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
 _AGAIN_S = 1.0
+_GROUPED_S = 0.05
+"""What nobody waits for is committed together so long: several steps of a chain whose engine is fast."""
 Written = Sequence[tuple[LiveRun, RunChange]]
 
 
@@ -54,23 +59,33 @@ class Saving:
         self._failed = failed
         self._dirty: dict[str, LiveRun] = {}
         self._flushing: asyncio.Future[None] | None = None
+        self._due: asyncio.TimerHandle | asyncio.Handle | None = None
         self._last: asyncio.Future[None] | None = None
 
-    def note(self, run: LiveRun) -> None:
-        """Something of the run is to be committed, at the end of this turn."""
+    def note(self, run: LiveRun, *, soon: bool = True) -> None:
+        """Something of the run is to be committed; `soon`: at the end of this turn."""
         self._dirty[run.id] = run
+        loop = asyncio.get_running_loop()
         if self._flushing is None:
-            loop = asyncio.get_running_loop()
             self._flushing = loop.create_future()
-            loop.call_soon(self._flush)
+            self._due = loop.call_later(_GROUPED_S, self._flush)
+        if soon:
+            self._flush_soon()
 
     async def all_kept(self) -> None:
         """Return when everything noted so far is committed, or could not be: then the run goes on without."""
         flushing = self._flushing or self._last
+        self._flush_soon()
         if flushing is not None:
             await asyncio.shield(flushing)
 
+    def _flush_soon(self) -> None:
+        if isinstance(self._due, asyncio.TimerHandle):
+            self._due.cancel()
+            self._due = asyncio.get_running_loop().call_soon(self._flush)
+
     def _flush(self) -> None:
+        self._due = None
         flushing, self._flushing = self._flushing, None
         assert flushing is not None
         self._last = flushing
