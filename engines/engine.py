@@ -339,14 +339,6 @@ class Engine(Protocol):
     async def aclose(self) -> None: ...
 
 
-class Admits(Protocol):
-    """An engine that is not asked at all times: one behind a guard."""
-
-    def admits(self, request: EngineRequest) -> Admission:
-        """Whether `request` may be sent to it now. Changes nothing; `stream`, entered at once, agrees."""
-        ...
-
-
 def admission(engine: Engine, request: EngineRequest) -> Admission:
     """Whether `engine` may be asked now; always, where nothing guards it."""
     # Not isinstance: of a protocol it takes a tenth of what a student's whole answer does.

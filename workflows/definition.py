@@ -7,8 +7,8 @@ what is stored of a run is `dumped`, which `loaded` reads without a configuratio
 from __future__ import annotations
 
 import graphlib
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, get_args
 
 from workflows.transform import Transform, Value
@@ -23,6 +23,7 @@ Kind = Literal[
     "tool",
     "map",
     "fold",
+    "loop",
     "when",
     "first_of",
     "merge",
@@ -35,7 +36,7 @@ PASSES: tuple[Pass, ...] = get_args(Pass)
 ITEM = "item"
 SO_FAR = "so_far"
 PLACES = (ITEM, SO_FAR)
-"""Names in the templates of `map` (the first) and `fold` (both) that no input and no step may have."""
+"""Names in the templates of `map` (the first), `fold` (both) and `loop` (the second) that no input and no step may have."""
 
 InputKind = Literal["last_user", "system", "text", "texts", "json"]
 """`last_user` and `system`: the text of the chat's last user message, of its system and developer messages. `json`: any JSON
@@ -120,7 +121,7 @@ class StepSpec:
     """Of a `chat` with `splits`: the number expected, for drawing and depth only."""
     transforms: tuple[Transform, ...] = ()
     test: tuple[str, str | float] = ("", "")
-    """Of `when`: (`equals`, `matches`, `contains` or `above`; its argument)."""
+    """Of `when`, and of a `loop`, which ends when it holds: (`equals`, `matches`, `contains` or `above`; its argument)."""
     how: str = ""
     """Of `merge`: `concat` or `top`."""
     args: Mapping[str, Any] = field(default_factory=dict)
@@ -130,7 +131,7 @@ class StepSpec:
     initial: str = ""
     on_error: OnError | None = None
     max_rounds: int = 0
-    """Of a `loop`: the most turns it takes."""
+    """Of a `loop`: the most turns it takes; 0 for any other kind."""
     outputs: tuple[Output, ...] | None = None
     """The variables that it writes; None: one of its own name."""
     given: Mapping[str, str] = field(default_factory=dict)
@@ -199,6 +200,30 @@ class Definition:
         return tuple(graphlib.TopologicalSorter(before).static_order())
 
 
+def turns(loop: StepSpec) -> Iterator[StepSpec]:
+    """The steps that a `loop` is: in turns a chat, which reads the answer of the one before, and a test of its answer.
+
+    Once that holds, all further turns are skipped; the last answer that there is has the loop's name.
+    """
+    chats: list[str] = []
+    for turn in range(loop.max_rounds):
+        name, ends, before = f"{loop.name}[{turn}]", f"{loop.name}.until[{turn}]", chats[-1:]
+        chat = replace(
+            loop,
+            name=name,
+            kind="chat",
+            messages=loop.messages if before or not loop.first else loop.first,
+            reads=(*loop.reads, *before),
+            given={} if before else {SO_FAR: loop.initial},
+            sources=dict(zip((SO_FAR,), before, strict=False)),
+        )
+        yield replace(chat, condition=(f"{loop.name}.until[{turn - 1}]", False)) if before else chat
+        if turn < loop.max_rounds - 1:
+            yield StepSpec(ends, "when", (name,), test=loop.test)
+        chats.append(name)
+    yield StepSpec(loop.name, "first_of", tuple(reversed(chats)))
+
+
 def submitted(steps: Iterable[StepSpec]) -> Definition:
     """The definition of steps that a client submitted: it has no name, no inputs, and no one output."""
     return Definition("", {}, {step.name: step for step in steps}, False, "", frozenset(), "", {})
@@ -221,7 +246,6 @@ def loaded(kept: Mapping[str, Any]) -> Definition:
 
 def _loaded_step(kept: Mapping[str, Any]) -> StepSpec:
     tuples = {name: tuple(kept[name]) for name in ("over", "messages", "first", "reads", "after", "test")}
-    kept = {name: value for name, value in kept.items() if name not in ("outputs", "given", "sources")}
     return StepSpec(
         **{
             **kept,

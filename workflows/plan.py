@@ -123,7 +123,7 @@ def primitives(definition: Definition, spec: StepSpec) -> tuple[str, ...]:
             return ("embed", "ingest")
         case "search" if not spec.index.startswith("component:"):
             return ("embed", "search")
-        case "map" | "fold" | "loop":
+        case "map" | "fold":
             return ("tool",) if spec.tool else ("chat",)
         case kind:
             return (kind,)
@@ -181,7 +181,7 @@ def _depths(
         for primitive in reversed(primitives(definition, spec)):
             of[primitive] = below
             below += 1
-        turns = max(lengths.get(spec.over[0], 1), 1) if spec.kind == "fold" else max(spec.max_rounds, 1)
+        turns = max(lengths.get(spec.over[0], 1), 1) if spec.kind == "fold" else 1
         first = below - 1 + turns - 1
         for each in (*definition.before(name), *order[name], *after[name]):
             at = of[spec.kind] if spec.kind == "search" and each in spec.reads else first
@@ -211,10 +211,9 @@ class _Flow:
     def of(self, spec: StepSpec) -> tuple[bool, bool, int | None]:
         """(whether it starts on items of a chat, whether it follows pieces, of how many items its own are)."""
         source = self._definition.steps.get(spec.over[0]) if spec.over else None
-        takes = spec.kind in (*_BATCHED, "map") and not spec.acts
         stage = self._batch(spec) if "stages" in self._passes else None
-        if source is not None and takes:
-            if "decoding" in self._passes and _hands_on_items(source):
+        if source is not None and _takes_pieces(spec):
+            if "decoding" in self._passes and hands_on_items(self._definition, source):
                 self._early.add(spec.name)
                 what = f"{source.name} hands each item on to {self._head(spec)} while it is being written"
                 self._note("decoding", source, what, source.name, self._head(spec))
@@ -261,9 +260,17 @@ class _Flow:
         self.notes.append(Note(by, spec.name, what, nodes=nodes))
 
 
-def _hands_on_items(source: StepSpec) -> bool:
-    """Whether a step writes a list that is never asked for again, of which others may take items."""
-    return source.splits is not None and source.on_error is None
+def hands_on_items(definition: Definition, source: StepSpec) -> bool:
+    """Whether a step writes a list of which others may take items before it is whole. It is not asked for again; one with
+    `on_error` may be, so nobody takes its items early.
+    """
+    takers = (each for each in definition.steps.values() if source.name in each.over)
+    return source.splits is not None and source.on_error is None and any(map(_takes_pieces, takers))
+
+
+def _takes_pieces(spec: StepSpec) -> bool:
+    """Whether a step may work on a list in pieces: one that changes something waits for all of it."""
+    return spec.kind in (*_BATCHED, "map") and not spec.acts
 
 
 def _hands_on_pieces(source: StepSpec, taker: StepSpec) -> bool:

@@ -20,7 +20,7 @@ What `what` holds, by primitive; what the step works on (functions of `workflows
 
 | primitive  | `what`                                       | works on                       | answer                   |
 |------------|----------------------------------------------|--------------------------------|--------------------------|
-| chat       | `splits`, `max_items`, `on_error`, where set  | `Progress.inputs`              | `outcomes` of its text   |
+| chat       | `splits`, `max_items`, `handed_on`, `on_error` | `Progress.inputs`              | `outcomes` of its text   |
 | tool       | `component`, `args`, `idempotent`            | `arguments`                    | a text                   |
 | embed      | `component`                                  | `texts`                        | Opaque of Vectors        |
 | ingest     | `component`, `index` (its step), `collection`, `start` (its first place) | `vectors` | Opaque of the index |
@@ -42,7 +42,7 @@ from typing import Any
 from workflows.definition import ITEM, SO_FAR, Definition, Output, StepSpec
 from workflows.graph import Graph, Step
 from workflows.names import RunId, StepId, VariableId
-from workflows.plan import NO_PLAN, StepPlan, piece_items
+from workflows.plan import NO_PLAN, StepPlan, hands_on_items, piece_items
 from workflows.template import names_in
 from workflows.transform import Value
 
@@ -419,13 +419,15 @@ class Unfolding:
         left: int,
     ) -> Step:
         """`left`: turns of a fold behind it."""
-        names = [name for name in names_in(messages) if name not in (ITEM, SO_FAR) and name not in spec.given]
+        known = {ITEM, SO_FAR, *spec.given} - spec.sources.keys()
+        names = [name for name in names_in(messages) if name not in known]
         model = {"model": spec.model} if spec.model else {}
         what: dict[str, Any] = {}
         if spec.splits is not None:
             what = {
                 "splits": {"how": spec.splits.how, "pattern": spec.splits.pattern},
                 "max_items": self._max_items,
+                "handed_on": hands_on_items(self.definition, spec),
             }
         if spec.on_error is not None:
             what["on_error"] = asdict(spec.on_error)

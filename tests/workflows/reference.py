@@ -14,6 +14,7 @@ from typing import Any
 from tests.workflows.definitions import Answers, Refused
 from workflows.definition import Definition, StepSpec
 from workflows.items import Items, Splits
+from workflows.plan import hands_on_items
 from workflows.progress import RunState
 from workflows.template import fill
 from workflows.transform import TransformFailed, Value, apply, as_text, matches
@@ -125,6 +126,24 @@ class Reference:
         filled = fill(messages, {**values, **more}).messages
         return self.answers.chat(filled, spec.splits)
 
+    def _list_once_more(self, spec: StepSpec) -> list[str]:
+        """The list of a chat, which is asked for again where it cannot be read and nobody took items of it."""
+        assert spec.splits is not None
+        messages = spec.messages
+        for again in (not hands_on_items(self.definition, spec), False):
+            answer = self._chat(messages, spec)
+            if breaks(self.answers, answer):
+                raise Refused
+            try:
+                return split_whole(spec.splits, answer)
+            except TransformFailed as failed:
+                if not again:
+                    raise
+                told = f"Your last answer could not be read: {failed.message}"
+                told += " Answer once more, in the form that is asked for."
+                messages = (*spec.messages, {"role": "user", "content": told})
+        raise AssertionError
+
     def _call(self, spec: StepSpec, **more: str) -> str:
         values = {name: self._value(name) for name in spec.reads} | more
         args: dict[str, Any] = {}
@@ -156,12 +175,9 @@ class Reference:
     def _made(self, spec: StepSpec) -> Any:
         match spec.kind:
             case "chat":
-                answer = self._chat(spec.messages, spec)
-                if spec.splits is None:
-                    return answer
-                if breaks(self.answers, answer):
-                    raise Refused
-                return split_whole(spec.splits, answer)
+                return (
+                    self._list_once_more(spec) if spec.splits is not None else self._chat(spec.messages, spec)
+                )
             case "tool":
                 return self._call(spec)
             case "split":

@@ -23,7 +23,6 @@ REPLACED = ("replaced",)
 """What a supervisor tells a worker whose successor serves: to finish what it has open, and end."""
 REFUSED = "refused"
 """What it tells every worker, with the reason, when it does not take a configuration."""
-_MODE = 0o600
 _MOST_BYTES = 64 * 1024
 _CONNECT_S = 5.0
 

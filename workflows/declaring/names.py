@@ -180,7 +180,7 @@ def _of_step(step: StepSpec, holds: Mapping[str, Holds], faults: Faults) -> Hold
             return "vectors"
         case "ingest":
             return "index"
-        case "fold" | "tool" | "when":
+        case "fold" | "loop" | "tool" | "when":
             return "text"
         case "first_of":
             among = {holds[name] for name in step.over if name in holds}

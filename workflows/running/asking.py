@@ -52,6 +52,8 @@ class StepAsker:
         step, told = run.graph.steps[id], False
         rules: Mapping[str, Any] = step.what.get("on_error") or {}
         left, fault = int(rules.get("retry", 0)), ""
+        unread = max(left, 1) if _formed(step) else left
+        """How often it may be asked again for an answer that could not be read."""
 
         def heard(piece: str) -> None:
             nonlocal told
@@ -78,16 +80,16 @@ class StepAsker:
                 if outcome is None:
                     return Changes()
                 broken = next((each for each in outcome.values() if isinstance(each, TransformFailed)), None)
-                if broken is None or not rules:
+                if broken is None:
                     return run.progress.answered(id, outcome)
                 failed = StepFailed("transform_failed", broken.message, outcome=outcome)
-                fault = broken.message
+                fault, left = broken.message, unread
             if told and _streams(step):
                 # Who read its text as it came cannot take it back.
                 rules, left = {}, 0
             if not left or run.ended is not None or run.lost:
                 return _given_up(run, step, rules, failed)
-            left -= 1
+            left, unread = left - 1, unread - 1
             run.step(id, attempts=run.steps[id].attempts + 1)
 
     async def _once(
@@ -284,6 +286,12 @@ def _read_along(run: LiveRun) -> bool:
 def _streams(step: Step) -> bool:
     """Whether its text is told as it comes."""
     return "splits" not in step.what and any(not output.transforms for output in step.outputs)
+
+
+def _formed(step: Step) -> bool:
+    """Whether its answer is to be a list or JSON, which may break off; but for a list whose items others take early."""
+    json = any(transform.kind == "json" for output in step.outputs for transform in output.transforms)
+    return json or ("splits" in step.what and not step.what.get("handed_on"))
 
 
 def refused(error: RequestError | EngineError | WorkflowError) -> tuple[str, str, int]:

@@ -19,6 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from multidict import CIMultiDict
 
+from benchmarks.batching import virtual_time
 from benchmarks.runs_store import OpenedRuns
 from engines.components.component import Work
 from engines.errors import StreamBroken
@@ -26,7 +27,6 @@ from gateway.runs.step_door import StepDoor
 from gateway.send import Send
 from router.asked import Asked
 from router.finished import Finished, Outcome
-from simulation import virtual_time
 from tests.gateway.serving import open_admission
 from tests.workflows import reference
 from tests.workflows.definitions import (

@@ -18,10 +18,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.batching import virtual_time
 from benchmarks.runs_store import OpenedRuns
 from engines.components.component import Work
 from gateway.runs.step_door import StepDoor
-from simulation import virtual_time
 from store.errors import StoreFailed
 from store.workflows.records import Resolution
 from tests.gateway.serving import open_admission
