@@ -20,10 +20,11 @@ from benchmarks.applications.over_sockets import of_steps
 from benchmarks.applications.row import Row
 from benchmarks.applications.row import table as rows_shown
 from benchmarks.applications.service import CAP_TOKENS, SPEEDS
+from benchmarks.applications.team import of_team
 from benchmarks.options import options, write
 from benchmarks.tables import markdown
 
-SOCKETS: dict[str, Callable[[], Iterator[Row]]] = {"steps": of_steps}
+SOCKETS: dict[str, Callable[[], Iterator[Row]]] = {"steps": of_steps, "team": of_team}
 """Parts that start a gateway and engines."""
 EVERY = (*SOCKETS, *PARTS)
 
