@@ -42,7 +42,7 @@ async def json_in_pieces(
     status: int,
     headers: Mapping[str, str],
 ) -> web.StreamResponse:
-    """The same for an object with a member that may hold megabytes: its members, objects themselves, are sent some at a time,
+    """The same for an object with a member that may hold megabytes: its members, objects, are sent some at a time,
     and large ones made on a thread.
 
     So the event loop does not wait for the whole, and memory does not hold it twice."""
