@@ -100,13 +100,13 @@ class StepAsker:
 
         async def begun(request_id: str) -> bool:
             run.step(step.id, request_id=request_id)
-            if run.background:
+            if run.row.background:
                 # A client that waits sends the run again with its key where this process ends; here nobody does.
                 await kept()
             return run.ended is None and not run.lost
 
         chat, placement = await self._asked(run, step, fault, streams=_read_along(run))
-        async with run.spent.held(run.budget, partial(self.door.most, chat)):
+        async with run.spent.held(run.row.budget, partial(self.door.most, chat)):
             answer = await self.door.ask(
                 run.callers[step.id], chat, placement, said, self._knobs.max_value_bytes, begun
             )
@@ -280,7 +280,7 @@ def _read_along(run: LiveRun) -> bool:
     background are known, and items of a list in a workflow are worked on as they come.
     """
     wanted = Criteria.TTFT in run.progress.gets.values()
-    return run.background or run.flow is not None or bool(run.watchers) or wanted
+    return run.row.background or run.flow is not None or bool(run.watchers) or wanted
 
 
 def _streams(step: Step) -> bool:
