@@ -156,9 +156,9 @@ class NewStep:
         return len(self.body) + self.held_bytes
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class StepProgress:
-    """How far a step is: what changes. Every field is written anew with each change."""
+    """How far a step is: what changes. A copy is written, every field of it, with each change."""
 
     state: StepState = "waiting"
     attempts: int = 0
