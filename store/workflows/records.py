@@ -14,8 +14,6 @@ RunState = Literal["running", "done", "failed", "cancelled"]
 StepState = Literal["waiting", "queued", "running", "done", "failed", "cancelled", "skipped", "unknown"]
 """unknown: a step with side effects was cut off while it was asked: it waits for a `Resolution`."""
 VariableState = Literal["pending", "streaming", "ready", "failed", "cancelled", "skipped"]
-ENDED: frozenset[str] = frozenset(("ready", "failed", "cancelled", "skipped"))
-"""States of a variable that no write changes any more."""
 Value = str | tuple[str, ...]
 """A text, or a list of texts."""
 
