@@ -315,6 +315,15 @@ class RequestRecord:
     """Of the answer's first choice."""
     no_text: str = ""
     """Why no text of it is kept, a code; empty where there is one, and where nobody knows. See TEXT_OF_KEY."""
+    run: str = ""
+    """The run that it belongs to; empty for a plain request."""
+    step: str = ""
+    """The step of that run. Empty for a call of a workflow, which is all of its run: see `sums_up`."""
+
+    @property
+    def sums_up(self) -> bool:
+        """Whether its tokens are those of other rows together, so that they count in no sum."""
+        return self.run != "" and self.step == ""
 
 
 MadeBy = Literal["cli", "config", "api"]

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, get_args
 
+from pydantic import TypeAdapter
+
 from workflows.transform import Transform, Value
 
 Kind = Literal[
@@ -189,6 +191,18 @@ class Definition:
         writers = {name: step.name for step in self.steps.values() for name in step.writes}
         object.__setattr__(self, "writers", writers)
 
+    @property
+    def repeatable(self) -> bool:
+        """Whether who asks the same may get the same answer, without a run: no step asks anything but models and what
+        computes, whose answers hang on the inputs alone, or has effects."""
+        return not any(
+            each.tool
+            or each.effects
+            or each.collection
+            or each.index.startswith(("collection:", "component:"))
+            for each in self.steps.values()
+        )
+
     def before(self, step: str) -> tuple[str, ...]:
         """The steps a step refers to, each once: those it reads, `after`, its condition. Without the order of a chain."""
         named = (self.writers.get(name) for name in self.steps[step].refers)
@@ -239,20 +253,7 @@ def dumped(definition: Definition) -> dict[str, Any]:
 
 def loaded(kept: Mapping[str, Any]) -> Definition:
     """The definition that `dumped` was made of."""
-    inputs = {name: InputSpec(**each) for name, each in kept["inputs"].items()}
-    steps = {name: _loaded_step(each) for name, each in kept["steps"].items()}
-    return Definition(**{**kept, "inputs": inputs, "steps": steps, "passes": frozenset(kept["passes"])})
+    return _KEPT.validate_python(kept)
 
 
-def _loaded_step(kept: Mapping[str, Any]) -> StepSpec:
-    tuples = {name: tuple(kept[name]) for name in ("over", "messages", "first", "reads", "after", "test")}
-    return StepSpec(
-        **{
-            **kept,
-            **tuples,
-            "condition": None if kept["condition"] is None else tuple(kept["condition"]),
-            "splits": None if kept["splits"] is None else Splits(**kept["splits"]),
-            "on_error": OnError(**kept["on_error"]) if kept.get("on_error") else None,
-            "transforms": tuple(Transform(**each) for each in kept["transforms"]),
-        }
-    )
+_KEPT = TypeAdapter(Definition)

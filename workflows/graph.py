@@ -182,12 +182,6 @@ class Graph:
         """All steps, each after those it reads from."""
         return tuple(self._known().order)
 
-    def due(self, ready: AbstractSet[VariableId]) -> tuple[Step, ...]:
-        """The steps of which all that they read is ready, started or not, in the order they were added."""
-        return tuple(
-            step for step in self._steps.values() if all(each in ready for each in step.reads.values())
-        )
-
     def critical_path(self, weight: Callable[[StepId], float]) -> tuple[StepId, ...]:
         """The heaviest way through the graph, first step first; () without steps. Weights are zero or more."""
         total: dict[StepId, float] = {}

@@ -15,6 +15,8 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from workflows.counts import guessed
 from workflows.definition import PASSES, Definition, Pass, StepSpec
 
@@ -290,14 +292,12 @@ def dumped(plans: Mapping[str, StepPlan]) -> dict[str, Any]:
 
 def loaded(plans: Mapping[str, Any]) -> dict[str, StepPlan]:
     """The plans that `dumped` was made of."""
-    return {name: _plan(kept) for name, kept in plans.items()}
+    return _KEPT.validate_python(plans)
+
+
+_KEPT = TypeAdapter(dict[str, StepPlan])
 
 
 def _without_defaults(plan: StepPlan) -> dict[str, Any]:
     kept = {each.name: getattr(plan, each.name) for each in fields(StepPlan)}
     return {name: value for name, value in kept.items() if value != getattr(NO_PLAN, name)}
-
-
-def _plan(kept: Mapping[str, Any]) -> StepPlan:
-    read = {name: value for name, value in kept.items() if name != "warm"}
-    return StepPlan(**{**read, "order": tuple(read.get("order", ())), "after": tuple(read.get("after", ()))})
