@@ -76,6 +76,8 @@ TESTED_BY = {
     "admin/operations/tenants.py": "admin/api/test_tenants.py",
     "admin/operations/usage.py": "admin/api/test_usage.py",
     "admin/operations/versions.py": "understudy/commands/test_models.py",
+    "understudy/commands/configured.py": "understudy/commands/test_engines.py",
+    "understudy/commands/reports.py": "understudy/commands/test_rehearse.py",
     "understudy/commands/tables.py": "understudy/commands/test_made.py",
     "understudy/memory.py": "flow/test_line_examples.py",
     "understudy/commands/demo.py": "flow/test_demo.py",

@@ -14,6 +14,7 @@ from admin.page import Asked, Summary
 from admin.sources import Sources
 from admin.summaries.engine_load import engine_load
 from understudy.commands.as_json import JSON, print_json
+from understudy.commands.configured import config_in
 from understudy.commands.giving_up import give_up
 from understudy.commands.made import command, reading
 
@@ -65,14 +66,10 @@ engines.add_command(command(RESUME))
 @JSON
 def test(config: Path, name: str, as_json: bool) -> None:
     """Ask an engine now, past any gateway: its health check, then one answer of at most 16 tokens."""
-    from understudy.settings.file import ConfigError, load_config
     from understudy.settings.reach import out_of_reach
     from understudy.trying_engines import tried
 
-    try:
-        settings = load_config(config)
-    except ConfigError as error:
-        give_up(f"configuration error\n{error}")
+    settings = config_in(config)
     engine, _, replica = name.partition("@")
     if engine not in settings.engines:
         give_up(

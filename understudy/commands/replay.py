@@ -19,6 +19,7 @@ from store.jobs.leases import LeaseOver
 from store.jobs.replay_jobs import AnotherReplayRuns, NotThatRun
 from store.jobs.replay_records import NewStep, ReplayBudget, ReplayRun
 from understudy.commands.auditing import note
+from understudy.commands.configured import config_in
 from understudy.commands.data_folder import data_option, store_in
 from understudy.commands.giving_up import give_up
 from understudy.commands.made import command, reading
@@ -34,7 +35,6 @@ from understudy.commands.replay_tables import (
 )
 from understudy.commands.tenant_option import NoSuchTenant, tenant_named, tenant_option
 from understudy.settings.config import Config
-from understudy.settings.file import ConfigError, load_config
 
 _JSON = click.option("--json", "as_json_", is_flag=True, help="For machines.")
 
@@ -74,10 +74,7 @@ def replay(
         return
     if config_path is None:
         raise click.UsageError("--config FILE is needed: it names the engines and the data folder")
-    try:
-        config = load_config(config_path)
-    except ConfigError as error:
-        give_up(f"configuration error\n{error}")
+    config = config_in(config_path)
     budget = _budget(config, budget_usd, budget_tokens, budget_minutes)
     widened = None if (budget_usd, budget_tokens, budget_minutes) == (None, None, None) else budget
     try:

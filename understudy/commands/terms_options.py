@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterable, Mapping
-from datetime import datetime
 from typing import Any
 
 import click
 
 from store.people.limits import PERIODS, Limits, Terms, kind_of, told
 from store.validating import fields_of
+from understudy.commands.since import moment as since
 
 _NONE = "none"
 _AGES = {"m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 7 * 86_400.0}
@@ -53,13 +53,9 @@ def moment(text: str, option: str) -> float:
     """Seconds since 1970: so long from now on, or a date, of which UTC's midnight is meant. Raises click.BadParameter."""
     if _AGE.fullmatch(text):
         return time.time() + seconds(text, option)
-    try:
-        at = datetime.fromisoformat(text)
-        return (at if at.tzinfo else datetime.fromisoformat(at.isoformat() + "+00:00")).timestamp()
-    except (ValueError, OverflowError):
-        raise click.BadParameter(
-            f"{text[:40]!r}: write 90d, or a date such as 2027-01-31", param_hint=option
-        ) from None
+    found = since(option, text, time.time())
+    assert found is not None, "there is a text"
+    return found
 
 
 def _option(name: str, kind: str) -> str:
