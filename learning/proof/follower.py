@@ -118,7 +118,7 @@ def _say(model: str, opening: Opening, *, live: bool) -> None:
         scope=opening.scope[:8],
         engine=opening.action.engine,
         examples=opening.action.with_examples,
-        region=turned.region,
+        region=turned.way,
         compared=turned.compared,
         lower=round(turned.lower, 3),
         upper=round(turned.upper, 3),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import structlog
 
 from learning.poller import LOOK_EVERY_S, Poller
-from router.tasks.promise import Turned
+from router.guarantee.evidence import Turned
 from router.tasks.takeover import Takeover, Takeovers
 from router.tasks.task import Task
 from store.tasks.answers import TaskAnswers
@@ -69,7 +69,7 @@ class EvidenceFollower(Poller):
             self._places[key] = takeover, place
 
 
-def _say(task: Task, turned: Turned, *, live: bool) -> None:
+def _say(task: Task, turned: Turned[float], *, live: bool) -> None:
     """One line for each change; what happened before the start is for those who look closely."""
     tell = log.info if live else log.debug
     tell(
@@ -77,7 +77,7 @@ def _say(task: Task, turned: Turned, *, live: bool) -> None:
         tenant=task.tenant,
         model=task.model,
         task=task.name,
-        confidence=round(turned.threshold, 3),
+        confidence=round(turned.way, 3),
         compared=turned.compared,
         lower=round(turned.lower, 3),
         upper=round(turned.upper, 3),
