@@ -1,6 +1,6 @@
 """Updates the quality floor's account of a tenant and served model from the log. Blocks: for the learner.
 
-router.choosing.floor holds the guarantee and its mathematics; this module selects the rows it is computed from.
+router.guarantee.floor holds the guarantee and its mathematics; this module selects the rows it is computed from.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 
-from router.choosing.floor import FloorSettings, Judged, QualityFloor
+from router.guarantee.floor import FloorSettings, Judged, QualityFloor
 from store.decisions.choices import Choices
 from store.decisions.outcomes import Outcomes
 from store.learned.quality_floors import FloorRow

@@ -2,7 +2,7 @@
 
 The user's knob is delta, the share of reused answers that may be wrong; a similarity is nobody's knob. Three walls stand
 one behind the other: a line per entry ranks candidates (learning/reuse/curve.py), a ladder of ranks opens a rung
-only while labelled candidates prove its error (learning/reuse/evidence.py), and a monitor on random audits stops
+only while labelled candidates prove its error (learning/reuse/ledger.py), and a monitor on random audits stops
 everything. It refuses to know texts, engines and the store: whoever carries a decision out reports what came of it.
 """
 

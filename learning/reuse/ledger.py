@@ -8,14 +8,14 @@ own. Refuses to know entries, texts and where the rows are kept.
 from __future__ import annotations
 
 import enum
-import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
 from learning.reuse.curve import SCEPTICAL, Line, fit
-from learning.reuse.evidence import certified, hidden_wrong_bound
+from router.guarantee.evidence import Detector, exceeds, spent
+from router.guarantee.losses import most_hidden
 
 Counts = Mapping[tuple[str, int], int]
 """(kind, slot) to how many. Kinds: right and wrong per hundredth of similarity, labelled and mistaken per rung, and reused,
@@ -28,9 +28,8 @@ GRACE_CAUGHT = 3
 """So many wrong audits are forgiven before a phase has reused enough to pay for them: fewer would stop honest traffic."""
 _SEEN = 20
 """A block ends at a rung with at least so many labels of its own."""
-_ALARM_LOG = math.log(1000.0)
-"""An alarm is false at most once in a thousand audits on average."""
-_ALARM_RATIO = 4.0
+_FALSE_ALARM_AFTER = 1000.0
+"""Audits, on average."""
 _FIRST_PHASE = 0.8
 """Most traffic never sees a second phase, so the first gets most of the confidence."""
 
@@ -76,7 +75,7 @@ class Ledger:
         self._shape: Counter[tuple[str, int]] = Counter()
         self._now: Counter[tuple[str, int]] = Counter()
         self._labels = 0
-        self._alarm_log = 0.0
+        self._detector = Detector(_FALSE_ALARM_AFTER)
         self._line: Line | None = None
         self._line_at = 0
         self._proven: int | None = None
@@ -85,7 +84,7 @@ class Ledger:
         """Take these counts for the truth: what all workers wrote, this one included. The alarm keeps its memory."""
         phase = max(by_phase, default=0)
         if phase != self.phase:
-            self._alarm_log = 0.0
+            self._detector.restart()
         self.phase = phase
         self._shape.clear()
         for counts in by_phase.values():
@@ -138,9 +137,8 @@ class Ledger:
                     # Labels elsewhere must not open a rung that nobody has looked at.
                     if reached[end + 1] or self._now["labelled", end] < _SEEN:
                         continue
-                    reached[end + 1] = certified(
-                        labelled, wrong, self.limits.delta, other if start else first
-                    )
+                    told = {1.0: labelled - wrong, 0.0: wrong}
+                    reached[end + 1] = exceeds(told, 1.0 - self.limits.delta, other if start else first)
             self._proven = max(end for end, is_reached in enumerate(reached) if is_reached) - 1
         return self._proven
 
@@ -156,11 +154,11 @@ class Ledger:
     def hidden_wrong(self, supposed_caught: int = 0) -> float:
         """How many of this phase's reused answers were wrong, at most, if so many more audits were wrong."""
         caught = self._now["audited_wrong", 0] + supposed_caught
-        return hidden_wrong_bound(caught, self.limits.audit_share, self._alpha())
+        return most_hidden(caught, self.limits.audit_share, self._alpha())
 
     def grace(self) -> float:
         """How many wrong answers must be allowed for before reuse has paid for any: audits are blind to so few."""
-        return 1.0 + hidden_wrong_bound(GRACE_CAUGHT, self.limits.audit_share, self._alpha())
+        return 1.0 + most_hidden(GRACE_CAUGHT, self.limits.audit_share, self._alpha())
 
     def add_label(
         self, similarity: float, right: bool, rung: int | None, *, audit: bool
@@ -177,11 +175,11 @@ class Ledger:
         if audit:
             counts["audited", 0] += 1
             counts["audited_wrong", 0] += not right
-            self._hear(right)
+            self._detector.add(float(right), 1.0 - self.limits.delta)
         counts = +counts
         self._add(counts)
         written = Written(self.phase, counts)
-        if self._alarm_log >= _ALARM_LOG or not self._affordable(0):
+        if self._detector.found or not self._affordable(0):
             return written, self.restart()
         return (written,)
 
@@ -194,7 +192,7 @@ class Ledger:
     def restart(self) -> Written:
         """Take every proof back: rungs must be earned again from labels that come after this."""
         self.phase += 1
-        self._alarm_log = 0.0
+        self._detector.restart()
         self._now.clear()
         self._proven = None
         counts = {("restart", 0): 1}
@@ -215,18 +213,7 @@ class Ledger:
                 if key[0] == "labelled":
                     self._proven = None
 
-    def _hear(self, right: bool) -> None:
-        """One step of a CUSUM against "wrong at most a share delta of the time" (an e-detector: Shin, Ramdas, Rinaldo 2023).
-
-        Each factor has mean at most 1 while the chance of being wrong is at most delta, so the product since the
-        best moment to start exceeds 1000 after a thousand audits or more, on average.
-        """
-        delta = self.limits.delta
-        rate = min(_ALARM_RATIO * delta, (1.0 + delta) / 2.0)
-        step = math.log((1.0 - rate) / (1.0 - delta)) if right else math.log(rate / delta)
-        self._alarm_log = max(0.0, self._alarm_log) + step
-
     def _alpha(self) -> float:
         """The confidence of this phase's ladder, and of its monitor: over all phases each spends half of alpha."""
-        share = _FIRST_PHASE if self.phase == 0 else (1.0 - _FIRST_PHASE) * 6.0 / (math.pi * self.phase) ** 2
+        share = _FIRST_PHASE if self.phase == 0 else (1.0 - _FIRST_PHASE) * spent(self.phase - 1)
         return self.limits.alpha / 2.0 * share

@@ -18,7 +18,7 @@ from learning.training.learner import Learner, Pace, Trainer
 from learning.training.scorer.lessons import lessons_of
 from learning.training.scorer.rows import AnswersOf
 from learning.training.trainers import BanditTrainer, ScorerTrainer
-from router.choosing.floor import FloorSettings
+from router.guarantee.floor import FloorSettings
 from router.tasks.matching import MOST_TASKS
 from store import Store
 from store.jobs.leases import Leases
