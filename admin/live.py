@@ -31,11 +31,6 @@ class Live:
         self._listeners: set[asyncio.Event] = set()
         self._somebody = asyncio.Event()
 
-    @property
-    def listeners(self) -> int:
-        """Number of pages that are notified."""
-        return len(self._listeners)
-
     async def run(self) -> None:
         """Watches until cancelled; does nothing while no page listens."""
         seen: object = None

@@ -167,7 +167,7 @@ class Guard:
         return GuardedStream(self, request)
 
     def admits(self, request: EngineRequest) -> Admission:
-        """See engines.engine.Admits."""
+        """Whether `request` may be sent to it now. Changes nothing; `stream`, entered at once, agrees."""
         if (refusal := self._no_place(request)) is not None:
             return Admission(refusal)
         return self.lets(request)

@@ -80,8 +80,6 @@ class PrefixTable:
         self._tokens = 0
         self._held: OrderedDict[bytes, int] = OrderedDict()
         """Tokens of each beyond those of the one before it, the least recently used first."""
-        self.asked_tokens = self.found_tokens = 0
-        """Of the prompts that were sent there since the start: all, and those that it was believed to have."""
 
     def __len__(self) -> int:
         return len(self._held)
@@ -98,8 +96,6 @@ class PrefixTable:
         """A prompt goes there now; `tokens` it will hold at its end, its answer included."""
         if not prefixes:
             return
-        self.asked_tokens += prefixes[-1].tokens
-        self.found_tokens += self.cached_tokens(prefixes)
         # The answer is in the same memory; nobody asks for it by this name.
         self._hold(prefixes[-1].digest + b"answer", max(0, tokens - prefixes[-1].tokens))
         # The longest first: a prefix is forgotten later than what goes on from it.

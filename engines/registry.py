@@ -9,17 +9,14 @@ from engines.guard import Guard
 from engines.line import Line
 from engines.placement import Placement
 from engines.placing import Placing
-from engines.pool import Borrowed
 from engines.replicas import Replicas
 
 
 class Registry(Mapping[str, Engine]):
-    """All engines of a configuration, started and closed together; those of `borrowed` by that."""
+    """All engines of a configuration, started and closed together."""
 
-    def __init__(self, engines: Mapping[str, Engine], borrowed: Borrowed | None = None) -> None:
+    def __init__(self, engines: Mapping[str, Engine]) -> None:
         self._engines = dict(engines)
-        self._borrowed = borrowed
-        self._own = [one for one in engines.values() if borrowed is None or one not in borrowed]
 
     def __getitem__(self, name: str) -> Engine:
         return self._engines[name]
@@ -63,9 +60,7 @@ class Registry(Mapping[str, Engine]):
 
     def start(self) -> None:
         """Begin to bring up what runs in this process. Inside the running loop."""
-        if self._borrowed is not None:
-            self._borrowed.start()
-        for engine in self._own:
+        for engine in self._engines.values():
             if isinstance(engine, Starts):
                 engine.start()
 
@@ -88,9 +83,9 @@ class Registry(Mapping[str, Engine]):
         return f"the engine '{name}' is {', '.join(dict.fromkeys(states))}"
 
     async def aclose(self) -> None:
-        """Close every engine that was not borrowed, also when one fails to."""
+        """Close every engine, also if one fails to."""
         errors: list[Exception] = []
-        for engine in self._own:
+        for engine in self._engines.values():
             try:
                 await engine.aclose()
             except Exception as error:

@@ -75,7 +75,7 @@ class Replicas:
         return ReplicaStream(self, request)
 
     def admits(self, request: EngineRequest) -> Admission:
-        """See engines.engine.Admits: what holds for the best of them."""
+        """See Guard.admits: what holds for the best of them."""
         admitted, refused = self._admitted(request)
         if not admitted:
             return min(refused, key=_soonest) if refused else Admission(self._nobody())

@@ -13,10 +13,8 @@ from prometheus_client.parser import text_string_to_metric_families
 _RUNNING = "vllm:num_requests_running"
 _WAITING = "vllm:num_requests_waiting"
 _KV_USE = "vllm:kv_cache_usage_perc"
-_QUERIED = "vllm:prefix_cache_queries_total"
-_HIT = "vllm:prefix_cache_hits_total"
 _CACHE = "vllm:cache_config_info"
-_WANTED = (_RUNNING, _WAITING, _KV_USE, _QUERIED, _HIT, _CACHE)
+_WANTED = (_RUNNING, _WAITING, _KV_USE, _CACHE)
 _STARTS = tuple(f"{name}{after}".encode() for name in _WANTED for after in ("{", " "))
 
 
@@ -30,10 +28,6 @@ class ServerFigures:
     """Requests that wait for room."""
     kv_use: float | None
     """Share of the key-value cache in use, 0 to 1; None where it is not told."""
-    prefix_queried_tokens: int
-    """Prompt tokens looked up in the prefix cache since the server started."""
-    prefix_hit_tokens: int
-    """Those of them that were found."""
     kv_tokens: int | None = None
     """How many tokens the caches hold together; None where it is not told."""
 
@@ -57,8 +51,6 @@ def read_figures(page: bytes) -> ServerFigures | None:
         running=_whole(values[_RUNNING]),
         waiting=_whole(values[_WAITING]),
         kv_use=min(1.0, max(values[_KV_USE])) if values[_KV_USE] else None,
-        prefix_queried_tokens=_whole(values[_QUERIED]),
-        prefix_hit_tokens=_whole(values[_HIT]),
         kv_tokens=_whole(values[_CACHE]) or None,
     )
 

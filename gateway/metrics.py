@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from functools import lru_cache, partial
 
 from prometheus_client import (
@@ -121,9 +121,8 @@ class Metrics:
         )
         self.all_ended = 0
         """Requests that left so far."""
-        self._config_hash = ""
-        self.reloads = counter(
-            "understudy_reloads", "Configurations read anew, by what became of it.", ["result"]
+        self.refused = counter(
+            "understudy_reloads_refused", "Configurations that were read anew and not taken."
         )
         self._stood: dict[tuple[str, str], str] = {}
         self._askers = AskerLabels()
@@ -133,26 +132,13 @@ class Metrics:
         self._tokens_of = lru_cache(maxsize=4096)(self.tokens.labels)
         self._cost_of = lru_cache(maxsize=4096)(self.cost.labels)
 
-    def engine_stands(self, engine: str, replica: str, state: str | None) -> None:
-        """The state of an engine as this worker sees it; None: it is no longer configured."""
-        was = self._stood.pop((engine, replica), None)
+    def engine_stands(self, engine: str, replica: str, state: str) -> None:
+        """Note the state of an engine as this worker sees it."""
+        was = self._stood.get((engine, replica))
         if was is not None:
             self.engine_state.labels(engine, replica, was).set(0)
-        if state is not None:
-            self.engine_state.labels(engine, replica, state).set(1)
-            self._stood[engine, replica] = state
-
-    def config_is(self, hash: str) -> None:
-        """This worker serves by a configuration from now on."""
-        if self._config_hash:
-            self.config.labels(self._config_hash).set(0)
-        self.config.labels(hash).set(1)
-        self._config_hash = hash
-
-    def engines_are(self, named: Collection[tuple[str, str]]) -> None:
-        """Only these engines, with the names of their replicas, are configured from now on."""
-        for engine, replica in [each for each in self._stood if each not in named]:
-            self.engine_stands(engine, replica, None)
+        self.engine_state.labels(engine, replica, state).set(1)
+        self._stood[engine, replica] = state
 
     def waits(self, engine: str, rank: Rank, more: int) -> None:
         """So many more requests of a class wait for a place at an engine."""

@@ -261,15 +261,11 @@ def _request_factory(
 
 
 def stop_on_signals(stop: asyncio.Event) -> None:
-    """SIGTERM and SIGINT ask for an ordered stop; the second one ends the process at once."""
-    loop = asyncio.get_running_loop()
+    """Have SIGTERM ask for an ordered stop, however often it comes: the supervisor kills who is to end at once."""
 
-    def on(signum: int) -> None:
-        log.info("stopping", signal=signal.Signals(signum).name)
-        stop.set()
-        for each in (signal.SIGTERM, signal.SIGINT):
-            loop.remove_signal_handler(each)
-            signal.signal(each, signal.SIG_DFL)
+    def on() -> None:
+        if not stop.is_set():
+            log.info("stopping", signal="SIGTERM")
+            stop.set()
 
-    for signum in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(signum, on, signum)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, on)

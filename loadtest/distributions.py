@@ -22,11 +22,6 @@ class Distribution:
     first: float
     second: float = 0.0
 
-    @property
-    def is_zero(self) -> bool:
-        """Whether every draw is 0."""
-        return self.kind == "fixed" and self.first == 0.0
-
     def draw(self, rng: random.Random) -> float:
         """One value >= 0."""
         if self.kind == "fixed":

@@ -88,14 +88,6 @@ class Reads:
             self._threads.shutdown(wait=False, cancel_futures=True)
 
 
-class FromMemory(Reads):
-    """Where there is no store: nothing is read, and only the event loop's thread may look."""
-
-    async def large(self, read: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """See `Reads.large`."""
-        return read(*args, **kwargs)
-
-
 INLINE = Reads()
 """For SQLite."""
 

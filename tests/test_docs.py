@@ -94,18 +94,11 @@ def test_every_step_of_the_walks_names_a_function_that_exists() -> None:
 
 @pytest.mark.parametrize("page", [page for page in PAGES if describes_the_code(page)], ids=named)
 def test_every_setting_that_is_named_exists(page: Path) -> None:
-    from understudy.settings.former import without_former
-
     settings = settings_and_groups()
     shown = {key for block in yaml_blocks(page) for key in dotted(block) if not known(key, settings)}
-    former = set()
-    for name in re.findall(r"`([a-z]+(?:\.[A-Za-z_*]+)+)(?:: [^`]*)?`", page.read_text(encoding="utf-8")):
-        nested: Any = 0
-        for part in reversed(name.replace("NAME", "any").split(".")):
-            nested = {part: nested}
-        if without_former(nested)[1]:
-            former.add(name)
-    assert not shown | former
+    assert not shown
+    named = re.findall(r"`((?:models|engines)\.NAME(?:\.[a-z_]+)+)", page.read_text(encoding="utf-8"))
+    assert not [name for name in named if not known(name.replace("NAME", "any"), settings)]
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if describes_the_code(page)], ids=named)

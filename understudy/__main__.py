@@ -15,7 +15,6 @@ _COMMANDS = {
         "reload",
         "Have a running gateway take up its changed configuration.",
     ),
-    "restart": ("understudy.commands.reload", "restart", "Replace a running gateway's workers, one by one."),
     "backup": (
         "understudy.commands.backup",
         "backup",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -39,6 +40,7 @@ from gateway.guardrails.stage import Guardrails
 from gateway.in_flight import InFlight
 from gateway.keys import Authenticator, CredentialTenants, KeyAuthentication, NoAuthentication
 from gateway.limits.settling import settle
+from gateway.metrics import Metrics
 from gateway.passthrough import Passthrough
 from gateway.pipeline import Pipeline
 from gateway.recorder import Recorder
@@ -47,6 +49,7 @@ from gateway.routes import RouteTable
 from gateway.same_request import SameRequest
 from gateway.served_model import ServedModel
 from gateway.stages.features import Features
+from gateway.stages.stage import Stage
 from gateway.telemetry.trace_context import continued
 from gateway.websocket import with_upgrades
 from router.finished import Finished, Journey
@@ -54,8 +57,9 @@ from router.plan import Policy
 from router.policies.fixed import Fixed
 from router.stand_ins import StandIns
 from store.people.secret import tenant_id
-from understudy.in_use import InUse
-from understudy.lasting import CannotStart, Lasting, scores
+from understudy.background.load_report import LoadMetrics, LoadReporter
+from understudy.cannot_start import CannotStart
+from understudy.opening import opened
 from understudy.parts import Parts
 from understudy.settings.config import AnyEngine, Config
 from understudy.settings.doubts import doubts
@@ -98,6 +102,7 @@ if TYPE_CHECKING:
     from understudy.memory import Memory
     from understudy.setup.runs import RunParts
     from understudy.setup.semantic import SemanticParts
+    from understudy.setup.workflows import WorkflowParts
 
 log = structlog.get_logger(__name__)
 
@@ -112,8 +117,7 @@ EnginesAs = Callable[[Mapping[str, Engine]], Mapping[str, Engine]]
 class Gateway:
     """A built gateway: `handle` answers requests, `start` begins what works beside them, `aclose` ends all of it.
 
-    It is built anew from each configuration, over what outlives it: understudy.lasting. What is to survive a reload
-    (connections to the store, counters, leases) belongs there.
+    A worker has one, from its start to its end: another configuration is another worker's.
     """
 
     def __init__(
@@ -121,38 +125,34 @@ class Gateway:
         config: Config,
         *,
         engines_as: EnginesAs | None = None,
-        lasting: Lasting | None = None,
-        parts: Parts | None = None,
+        chores: bool = True,
     ) -> None:
-        """`engines_as` may put others in the place of the configured engines: the replay of a log does.
+        """Open the memory and build everything on it. Blocks. Raises CannotStart.
 
-        `lasting`: what this process holds already; without, it is opened here, and closed with the gateway. `parts`: an
-        empty list, for who closes what was built where building fails.
+        `engines_as` may put others in the place of the configured engines: the replay of a log does. `chores`: this process
+        is among those that keep the memory in order.
         """
         self._config = config
         self.config_hash = digest_of(config)
         self._engines_as = engines_as
-        self.parts = parts if parts is not None else Parts()
-        self.in_use = InUse()
-        """Entered by each request, and by each step of a run, while it is under way."""
-        self.lasting = lasting or Lasting(config)
-        if lasting is None:
-            self.parts.add(self.lasting, aclose=self.lasting.aclose)
-        self.metrics = self.lasting.metrics
+        self.parts = Parts()
+        self.metrics = Metrics()
+        self.refused = ""
+        """Why the latest configuration is not the one that serves; empty if it is."""
+        self.memory = self._open_memory(chores)
+        self._secret = self.memory.store.secret if self.memory is not None else secrets.token_bytes(32)
+        """Tenants' salts are made of it. Without memory each worker has its own, and shares no engine's prefix cache."""
         self._log = RequestLog() if config.log.requests else None
         self._telemetry = self._make_telemetry()
-        self.memory = self._see_memory()
+        self._load = self._make_load_report()
         self._check_keys()
-        if self.lasting.serving is None:
-            self.before_serving()
+        self._take_keys()
         has_keys = self.memory is not None and (bool(config.keys) or self.memory.store.keys.any_configured())
         if (why := exposure(config, has_keys=has_keys)) is not None:
             raise CannotStart(why)
         tenants = self._tenants()
         self._keys = self._gatekeeper(tenants)
-        self._borrowed = self.lasting.engines.borrow()
-        self.parts.add(self._borrowed, aclose=self._borrowed.aclose)
-        self._upstream = upstream(config, tenants, self._borrowed)
+        self._upstream = upstream(config, tenants)
         self._engines = self._make_engines(tenants)
         self._semantic = self._make_semantic()
         self._add_engine_watch()
@@ -161,12 +161,11 @@ class Gateway:
         self._policies = self._with_tasks(self._make_policies())
         self.parts.add(self._threads, stop=self._threads.shutdown)
         self._limiter = self._make_limiter()
-        self._owners = self.lasting.once("owners", partial(response_owners, self.memory))
+        self._owners = response_owners(self.memory)
         self._recorder = self._make_recorder()
         self._add_learning_metrics()
-        self._add_load_report()
-        self._books = books(self.memory, config, self.lasting.load.shedding)
-        self._bills = self.lasting.once("bills", Bills)
+        self._books = books(self.memory, config, self._load.shedding)
+        self._bills = Bills()
         self._add_webhooks()
         self._add_quality_watch()
         self.parts.add(self._engines, start=self._engines.start, aclose=self._engines.aclose)
@@ -174,11 +173,12 @@ class Gateway:
         self._too_dear: Callable[[str, str, Proof | None], bool] = lambda model, tenant, proof: False
         self._told: Callable[[str, str, float, str], None] | None = None
         prober = Prober(self._engines.guards, knobs_of(Pace, config.health), self._stands)
-        self.parts.add(prober, start=prober.start, aclose=prober.aclose, retires=True)
+        self.parts.add(prober, start=prober.start, aclose=prober.aclose)
         self.parts.add(self._engines.lines, start=self._count_lines)
         self._add_judging()
         self._embeddings_kept: EmbeddingKeeper | None = None
         self._same = self._make_same()
+        self._workflows = self._make_workflows()
         self._features = self._make_features()
         self.pipeline = self._make_pipeline() if self._has_pipeline() else None
         self._admission = admission(
@@ -203,8 +203,11 @@ class Gateway:
             guardrails=self._guardrails,
             trace_of=continued(config.otel.advanced.sampled_share) if self._telemetry is not None else None,
         )
-        if lasting is None:
-            self.parts.add(self.lasting.over, aclose=self.lasting.over.aclose)
+
+    def refuse(self, why: str) -> None:
+        """Note why the latest configuration is not taken, for those who look."""
+        self.refused = why
+        self.metrics.refused.inc()
 
     @property
     def config(self) -> Config:
@@ -212,23 +215,10 @@ class Gateway:
         return self._config
 
     def start(self) -> None:
-        """Start what works in the background, and answer from now on what `lasting` is asked. Inside the running loop."""
+        """Start what works in the background. Inside the running loop."""
         self.parts.start()
         self._bills.rows = self.memory is not None and self.memory.requests is not None
-        self.metrics.config_is(self.config_hash)
-        self.metrics.engines_are({(guard.info.name, guard.info.replica) for guard in self._engines.guards})
-        before, self.lasting.serving = self.lasting.serving, self
-        if before is not None:
-            self.lasting.draining.add(before)
-
-    async def drained(self) -> None:
-        """Once another one has started: end what no open request needs, wait until none is open, and close."""
-        try:
-            await self.parts.retire()
-            await self.in_use.free()
-            await self.aclose()
-        finally:
-            self.lasting.draining.discard(self)
+        self.metrics.config.labels(self.config_hash).set(1)
 
     def problems(self) -> list[str]:
         """What keeps this gateway from serving as configured; empty when it is ready."""
@@ -237,8 +227,8 @@ class Gateway:
     def impaired(self) -> list[str]:
         """What requests are served without, although it is configured; empty when nothing is missing."""
         problem = self.memory.store.problem() if self.memory is not None else None
-        reload = self.lasting.reload_problem
-        told = [problem, f"the configuration could not be loaded anew: {reload}" if reload else None]
+        refused = self.refused
+        told = [problem, f"the configuration could not be loaded anew: {refused}" if refused else None]
         return [*filter(None, told), *self._engines_down()[1]]
 
     def _engines_down(self) -> tuple[list[str], list[str]]:
@@ -257,23 +247,22 @@ class Gateway:
     def settled(self) -> bool:
         """Whether everything answered so far is committed and findable. Blocks for a read."""
         # In this order: what a keeper hands over, the recorder follows, and the store then has to write.
-        gateways = (self, *self.lasting.draining)
-        return all(one.handed_over() for one in gateways) and (self.memory is None or self.memory.settled())
+        return self._handed_over() and (self.memory is None or self.memory.settled())
 
     async def _is_settled(self) -> bool:
         return self.settled() if self.memory is None else await self.memory.store.reads(self.settled)
 
-    def handed_over(self) -> bool:
-        """See understudy.lasting.Serving."""
+    def _handed_over(self) -> bool:
+        """Whether everything it answered so far was handed over to the store."""
         kept = self._embeddings_kept is None or self._embeddings_kept.settled()
         return kept and (self._recorder is None or self._recorder.settled())
 
-    def recorded_to_s(self) -> float:
-        """See understudy.lasting.Serving."""
+    def _recorded_to_s(self) -> float:
+        """See gateway.recorder.Recorder."""
         return time.monotonic() if self._recorder is None else self._recorder.recorded_to_s()
 
-    def queued(self) -> float:
-        """See understudy.lasting.Serving."""
+    def _queued(self) -> float:
+        """See gateway.recorder.Recorder."""
         return 0.0 if self._recorder is None else self._recorder.queued()
 
     async def aclose(self) -> None:
@@ -281,10 +270,9 @@ class Gateway:
         await self.parts.aclose()
 
     def _tenants(self) -> Tenants:
-        secret = self.lasting.secret
-        return (
-            Tenants(secret) if self.memory is None else Tenants(secret, self.memory.store.keys.tenant_named)
-        )
+        if self.memory is None:
+            return Tenants(self._secret)
+        return Tenants(self._secret, self.memory.store.keys.tenant_named)
 
     def _gatekeeper(self, tenants: Tenants) -> Authenticator:
         if self.memory is None and not tells_tenants_apart(self._config):
@@ -303,16 +291,18 @@ class Gateway:
     def _has_pipeline(self) -> bool:
         return bool(self._config.models) or self.memory is not None
 
-    def _see_memory(self) -> Memory | None:
-        memory, settings = self.lasting.memory, self._config.memory
-        if memory is None or settings is None:
+    def _open_memory(self, chores: bool) -> Memory | None:
+        settings = self._config.memory
+        if settings is None:
             return None
+        memory = opened(settings, self._config, chores=chores)
+        self.parts.add(memory, stop=memory.close)
         tell_unknown_tenants(self._config, memory.store.keys)
-        return memory.seen_by(settings)
+        return memory
 
-    def before_serving(self) -> None:
-        """Do what must be done before this configuration is served. Blocks. Raises CannotStart."""
-        memory = self.lasting.memory
+    def _take_keys(self) -> None:
+        """Have the store take the configuration's keys and private tenants. Blocks. Raises CannotStart."""
+        memory = self.memory
         if memory is None:
             return
         # Imports the store, which a gateway without memory does not need.
@@ -321,10 +311,6 @@ class Gateway:
 
         try:
             reconcile(self._config, memory.store)
-            if self._config.private.tenants:
-                from learning.private.tenants import make_private
-
-                make_private(memory.store, self._config.private.tenants)
         except (Clash, ValueError, StoreError, TimeoutError) as error:
             raise CannotStart(f"the configured keys and tenants cannot be taken: {error}") from error
 
@@ -337,46 +323,47 @@ class Gateway:
         if told := clashes(self._config, self.memory.store):
             raise CannotStart("\n".join(told))
 
-    def adopt_memory(self) -> None:
-        """Have the open memory work by this configuration in the background, too. Blocks."""
-        memory, settings = self.lasting.memory, self._config.memory
-        if memory is not None and settings is not None:
-            memory.adopt(settings, self._config.retention, scores=scores(self._config))
-
     def _make_engines(self, tenants: Tenants) -> Registry:
         # No guard around the default upstream: it is passed through, not managed, and its head leaves as soon as it is here.
         passed_through: dict[str, Engine] = {UPSTREAM: self._upstream} if self._upstream else {}
         try:
             if self._engines_as is None:
-                configured: Mapping[str, Engine] = engines(self._config, tenants, self._borrowed)
+                configured: Mapping[str, Engine] = engines(self._config, tenants)
             else:
                 configured = self._engines_as(engines(self._config, tenants))
-            return Registry({**configured, **passed_through}, self._borrowed)
+            return Registry({**configured, **passed_through, **self._carrying_out()})
         except EngineMissing as error:
             raise CannotStart(str(error)) from error
+
+    def _carrying_out(self) -> dict[str, Engine]:
+        """The engine that workflows are answered by, where runs can be kept."""
+        if self.memory is None:
+            return {}
+        from engines.run_call import WORKFLOW
+        from gateway.runs.engine import WorkflowEngine
+
+        return {WORKFLOW: WorkflowEngine(lambda: self._runs.runs if self._runs is not None else None)}
 
     def _make_recorder(self) -> Recorder | None:
         if not self._has_pipeline():
             return None
         exact = exact_keeper(self.memory, self._config)
-        load = self.lasting.load.shedding
-        others = keepers(self.memory, self._config, self.lasting.series, load, self._semantic)
+        load = self._load.shedding
+        others = keepers(self.memory, self._config, self.metrics.registry, load, self._semantic)
         recorder = Recorder(
             others if exact is None else [exact, *others], self.metrics, self._report, expecting=exact
         )
         return self.parts.add(recorder, stop=partial(recorder.close, _DRAIN_S), finished=recorder.take)
 
     def _make_limiter(self) -> Limiter | None:
-        memory, lasting = self.memory, self.lasting
-        if memory is None:
+        if self.memory is None:
             return None
         from understudy.setup.limits import ledger, limiter
 
-        if lasting.ledger is None:
-            lasting.ledger = ledger(memory.store, self._config.listen.workers)
-            lasting.parts.add(lasting.ledger, aclose=lasting.ledger.aclose)
-            self.parts.add(lasting.ledger, start=lasting.ledger.start)
-        return limiter(self._config.limits, memory.store, lasting.ledger, lasting.once)
+        store = self.memory.store
+        made = ledger(store, self._config.listen.workers)
+        self.parts.add(made, start=made.start, aclose=made.aclose)
+        return limiter(self._config.limits, store, made)
 
     def _make_semantic(self) -> SemanticParts | None:
         memory, settings = self.memory, self._config.memory
@@ -385,7 +372,7 @@ class Gateway:
         from gateway.reuse.metrics import SemanticMetrics
         from understudy.setup.semantic import semantic_parts
 
-        made = semantic_parts(memory, settings, self.lasting.series(SemanticMetrics))
+        made = semantic_parts(memory, settings, SemanticMetrics(self.metrics.registry))
         if made is not None:
             self.parts.add(made.answers, stop=made.answers.close)
         return made
@@ -395,12 +382,9 @@ class Gateway:
             return
         from understudy.background.engine_watch import EngineWatch
 
-        lasting, states = self.lasting, self.memory.store.jobs.engine_states
-        if lasting.engine_watch is None:
-            lasting.engine_watch = EngineWatch(states)
-            lasting.parts.add(lasting.engine_watch, stop=lasting.engine_watch.stop)
-        watch = lasting.engine_watch
-        self.parts.add(watch, start=lambda: watch.start(self._engines.guards, keys=keys_of(self._config)))
+        states, guards = self.memory.store.jobs.engine_states, self._engines.guards
+        watch = EngineWatch(states, guards, keys=keys_of(self._config))
+        self.parts.add(watch, start=watch.start, stop=watch.stop)
 
     def _add_judging(self) -> None:
         memory, models = self.memory, self._config.models.values()
@@ -410,7 +394,7 @@ class Gateway:
         from learning.outcomes.judging_metrics import JudgingMetrics
         from understudy.setup.outcomes import judging
 
-        counters, load = self.lasting.series(JudgingMetrics), self.lasting.load.shedding
+        counters, load = JudgingMetrics(self.metrics.registry), self._load.shedding
         made = judging(self._config, memory.store, self._engines, counters, load)
         self._too_dear, self._told = made.too_dear, made.told
         self.parts.add(made, start=made.start, aclose=made.aclose, finished=made.take)
@@ -426,33 +410,44 @@ class Gateway:
             self.memory.store.decisions.quality,
             references,
             self._config.learning.quality_alarm,
-            self.lasting.series(QualityMetrics),
+            QualityMetrics(self.metrics.registry),
             clock=time.time,
         )
-        self.parts.add(made, start=made.start, stop=made.stop, retires=True)
+        self.parts.add(made, start=made.start, stop=made.stop)
 
     def _add_webhooks(self) -> None:
         if self.memory is None or not self._config.webhooks:
             return
         from understudy.setup.webhooks import webhooks
 
-        made = webhooks(self._config, self.memory.store, self.lasting.series)
-        self.parts.add(made, start=made.start, aclose=made.aclose, retires=True)
+        made = webhooks(self._config, self.memory.store, self.metrics.registry)
+        self.parts.add(made, start=made.start, aclose=made.aclose)
 
-    def _add_load_report(self) -> None:
-        load = self.lasting.load
-        finished = None if self.memory is None else lambda _: load.ended()
-        self.parts.add(load, start=load.start, finished=finished)
+    def _make_load_report(self) -> LoadReporter:
+        memory = self.memory
+        store = memory.store if memory is not None else None
+        load = LoadReporter(
+            store.folder if store is not None else None,
+            recorded_to_s=self._recorded_to_s,
+            elsewhere=store.jobs.loads if store is not None and store.shared else None,
+            metrics=LoadMetrics(self.metrics.registry),
+            all_ended=lambda: self.metrics.all_ended,
+        )
+        load.waits.append(self._queued)
+        if memory is not None and memory.embedder is not None:
+            load.waits += [memory.embedder.deadline.longest, memory.retrieval.longest]
+        finished = None if memory is None else lambda _: load.ended()
+        return self.parts.add(load, start=load.start, stop=load.stop, finished=finished)
 
     def _began(self) -> None:
         if self.memory is not None:
-            self.lasting.load.began()
+            self._load.began()
         self.metrics.began()
 
     def _ended(self, ended: Journey) -> None:
         """A request ended that never reached the pipeline."""
         if self.memory is not None:
-            self.lasting.load.ended()
+            self._load.ended()
         if self._books is not None and self._recorder is not None:
             self._books.take(ended, self._recorder.follow)
         self._report(ended)
@@ -472,13 +467,13 @@ class Gateway:
 
     def _make_guardrails(self) -> Guardrails | None:
         made = guardrails(
-            self._config, self.lasting.series(GuardrailMetrics), max_json_bytes=self._max_json_bytes()
+            self._config, GuardrailMetrics(self.metrics.registry), max_json_bytes=self._max_json_bytes()
         )
         return made and self.parts.add(made, aclose=made.aclose)
 
     def _make_telemetry(self) -> Telemetry | None:
         try:
-            made = telemetry(self._config, self.lasting.series)
+            made = telemetry(self._config, self.metrics.registry)
         except TelemetryMissing as error:
             raise CannotStart(str(error)) from error
         # First of the parts, so that it is the last to end: the recorder reports while it finishes.
@@ -525,7 +520,7 @@ class Gateway:
         }
         models: Models | None = None
         if self._config.models or self._runs is not None:
-            workflows = self._runs.calls.names if self._runs is not None else None
+            workflows = self._workflows.catalogue.known if self._workflows is not None else None
             models = endpoints["GET", "/models"] = Models(
                 self._config.models, self._upstream, self._keys, workflows, passthrough
             )
@@ -568,10 +563,9 @@ class Gateway:
         )
 
     def _model_endpoint(self, codec: Codec, passthrough: Passthrough | None) -> ModelEndpoint:
-        instead: tuple[Instead, ...] = ()
+        instead: Instead | None = None
         if codec is CHAT:
-            runs = self._runs
-            instead = (runs.calls, runs.steps) if runs is not None else (WithoutMemory(),)
+            instead = self._runs.steps if self._runs is not None else WithoutMemory()
         serving = None
         if self.pipeline is not None:
             stored = None
@@ -588,30 +582,36 @@ class Gateway:
         codec: Codec | None,
         serving: Serving | None,
         passthrough: Passthrough | None,
-        instead: tuple[Instead, ...] = (),
+        instead: Instead | None = None,
     ) -> ModelEndpoint:
         limit = self._max_json_bytes()
         return ModelEndpoint(codec, serving, passthrough, self._keys, max_json_bytes=limit, instead=instead)
 
-    def _make_runs(self) -> RunParts | None:
-        end_users = self._end_users()
-        if self.memory is None or self.pipeline is None or end_users is None:
+    def _make_workflows(self) -> WorkflowParts | None:
+        if self.memory is None:
             return None
         from gateway.components.metrics import ComponentMetrics
-        from gateway.runs.metrics import RunMetrics
-        from understudy.setup.runs import run_parts
         from understudy.setup.workflows import workflow_parts
 
-        metrics = self.lasting.series(RunMetrics)
-        counted = self.lasting.series(ComponentMetrics)
-        workflows = workflow_parts(self._config, self.memory, counted.of, self.in_use)
+        counted = ComponentMetrics(self.metrics.registry)
+        made = workflow_parts(self._config, self.memory, counted.of)
         parts = self.parts
-        parts.add(workflows.components, start=workflows.components.start, aclose=workflows.components.aclose)
-        prober = Prober(workflows.components.probed, knobs_of(Pace, self._config.health), counted.stands)
-        parts.add(prober, start=prober.start, aclose=prober.aclose, retires=True)
+        parts.add(made.components, start=made.components.start, aclose=made.components.aclose)
+        prober = Prober(made.components.probed, knobs_of(Pace, self._config.health), counted.stands)
+        parts.add(prober, start=prober.start, aclose=prober.aclose)
+        return made
+
+    def _make_runs(self) -> RunParts | None:
+        end_users = self._end_users()
+        workflows = self._workflows
+        if self.memory is None or self.pipeline is None or end_users is None or workflows is None:
+            return None
+        from gateway.runs.metrics import RunMetrics
+        from understudy.setup.runs import run_parts
+
+        metrics = RunMetrics(self.metrics.registry)
         made = run_parts(
             self._config,
-            self.lasting,
             self.memory.store,
             self.pipeline,
             self._features,
@@ -624,9 +624,8 @@ class Gateway:
             max_kept_bytes=self._kept_bytes(),
             began=self._began,
             metrics=metrics,
-            in_use=self.in_use,
         )
-        self.parts.add(made, start=made.begin)
+        self.parts.add(made.runs, start=made.runs.start, aclose=made.runs.aclose)
         return made
 
     def _make_features(self) -> Features:
@@ -644,7 +643,17 @@ class Gateway:
             too_dear=self._too_dear,
             stands=partial(still_stands, self._owners),
             same=self._same,
+            workflow=self._workflow_stage(),
         )
+
+    def _workflow_stage(self) -> Stage | None:
+        if self._workflows is None:
+            return None
+        from gateway.stages.workflow import WorkflowStage
+
+        lend = self._limiter.lend if self._limiter is not None else lambda request_id: None
+        headers = self._config.listen.tenant_headers
+        return WorkflowStage(self._workflows.catalogue, self._workflows.limits, lend, headers)
 
     def _make_pipeline(self) -> Pipeline:
         upstreams = [self._config.upstream] if self._config.upstream else []
@@ -660,9 +669,14 @@ class Gateway:
             ignored_fields=ignored_fields(upstreams),
             unknown_servers=unknown_servers(upstreams),
         )
+        workflows: dict[str, ServedModel] = {}
+        if self._workflows is not None:
+            from understudy.setup.workflows import served
+
+            workflows = served(self._config, self._workflows.catalogue)
         return Pipeline(
             self._engines,
-            {name: self._served(name, model) for name, model in self._config.models.items()},
+            {name: self._served(name, model) for name, model in self._config.models.items()} | workflows,
             otherwise if self._features.exact and self._upstream else None,
             stages=self._features.stages,
             ended=self.parts.finished,
@@ -697,7 +711,7 @@ class Gateway:
         from gateway.unique_headers import HeaderMetrics, SeenHeaders
 
         always = (*self._config.listen.tenant_headers, *exact.headers)
-        return SameRequest(always, SeenHeaders(self.lasting.series(HeaderMetrics)))
+        return SameRequest(always, SeenHeaders(HeaderMetrics(self.metrics.registry)))
 
     def _embedded_by(self, engines: tuple[str, ...]) -> ServedBy:
         from gateway.endpoints.embeddings import ServedBy
@@ -789,7 +803,7 @@ class Gateway:
         from learning.training.metrics import LearningMetrics
         from understudy.setup.tasks import task_parts
 
-        metrics = self._learning_metrics = self._learning_metrics or self.lasting.series(LearningMetrics)
+        metrics = self._learning_metrics = self._learning_metrics or LearningMetrics(self.metrics.registry)
         made = task_parts(self._config, memory, policies, self._engines, self._threads, metrics)
         if made is None:
             return policies
@@ -802,7 +816,7 @@ class Gateway:
         from learning.rehearsal.kept import latest
         from understudy.setup.proof import gates
 
-        rehearsal, load = latest(memory.store.folder), self.lasting.load.shedding
+        rehearsal, load = latest(memory.store.folder), self._load.shedding
         made = gates(self._config.models, self._config.engines, rehearsal, load)
         if not made:
             return made
@@ -829,7 +843,7 @@ class Gateway:
         from learning.training.metrics import LearningMetrics
         from understudy.setup.in_context import in_context
 
-        metrics = self._learning_metrics = self._learning_metrics or self.lasting.series(LearningMetrics)
+        metrics = self._learning_metrics = self._learning_metrics or LearningMetrics(self.metrics.registry)
         learned = in_context(
             name, settings, self._config, memory, self._engines, self._threads, metrics, gate
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
@@ -53,7 +53,6 @@ class Memory:
     templates: Templates
     retrieval: Deadline
     """Of what is decided after the embedding, in all policies."""
-    working: _Working
     closing: contextlib.ExitStack
     """What works in the background, and what stands open: ended in the reverse order of its beginning."""
     exact: ExactCache | None
@@ -108,38 +107,23 @@ class Memory:
                 make_private(store, private.tenants)
             templates = Templates()
             if embedder is not None:
-                for worker in _workers(store, embedder, templates, chores):
+                for worker in _embedding(
+                    store, embedder, templates, scores and settings.advanced.answer_vectors, chores
+                ):
                     worker.start()
                     closing.callback(worker.stop)
-            working = _Working(store, embedder, chores)
-            closing.callback(working.stop)
-            working.begin(settings, retention, scores)
+            housekeeper = _housekeeper(store, settings, retention, chores)
+            housekeeper.start()
+            closing.callback(housekeeper.stop)
             return cls(
-                store, embedder, templates, Deadline(), working, closing.pop_all(), None, None
-            ).seen_by(settings)
-
-    def seen_by(self, settings: MemorySettings) -> Memory:
-        """The same, with what these settings want of it."""
-        store = self.store
-        return replace(
-            self,
-            exact=store.answers.exact if settings.exact.enabled else None,
-            requests=store.decisions.requests if settings.log_requests else None,
-        )
-
-    def adopt(self, settings: MemorySettings, retention: RetentionSettings, *, scores: bool = False) -> None:
-        """Have other limits from now on, and work by them in the background. Blocks, while a chore is under way.
-
-        What of the settings cannot change while it is open: understudy.settings.reloading.
-        """
-        exact, answers = settings.exact, self.store.answers
-        answers.exact.limit(
-            ttl_s=exact.ttl_s, disk_bytes=_bytes(exact.disk_mib), max_entry_bytes=_max_entry_bytes(settings)
-        )
-        answers.entries.limit(ttl_s=exact.ttl_s)
-        if self.embedder is not None:
-            self.embedder.deadline_ms = settings.advanced.embedding_deadline_ms
-        self.working.begin(settings, retention, scores)
+                store,
+                embedder,
+                templates,
+                Deadline(),
+                closing.pop_all(),
+                store.answers.exact if settings.exact.enabled else None,
+                store.decisions.requests if settings.log_requests else None,
+            )
 
     def example_store(self, settings: MemorySettings) -> ExampleStore | None:
         """What the examples' endpoints work on; None without examples."""
@@ -187,43 +171,24 @@ class _Worker(Protocol):
     def stop(self) -> None: ...
 
 
-def _workers(store: Store, embedder: Embedder, templates: Templates, chores: bool) -> Iterator[_Worker]:
-    """What works on a store in the background, whatever the settings."""
+def _embedding(
+    store: Store, embedder: Embedder, templates: Templates, answers: bool, chores: bool
+) -> Iterator[_Worker]:
+    """What embeds in the background; `answers`: answers, too."""
     if chores:
         yield Reembedder(store.examples, embedder, store.jobs.claims, _alone_on_a_machine(store, "reembed"))
     yield TemplateFollower(store.examples, embedder, templates)
+    if chores and answers:
+        lease = _alone_on_a_machine(store, "answers")
+        yield AnswerEmbedder(store.examples.answer_vectors, embedder, store.jobs.claims, lease)
 
 
-class _Working:
-    """What works on a store by settings that may change."""
-
-    def __init__(self, store: Store, embedder: Embedder | None, chores: bool) -> None:
-        self._chores = chores
-        self._store = store
-        self._embedder = embedder
-        self._workers: list[_Worker] = []
-        self._done: dict[str, float] = {}
-        """When each chore was done last."""
-
-    def begin(self, settings: MemorySettings, retention: RetentionSettings, scores: bool) -> None:
-        """Work by these settings from now on, and no longer by others. Blocks, while a chore is under way."""
-        self.stop()
-        embedder, store = self._embedder, self._store
-        if self._chores and embedder is not None and scores and settings.advanced.answer_vectors:
-            lease = _alone_on_a_machine(store, "answers")
-            answers = AnswerEmbedder(store.examples.answer_vectors, embedder, store.jobs.claims, lease)
-            self._workers.append(answers)
-        lease = store.jobs.leases.lease("housekeeping", _HOUSEKEEPING_S)
-        wanted = [one for one in _chores(store, settings, retention) if self._chores or one.each]
-        self._workers.append(Housekeeper(wanted, self._done, lease))
-        for worker in self._workers:
-            worker.start()
-
-    def stop(self) -> None:
-        """End it."""
-        workers, self._workers = self._workers, []
-        for worker in reversed(workers):
-            worker.stop()
+def _housekeeper(
+    store: Store, settings: MemorySettings, retention: RetentionSettings, chores: bool
+) -> Housekeeper:
+    lease = store.jobs.leases.lease("housekeeping", _HOUSEKEEPING_S)
+    wanted = [one for one in _chores(store, settings, retention) if chores or one.each]
+    return Housekeeper(wanted, lease)
 
 
 def _alone_on_a_machine(store: Store, name: str) -> Lease | None:

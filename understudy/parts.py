@@ -7,7 +7,7 @@ recorder, which stands early in the list, takes the answer over.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import TypeVar
@@ -31,8 +31,6 @@ class Part:
     """The same on the event loop, for what works there. A part has one of the two."""
     finished: Callable[[Finished], object] | None = None
     """Told of every request that the pipeline finished, on the event loop; must not block."""
-    retires: bool = False
-    """Open requests can do without it: it stops as soon as another configuration is served, before they have ended."""
 
 
 class Parts:
@@ -50,10 +48,9 @@ class Parts:
         stop: Callable[[], object] | None = None,
         aclose: Callable[[], Awaitable[object]] | None = None,
         finished: Callable[[Finished], object] | None = None,
-        retires: bool = False,
     ) -> T:
         """Append a part; see Part. Returns `owner`."""
-        self._parts.append(Part(owner, start, stop, aclose, finished, retires))
+        self._parts.append(Part(owner, start, stop, aclose, finished))
         if finished is not None:
             self._told = (finished, *self._told)
         return owner
@@ -76,21 +73,11 @@ class Parts:
         for tell in self._told:
             tell(finished)
 
-    async def retire(self) -> None:
-        """Stop those that open requests can do without; see Part.retires. Raises as `aclose` does."""
-        retiring = [part for part in self._parts if part.retires]
-        self._parts = [part for part in self._parts if not part.retires]
-        await _stop(retiring)
-
     async def aclose(self) -> None:
         """Stop all of them, also where one fails to stop; the last failure is raised at the end."""
-        await _stop(self._parts)
-
-
-async def _stop(parts: Sequence[Part]) -> None:
-    async with AsyncExitStack() as stack:
-        for part in parts:
-            if part.stop is not None:
-                stack.push_async_callback(asyncio.to_thread, part.stop)
-            if part.aclose is not None:
-                stack.push_async_callback(part.aclose)
+        async with AsyncExitStack() as stack:
+            for part in self._parts:
+                if part.stop is not None:
+                    stack.push_async_callback(asyncio.to_thread, part.stop)
+                if part.aclose is not None:
+                    stack.push_async_callback(part.aclose)

@@ -17,7 +17,7 @@ from workflows.declaring.faults import DefinitionError, Fault, Faults, meant
 from workflows.declaring.fields import NAME_REMEDY, Fields, is_name
 from workflows.declaring.steps import read_step
 from workflows.declaring.world import Does, World
-from workflows.definition import PASSES, PLACES, Definition, InputKind, InputSpec, Pass, StepSpec
+from workflows.definition import PASSES, PLACES, Definition, InputKind, InputSpec, Pass, StepSpec, turns
 from workflows.transform import Value
 
 __all__ = ["DefinitionError", "Does", "Fault", "World", "read_definition", "valid_workflow"]
@@ -58,6 +58,11 @@ def read_definition(name: str, value: object, world: World) -> Definition:
     holds = names.check_values(order, inputs, steps, faults)
     _check_whole(output, holds, names.depth(order, steps, chained), world, faults)
     faults.done()
+    steps = {
+        each.name: each
+        for step in steps.values()
+        for each in (turns(step) if step.kind == "loop" else (step,))
+    }
     return Definition(name, inputs, steps, chained, output, passes, _version(source), source)
 
 
@@ -120,7 +125,7 @@ def _free_name(name: str, faults: Faults) -> bool:
     if not is_name(name):
         faults.add("", "inputs", "is no name for an input", NAME_REMEDY, value=name)
     elif name in PLACES:
-        faults.add("", f"inputs.{name}", "the name is taken by `map` and `fold`", "use another")
+        faults.add("", f"inputs.{name}", "the name is taken by `map`, `fold` and `loop`", "use another")
     else:
         return True
     return False
@@ -232,7 +237,7 @@ def _check_step_name(name: str, inputs: Mapping[str, InputSpec], faults: Faults)
     if not is_name(name):
         faults.add(name, "", "is no name for a step", NAME_REMEDY)
     elif name in PLACES:
-        faults.add(name, "", "the name is taken by `map` and `fold`", "use another")
+        faults.add(name, "", "the name is taken by `map`, `fold` and `loop`", "use another")
     elif name in inputs:
         faults.add(name, "", "an input has this name, too", "call one of them something else")
 

@@ -6,9 +6,12 @@ what is stored of a run is `dumped`, which `loaded` reads without a configuratio
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+import graphlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, get_args
+
+from pydantic import TypeAdapter
 
 from workflows.transform import Transform, Value
 
@@ -22,6 +25,7 @@ Kind = Literal[
     "tool",
     "map",
     "fold",
+    "loop",
     "when",
     "first_of",
     "merge",
@@ -34,7 +38,7 @@ PASSES: tuple[Pass, ...] = get_args(Pass)
 ITEM = "item"
 SO_FAR = "so_far"
 PLACES = (ITEM, SO_FAR)
-"""Names in the templates of `map` (the first) and `fold` (both) that no input and no step may have."""
+"""Names in the templates of `map` (the first), `fold` (both) and `loop` (the second) that no input and no step may have."""
 
 InputKind = Literal["last_user", "system", "text", "texts", "json"]
 """`last_user` and `system`: the text of the chat's last user message, of its system and developer messages. `json`: any JSON
@@ -119,7 +123,7 @@ class StepSpec:
     """Of a `chat` with `splits`: the number expected, for drawing and depth only."""
     transforms: tuple[Transform, ...] = ()
     test: tuple[str, str | float] = ("", "")
-    """Of `when`: (`equals`, `matches`, `contains` or `above`; its argument)."""
+    """Of `when`, and of a `loop`, which ends when it holds: (`equals`, `matches`, `contains` or `above`; its argument)."""
     how: str = ""
     """Of `merge`: `concat` or `top`."""
     args: Mapping[str, Any] = field(default_factory=dict)
@@ -128,6 +132,8 @@ class StepSpec:
     idempotent: bool = False
     initial: str = ""
     on_error: OnError | None = None
+    max_rounds: int = 0
+    """Of a `loop`: the most turns it takes; 0 for any other kind."""
     outputs: tuple[Output, ...] | None = None
     """The variables that it writes; None: one of its own name."""
     given: Mapping[str, str] = field(default_factory=dict)
@@ -141,9 +147,19 @@ class StepSpec:
         return (self.name,) if self.outputs is None else tuple(output.name for output in self.outputs)
 
     @property
+    def acts(self) -> bool:
+        """Whether it calls a tool that changes something."""
+        return self.tool and self.effects
+
+    @property
     def tool(self) -> bool:
         """Whether it calls a tool, once or per item."""
         return self.kind == "tool" or (self.kind == "map" and not self.messages)
+
+    @property
+    def refers(self) -> tuple[str, ...]:
+        """Every name that it refers to, inputs and steps, each once: `needs`, `after`, its condition."""
+        return tuple(dict.fromkeys((*self.needs, *self.after, *(self.condition or ())[:1])))
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -168,13 +184,58 @@ class Definition:
     """16 hex digits of the hash of `source` as canonical JSON; two definitions alike have one version."""
     source: Mapping[str, Any]
     """The JSON it was read from."""
+    writers: Mapping[str, str] = field(init=False, compare=False, repr=False)
+    """The step that writes a name."""
+
+    def __post_init__(self) -> None:
+        writers = {name: step.name for step in self.steps.values() for name in step.writes}
+        object.__setattr__(self, "writers", writers)
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether who asks the same may get the same answer, without a run: no step asks anything but models and what
+        computes, whose answers hang on the inputs alone, or has effects."""
+        return not any(
+            each.tool
+            or each.effects
+            or each.collection
+            or each.index.startswith(("collection:", "component:"))
+            for each in self.steps.values()
+        )
 
     def before(self, step: str) -> tuple[str, ...]:
         """The steps a step refers to, each once: those it reads, `after`, its condition. Without the order of a chain."""
-        spec = self.steps[step]
-        condition = () if spec.condition is None else (spec.condition[0],)
-        named = dict.fromkeys((*spec.needs, *spec.after, *condition))
-        return tuple(name for name in named if name in self.steps)
+        named = (self.writers.get(name) for name in self.steps[step].refers)
+        return tuple(dict.fromkeys(name for name in named if name is not None))
+
+    def order(self) -> tuple[str, ...]:
+        """All steps, each after those it refers to."""
+        before = {name: self.before(name) for name in self.steps}
+        return tuple(graphlib.TopologicalSorter(before).static_order())
+
+
+def turns(loop: StepSpec) -> Iterator[StepSpec]:
+    """The steps that a `loop` is: in turns a chat, which reads the answer of the one before, and a test of its answer.
+
+    Once that holds, all further turns are skipped; the last answer that there is has the loop's name.
+    """
+    chats: list[str] = []
+    for turn in range(loop.max_rounds):
+        name, ends, before = f"{loop.name}[{turn}]", f"{loop.name}.until[{turn}]", chats[-1:]
+        chat = replace(
+            loop,
+            name=name,
+            kind="chat",
+            messages=loop.messages if before or not loop.first else loop.first,
+            reads=(*loop.reads, *before),
+            given={} if before else {SO_FAR: loop.initial},
+            sources=dict(zip((SO_FAR,), before, strict=False)),
+        )
+        yield replace(chat, condition=(f"{loop.name}.until[{turn - 1}]", False)) if before else chat
+        if turn < loop.max_rounds - 1:
+            yield StepSpec(ends, "when", (name,), test=loop.test)
+        chats.append(name)
+    yield StepSpec(loop.name, "first_of", tuple(reversed(chats)))
 
 
 def submitted(steps: Iterable[StepSpec]) -> Definition:
@@ -186,26 +247,13 @@ def dumped(definition: Definition) -> dict[str, Any]:
     """A definition as JSON values, with everything that was resolved when it was read: `loaded` needs no configuration."""
     kept = asdict(definition)
     kept["passes"] = sorted(definition.passes)
+    del kept["writers"]
     return kept
 
 
 def loaded(kept: Mapping[str, Any]) -> Definition:
     """The definition that `dumped` was made of."""
-    inputs = {name: InputSpec(**each) for name, each in kept["inputs"].items()}
-    steps = {name: _loaded_step(each) for name, each in kept["steps"].items()}
-    return Definition(**{**kept, "inputs": inputs, "steps": steps, "passes": frozenset(kept["passes"])})
+    return _KEPT.validate_python(kept)
 
 
-def _loaded_step(kept: Mapping[str, Any]) -> StepSpec:
-    tuples = {name: tuple(kept[name]) for name in ("over", "messages", "first", "reads", "after", "test")}
-    kept = {name: value for name, value in kept.items() if name not in ("outputs", "given", "sources")}
-    return StepSpec(
-        **{
-            **kept,
-            **tuples,
-            "condition": None if kept["condition"] is None else tuple(kept["condition"]),
-            "splits": None if kept["splits"] is None else Splits(**kept["splits"]),
-            "on_error": OnError(**kept["on_error"]) if kept.get("on_error") else None,
-            "transforms": tuple(Transform(**each) for each in kept["transforms"]),
-        }
-    )
+_KEPT = TypeAdapter(Definition)

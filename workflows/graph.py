@@ -51,7 +51,7 @@ class Step:
     effects: bool = False
     """It is never asked twice."""
     of: str = ""
-    """The step of the definition that it is a part of."""
+    """The step of the definition that it is a part of; "" where it is all of it and has names of its own."""
     says: VariableId | None = None
     """A variable of another step that will have the same text: its pieces go there, too, as they come."""
     depth: int = 0
@@ -181,12 +181,6 @@ class Graph:
     def order(self) -> tuple[StepId, ...]:
         """All steps, each after those it reads from."""
         return tuple(self._known().order)
-
-    def due(self, ready: AbstractSet[VariableId]) -> tuple[Step, ...]:
-        """The steps of which all that they read is ready, started or not, in the order they were added."""
-        return tuple(
-            step for step in self._steps.values() if all(each in ready for each in step.reads.values())
-        )
 
     def critical_path(self, weight: Callable[[StepId], float]) -> tuple[StepId, ...]:
         """The heaviest way through the graph, first step first; () without steps. Weights are zero or more."""

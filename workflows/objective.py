@@ -79,17 +79,6 @@ class Objectives:
         return self._ranks.get(step, _UNASKED)
 
 
-def objectives(
-    graph: Graph,
-    gets: Mapping[VariableId | StepId, Criteria],
-    done: AbstractSet[StepId],
-    expected: Mapping[StepId, float],
-) -> Mapping[StepId, Objective]:
-    """The objective of every step that is not in `done`; see Objectives."""
-    found = Objectives(graph, gets, done, expected)
-    return {step: found.of(step) for step in graph.steps if step not in done}
-
-
 _UNASKED = (Rank.THROUGHPUT, "")
 
 

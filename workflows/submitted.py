@@ -124,7 +124,8 @@ def steps_of(specs: Iterable[StepSpec], variables: Mapping[str, VariableId]) -> 
     """The steps of submitted ones. `variables` has an id for each name that they read or write."""
     definition = submitted(specs)
     ids = {name: name for step in definition.steps.values() for name in step.reads if is_id("var", name)}
-    return tuple(Unfolding("", definition, {}, {}, known={**ids, **variables}).begin().steps)
+    unfolded = Unfolding("", definition, {}, {}, known={**ids, **variables}).begin().graph()
+    return tuple(unfolded.steps[name] for name in definition.steps)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ What `what` holds, by primitive; what the step works on (functions of `workflows
 
 | primitive  | `what`                                       | works on                       | answer                   |
 |------------|----------------------------------------------|--------------------------------|--------------------------|
-| chat       | `splits`, `max_items`, `on_error`, where set  | `Progress.inputs`              | `outcomes` of its text   |
+| chat       | `splits`, `max_items`, `handed_on`, `on_error` | `Progress.inputs`              | `outcomes` of its text   |
 | tool       | `component`, `args`, `idempotent`            | `arguments`                    | a text                   |
 | embed      | `component`                                  | `texts`                        | Opaque of Vectors        |
 | ingest     | `component`, `index` (its step), `collection`, `start` (its first place) | `vectors` | Opaque of the index |
@@ -32,7 +32,6 @@ What `what` holds, by primitive; what the step works on (functions of `workflows
 
 from __future__ import annotations
 
-import graphlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import Enum
@@ -43,7 +42,7 @@ from typing import Any
 from workflows.definition import ITEM, SO_FAR, Definition, Output, StepSpec
 from workflows.graph import Graph, Step
 from workflows.names import RunId, StepId, VariableId
-from workflows.plan import NO_PLAN, StepPlan, piece_items
+from workflows.plan import NO_PLAN, StepPlan, hands_on_items, piece_items
 from workflows.template import names_in
 from workflows.transform import Value
 
@@ -144,9 +143,7 @@ class Unfolding:
         self._run_id = run_id
         self._inputs = inputs
         self._max_items = max_items
-        before = {name: definition.before(name) for name in definition.steps}
-        order = graphlib.TopologicalSorter(before).static_order()
-        self._steps = [definition.steps[name] for name in order]
+        self._steps = [definition.steps[name] for name in definition.order()]
         self._over: dict[str, list[StepSpec]] = {}
         """By name, the steps that work on it as on a list."""
         self._modes: dict[str, _Mode] = {}
@@ -230,21 +227,12 @@ class Unfolding:
 
     def _mode(self, spec: StepSpec) -> _Mode:
         plan, source = self._plan(spec), self.definition.steps.get(spec.over[0])
-        if source is None or spec.effects or source.name in plan.order:
+        if source is None or not (plan.early_items or plan.follows):
             return _Mode.WHOLE
-        if plan.early_items and source.splits is not None and spec.kind != "fold":
-            self._origins[spec.name] = source.name
+        if plan.early_items or self._modes[source.name] is _Mode.EARLY:
+            self._origins[spec.name] = self._origins.get(source.name, source.name)
             return _Mode.EARLY
-        if not plan.follows:
-            return _Mode.WHOLE
-        pairs = (spec.kind, source.kind)
-        follows = source.kind == "map" or pairs in (("rerank", "search"), ("ingest", "embed"))
-        if follows and self._modes[source.name] is _Mode.EARLY and spec.kind != "fold":
-            self._origins[spec.name] = self._origins[source.name]
-            return _Mode.EARLY
-        if source.kind == "map" and (spec.kind in ("map", "fold") or plan.stage is not None):
-            return _Mode.ITEMS
-        return _Mode.PIECES if follows and source.kind != "map" else _Mode.WHOLE
+        return _Mode.ITEMS if source.kind == "map" else _Mode.PIECES
 
     def _whole(self, name: str, value: Value, added: Added) -> None:
         """A list is whole."""
@@ -346,7 +334,7 @@ class Unfolding:
             writes={output.name: self.variable(output.name) for output in outputs},
             primitive=primitive,
             what=what,
-            of=spec.name,
+            of=spec.name if spec.outputs is None else "",
             **{"depth": plan.depths.get(primitive, plan.depth), **more},
         )
 
@@ -431,13 +419,15 @@ class Unfolding:
         left: int,
     ) -> Step:
         """`left`: turns of a fold behind it."""
-        names = [name for name in names_in(messages) if name not in (ITEM, SO_FAR) and name not in spec.given]
+        known = {ITEM, SO_FAR, *spec.given} - spec.sources.keys()
+        names = [name for name in names_in(messages) if name not in known]
         model = {"model": spec.model} if spec.model else {}
         what: dict[str, Any] = {}
         if spec.splits is not None:
             what = {
                 "splits": {"how": spec.splits.how, "pattern": spec.splits.pattern},
                 "max_items": self._max_items,
+                "handed_on": hands_on_items(self.definition, spec),
             }
         if spec.on_error is not None:
             what["on_error"] = asdict(spec.on_error)
@@ -450,7 +440,7 @@ class Unfolding:
             given={**spec.given, **given},
             chat={**model, **spec.params, "messages": list(messages)},
             outputs=(Output(id, spec.transforms),) if spec.outputs is None else spec.outputs,
-            depth=self._plan(spec).depth + 2 * left,
+            depth=self._plan(spec).depths.get("chat", 0) + left,
             says=self.variable(spec.name) if spec.kind == "fold" and not left else None,
             **self._of_list(spec, given),
         )

@@ -28,8 +28,6 @@ SPANS = {"hour": (3600.0, 300.0), "day": (86_400.0, 3600.0), "week": (7 * 86_400
 _MOST_TASKS = 100
 _MATRIX_LABELS = 12
 _REVIEWED_AT_ONCE = 20
-KEYED_LABELS = 9
-"""Labels that have a key: 1 to 9. The others are chosen from a list."""
 _MOST_LABELS = 200
 _SHOWN_CHARACTERS = 4000
 _VERSIONS = 20

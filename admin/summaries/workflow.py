@@ -1,4 +1,4 @@
-"""One workflow: its graph as declared and as carried out side by side, the pass behind each change, and advice."""
+"""One workflow: its graph as declared and as carried out side by side, and the pass behind each change."""
 
 from __future__ import annotations
 
@@ -14,12 +14,10 @@ from admin.roles import Content
 from admin.run_drawing import NODE_HEIGHT, drawn
 from admin.sources import Sources
 from admin.summaries.runs import listed
-from workflows.advice import advise
 from workflows.declared import DefinitionError
 from workflows.definition import PASSES, Definition
-from workflows.expand import Drawing, DrawnNode, expand
-from workflows.optimise import optimise
-from workflows.plan import Note
+from workflows.drawing import Drawing, DrawnNode, draw
+from workflows.plan import Note, planned
 
 NODE_WIDTH = 158
 """Pixels."""
@@ -95,8 +93,9 @@ def _without(asked: Asked) -> frozenset[str]:
 
 def _explained(definition: Definition, sources: Sources, without: frozenset[str]) -> dict[str, Any]:
     passes = definition.passes - without
-    graphs = optimise(definition, sources.gateway.workflows.profile(), passes)
-    declared, carried_out = (expand(definition, each, most=_PIECES) for each in (graphs.pgraph, graphs.graph))
+    profile = sources.gateway.workflows.profile()
+    plain, made = planned(definition, profile, frozenset()), planned(definition, profile, passes)
+    declared, carried_out = (draw(definition, each.plans, most=_PIECES) for each in (plain, made))
     return {
         "inputs": [
             {"name": name, "kind": spec.kind, "required": spec.required}
@@ -106,16 +105,11 @@ def _explained(definition: Definition, sources: Sources, without: frozenset[str]
         "chain": definition.chained,
         "output": definition.output,
         "passes": sorted(passes, key=PASSES.index),
-        "p_graph": _drawing(declared, graphs.notes, gone=True),
-        "e_graph": _drawing(carried_out, graphs.notes, gone=False),
+        "p_graph": _drawing(declared, made.notes, gone=True),
+        "e_graph": _drawing(carried_out, made.notes, gone=False),
         "changes": [
             {"number": number, "by": note.by, "step": note.step, "what": note.what}
-            for number, note in enumerate(graphs.notes, 1)
-        ],
-        # It may quote a prompt.
-        "advice": [
-            {"step": each.step, "text": Content(each.text), "tokens": each.tokens}
-            for each in advise(definition)
+            for number, note in enumerate(made.notes, 1)
         ],
     }
 
@@ -140,7 +134,7 @@ def _drawing(drawing: Drawing, notes: Sequence[Note], *, gone: bool) -> dict[str
         marks = [] if gone else changed[nodes[id].node]
         told["nodes"].append(_node(nodes[id], x, y, marks, notes))
     for one, other, path in made.edges:
-        numbers = removed[nodes[one].node, nodes[other].node] if gone else []
+        numbers = removed[nodes[one].step, nodes[other].step] if gone else []
         told["edges"].append(
             {
                 "from": one,
@@ -156,7 +150,7 @@ def _drawing(drawing: Drawing, notes: Sequence[Note], *, gone: bool) -> dict[str
 def _marked(
     notes: Sequence[Note],
 ) -> tuple[Mapping[str, list[int]], Mapping[tuple[str, str], list[int]]]:
-    """The numbers of the notes by node, and by edge."""
+    """The numbers of the notes by node, and by the steps that no longer wait."""
     changed: defaultdict[str, list[int]] = defaultdict(list)
     removed: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
     for number, note in enumerate(notes, 1):

@@ -36,7 +36,7 @@ from benchmarks.admin_pages.content import Writing, choice, content_paths, fill_
 from benchmarks.options import options, write
 from store import Store
 from store.records import NewExample, OutcomeRecord, RequestRecord
-from understudy.processes.run import bind
+from understudy.processes.listening import bind
 from understudy.settings.file import parse_config
 from understudy.setup.admin import admin
 

@@ -1,7 +1,7 @@
 """What do applications gain when the gateway knows them? `python -m benchmarks.applications [--only chains,mixed]
 [--json FILE]`.
 
-The engines are SIMULATED, in virtual time (simulation.batching); the executor, the pipeline, the placement and the line
+The engines are SIMULATED, in virtual time (benchmarks.batching); the executor, the pipeline, the placement and the line
 are the gateway's own. Each figure is time without the gateway over time with it, beside what Parrot (OSDI 2024) reports
 of real GPUs. Without it: the client carries every answer to the next call, 200 to 300 ms away, over a least-queue
 balancer.

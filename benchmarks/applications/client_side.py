@@ -14,13 +14,13 @@ from zlib import crc32
 import orjson
 from multidict import CIMultiDict
 
+from benchmarks.batching.batch import Rules, Speed
+from benchmarks.batching.engine import BatchingEngine, Served
 from engines.answers.answer import Body
 from engines.chat import ChatRequest
 from engines.codecs.chat import CHAT
 from engines.engine import EngineInfo, EngineRequest
 from loadtest.applications.shapes import Application, Call, filled
-from simulation.batching import Rules, Speed
-from simulation.batching_engine import BatchingEngine, Served
 
 MODEL = "m"
 Ask = Callable[[dict[str, Any]], Awaitable[str]]

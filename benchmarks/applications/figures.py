@@ -14,8 +14,8 @@ from benchmarks.applications.client_side import PrefixAware, SessionHash
 from benchmarks.applications.gateway_side import gateway_side
 from benchmarks.applications.service import CAP_TOKENS, CAPPED, SPEEDS, TODAY, UNCAPPED, Site, client_side
 from benchmarks.applications.slo import token_s
+from benchmarks.batching.batch import Rules
 from loadtest.applications.shapes import Application, chain, map_reduce, roles
-from simulation.batching import Rules
 
 _BOUND_S = 0.2
 """A rate is sustained while the mean time per token of the answer is at most this: five tokens a second, as people read."""

@@ -16,6 +16,7 @@ from multidict import CIMultiDict
 
 from benchmarks.applications.client_side import MODEL, RoundTrips, engines_of
 from benchmarks.applications.service import Log, Service, Site
+from benchmarks.batching.engine import BatchingEngine
 from benchmarks.runs_store import OpenedRuns
 from engines.breaker import Breaker
 from engines.engine import Engine
@@ -32,7 +33,6 @@ from gateway.served_model import ServedModel
 from gateway.stages.features import Features
 from loadtest.applications.shapes import Application, Call
 from router.policies.fixed import Fixed
-from simulation.batching_engine import BatchingEngine
 from workflows.running.chats import chat_of
 from workflows.running.knobs import RunKnobs
 from workflows.running.live import LiveRun

@@ -10,8 +10,8 @@ from statistics import fmean, median
 
 from benchmarks.applications.requests import chat, popular
 from benchmarks.applications.service import Service, Serving, Site
+from benchmarks.batching.virtual_time import run
 from loadtest.applications.shapes import Application, Call, map_reduce
-from simulation.virtual_time import run
 
 Make = Callable[[Site], Serving]
 

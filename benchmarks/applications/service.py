@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from benchmarks.applications.client_side import MODEL, Balancer, LeastQueue, RoundTrips, engines_of, played
+from benchmarks.batching.batch import ENGINE_OF_2024, ENGINE_OF_TODAY, Rules, Speed
+from benchmarks.batching.engine import BatchingEngine, Served
 from engines.engine import EngineRequest
 from loadtest.applications.shapes import Application, Call
-from simulation.batching import ENGINE_OF_2024, ENGINE_OF_TODAY, Rules, Speed
-from simulation.batching_engine import BatchingEngine, Served
 
 CAP_TOKENS = 4_096
 """What Parrot's baseline lets run at once, to hold 40 ms per token (section 8.1)."""

@@ -8,15 +8,15 @@ from statistics import fmean
 import orjson
 from multidict import CIMultiDict
 
+from benchmarks.batching.batch import Rules, Speed
+from benchmarks.batching.engine import BatchingEngine, Served
+from benchmarks.batching.virtual_time import run
 from engines.answers.tail import tail_of
 from engines.breaker import Breaker
 from engines.codecs.chat import CHAT
 from engines.engine import EngineInfo, EngineRequest
 from engines.guard import Guard, Limits
 from loadtest.applications.shapes import words
-from simulation.batching import Rules, Speed
-from simulation.batching_engine import BatchingEngine, Served
-from simulation.virtual_time import run
 
 _STREAMS = 300
 _LEARNING = 100

@@ -3,7 +3,7 @@
 A gateway of two workers with learner and admin pages, and three engines, each a process that counts what it charges, stand
 a steady load of chats, responses, feedback, corrections, demonstrations and clients that leave. Meanwhile, in an order that
 the seed draws, workers, the learner and the supervisor are killed, engines killed or stopped, the disk filled, the store
-locked; with reloads and rolling restarts in between. docs/experiments/chaos.md says what counts as answered, kept, within
+locked; with reloads in between. docs/experiments/chaos.md says what counts as answered, kept, within
 budget and recovered. Exit status 1: something was not.
 """
 

@@ -22,7 +22,7 @@ KINDS = (
     "disk full",
     "store locked",
 )
-ORDERS = ("reload", "restart")
+ORDERS = ("reload",)
 RECOVERS_WITHIN_S = 10.0
 JUDGED_S = 5.0
 """Requests of so many seconds tell whether all is normal."""
@@ -77,7 +77,6 @@ class Schedule:
             "disk full": self._disk,
             "store locked": self._locked,
             "reload": self._reload,
-            "restart": self._restart,
         }
 
     async def _worker(self) -> str:
@@ -128,7 +127,3 @@ class Schedule:
     async def _reload(self) -> str:
         await asyncio.to_thread(self._site.hang_up)
         return "SIGHUP"
-
-    async def _restart(self) -> str:
-        await asyncio.to_thread(self._site.restart)
-        return "rolling"

@@ -193,11 +193,6 @@ class Site:
                 raise TimeoutError(f"no reload within a minute: {self.events('reload_refused')}")
             time.sleep(0.1)
 
-    def restart(self) -> None:
-        """`understudy restart`. Raises CalledProcessError."""
-        command = [sys.executable, "-m", "understudy", "restart", "--data", str(self.data)]
-        subprocess.run(command, capture_output=True, check=True)
-
     def stop(self) -> int:
         """The gateway's exit status."""
         assert self.server is not None

@@ -1,6 +1,6 @@
-"""What do building and optimising the graph of a workflow of twelve steps cost, and what does finding it again?
+"""What does planning a workflow of twelve steps cost?
 
-CPU time of this process, all four passes on; the fastest round counts, since whatever else the machine does only adds to it.
+CPU time of this process, all passes on; the fastest round counts, since whatever else the machine does only adds to it.
 
     python -m benchmarks.workflow_graphs [--json FILE] [--rounds N]
 """
@@ -16,12 +16,10 @@ from benchmarks.options import options, write
 from benchmarks.tables import markdown
 from workflows.declared import World, read_definition
 from workflows.definition import PASSES, Definition
-from workflows.optimise import optimise, optimised
-from workflows.passes.seen import Seen
-from workflows.plan import Profile
+from workflows.plan import Profile, planned
 
-ASKED_MS = {"built and optimised": 2.0, "found again": 0.2}
-_PER_ROUND = {"built and optimised": 20, "found again": 1000}
+ASKED_MS = {"planned": 0.5}
+_PER_ROUND = 20
 PROFILE = Profile({"local": 16, "scores": 8})
 WORLD = World(
     {"scores": frozenset({"rerank"}), "notify": frozenset({"tool"})},
@@ -82,12 +80,7 @@ def cpu_ms(work: Callable[[], object], times: int, rounds: int) -> float:
 def measured(definition: Definition, rounds: int) -> dict[str, float]:
     """Milliseconds of CPU by what is done."""
     everything = frozenset(PASSES)
-    seen = Seen(definition, PROFILE, {})
-    works: dict[str, Callable[[], object]] = {
-        "built and optimised": lambda: optimised(seen, everything),
-        "found again": lambda: optimise(definition, PROFILE, everything),
-    }
-    return {name: cpu_ms(work, _PER_ROUND[name], rounds) for name, work in works.items()}
+    return {"planned": cpu_ms(lambda: planned(definition, PROFILE, everything), _PER_ROUND, rounds)}
 
 
 def main(arguments: list[str] | None = None) -> int:

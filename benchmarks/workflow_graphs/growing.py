@@ -21,7 +21,7 @@ from benchmarks.workflow_graphs.__main__ import PROFILE, WORLD
 from workflows.declared import read_definition
 from workflows.definition import Definition
 from workflows.graph import Graph
-from workflows.optimise import optimise
+from workflows.plan import planned
 from workflows.progress import Changes, Progress
 from workflows.transform import Value
 from workflows.unfolding import Added, Unfolding
@@ -89,8 +89,9 @@ class Run:
 
     def _apply(self, changes: Changes) -> None:
         self.left += changes.start
-        for variable, value in changes.ready.items():
-            self._grow(self.unfolding.ready(variable, value))
+        for variable, ended in changes.variables.items():
+            if ended.value is not None:
+                self._grow(self.unfolding.ready(variable, ended.value))
 
     def _value(self, id: str) -> Value | Opaque:
         step = self.progress.graph.steps[id]
@@ -102,7 +103,7 @@ class Run:
 def measured(name: str, count: int, rounds: int) -> dict[str, float]:
     """Steps of the run, milliseconds of CPU for all of them, and for what is derived of the whole graph at its end."""
     workflow, texts = definition(name), [f"text {number}" for number in range(count)]
-    plans = optimise(workflow, PROFILE).plans
+    plans = planned(workflow, PROFILE).plans
     inputs: Mapping[str, Value] = {"question": "?", "documents": texts}
     fastest = derived = float("inf")
     for _ in range(rounds):
@@ -110,7 +111,7 @@ def measured(name: str, count: int, rounds: int) -> dict[str, float]:
         began = time.process_time()
         run.carry_out()
         ended = time.process_time()
-        run.progress.graph.critical_path(lambda step: 1.0)
+        run.progress.graph.order()
         fastest, derived = min(fastest, ended - began), min(derived, time.process_time() - ended)
     return {"steps": run.steps, "ms": fastest * 1000, "derived_ms": derived * 1000}
 
@@ -129,7 +130,7 @@ def main(arguments: list[str] | None = None) -> int:
         for name, each in found.items()
         for count, of in each.items()
     ]
-    print(markdown(["run", "steps", "all of them", "its critical path"], rows))
+    print(markdown(["run", "steps", "all of them", "its order"], rows))
     write({"cpu": found}, asked.json)
     return 0
 

@@ -16,12 +16,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from benchmarks.applications.client_side import LeastQueue
+from benchmarks.batching.batch import Rules
 from benchmarks.workflows.applications import EMBEDDER, RERANKER, WEB, Application
 from benchmarks.workflows.constants import Calibration
 from benchmarks.workflows.engines import PacedIndex, World, batches, world_of
 from engines.components import tokens
 from engines.components.running import Ask, Portion
-from simulation.batching import Rules
 from workflows.compute import cut
 from workflows.definition import Definition, StepSpec
 from workflows.template import fill, names_in

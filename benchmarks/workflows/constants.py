@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from benchmarks.batching.batch import ENGINE_OF_TODAY, Speed
 from engines.components.component import SimulatedPace
-from simulation.batching import ENGINE_OF_TODAY, Speed
 
 LLAMA_7B = Speed(step_s=0.025, kv_token_s=0.56e-6, prefill_token_s=390e-6, kv_tokens=12_600)
 LLAMA_13B = Speed(step_s=0.026, kv_token_s=0.44e-6, prefill_token_s=450e-6, kv_tokens=17_000)
@@ -75,7 +75,7 @@ class Calibration:
 
 SOURCES: Mapping[str, str] = {
     "core": "the model of the paper's ablations (Figures 9 and 10): llama-30B, an instance on two A800. A step reads 65 GB "
-    "of weights over two GPUs at 2 TB/s (16 ms), 10 ms of launching and Python as in simulation.batching's engine of 2024, "
+    "of weights over two GPUs at 2 TB/s (16 ms), 10 ms of launching and Python as in benchmarks.batching's engine of 2024, "
     "2 ms of all-reduce; 65 GFLOP a prompt token at half of 2 x 312 TFLOP/s; 1.56 MB of keys and values a token; 73 GB for "
     "them. 7b: one 3090 (14 GB at 936 GB/s, half of 71 TFLOP/s, 6.6 GB left). 13b: two of them, all-reduce over PCIe.",
     "replicas": "section 7.1: two instances of each model, one of everything else",

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.batching.batch import Rules
+from benchmarks.batching.engine import BatchingEngine, Served
 from benchmarks.workflows.applications import CORE, EMBEDDER, RERANKER, SMALL, WEB
 from benchmarks.workflows.constants import LLAMA_7B, Calibration
 from benchmarks.workflows.speaking import says
@@ -21,8 +23,6 @@ from engines.components.running import Answers, Portion
 from engines.engine import EngineInfo, EngineRequest
 from gateway.components.table import Hit, VectorTable
 from loadtest.applications.shapes import words
-from simulation.batching import Rules
-from simulation.batching_engine import BatchingEngine, Served
 from simulation.components import SimulatedComponent
 
 _DIMENSIONS = 32

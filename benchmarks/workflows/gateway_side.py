@@ -1,6 +1,6 @@
 """The gateway's own executor, passes, component lines, pipeline and placement before the same engines.
 
-Real are gateway.runs with its growing and its store, workflows.passes, engines.components with its line,
+Real are gateway.runs with its growing and its store, workflows.plan, engines.components with its line,
 engines.replicas with guards. Not there: sockets, processes, and what costs the gateway itself a millisecond.
 """
 
@@ -15,6 +15,7 @@ from typing import Any
 
 from multidict import CIMultiDict
 
+from benchmarks.batching.batch import Rules
 from benchmarks.runs_store import OpenedRuns
 from benchmarks.workflows.applications import EMBEDDER, RERANKER, WEB
 from benchmarks.workflows.constants import Calibration
@@ -37,7 +38,6 @@ from gateway.stages.features import Features
 from router.asked import Asked
 from router.finished import Finished
 from router.policies.fixed import Fixed
-from simulation.batching import Rules
 from workflows.definition import Definition
 from workflows.plan import Profile
 from workflows.running.knobs import RunKnobs

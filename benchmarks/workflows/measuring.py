@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any
 
+from benchmarks.batching.virtual_time import run
 from benchmarks.workflows.applications import CORE, SMALL, Application
 from benchmarks.workflows.baselines import Baseline, Scheme
 from benchmarks.workflows.constants import LLAMA_7B, Calibration
 from benchmarks.workflows.engines import World
 from benchmarks.workflows.gateway_side import Way, gateway_side
 from simulation.engine import TOKENS_PER_MESSAGE
-from simulation.virtual_time import run
 
 ALL = frozenset({"prune", "stages", "decoding"})
 Asked = Callable[[str], Awaitable[str]]

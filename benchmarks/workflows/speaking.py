@@ -20,7 +20,7 @@ def most_tokens(mean: int) -> int:
 
 
 def says(fields: Mapping[str, Any], prompt: str, most: int) -> Sequence[str]:
-    """See simulation.batching_engine.Says: between a third of the most and the most, evenly."""
+    """See benchmarks.batching.engine.Says: between a third of the most and the most, evenly."""
     chance = random.Random(prompt)
     how = fields.get(FIELD, {})
     if "yes" in how:

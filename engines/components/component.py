@@ -34,8 +34,6 @@ ABILITIES: Mapping[Kind, tuple[Ability, ...]] = MappingProxyType(
 )
 """What a component of each kind can be asked for."""
 
-NO_OBJECT: Mapping[str, Any] = MappingProxyType({})
-
 
 @dataclass(frozen=True, slots=True)
 class ComponentLimits:

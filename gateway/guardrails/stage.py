@@ -220,10 +220,6 @@ class Guardrails:
 
     # ---- both
 
-    def concern(self, arrival: Arrival, model: str) -> bool:
-        """Whether any is asked about requests or answers of this asker and model."""
-        return bool(self._concerned((*self._before, *self._after), arrival, model))
-
     @staticmethod
     def _concerned(
         guardrails: Sequence[Guardrail], arrival: Arrival, model: str | None

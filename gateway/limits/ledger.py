@@ -219,10 +219,6 @@ class Ledger:
             self._woken.set()
             await asyncio.sleep(_PAUSE_S)
 
-    def put_back(self, purse: Purse, reserved: int) -> None:
-        """Nothing of it was spent. From any thread."""
-        self.settle(purse, reserved, 0)
-
     def settle(self, purse: Purse, reserved: int, spent: int, *, estimated: bool = False) -> None:
         """Of what was reserved so much was spent. From any thread."""
         self.settle_all([(purse, reserved, spent)], estimated=estimated)

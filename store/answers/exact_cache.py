@@ -67,10 +67,6 @@ class ExactCache:
         self._held_at = self._generation.value()
         """The generation of what is in memory."""
 
-    def limit(self, *, ttl_s: float, disk_bytes: int, max_entry_bytes: int) -> None:
-        """Other limits from now on; see the class. What is kept already obeys them, too."""
-        self._ttl_s, self._disk_bytes, self._max_entry_bytes = ttl_s, disk_bytes, max_entry_bytes
-
     def get(self, key: bytes, now_s: float) -> ExactAnswer | None:
         """The answer that may be replayed at `now_s` (seconds since the epoch), or None. Microseconds; no waiting."""
         return self._given(key, self._in_memory(key) or self._on_disk(key, now_s), now_s)

@@ -38,10 +38,6 @@ class SemanticEntries:
         self._db = db
         self._ttl_s = ttl_s
 
-    def limit(self, *, ttl_s: float) -> None:
-        """Another time to live from now on, also for what is kept already."""
-        self._ttl_s = ttl_s
-
     def add(
         self,
         tenant: str,

@@ -7,11 +7,7 @@ import importlib.util
 import re
 from pathlib import Path
 
-import numpy as np
 import pytest
-
-from benchmarks import vectors
-from benchmarks.tables import markdown
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
@@ -43,37 +39,3 @@ def test_without_recorded_data_a_benchmark_says_so_and_ends_well(
         r"skipped: (\w+\.jsonl\.gz is not|no file that fits is) in .* \(say where with --data\)",
         capsys.readouterr().out,
     )
-
-
-def test_a_text_is_embedded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    embedded: list[str] = []
-
-    class Embedder:
-        version = "one"
-
-        @classmethod
-        def open(cls, *_: object, **__: object) -> Embedder:
-            return cls()
-
-        def embed_blocking(self, text: str) -> np.ndarray:
-            embedded.append(text)
-            return np.array([len(text), 1.0], np.float32)
-
-        def close(self) -> None: ...
-
-    monkeypatch.setattr(vectors, "Embedder", Embedder)
-    first, again = (vectors.embedded(["a", "bcd"], tmp_path) for _ in range(2))
-    assert embedded == ["a", "bcd"] and np.array_equal(first, again)
-    assert np.allclose(np.linalg.norm(first, axis=1), 1)
-    Embedder.version = "two"
-    vectors.embedded(["a", "bcd"], tmp_path)
-    assert len(embedded) == 4, "vectors of different versions must never be compared"
-
-
-def test_a_table_is_markdown_with_aligned_columns() -> None:
-    assert markdown(["name", "n"], [["a", 1], ["longer", 22]]).splitlines() == [
-        "| name   | n   |",
-        "| ------ | --- |",
-        "| a      | 1   |",
-        "| longer | 22  |",
-    ]

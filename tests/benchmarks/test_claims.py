@@ -19,9 +19,3 @@ def test_every_row_says_how_it_is_known_and_which_code_it_speaks_of() -> None:
         assert row.kind in ("real", "recorded", "simulated") and row.figures and row.date
         assert row.command.startswith(("python -m benchmarks.", "make ")), row.claim
         assert all((ROOT / path).exists() for path in row.code), row.claim
-
-
-def test_a_figure_without_a_row_is_found_outside_of_code() -> None:
-    known = next(row for row in claims.claims() if "hit" in row.claim).figures[0]
-    text = f"It saves **73.7 %** and takes 2.7 ms, {known}.\n```\n99 %\n```\n"
-    assert claims.without_a_row(text, claims.claims()) == ["2.7 ms", "73.7 %"]

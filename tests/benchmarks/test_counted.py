@@ -6,12 +6,7 @@ import json
 from contextlib import closing
 from pathlib import Path
 
-from benchmarks.counted.__main__ import FIGURES, Client, Upstream, gateway, risen, ways
-
-
-def test_a_rise_above_two_percent_is_told() -> None:
-    before = {"a": 100.0, "b": 100.0, "c": 17.0}
-    assert risen({"a": 102.0, "b": 103.0, "c": 17.02, "new": 1.0}, before) == ["b", "new"]
+from benchmarks.counted.__main__ import FIGURES, Client, Upstream, gateway, ways
 
 
 def test_a_request_is_counted_the_same_each_time(tmp_path: Path) -> None:

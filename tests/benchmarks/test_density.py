@@ -30,8 +30,3 @@ def test_code_and_branches_are_counted() -> None:
     assert (counts.lines, counts.code, counts.classes, counts.complex) == (18, 12, 1, 0)
     # for, if, and, or, the comprehension, the conditional in it, except, while
     assert counts.branches == 8
-
-
-def test_a_function_over_the_bound_is_complex() -> None:
-    many = "".join(f"    if given == {n}:\n        return {n}\n" for n in range(15))
-    assert counts_of(f"def many(given):\n{many}").complex == 1

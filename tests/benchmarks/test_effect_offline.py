@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
-import aiohttp
 import numpy as np
 import pytest
 
 from benchmarks.effect import asking, offline
-from benchmarks.effect.engines import Body, NotKept, Real, Said, last
-from benchmarks.effect.sets import Set, command, last_number, shared_of_words
+from benchmarks.effect.engines import Body, Said, last
+from benchmarks.effect.sets import Set
 from benchmarks.effect.streams import same_label
 from benchmarks.helpfulness.cases import Case
 from benchmarks.helpfulness.recorded import Bank
 from benchmarks.recorded import ROOT
-from learning.evaluation.intervals import Interval
-from router.examples.features import VERSION, Features
+from router.examples.features import Features
 from router.examples.prior import prior_model
 from router.examples.rarity import Rarity
 
@@ -84,60 +81,6 @@ async def test_every_arm_asks_every_question_with_its_examples_the_nearest_last(
     assert {b.get("seed") for b in large.bodies if b["temperature"]} == set(range(asking.SAMPLES))
 
 
-async def test_figures_are_those_of_the_outcomes() -> None:
-    asked, _, _ = await asked_all()
-    arms = asked.found.arms
-    arms |= offline._without_models(asked.of, asked.found)
-    row = {"arms": {name: offline._lists(asked.of, came) for name, came in arms.items()}}
-    alone = offline.arm_figures(row, asking.ALONE)
-    nearest = offline.arm_figures(row, "small + nearest 5")
-    assert alone["score"] == (0.0, Interval(0.0, 0.0)) and nearest["score"][0] == nearest["exact"][0] > 0.5
-    assert nearest[asking.ALONE][0] == nearest["score"][0] and nearest[asking.LARGE][0] <= 0
-    told = nearest["tokens_in"], nearest["prefill_s"], nearest["decode_s"]
-    assert told == pytest.approx((110, 0.5, 0.1))
-    oracle = offline.arm_figures(row, asking.ORACLE)["score"][0]
-    assert oracle >= max(
-        offline.arm_figures(row, name)["score"][0] for name in offline._BY_SMALL if name in row["arms"]
-    )
-    assert offline.arm_figures(row, asking.STUDENT)["score"][0] > 0.8
-    assert {row.quality for row in asked.rows()} == {0.0, 1.0}
-
-
-async def test_a_model_that_is_not_to_be_asked_says_what_is_kept(tmp_path: Path) -> None:
-    async with aiohttp.ClientSession() as session:
-        body = made_set_body()
-        with pytest.raises(NotKept):
-            await Real(None, session, tmp_path / "kept.jsonl", 0.0).answer(body)
-
-
-def made_set_body() -> dict[str, Any]:
-    return {"messages": [{"role": "user", "content": "a"}], "temperature": 0, "max_tokens": 8}
-
-
-def test_answers_are_graded_as_a_client_would_take_them() -> None:
-    assert command("```bash\nfind .  -name 'a'\n```") == command('find . -name "a"')
-    assert last_number("So 1,200 + 34.\n#### 1,234.00") == "1234" and last_number("none") == ""
-    assert shared_of_words("The Eiffel Tower.", "Eiffel tower") == 1 and shared_of_words("Paris", "Rome") == 0
-
-
-def singles(helped: list[tuple[int, float, float]]) -> dict[str, Any]:
-    """(question, similarity, score)"""
-    zeros = [0.0] * 23
-    shown = [
-        {"question": q, "example": "e", "score": score, "features": [similarity, *zeros], "trained": 0.5}
-        for q, similarity, score in helped
-    ]
-    return {"arms": {asking.ALONE: {"score": [0.5, 0.5]}}, "singles": shown}
-
-
-def test_examples_one_by_one_tell_what_chooses_well() -> None:
-    found = offline.example_figures(singles([(0, 0.9, 1.0), (0, 0.1, 0.0), (1, 0.8, 0.75), (1, 0.2, 0.5)]))
-    assert found["correlation of similarity"] > 0.9 and np.isnan(found["correlation of the trained scorer"])
-    assert (found["harmful"], found["helpful"]) == (0.25, 0.5)
-    assert found["help, chosen by similarity"] == found["help of the best"] == pytest.approx(0.375)
-    assert found["help of any"] == pytest.approx((0.0 + 0.125) / 2)
-
-
 @pytest.fixture(scope="module")
 def kept() -> list[dict[str, Any]]:
     """Outcomes of real models: ids, scores, tokens and seconds."""
@@ -151,32 +94,3 @@ def test_the_page_has_the_tables_that_the_outcomes_come_to(kept: list[dict[str, 
         assert offline.table(row).strip() in page, (
             f"print {row['set']} by --told docs/experiments/{KEPT.name}"
         )
-
-
-def test_by_what_real_examples_did_choosing_is_not_below_chance(kept: list[dict[str, Any]]) -> None:
-    assert {row["features"] for row in kept} == {VERSION}, "ask again: the features are others now"
-    found = [(offline.example_figures(row), len(row["singles"])) for row in kept if row["singles"]]
-
-    def helped(key: str) -> float:
-        return sum(figures[key] * number for figures, number in found)
-
-    assert helped("help, chosen by similarity") >= helped("help of any")
-    assert helped("help, chosen by the prior") >= helped("help of any")
-
-
-def test_outcomes_hold_no_texts_and_are_small(kept: list[dict[str, Any]]) -> None:
-    assert KEPT.stat().st_size < 2**20
-    for row in kept:
-        assert {
-            type(value) for arm in row["arms"].values() for numbers in arm.values() for value in numbers
-        } <= {
-            int,
-            float,
-        }
-        assert {key for one in row["singles"] for key in one} <= {
-            "question",
-            "example",
-            "score",
-            "features",
-            "trained",
-        }

@@ -10,7 +10,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from benchmarks.helpfulness import engines
@@ -73,48 +72,6 @@ def servers() -> Iterator[dict[str, Any]]:
 
 def url(server: Any) -> str:
     return f"http://127.0.0.1:{server.server_port}/v1"
-
-
-def embed(text: str) -> np.ndarray:
-    """By letters in threes: towns of a family are alike, and so are phrasings."""
-    vector = np.zeros(64, np.float32)
-    for i in range(len(text) - 2):
-        vector[sum(map(ord, text[i : i + 3])) % 64] += 1
-    return vector / max(1e-6, float(np.linalg.norm(vector)))
-
-
-@pytest.fixture
-def town(servers: dict[str, Any]) -> Any:
-    engine = engines.Engine
-    return engines.Town(engine(url(servers["small"])), engine(url(servers["large"])), embed, 3)
-
-
-def test_the_large_engines_answers_are_the_bank_and_questions_come_in_other_words(town: Any) -> None:
-    assert town.large_right == 1.0
-    for asked in town.requests(20, learnt=False):
-        assert len(asked.near) == engines.CANDIDATES
-        assert asked.question not in [c.example.question for c in asked.near]
-    learnt = {a.fact for a in town.requests(200, learnt=True)}
-    assert not learnt & {a.fact for a in town.requests(200, learnt=False)}
-    for asked in town.requests(20, learnt=False, relevant=False):
-        assert asked.fact.answer not in [c.example.answer for c in asked.near]
-
-
-def test_the_oracle_sends_what_makes_the_answer_right_and_nothing_where_nothing_does(town: Any) -> None:
-    requests = town.requests(12, learnt=True) + town.requests(3, learnt=True, relevant=False)
-    for asked, sent in zip(requests, engines.oracle(town, requests), strict=True):
-        there = [c for c in asked.near if c.example.answer == asked.fact.answer]
-        assert sent == there[:1]
-        assert town.quality(asked, sent) == bool(there)
-
-
-def test_every_way_is_asked_and_no_prompt_twice(town: Any, servers: dict[str, Any]) -> None:
-    requests = town.requests(8, learnt=True)
-    figures = engines.compared(town, requests, {}, with_oracle=True)["ways"]
-    assert set(figures) == {"none", "random 5", "nearest 1", "nearest 3", "nearest 5", "oracle"}
-    assert figures["none"] == {"quality": 0.0, "examples": 0.0, "tokens": 0.0}
-    assert figures["oracle"]["quality"] >= figures["nearest 5"]["quality"]
-    assert set(servers["small"].asked.values()) == {1}
 
 
 @pytest.mark.slow

@@ -7,7 +7,6 @@ import json
 import random
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import benchmarks.off_policy.__main__ as benchmark
@@ -34,16 +33,6 @@ def test_coverage_is_measured_against_the_truth_of_the_file(data: Path) -> None:
     for row in rows:
         assert all(row[method]["covers"] > 0.6 for method in ("ips", "snips", "dr"))
         assert all(0 < row[method]["width"] <= 1 for method in ("ips", "snips", "dr"))
-
-
-def test_logged_probabilities_are_those_the_decisions_are_drawn_with(data: Path) -> None:
-    file, small, large = benchmark.FILES["gsm8k"]
-    recorded = benchmark.read("gsm8k", data / file, small, large)
-    for logging in ("even", "leaning", "greedy"):
-        log, _ = benchmark.drawn(recorded, logging, 0.3, 4000, np.random.default_rng(1))
-        assert np.allclose(log.probabilities.sum(1), 1)
-        assert log.chosen.mean() == pytest.approx(log.probabilities[:, 1].mean(), abs=0.03)
-        assert np.isfinite(log.quality).mean() == pytest.approx(0.3, abs=0.03)
 
 
 def test_absent_data_is_skipped_with_the_reason(

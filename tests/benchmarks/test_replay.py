@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 import benchmarks.replay.__main__ as benchmark
 
 
@@ -14,12 +12,3 @@ def test_money_spent_by_gain_betters_the_bank_and_is_never_more_than_was_given()
     assert gain["results"]["replaced"] > 0
     assert gain["right_in_bank"] > none["right_in_bank"] < 1
     assert gain["offloaded"] == none["offloaded"], "the same requests, and the same questions in the bank"
-
-
-def test_the_largest_share_that_is_good_enough_is_found_nearest_first() -> None:
-    served = [
-        benchmark.Served(nearest, grade, False, True)
-        for nearest, grade in ((0.9, 1.0), (0.8, 1.0), (0.7, 0.7), (0.6, 0.0), (0.0, 1.0))
-    ]
-    assert benchmark.share_at(served, 0.9) == pytest.approx(3 / 5)
-    assert benchmark.share_at(served, 1.1) == 0

@@ -13,27 +13,6 @@ import pytest
 
 import benchmarks.routing.__main__ as routing
 from benchmarks.routing import data as routing_data
-from benchmarks.routing import metrics
-
-
-def test_a_perfect_score_recovers_at_once_and_an_inverse_one_at_the_end() -> None:
-    # Half the requests need the large engine.
-    quality = np.array([[0.0, 1.0], [1.0, 1.0]] * 50)
-    needed = quality[:, 1] - quality[:, 0]
-    assert metrics.apgr(needed, quality) == pytest.approx(0.75)
-    assert metrics.apgr(-needed, quality) == pytest.approx(0.25)
-    assert metrics.cpt(needed, quality, 0.5) == pytest.approx(0.25)
-    assert metrics.cpt(-needed, quality, 0.5) == pytest.approx(0.75)
-
-
-def test_a_score_that_says_nothing_is_worth_chance_whatever_the_order() -> None:
-    quality = np.array([[0.0, 1.0]] * 50 + [[1.0, 1.0]] * 50)
-    assert metrics.apgr(np.zeros(100), quality) == pytest.approx(0.5)
-    assert metrics.cpt(np.zeros(100), quality, 0.8) == pytest.approx(0.8)
-
-
-def test_without_a_gap_nothing_can_be_recovered() -> None:
-    assert np.isnan(metrics.apgr(np.arange(3.0), np.ones((3, 2))))
 
 
 @pytest.mark.slow

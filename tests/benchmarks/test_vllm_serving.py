@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
-
-import pytest
 
 from benchmarks.vllm import environment as vllm_environment
 from benchmarks.vllm import serving as vllm_serving
@@ -57,37 +54,3 @@ def test_what_was_started_serves_is_read_and_leaves_no_process_behind(tmp_path: 
         assert is_alive(child)
     assert not served.is_well()
     wait_for(lambda: not is_alive(child), "the end of its child")
-
-
-def test_a_server_that_ends_at_once_is_an_error_with_the_end_of_its_log(tmp_path: Path) -> None:
-    fake = environment(tmp_path / "env", "#!/bin/sh\necho no memory left\nexit 3\n")
-    server = vllm_serving.start(fake, tmp_path, "one", tmp_path)
-    with pytest.raises(RuntimeError, match=r"one ended with 3:\n(?s:.*)no memory left"):
-        vllm_serving.wait(server)
-    server.stop()
-
-
-def test_a_server_of_somebody_else_is_never_stopped() -> None:
-    for end in (vllm_serving.Served("http://127.0.0.1:1/v1", "m").stop, vllm_serving.Served("u", "m").kill):
-        with pytest.raises(AssertionError, match="somebody else's"):
-            end()
-
-
-def test_an_installation_counts_only_when_it_was_finished_and_is_of_this_release(tmp_path: Path) -> None:
-    folder = tmp_path / "env"
-    assert not vllm_environment.is_installed(folder)
-    environment(folder, "#!/bin/sh\n")
-    assert not vllm_environment.is_installed(folder), "interrupted"
-    (folder / "installed").write_text("0.1.0\n")
-    assert not vllm_environment.is_installed(folder)
-    (folder / "installed").write_text(vllm_environment.RELEASE)
-    assert vllm_environment.is_installed(folder)
-    vllm_environment.install(folder)
-    assert sorted(os.listdir(folder)) == ["bin", "installed", "lock"], "nothing is done twice"
-
-
-def test_the_folders_are_those_the_environment_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("VLLM_ENV", "/somewhere")
-    assert vllm_environment.folder() == Path("/somewhere")
-    monkeypatch.delenv("VLLM_ENV")
-    assert vllm_environment.folder().parts[-2:] == (".cache", "vllm")

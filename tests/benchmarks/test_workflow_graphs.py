@@ -8,10 +8,6 @@ import pytest
 from benchmarks.workflow_graphs.__main__ import ASKED_MS, definitions, main
 
 
-def test_each_workflow_has_twelve_steps() -> None:
-    assert [len(definition.steps) for definition in definitions().values()] == [12, 12, 12]
-
-
 def test_figures_are_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main(["--rounds", "1", "--json", str(tmp_path / "figures.json")])
     figures = json.loads((tmp_path / "figures.json").read_text())

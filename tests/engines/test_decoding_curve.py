@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 
 from benchmarks.applications.slo import token_s
+from benchmarks.batching.batch import ENGINE_OF_2024
 from engines.decoding_curve import DecodingCurve
-from simulation.batching import ENGINE_OF_2024
 
 
 def measured(answers: int, held: tuple[float, float], noise: float = 0.0) -> DecodingCurve:

@@ -35,10 +35,10 @@ class Site:
         self.config |= changes
         (self.folder / "config.yaml").write_text(json.dumps(self.config))
 
-    async def order(self, what: str = "reload") -> Verdict:
-        """As `understudy reload` does."""
+    async def order(self) -> Verdict:
+        """Do as `understudy reload` does."""
         folder = control_folder(self.folder / "data")
-        return await asyncio.to_thread(order, folder, what, None, timeout_s=_WITHIN_S)
+        return await asyncio.to_thread(order, folder, "reload", None, timeout_s=_WITHIN_S)
 
     async def ready(self) -> dict[str, Any]:
         """What /readyz says."""
@@ -72,7 +72,9 @@ def config_of(url: str, folder: Path, **more: Any) -> dict[str, Any]:
 @asynccontextmanager
 async def site(folder: Path, workers: int = 1, admin: str = "off") -> AsyncIterator[Site]:
     """A running gateway, and an upstream behind it that tells which model it was asked for."""
-    async with upstream() as behind, aiohttp.ClientSession() as session:
+    # A connection of its own for each request: a kept one may lead to the worker that was replaced.
+    connector = aiohttp.TCPConnector(force_close=True)
+    async with upstream() as behind, aiohttp.ClientSession(connector=connector) as session:
         config = config_of(behind.url, folder)
         config["listen"] |= {"workers": workers}
         (folder / "config.yaml").write_text(json.dumps(config))

@@ -10,7 +10,6 @@ import csv
 import io
 import re
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -30,7 +29,6 @@ from simulation.demo.run import ask_about_documents, look_after, measure, sort_s
 from simulation.demo.screen import Screen
 from simulation.demo.settings import LIMITED_KEY, DemoSettings, gateway_config, memory_folder
 from tests.patience import PATIENCE_S
-from tests.test_words import is_old, is_old_field
 
 SETTINGS = DemoSettings(requests=900, rate_per_s=40, pace=0.2, baseline=12, feedback_share=0.2, admin_port=0)
 _SETTING = re.compile(
@@ -121,38 +119,6 @@ NOT_OF_THE_DEMO = ("/router/settings", "/find")
 LISTS = {page.path for page in PAGES}
 
 
-def old_names(page: str) -> Iterator[str]:
-    """The headings, labels and buttons of a page that are old names."""
-    main = page[page.index("<main") : page.index("</main>")]
-    for _, held in re.findall(
-        r"<(th|dt|h[1-3]|label|legend|option|summary|button)\b[^>]*>(.*?)</\1>", main, re.S
-    ):
-        text = " ".join(re.sub(r"<[^>]*>", " ", held).split())
-        if is_old(text):
-            yield text
-
-
-def old_keys(told: Any) -> Iterator[str]:
-    """The names of fields that are old names, but in what clients and engines sent."""
-    if isinstance(told, dict):
-        for name, value in told.items():
-            if is_old_field(name):
-                yield name
-            if name not in ("raw", "parameters", "tools_offered", "tools_called"):
-                yield from old_keys(value)
-    elif isinstance(told, list):
-        for each in told:
-            yield from old_keys(each)
-
-
-def test_old_names_of_pages_and_twins_are_noticed() -> None:
-    page = '<main><table><th scope="col">First <b>words</b></th></table><button>Look</button><td>a dial</td></main>'
-    assert list(old_names(page)) == ["First words", "Look"]
-    assert list(old_keys({"rows": [{"ttft_s": 1, "first_chunk_s": 2}], "raw": {"dial": 1}})) == [
-        "first_chunk_s"
-    ]
-
-
 async def simulated(operator: Operator) -> dict[str, Any]:
     """The twin of Simulate for the settings in force, once it is computed."""
     end = time.monotonic() + 4 * PATIENCE_S
@@ -238,7 +204,6 @@ async def test_every_page_has_something_to_show_after_the_demo(tmp_path: Path) -
                     found[path] += lacks(page)
                 if LIMITED_KEY in page or LIMITED_KEY in str(twin):
                     found[path].append("a key is shown")
-                found[path] += [f"an old name: {name}" for name in (*old_names(page), *old_keys(twin))]
     assert results.failed == 0, "no limit is reached"
     assert LIMITED_KEY not in printed.getvalue()
     assert {path: lacking for path, lacking in found.items() if lacking} == {}

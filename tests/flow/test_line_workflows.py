@@ -332,10 +332,8 @@ async def test_a_failure_after_the_first_piece_is_an_event(gate: Line, behind: U
         return response
 
     behind.script = breaks
-    entry: Any = gate.gateway.handle
     ended: list[Any] = []
-    report = entry._ended
-    entry._ended = lambda each: (ended.append(each), report(each))
+    gate.gateway.parts.add(ended, finished=ended.append)
     body = json.dumps(question(model="echo", stream=True))
     async with gate.session.post(gate.url + "/chat/completions", data=body, headers=KEY | JSON) as response:
         seen = b""
@@ -659,12 +657,14 @@ async def test_a_step_that_waits_for_nobody_is_not_resolved(gate: Line) -> None:
 @pytest.mark.parametrize(
     ("on_error", "said", "expected"),
     [
-        (None, ["no list", '["a", "b"]'], None),
+        (None, ["no list", '["a", "b"]'], "a\nb"),
+        (None, ["no list", '["a", "b'], None),
         ({"retry": 1}, ["no list", '["a", "b"]'], "a\nb"),
         ({"retry": 1}, ["no list", "no list", '["a", "b"]'], None),
         ({"retry": 1, "default": ["plain"]}, ["no list", "no list"], "plain"),
         ({"default": ["plain"]}, [500, 500, 500, 500], "plain"),
-        ({"skip": True}, ["no list"], "left out"),
+        ({"default": ["plain"]}, ["no list", "no list"], "plain"),
+        ({"skip": True}, ["no list", "no list"], "left out"),
     ],
 )
 async def test_what_becomes_of_a_list_that_cannot_be_read(
@@ -697,5 +697,34 @@ async def test_what_becomes_of_a_list_that_cannot_be_read(
         else:
             assert got.status == 200 and got.text == expected, got.body
         prompts = [one.json["messages"] for one in behind.asked if one.json]
-        if on_error and on_error.get("retry"):
+        if said[0] == "no list":
             assert "could not be read" in prompts[1][-1]["content"] and len(prompts) == 2
+
+
+@pytest.mark.parametrize(
+    ("more", "rounds"),
+    [({}, 3), ({"max_rounds": 2}, 2), ({"first": "DONE at once: {{question}}"}, 1)],
+)
+async def test_a_loop_asks_until_its_test_holds_and_no_more_often_than_it_may(
+    behind: Upstream, tmp_path: Path, more: dict[str, Any], rounds: int
+) -> None:
+    async def script(request: web.Request, asked: Asked) -> web.StreamResponse:
+        last = len(behind.asked) == 3 or prompt(asked).startswith("DONE")
+        return await say(request, asked, f"round {len(behind.asked)}{' DONE' if last else ''}")
+
+    behind.script = script
+    made = config(behind, tmp_path)
+    better = {"loop": "Go {{so_far}}", "until": {"contains": "DONE"}, "model": "m", "initial": "", **more}
+    answer = {"transform": "{{better}}", "apply": ["strip"]}
+    inputs = {"question": "last_user"}
+    made["workflows"] = {
+        "looping": {"inputs": inputs, "steps": {"better": better, "answer": answer}, "output": "answer"}
+    }
+    async with line(made) as gate:
+        got = await call(gate, question(model="looping"))
+        assert got.status == 200, got.body
+        assert len(behind.asked) == rounds
+        assert ("DONE" in got.text) is (rounds != 2)
+        run = (await get(gate, f"/runs/{got.headers['x-understudy-run']}")).json
+        chats = [step for step in run["steps"] if step["name"].startswith("better[")]
+        assert [step["status"] for step in chats].count("done") == rounds

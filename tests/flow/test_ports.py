@@ -37,7 +37,7 @@ def test_a_gateway_with_another_data_folder_is_refused(
     with running("--upstream", upstream.url, *first, workers=2) as gateway:
         status, _, said = ran(*again(gateway, upstream, *options))
         assert status == 2 and f"cannot listen on 127.0.0.1:{gateway.port}" in said and "in use" in said
-        if options:
+        if "--data" in options:
             assert "same memory.data_dir" in said
         assert once(gateway.port, "GET", "/v1/models").status == 200
 
@@ -45,7 +45,7 @@ def test_a_gateway_with_another_data_folder_is_refused(
 def test_workers_that_remember_nothing_share_their_port_with_nobody(upstream: Upstream) -> None:
     with running("--upstream", upstream.url, "--workers", "2", "--grace", "1", workers=2) as gateway:
         status, _, said = ran(*again(gateway, upstream, "--workers", "2"))
-        assert status == 2 and "same memory.data_dir" in said
+        assert status == 2 and "in use" in said
 
 
 @pytest.mark.slow

@@ -6,7 +6,6 @@ import asyncio
 import multiprocessing
 import signal
 import socket
-from typing import cast
 
 import pytest
 from aiohttp import web
@@ -18,10 +17,9 @@ from gateway.server import stop_on_signals
 from gateway.wire import arriving, read_body
 from tests.flow.kinds import KINDS
 from tests.gateway.serving import exchange, get, served
-from understudy.processes.control import REPLACED
+from understudy.processes.control import REFUSED, REPLACED
 from understudy.processes.listening import bind
-from understudy.processes.orders import Supervised
-from understudy.processes.reloading import Reloading
+from understudy.processes.orders import Orders
 
 
 async def echo(request: web.BaseRequest) -> web.StreamResponse:
@@ -196,28 +194,30 @@ async def test_a_request_that_comes_as_its_idle_connection_is_to_be_closed_is_an
 
 async def test_a_worker_that_was_replaced_is_asked_to_end_and_knows_why() -> None:
     ours, theirs = multiprocessing.Pipe()
-    orders, stop = Supervised(theirs), asyncio.Event()
-    async with orders.taken(cast(Reloading, None), None, stop):
+    orders, stop = Orders(theirs), asyncio.Event()
+    told: list[str] = []
+    with orders.taken(told.append, None, stop):
+        ours.send((REFUSED, "the file is half written"))
         ours.send(REPLACED)
         async with asyncio.timeout(60):
             await stop.wait()
-    assert orders.replaced
+    assert orders.replaced and told == ["the file is half written"]
     for end in (ours, theirs):
         end.close()
 
 
-async def test_the_first_signal_asks_and_leaves_the_second_to_the_system() -> None:
+async def test_a_signal_asks_for_an_ordered_stop_however_often_it_comes() -> None:
     stop = asyncio.Event()
-    before = {signum: signal.getsignal(signum) for signum in (signal.SIGTERM, signal.SIGINT)}
+    before = signal.getsignal(signal.SIGTERM)
     try:
         stop_on_signals(stop)
-        signal.raise_signal(signal.SIGTERM)
+        for _ in range(2):
+            signal.raise_signal(signal.SIGTERM)
         async with asyncio.timeout(60):
             await stop.wait()
-        assert signal.getsignal(signal.SIGTERM) == signal.getsignal(signal.SIGINT) == signal.SIG_DFL
     finally:
-        for signum, handler in before.items():
-            signal.signal(signum, handler)
+        asyncio.get_running_loop().remove_signal_handler(signal.SIGTERM)
+        signal.signal(signal.SIGTERM, before)
 
 
 def test_a_port_is_bound_once_unless_it_is_shared() -> None:

@@ -6,8 +6,8 @@ import asyncio
 import json
 from typing import Any
 
+from benchmarks.batching import virtual_time
 from engines.components.registry import ComponentRegistry
-from simulation import virtual_time
 from simulation.components import SimulatedComponent
 from tests.engines.components.asking import limits, spec, work
 from tests.simulation.simulated import PACE

@@ -1,4 +1,4 @@
-"""Definitions of workflows for tests, a strategy that draws any, and a world that answers their steps.
+"""Definitions of workflows for tests, and a world that answers their steps.
 
 Whatever the world says depends on what it is asked and on its seed, never on when, or with what else in a batch: so a run's
 values, errors and effects are a property of the definition, whatever the passes.
@@ -7,25 +7,26 @@ values, errors and effects are a property of the definition, whatever the passes
 from __future__ import annotations
 
 import json
+import re
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Any
 
+import yaml
 from hypothesis import strategies as st
 
-from workflows.definition import PASSES, Definition, InputSpec, Kind, Splits, StepSpec
-from workflows.transform import Transform, Value
+from workflows.declared import World, read_definition
+from workflows.definition import PASSES, Definition, InputSpec, Splits, StepSpec
+from workflows.transform import Value
 
-Type = Literal["text", "list", "vectors", "index"]
-"""What a name holds."""
-MODELS = ("small", "large")
+MAX_ITEMS = 12
+"""Of a list; small enough that some are longer."""
 EMBEDDER = "local"
 RERANKER = "reranker"
 WEB = "web"
 TOOL = "lookup"
 NOTIFY = "notify"
-COMPONENTS = {EMBEDDER: "embed", RERANKER: "rerank", WEB: "search", TOOL: "tool", NOTIFY: "tool"}
 
 
 # ---- by hand
@@ -98,240 +99,107 @@ def doc_qa(**changes: Any) -> Definition:
 
 # ---- any
 
-_TEXTS = st.text('ab {}[]",\n', max_size=12)
-_TYPES: Mapping[Kind, Type] = {
-    "split": "list",
-    "embed": "vectors",
-    "ingest": "index",
-    "search": "list",
-    "rerank": "list",
-    "tool": "text",
-    "map": "list",
-    "fold": "text",
-    "when": "text",
+_WRITTEN = yaml.safe_load("""
+chain with effects:
+  chain:
+    - l: {chat: "List {{question}}", splits: lines}
+    - told: {map: "{{l}}", tool: notify, args: {about: "{{item}}", of: "{{question}}"}, effects: true}
+    - asked: {map: "{{l}}", tool: lookup, args: {about: "{{item}}!"}, idempotent: true}
+    - sent: {tool: notify, args: {all: "{{asked}}"}, effects: true}
+    - a: {chat: "{{told}} {{asked}}"}
+branches:
+  steps:
+    w: {when: "{{question}}", contains: a}
+    high: {when: "{{agreed}}", above: 4, if: w}
+    agreed: {chat: "Yes {{question}}", if: w}
+    each: {map: "{{documents}}", chat: "No {{item}}", unless: w}
+    both: {merge: ["{{each}}", "{{documents}}"], how: top, k: 2, after: [sent]}
+    sent: {tool: notify, args: {of: "{{question}}"}, effects: true, if: w}
+    all: {merge: ["{{documents}}", "{{each}}"]}
+    joined: {transform: "{{both}}", apply: [{join: " "}]}
+    a: {first_of: ["{{agreed}}", "{{joined}}"]}
+vectors:
+  steps:
+    v: {embed: "{{documents}}"}
+    i: {ingest: "{{v}}"}
+    f: {search: "{{documents}}", in: "{{i}}", k: 2}
+    web: {search: "{{f}}", in: web, k: 3}
+    t: {rerank: "{{web}}", by: "{{question}}", k: 2}
+    a: {fold: "{{t}}", chat: "{{so_far}} {{item}}", first: "{{item}}", initial: none}
+maps:
+  steps:
+    pieces: {split: "{{documents}}", tokens: 2, overlap: 1}
+    one: {map: "{{pieces}}", chat: "One {{item}} of {{question}}"}
+    two: {map: "{{one}}", chat: "Two {{item}}"}
+    i: {ingest: "{{two}}"}
+    f: {search: "{{two}}", in: "{{i}}", k: 1}
+    t: {rerank: "{{two}}", by: "{{question}}", k: 3}
+    told: {map: "{{two}}", tool: notify, args: {about: "{{item}}"}, effects: true}
+    a: {merge: ["{{t}}", "{{f}}"], how: concat}
+items:
+  steps:
+    w: {when: "{{question}}", matches: "^[a-m]"}
+    l: {chat: "List {{question}}", splits: json}
+    m: {map: "{{l}}", chat: "Of {{item}}"}
+    mm: {map: "{{m}}", tool: lookup, args: {about: "{{item}}"}}
+    i: {ingest: "{{m}}", if: w}
+    web: {search: "{{l}}", in: web, k: 2}
+    t: {rerank: "{{web}}", by: "{{question}}", k: 2}
+    f: {search: "{{l}}", in: "{{i}}", k: 2}
+    r: {rerank: "{{f}}", by: "{{question}}", k: 2}
+    a: {fold: "{{mm}}", chat: "{{so_far}} {{item}} {{t}}"}
+items of expressions:
+  chain:
+    - l: {chat: "List {{question}}", splits: {regex: "[a-z]+"}}
+    - i: {ingest: "{{l}}"}
+    - f: {search: "{{l}}", in: "{{i}}", k: 2}
+    - t: {rerank: "{{f}}", by: "{{question}}", k: 2}
+    - a: {transform: "{{t}}", apply: [{join: "\n"}, lines, {regex: "[a-z]+"}]}
+asked again:
+  steps:
+    l: {chat: "List {{question}}", splits: json, on_error: {retry: 1, default: [x, y]}}
+    once: {chat: "Once {{question}}", splits: json}
+    left: {chat: "Skip {{question}}", splits: json, on_error: {skip: true}}
+    m: {map: "{{l}}", chat: "Of {{item}}", on_error: {default: none}}
+    better: {loop: "{{question}} {{so_far}}", until: {contains: ab}, max_rounds: 3, initial: none}
+    a: {merge: ["{{left}}", "{{m}}", "{{better}}"]}
+""")
+_WORLD = World(
+    {
+        RERANKER: frozenset({"rerank"}),
+        WEB: frozenset({"search"}),
+        TOOL: frozenset({"tool"}),
+        NOTIFY: frozenset({"tool"}),
+    },
+    is_model=lambda name: True,
+    taken=lambda name: False,
+)
+WRITTEN: Mapping[str, Definition] = {
+    name: read_definition(
+        name.replace(" ", "-"),
+        {"inputs": {"question": "last_user", "documents": "texts"}, "model": "small", "output": "a", **each},
+        _WORLD,
+    )
+    for name, each in _WRITTEN.items()
 }
+"""Every kind of step, and every way in which one works on the list of another."""
 
 
-@dataclass(slots=True)
-class _Known:
-    """What is there to read, while a definition is drawn."""
-
-    types: dict[str, Type]
-    whens: list[str] = field(default_factory=list)
-    steps: dict[str, StepSpec] = field(default_factory=dict)
-
-    def of(self, *types: Type) -> list[str]:
-        return [name for name, type_ in self.types.items() if type_ in types]
+def definitions() -> st.SearchStrategy[Definition]:
+    """One of them."""
+    return st.sampled_from(list(WRITTEN.values()))
 
 
-@st.composite
-def definitions(draw: st.DrawFn, min_steps: int = 1, max_steps: int = 8) -> Definition:
-    """Any definition over a question and documents: every kind of step, chained or not, with conditions and effects."""
-    known = _Known({"question": "text", "documents": "list"})
-    for number in range(draw(st.integers(min_steps, max_steps))):
-        step = draw(_steps(f"s{number}", known))
-        known.steps[step.name] = step
-        if step.kind == "when":
-            known.whens.append(step.name)
-    outputs = [name for name in known.of("text", "list") if name in known.steps]
-    if not outputs:
-        last = StepSpec(
-            "s_out", "chat", messages=chat_messages("{{question}}"), reads=("question",), model="small"
-        )
-        known.steps["s_out"] = last
-        outputs = ["s_out"]
-    chained = draw(st.booleans())
-    names = list(known.steps) if chained else draw(st.permutations(list(known.steps)))
-    return definition(
-        *(known.steps[name] for name in names), output=draw(st.sampled_from(outputs)), chained=chained
-    )
+def inputs() -> st.SearchStrategy[Mapping[str, Value]]:
+    """Values of their inputs; of documents there may be more than a step takes."""
+    documents = st.lists(st.sampled_from(["", "ab", "a b c", "d", "b{{a}}"]), max_size=4)
+    many = st.just([f"d{number}" for number in range(MAX_ITEMS + 1)])
+    return st.fixed_dictionaries({"question": st.text("ab ", max_size=4), "documents": documents | many})
 
 
-@st.composite
-def _steps(draw: st.DrawFn, name: str, known: _Known) -> StepSpec:
-    kinds: list[Kind] = ["chat", "split", "tool", "when", "first_of", "merge", "transform", "search"]
-    if known.of("list"):
-        kinds += ["ingest", "ingest", "embed", "rerank", "rerank", "map", "map", "fold", "search"]
-    if known.of("index"):
-        kinds += ["search"] * 4
-    kind = draw(st.sampled_from(kinds))
-    step = draw(_of_kind(name, kind, known))
-    known.types[name] = _type(step, known)
-    before = list(known.steps)
-    if before and draw(st.integers(0, 3)) == 0:
-        step = replace(step, after=tuple(draw(st.sets(st.sampled_from(before), min_size=1, max_size=2))))
-    if known.whens and draw(st.integers(0, 2)) == 0:
-        step = replace(step, condition=(draw(st.sampled_from(known.whens)), draw(st.booleans())))
-    return step
-
-
-def _type(step: StepSpec, known: _Known) -> Type:
-    match step.kind:
-        case "chat":
-            return "list" if step.splits is not None else "text"
-        case "first_of":
-            return known.types[step.over[0]]
-        case "merge":
-            return "list"
-        case "transform":
-            return "list" if step.transforms[-1].kind in ("lines", "split") else "text"
-    return _TYPES[step.kind]
-
-
-@st.composite
-def _of_kind(draw: st.DrawFn, name: str, kind: Kind, known: _Known) -> StepSpec:
-    lists = st.sampled_from(known.of("list")) if known.of("list") else st.nothing()
-    texts = st.sampled_from(known.of("text"))
-    either = st.sampled_from(known.of("text", "list"))
-    few = st.integers(1, 4)
-    match kind:
-        case "chat":
-            reads, messages = draw(_messages(known, ()))
-            splits = draw(st.sampled_from([None, Splits("json"), Splits("lines"), Splits("regex", "[a-z]+")]))
-            items = draw(st.none() | few) if splits is not None else None
-            return StepSpec(
-                name,
-                "chat",
-                messages=messages,
-                reads=reads,
-                model=draw(st.sampled_from(MODELS)),
-                splits=splits,
-                items=items,
-            )
-        case "split":
-            return StepSpec(
-                name, "split", (draw(either),), component=EMBEDDER, tokens=draw(st.integers(2, 4)), overlap=1
-            )
-        case "embed" | "ingest":
-            return StepSpec(name, kind, (draw(lists),), component=EMBEDDER)
-        case "search":
-            indexes = known.of("index")
-            if indexes and draw(st.integers(0, 4)):
-                index = draw(st.sampled_from(indexes))
-                return StepSpec(
-                    name,
-                    "search",
-                    (draw(either),),
-                    reads=(index,),
-                    component=EMBEDDER,
-                    index=f"step:{index}",
-                    k=draw(few),
-                )
-            return StepSpec(
-                name, "search", (draw(either),), index=f"component:{WEB}", component=WEB, k=draw(few)
-            )
-        case "rerank":
-            by = draw(texts)
-            return StepSpec(
-                name, "rerank", (draw(lists),), reads=(by,), component=RERANKER, by=by, k=draw(few)
-            )
-        case "tool":
-            return draw(_tools(name, known))
-        case "map":
-            if draw(st.booleans()):
-                return draw(_tools(name, known, over=draw(lists)))
-            reads, messages = draw(_messages(known, ("item",)))
-            return StepSpec(
-                name, "map", (draw(lists),), messages, reads=reads, model=draw(st.sampled_from(MODELS))
-            )
-        case "fold":
-            reads, messages = draw(_messages(known, ("item", "so_far")))
-            first: tuple[Mapping[str, Any], ...] = ()
-            if draw(st.booleans()):
-                more, first = draw(_messages(known, ("item",)))
-                reads = tuple(dict.fromkeys((*reads, *more)))
-            return StepSpec(
-                name,
-                "fold",
-                (draw(lists),),
-                messages,
-                first,
-                reads,
-                model=draw(st.sampled_from(MODELS)),
-                initial=draw(st.sampled_from(["", "none"])),
-            )
-        case "when":
-            test = draw(
-                st.sampled_from(
-                    [("contains", "a"), ("equals", "true"), ("matches", "^[a-m]"), ("above", 4.0)]
-                )
-            )
-            return StepSpec(name, "when", (draw(texts),), test=test)
-        case "first_of":
-            kind_of = draw(st.sampled_from(["text", "list"] if known.of("list") else ["text"]))
-            over = draw(st.lists(st.sampled_from(known.of(kind_of)), min_size=1, max_size=3, unique=True))
-            return StepSpec(name, "first_of", tuple(over))
-        case "merge":
-            over = draw(st.lists(either, min_size=2, max_size=3))
-            how = draw(st.sampled_from(["concat", "top"]))
-            return StepSpec(name, "merge", tuple(over), how=how, k=draw(st.integers(0, 3)))
-        case "transform":
-            return draw(_transforms(name, known))
-    raise AssertionError(kind)
-
-
-@st.composite
-def _transforms(draw: st.DrawFn, name: str, known: _Known) -> StepSpec:
-    if known.of("list") and draw(st.booleans()):
-        return StepSpec(
-            name,
-            "transform",
-            (draw(st.sampled_from(known.of("list"))),),
-            transforms=(Transform("join", draw(st.sampled_from([" ", "\n"]))),),
-        )
-    transform = draw(
-        st.sampled_from(
-            [
-                Transform("strip", None),
-                Transform("truncate", 5),
-                Transform("regex", "[a-z]+"),
-                Transform("lines", None),
-                Transform("split", " "),
-            ]
-        )
-    )
-    return StepSpec(name, "transform", (draw(st.sampled_from(known.of("text"))),), transforms=(transform,))
-
-
-@st.composite
-def _tools(draw: st.DrawFn, name: str, known: _Known, over: str = "") -> StepSpec:
-    reads = tuple(draw(st.sets(st.sampled_from(known.of("text", "list")), max_size=2)))
-    args: dict[str, Any] = {f"of_{each}": f"{{{{{each}}}}}" for each in reads}
-    if over:
-        args["about"] = "{{item}}!"
-    effects = draw(st.booleans())
-    return StepSpec(
-        name,
-        "map" if over else "tool",
-        (over,) if over else (),
-        reads=reads,
-        component=NOTIFY if effects else TOOL,
-        args=args,
-        effects=effects,
-        idempotent=draw(st.booleans()),
-    )
-
-
-@st.composite
-def _messages(
-    draw: st.DrawFn, known: _Known, places: Sequence[str]
-) -> tuple[tuple[str, ...], tuple[Mapping[str, Any], ...]]:
-    """(the names read, the messages) of a template with some names, in any order, in a system or a user message."""
-    read = draw(st.sets(st.sampled_from(known.of("text", "list")), max_size=2))
-    names = draw(st.permutations([*sorted(read), *places]))
-    at = draw(st.integers(0, len(names)))
-    texts = ["".join(f" {name}: {{{{{name}}}}}" for name in part) for part in (names[:at], names[at:])]
-    messages = (
-        {"role": "system", "content": f"Do as told.{texts[0]}"},
-        {"role": "user", "content": f"Go.{texts[1]}"},
-    )
-    return tuple(sorted(read)), messages
-
-
-@st.composite
-def inputs(draw: st.DrawFn) -> Mapping[str, Value]:
-    """Values of the inputs of `definitions`."""
-    return {"question": draw(_TEXTS), "documents": draw(st.lists(_TEXTS, max_size=5))}
+def offsets(text: str) -> list[tuple[int, int]]:
+    """Words are tokens."""
+    return [word.span() for word in re.finditer(r"\S+", text)]
 
 
 # ---- who answers

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.workflows.reference import offsets
+from tests.workflows.definitions import offsets
 from workflows.compute import arguments, computed, cut, fused, scores, texts, vectors
 from workflows.definition import Output
 from workflows.graph import Step

@@ -49,6 +49,7 @@ steps:
   long: {when: "{{each}}", above: 3}
   short: {chat: [{role: system, content: "{{rules}}"}, {role: user, content: "{{question}}"}], if: long}
   other: {fold: "{{each}}", chat: "{{item}}{{so_far}}", first: "{{item}}", initial: none, unless: long, warm: true}
+  again: {loop: "{{question}} {{so_far}}", first: "{{question}}", until: {contains: DONE}, max_rounds: 3, if: long}
   joined: {transform: "{{looked}}", apply: [{join: ", "}]}
   answer: {first_of: ["{{short}}", "{{other}}", "{{joined}}"], after: [told]}
 output: answer
@@ -102,7 +103,7 @@ def test_a_definition_reads_as_it_is_written() -> None:
 def test_every_kind_of_step_is_read() -> None:
     found = read(EVERY_KIND, WORLD)
     by_kind = {step.kind for step in found.steps.values()}
-    assert by_kind == set(KINDS)
+    assert by_kind == set(KINDS) - {"loop"}, "whose turns are steps"
     assert found.inputs["rules"] == InputSpec("rules", "system", False, "")
     assert found.inputs["facts"] == InputSpec("facts", "json", False, '{"a":1}')
     assert found.inputs["notes"] == InputSpec("notes", "texts", False, [])
@@ -118,6 +119,13 @@ def test_every_kind_of_step_is_read() -> None:
     assert (step["short"].condition, step["other"].condition) == (("long", True), ("long", False))
     assert step["long"].test == ("above", 3.0)
     assert step["other"].initial == "none"
+    assert step["again"].over == ("again[2]", "again[1]", "again[0]")
+    assert step["again[2]"].sources == {"so_far": "again[1]"}
+    assert (step["again[0]"].condition, step["again[2]"].condition) == (
+        ("long", True),
+        ("again.until[1]", False),
+    )
+    assert step["again.until[0]"].test == ("contains", "DONE")
     assert step["answer"].over == ("short", "other", "joined")
 
 
@@ -272,7 +280,10 @@ def test_a_fault_names_workflow_step_field_value_and_remedy(line: str, said: str
             ("question: last_user", "question: user"),
             'inputs.question is "user": is no kind of input; did you',
         ),
-        (("question: last_user", "item: last_user"), "inputs.item: the name is taken by `map` and `fold`"),
+        (
+            ("question: last_user", "item: last_user"),
+            "inputs.item: the name is taken by `map`, `fold` and `loop`",
+        ),
         (
             ("output: answer", "output: answer\npasses: [prun]"),
             'passes is "prun": there is no such pass; did',

@@ -1,4 +1,4 @@
-"""The graph: who feeds whom, what is due, and that it never holds a circle."""
+"""The graph: who feeds whom, and that it never holds a circle."""
 
 from __future__ import annotations
 
@@ -31,13 +31,11 @@ def test_producers_consumers_and_names() -> None:
     assert (g.name("x"), g.name("unknown")) == ("x", "unknown")
 
 
-def test_order_depth_and_what_is_due() -> None:
+def test_order_and_depth() -> None:
     g = graph(c="a b", b="a", a="x", d="")
     assert [g.depth(each) for each in ids("a b c d")] == [0, 1, 2, 0]
     place = {each: index for index, each in enumerate(g.order())}
     assert place["s-a"] < place["s-b"] < place["s-c"]
-    assert [each.id for each in g.due(frozenset())] == ids("d")
-    assert [each.id for each in g.due({"x", "a"})] == ids("b a d")
 
 
 def test_the_critical_path_is_the_heaviest() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 
 import pytest
 from hypothesis import given
@@ -11,9 +12,17 @@ from hypothesis import strategies as st
 from tests.workflows.graphs import graph, graphs, ids, step
 from workflows.criteria import Criteria
 from workflows.graph import Graph
-from workflows.objective import Objective, Objectives, Rank, objectives
+from workflows.objective import Objective, Objectives, Rank
 
 LATENCY = Criteria.LATENCY
+
+
+def objectives(
+    g: Graph, gets: Mapping[str, Criteria], done: AbstractSet[str], expected: Mapping[str, float]
+) -> Mapping[str, Objective]:
+    """The objective of every step that is not in `done`."""
+    found = Objectives(g, gets, done, expected)
+    return {step: found.of(step) for step in g.steps if step not in done}
 
 
 def found(g: Graph, gets: Mapping[str, Criteria], done: str = "") -> Mapping[str, Objective]:

@@ -12,13 +12,12 @@ from tests.workflows.definitions import (
     chat_messages,
     definition,
     doc_qa,
+    offsets,
 )
-from tests.workflows.reference import offsets
 from workflows.compute import computed
 from workflows.definition import Definition, Splits, StepSpec
 from workflows.graph import Graph
-from workflows.optimise import optimise
-from workflows.plan import MOST_PIECES, Profile, StepPlan
+from workflows.plan import MOST_PIECES, Profile, StepPlan, planned
 from workflows.progress import Progress, StepState, VariableState
 from workflows.transform import TransformFailed, Value
 from workflows.unfolding import Unfolding
@@ -34,9 +33,7 @@ class Run:
         documents: Value = (),  # type: ignore[assignment]
         max_items: int = 1000,
     ) -> None:
-        plans = (
-            plans if plans is not None else optimise(definition, Profile({EMBEDDER: 2, RERANKER: 2})).plans
-        )
+        plans = plans if plans is not None else planned(definition, Profile({EMBEDDER: 2, RERANKER: 2})).plans
         values: Mapping[str, Value] = {"question": "Q?", "documents": list(documents)}
         self.unfolding = Unfolding("run_1", definition, plans, values, max_items=max_items)
         self.progress = Progress(Graph())
@@ -77,7 +74,7 @@ def test_advanced_rag_unfolds_as_its_lists_become_known() -> None:
 
 def test_without_passes_each_step_waits_for_the_whole_of_the_one_before() -> None:
     definition = doc_qa()
-    run = Run(definition, optimise(definition, Profile({EMBEDDER: 2}), frozenset()).plans, ["d"])
+    run = Run(definition, planned(definition, Profile({EMBEDDER: 2}), frozenset()).plans, ["d"])
     assert run.item("queries", 0, "one") == []
     assert run.answered("chunks", ["a", "b", "c"]) == ["index.embed[0]"]
     assert run.answered("queries", ["one", "two"]) == []
@@ -176,7 +173,7 @@ def test_a_piece_that_fails_fails_its_step_once_it_is_known_that_nothing_else_di
     run = Run(
         definition(StepSpec("i", "ingest", ("documents",), component=EMBEDDER), search), documents=["d"]
     )
-    assert run.progress.refused("s.embed[0]", "step_failed", "No.").failed.keys() == {
+    assert run.progress.refused("s.embed[0]", "step_failed", "No.").variables.keys() == {
         run.unfolding.variable(name) for name in ("s.embed[0]", "s.search[0]")
     }
     assert run.state("s") is StepState.WAITING
@@ -200,6 +197,6 @@ def test_a_branch_that_is_not_taken_is_skipped() -> None:
     assert run.started == ["w"]
     assert run.answered("w", "true") == ["a", "d"]
     assert {id for id in run.ids() if run.state(id) is StepState.SKIPPED} == {"b", "c"}
-    assert run.progress.variable(run.unfolding.variable("c")) is VariableState.SKIPPED
+    assert run.progress.of(run.unfolding.variable("c")).state is VariableState.SKIPPED
     assert run.answered("a", "A") == ["j"]
     assert dict(run.progress.held("j")) == {"a": "A"}

@@ -36,12 +36,15 @@ class EngineWatch:
     def __init__(
         self,
         states: EngineStates,
+        guards: Sequence[Guard],
         *,
+        keys: Sequence[str] = (),
         every_s: float = _EVERY_S,
     ) -> None:
+        """`keys` are left out of the errors that are told."""
         self._states = states
-        self._guards: list[Guard] = []
-        self._keys: list[str] = []
+        self._guards = list(guards)
+        self._keys = [key for key in keys if key]
         self._every_s = every_s
         self._worker = f"{os.getpid()}-{secrets.token_hex(4)}"
         self._said: list[EngineStateRow] = []
@@ -51,24 +54,16 @@ class EngineWatch:
         self._drained_at = -1
         self._wanted: set[tuple[str, str]] = set()
         """Engines and replicas that are to be drained."""
-        self._lock = threading.Lock()
         # Here, since an engine is begun with on an event loop, which must not wait for a database.
         self._guarded(self._look)
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="engines", daemon=True)
 
-    def start(self, guards: Sequence[Guard], *, keys: Sequence[str] = ()) -> None:
-        """Look after these engines, and no longer after others: what is to be drained is before the first request comes.
-
-        `keys` are left out of the errors that are told.
-        """
-        with self._lock:
-            self._guarded(self._count)
-            self._guards, self._keys = list(guards), [key for key in keys if key]
-            self._drain()
-            self._guarded(self._say)
-        if not self._thread.is_alive():
-            self._thread.start()
+    def start(self) -> None:
+        """Drain what is to be drained before the first request comes, and start the thread."""
+        self._drain()
+        self._guarded(self._say)
+        self._thread.start()
 
     def stop(self) -> None:
         """End the thread, and take back what was said."""
@@ -84,11 +79,10 @@ class EngineWatch:
 
     def step(self) -> None:
         """Look once. Raises what the store raises."""
-        with self._lock:
-            if self._look():
-                self._drain()
-            self._say()
-            self._count()
+        if self._look():
+            self._drain()
+        self._say()
+        self._count()
 
     def _run(self) -> None:
         while not self._stopping.wait(self._every_s):

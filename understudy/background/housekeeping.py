@@ -28,15 +28,9 @@ class Chore:
 class Housekeeper:
     """Owns its thread between `start` and `stop`."""
 
-    def __init__(
-        self, chores: Sequence[Chore], done: dict[str, float] | None = None, lease: Lease | None = None
-    ) -> None:
-        """`lease`: whoever holds it does the chores that are not each process's; None: nobody else does them.
-
-        `done`: when each was done last, by name (time.monotonic); it is kept up. Whoever has another housekeeper work by
-        other settings gives it that: with reloads each minute, what is due each minute would never be done."""
+    def __init__(self, chores: Sequence[Chore], lease: Lease | None = None) -> None:
+        """`lease`: whoever holds it does the chores that are not each process's; None: nobody else does them."""
         self._chores = tuple(chores)
-        self._done = {} if done is None else done
         self._lease = lease
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="housekeeper", daemon=True)
@@ -54,7 +48,7 @@ class Housekeeper:
 
     def _run(self) -> None:
         begun = time.monotonic()
-        due = {chore: self._done.setdefault(chore.name, begun) + chore.every_s for chore in self._chores}
+        due = {chore: begun + chore.every_s for chore in self._chores}
         while due:
             chore = min(due, key=lambda c: due[c])
             if self._stopping.wait(max(0.0, due[chore] - time.monotonic())):
@@ -63,8 +57,7 @@ class Housekeeper:
                 self._do(chore)
             except Exception as error:
                 log.error("chore_failed", chore=chore.name, error=error)
-            self._done[chore.name] = time.monotonic()
-            due[chore] = self._done[chore.name] + chore.every_s
+            due[chore] = time.monotonic() + chore.every_s
 
     def _do(self, chore: Chore) -> None:
         if chore.each or self._lease is None:

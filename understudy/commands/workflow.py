@@ -1,4 +1,4 @@
-"""`understudy workflow check|explain FILE`: whether workflows can be carried out, how, and what would make them faster."""
+"""`understudy workflow check|explain FILE`: whether workflows can be carried out, and how."""
 
 from __future__ import annotations
 
@@ -17,12 +17,10 @@ from understudy.settings.config import Config
 from understudy.settings.core_yaml import read_yaml
 from understudy.settings.file import ConfigError, load_config
 from understudy.setup.assumed_profile import profile
-from workflows.advice import advise
 from workflows.declared import DefinitionError, World, read_definition
 from workflows.definition import Definition
-from workflows.expand import Drawing, expand
-from workflows.optimise import EGraph, optimise
-from workflows.plan import Profile
+from workflows.drawing import Drawing, draw
+from workflows.plan import Note, Profile, planned
 
 _MOST_PIECES = 4
 """Of one step that are drawn, as text."""
@@ -63,32 +61,25 @@ def check(path: Path, config_path: Path | None, as_json: bool) -> None:
 @click.option(
     "--items", multiple=True, metavar="NAME=N", help="How long the list NAME is; without it a guess."
 )
-@click.option(
-    "--tokens", multiple=True, metavar="NAME=N", help="How many tokens the value NAME has, for the advice."
-)
 @JSON
 def explain(
     path: Path,
     config_path: Path | None,
     name: str | None,
     items: tuple[str, ...],
-    tokens: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Draw how the workflows of FILE are declared and how they are carried out, which pass made each change, and advice."""
+    """Draw how the workflows of FILE are declared and how they are carried out, and which pass made each change."""
     definitions, config = _read(path, config_path)
     chosen = [each for each in definitions if name in (None, each.name)]
     if not chosen:
         known = ", ".join(each.name for each in definitions)
         give_up(f"there is no workflow {name!r} in {path}; there are {known}", 1)
-    counts, lengths = _numbers("--items", items), _numbers("--tokens", tokens)
+    counts = _numbers("--items", items)
     known_names = {each for definition in chosen for each in (*definition.inputs, *definition.steps)}
-    for option, named in (("--items", counts), ("--tokens", lengths)):
-        if unknown := sorted(named.keys() - known_names):
-            give_up(
-                f"{option} {unknown[0]}: nothing is called so; there are {', '.join(sorted(known_names))}", 2
-            )
-    explained = [_explained(each, profile(config), counts, lengths) for each in chosen]
+    if unknown := sorted(counts.keys() - known_names):
+        give_up(f"--items {unknown[0]}: nothing is called so; there are {', '.join(sorted(known_names))}", 2)
+    explained = [_explained(each, profile(config), counts) for each in chosen]
     if as_json:
         print_json([_told(*each) for each in explained])
         return
@@ -150,17 +141,17 @@ def _numbers(option: str, given: Iterable[str]) -> dict[str, int]:
 
 # ---- telling
 
-_Explained = tuple[Definition, EGraph, Drawing, Drawing, Mapping[str, int]]
+_Explained = tuple[Definition, tuple[Note, ...], Drawing, Drawing]
+"""A definition, what the passes changed, and its graph without them and with them."""
 
 
-def _explained(
-    definition: Definition, engines: Profile, counts: Mapping[str, int], tokens: Mapping[str, int]
-) -> _Explained:
-    graphs = optimise(definition, engines, counts=counts)
-    declared, carried_out = (
-        expand(definition, each, counts, _MOST_PIECES) for each in (graphs.pgraph, graphs.graph)
+def _explained(definition: Definition, engines: Profile, counts: Mapping[str, int]) -> _Explained:
+    plain, made = (
+        planned(definition, engines, frozenset(), counts),
+        planned(definition, engines, counts=counts),
     )
-    return definition, graphs, declared, carried_out, tokens
+    declared, carried_out = (draw(definition, each.plans, counts, _MOST_PIECES) for each in (plain, made))
+    return definition, made.notes, declared, carried_out
 
 
 def _summary(definition: Definition) -> dict[str, Any]:
@@ -176,39 +167,24 @@ def _summary(definition: Definition) -> dict[str, Any]:
 
 
 def _told(
-    definition: Definition,
-    graphs: EGraph,
-    declared: Drawing,
-    carried_out: Drawing,
-    tokens: Mapping[str, int],
+    definition: Definition, notes: tuple[Note, ...], declared: Drawing, carried_out: Drawing
 ) -> dict[str, Any]:
     return {
         **_summary(definition),
         "p_graph": asdict(declared),
         "e_graph": asdict(carried_out),
-        "changes": [asdict(note) for note in graphs.notes],
-        "advice": [asdict(each) for each in advise(definition, tokens)],
+        "changes": [asdict(note) for note in notes],
     }
 
 
 def _lines(
-    definition: Definition,
-    graphs: EGraph,
-    declared: Drawing,
-    carried_out: Drawing,
-    tokens: Mapping[str, int],
+    definition: Definition, notes: tuple[Note, ...], declared: Drawing, carried_out: Drawing
 ) -> Iterator[str]:
     off = "" if definition.passes else " (no passes)"
     yield f"{definition.name}  version {definition.version}{off}"
     yield ""
-    yield from side_by_side(declared, carried_out, graphs.notes)
+    yield from side_by_side(declared, carried_out, notes)
     yield ""
     yield LEGEND
-    for number, note in enumerate(graphs.notes, 1):
+    for number, note in enumerate(notes, 1):
         yield f"[{number}] {note.by}: {note.what}"
-    advice = advise(definition, tokens)
-    if advice:
-        yield ""
-        yield "Advice"
-    for each in advice:
-        yield f"- {each.step}: {each.text}" if each.step else f"- {each.text}"

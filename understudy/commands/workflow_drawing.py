@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
 
-from workflows.expand import Drawing, DrawnNode
+from workflows.drawing import Drawing, DrawnNode
 from workflows.plan import Note
 
 _COLUMN = 58
-_MARKS: Mapping[str, str] = {"data": "", "items": "~", "after": "!", "order": ":", "effect": "!"}
+_MARKS: Mapping[str, str] = {"data": "", "items": "~", "after": "!", "order": ":"}
 LEGEND = (
     "< waits for; ~ piece by piece, : for its end only, ! for its good end; [n] the change of this number"
 )
@@ -35,11 +35,10 @@ def _row(left: str, right: str) -> str:
 
 
 def _marked(notes: Sequence[Note]) -> dict[str, list[int]]:
-    """The changes of each node of the graph: those made to it, and edges to it that went."""
+    """The changes of each node of the graph."""
     marks: dict[str, list[int]] = {}
     for number, note in enumerate(notes, 1):
-        named = note.nodes or (() if note.edge is None else (note.edge[1],))
-        for node in named:
+        for node in note.nodes:
             marks.setdefault(node, []).append(number)
     return marks
 

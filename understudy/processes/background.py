@@ -3,76 +3,48 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from functools import partial
 
-import structlog
-
 from gateway.endpoints.health import Health
-from gateway.log import configure
-from understudy.lasting import Lasting, scores
-from understudy.processes.reloading import Message
+from gateway.metrics import Metrics
+from understudy.opening import opened
 from understudy.settings.config import Config
 from understudy.settings.reloading import digest_of
 
-log = structlog.get_logger(__name__)
-
 
 class Background:
-    """The stand of understudy.processes.reloading.Reloading in such a process."""
+    """Stands in the place of understudy.build.Gateway in such a process."""
 
-    def __init__(self, lasting: Lasting, config: Config) -> None:
-        """`config`: with memory. What `lasting` holds is closed with it."""
-        self._lasting = lasting
-        self._config = config
-        self._prepared: Config | None = None
-        memory = lasting.memory
-        assert memory is not None, "understudy.processes.run starts no such process without memory"
-        self._memory = memory
+    def __init__(self, config: Config) -> None:
+        """`config`: with memory. Raises CannotStart."""
+        assert config.memory is not None, "understudy.processes.run starts no such process without memory"
+        self._hash = digest_of(config)
+        self._metrics = Metrics()
+        self._refused = ""
+        self.memory = opened(config.memory, config)
         health = Health(
-            lasting.metrics,
-            problems=memory.problems,
+            self._metrics,
+            problems=self.memory.problems,
             impaired=self._impaired,
-            settled=partial(asyncio.to_thread, memory.settled),
-            config=digest_of(config),
+            settled=partial(asyncio.to_thread, self.memory.settled),
+            config=self._hash,
         )
         self.handle = health.only
         """Answers a request; see gateway.server.serve."""
 
     def start(self) -> None:
-        """Nothing: the memory works since it was opened."""
-        self._lasting.metrics.config_is(digest_of(self._config))
+        """Say what it works by; the memory works since it was opened."""
+        self._metrics.config.labels(self._hash).set(1)
 
-    async def told(self, message: Message) -> str | None:
-        """Do what the supervisor says; see understudy.processes.reloading. Gives why it failed."""
-        match message:
-            case ("prepare", config):
-                self._prepared = config
-            case ("give up", _):
-                self._prepared = None
-            case ("commit",) if self._prepared is not None:
-                self._config, self._prepared = self._prepared, None
-                return await self._adopted(self._config)
-        return None
+    def refuse(self, why: str) -> None:
+        """Note why the latest configuration is not taken, for those who look."""
+        self._refused = why
+        self._metrics.refused.inc()
 
     async def aclose(self) -> None:
         """Finish the chore at hand and close the store."""
-        await self._lasting.over.aclose()
-        await self._lasting.aclose()
-
-    async def _adopted(self, config: Config) -> str | None:
-        settings = config.memory
-        try:
-            if settings is not None:
-                retention = config.retention
-                await asyncio.to_thread(self._memory.adopt, settings, retention, scores=scores(config))
-        except Exception as error:
-            log.error("reload_failed", error=error)
-            return f"{type(error).__name__}: {error}"
-        configure(config.log.level, for_terminal=sys.stderr.isatty())
-        log.info("reloaded", config=digest_of(config))
-        return None
+        await asyncio.to_thread(self.memory.close)
 
     def _impaired(self) -> list[str]:
-        problem = self._memory.store.problem()
-        return [] if problem is None else [problem]
+        refused = f"the configuration could not be loaded anew: {self._refused}" if self._refused else None
+        return [*filter(None, (self.memory.store.problem(), refused))]

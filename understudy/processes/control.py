@@ -18,10 +18,11 @@ import structlog
 
 log = structlog.get_logger(__name__)
 
-ORDERS = ("reload", "restart")
+ORDERS = ("reload",)
 REPLACED = ("replaced",)
 """What a supervisor tells a worker whose successor serves: to finish what it has open, and end."""
-_MODE = 0o600
+REFUSED = "refused"
+"""What it tells every worker, with the reason, when it does not take a configuration."""
 _MOST_BYTES = 64 * 1024
 _CONNECT_S = 5.0
 

@@ -1,11 +1,10 @@
-"""Runs a configured gateway until it is told to stop: in this process, or in several under a supervisor."""
+"""Runs a configured gateway until it is told to stop: its workers and helpers under a supervisor."""
 
 from __future__ import annotations
 
 import asyncio
 import errno
 import os
-import signal
 import socket
 import sys
 import tempfile
@@ -15,7 +14,6 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING
 
 import click
@@ -25,16 +23,16 @@ from gateway.log import WRITER, configure
 from understudy.processes.control import control_folder, listening
 from understudy.processes.garbage_collection import calm_collector, few_arenas
 from understudy.processes.listening import bind, kept_port
-from understudy.processes.orders import Alone, Changes, Orders, Supervised
+from understudy.processes.orders import Changes, Orders
 from understudy.processes.wanted import ADMIN, LEARNER, REPLAYER, Role, helpers_wanted
 from understudy.settings.config import Config
 from understudy.settings.doubts import doubts
+from understudy.settings.engines import VLLMLocalEngine
 from understudy.settings.file import ConfigError
 
 if TYPE_CHECKING:
-    from understudy.lasting import Lasting
+    from understudy.build import Gateway
     from understudy.processes.background import Background
-    from understudy.processes.reloading import Reloading
 
 log = structlog.get_logger(__name__)
 
@@ -65,46 +63,18 @@ def run(
     configure(config.log.level, for_terminal=sys.stderr.isatty())
     for told in doubts(config):
         log.warning("setting_doubtful", told=told)
-    supervised = _workers(config, role) > 1 or bool(helpers_wanted(config, role))
     with ExitStack() as held:
         try:
-            sock = held.enter_context(_bound(config, supervised, role))
+            sock = held.enter_context(_bound(config, role))
         except (OSError, OverflowError) as error:
-            click.echo(f"understudy: {_cannot_listen(config, error, supervised)}", err=True)
+            click.echo(f"understudy: {_cannot_listen(config, error)}", err=True)
             return 2
         folder = config.memory.data_dir if config.memory is not None else None
         config = held.enter_context(_folder_to_remember_in(config))
         held.callback(WRITER.close)
         control = held.enter_context(listening(control_folder(folder)))
         changes = Changes(config, reread, temporary=folder is None)
-        if supervised:
-            return _supervise(config, sock.getsockname()[1], config_file, changes, control, role)
-        try:
-            with _stopped_at_once():
-                return _run_worker(config, sock, Alone(changes, control, role), role)
-        except _StoppedWhileBuilding:
-            log.info("stopped", threads=threading.active_count())
-            held.close()
-            # Nothing was asked yet, and threads of what was half built would be waited for.
-            os._exit(0)
-
-
-class _StoppedWhileBuilding(BaseException):
-    """A signal came before the gateway was built."""
-
-
-@contextmanager
-def _stopped_at_once() -> Iterator[None]:
-    """Until something else handles signals, they end what is under way. (A supervised process simply dies of them.)"""
-
-    def stop(signum: int, frame: FrameType | None) -> None:
-        raise _StoppedWhileBuilding
-
-    for signum in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(signum, stop)
-    # The configuration has just been read.
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    yield
+        return _supervise(config, sock.getsockname()[1], config_file, changes, control, role)
 
 
 def _workers(config: Config, role: Role) -> int:
@@ -112,19 +82,17 @@ def _workers(config: Config, role: Role) -> int:
     return 1 if role == "background" else config.listen.workers
 
 
-def _bound(config: Config, supervised: bool, role: Role) -> AbstractContextManager[socket.socket]:
+def _bound(config: Config, role: Role) -> AbstractContextManager[socket.socket]:
     listen = config.listen
-    if not supervised:
-        return bind(listen.host, listen.port)
     # What answers no requests must not share a port with what does.
     joined = config.memory is not None and role != "background"
     return kept_port(listen.host, listen.port, config.memory.data_dir if joined and config.memory else None)
 
 
-def _cannot_listen(config: Config, error: OSError | OverflowError, supervised: bool) -> str:
+def _cannot_listen(config: Config, error: OSError | OverflowError) -> str:
     reason = getattr(error, "strerror", None) or str(error)
     text = f"cannot listen on {config.listen.host}:{config.listen.port}: {reason}"
-    if supervised and getattr(error, "errno", None) == errno.EADDRINUSE:
+    if config.memory is not None and getattr(error, "errno", None) == errno.EADDRINUSE:
         return text + ". Only a gateway with the same memory.data_dir may join one that is there already"
     return text
 
@@ -154,15 +122,16 @@ def _supervise(
         def work(sock: socket.socket | None, line: Connection) -> int:
             assert sock is not None, "the supervisor binds it"
             try:
-                return _run_worker(config, sock, Supervised(line), role)
+                return _run_worker(config, sock, Orders(line), role)
             finally:
                 WRITER.close()
 
-        return Crew(work, _helpers(config, port, config_file, role), config)
+        local = any(isinstance(engine, VLLMLocalEngine) for engine in config.engines.values())
+        return Crew(work, _helpers(config, port, config_file, role), one_at_a_time=local)
 
-    def reread(order: str) -> Crew:
+    def reread() -> Crew:
         try:
-            config = changes.taken_up(changes.read(order))
+            config = changes.read()
         except ConfigError as error:
             raise CannotChange(str(error)) from error
         configure(config.log.level, for_terminal=sys.stderr.isatty())
@@ -220,35 +189,33 @@ def _admin(port: int, config_file: Path | None, config: Config) -> int:
 def _run_worker(config: Config, sock: socket.socket, orders: Orders, role: Role) -> int:
     import uvloop
 
-    from understudy.build import CannotStart
+    from understudy.cannot_start import CannotStart
 
     try:
         uvloop.run(_serve(config, sock, orders, role))
     except CannotStart as error:
+        orders.cannot_start(str(error))
         click.echo(f"understudy: cannot start\n{error}", err=True)
         return 2
     return 0
 
 
-def _served(lasting: Lasting, config: Config, role: Role) -> Background | Reloading:
+def _served(config: Config, role: Role) -> Background | Gateway:
     if role == "background":
         from understudy.processes.background import Background
 
-        return Background(lasting, config)
+        return Background(config)
     from understudy.build import Gateway
-    from understudy.processes.reloading import Reloading
 
-    return Reloading(lasting, Gateway(config, lasting=lasting))
+    return Gateway(config, chores=role != "gateway")
 
 
 async def _serve(config: Config, sock: socket.socket, orders: Orders, role: Role) -> None:
     from gateway.server import ServerLimits, serve, stop_on_signals
-    from understudy.lasting import Lasting
     from understudy.settings.knobs import knobs_of
 
     # Signals are handled once there is something to stop in order.
-    lasting = Lasting(config, chores=role != "gateway")
-    served = _served(lasting, config, role)
+    served = _served(config, role)
     stop = asyncio.Event()
     stop_on_signals(stop)
     calm_collector()
@@ -267,7 +234,7 @@ async def _serve(config: Config, sock: socket.socket, orders: Orders, role: Role
     try:
         served.start()
         limits = knobs_of(ServerLimits, config.listen, config.listen.advanced)
-        async with orders.taken(served, lasting.memory, stop):
+        with orders.taken(served.refuse, served.memory, stop):
             await serve(
                 served.handle,
                 limits,

@@ -14,15 +14,15 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from types import FrameType
-from typing import Any
 
 import structlog
 
-from understudy.processes.control import REPLACED, Verdict, answer, asked
+from understudy.processes.control import REFUSED, REPLACED, Verdict, answer, asked
 from understudy.processes.metrics_folder import metrics_folder
 
 log = structlog.get_logger(__name__)
@@ -41,12 +41,11 @@ _HELPER_GRACE_S = 5.0
 _WORKER = "worker"
 _STEADY_S = 60.0
 """A process that lived this long was healthy: what went before does not count against its successor."""
-_ANSWERS_WITHIN_S = 120.0
-"""A worker that is asked to change may be starting: it reads its index first."""
 _STARTS_WITHIN_S = 600.0
+_SHOWN_CHARACTERS = 300
 
 Work = Callable[[socket.socket | None, Connection], int]
-"""A worker, given its socket and its line to the supervisor. It sends ("ready",) once, and an answer to each message;
+"""A worker, given its socket and its line to the supervisor. It sends ("ready",) once it serves, or ("cannot start", why);
 after REPLACED it ends."""
 
 
@@ -61,8 +60,8 @@ class Crew:
     work: Work
     helpers: Mapping[str, Callable[[], int]] = field(default_factory=dict)
     """By name: it begins the event that tells of a death, such as `learner_died`."""
-    config: Any = None
-    """What workers are sent when it changes."""
+    one_at_a_time: bool = False
+    """Two workers in one place do not fit the machine: the old one ends before the new one starts."""
 
 
 @dataclass(slots=True)
@@ -86,7 +85,7 @@ class _Child:
     ready: bool = False
     kill_at: float | None = None
     """It was told to stop, and is killed then (time.monotonic)."""
-    answers: list[str | None] = field(default_factory=list)
+    cannot_start: str = ""
 
     def hear(self) -> None:
         """Take what it has sent."""
@@ -95,8 +94,8 @@ class _Child:
                 match self.line.recv():
                     case ("ready",):
                         self.ready = True
-                    case ("answer", text):
-                        self.answers.append(text)
+                    case ("cannot start", why):
+                        self.cannot_start = why
         except (EOFError, OSError):
             self.line = None
 
@@ -145,13 +144,13 @@ class Supervisor:
         grace_s: float,
         add_up_metrics: bool = False,
         bind: Callable[[], socket.socket] | None = None,
-        reread: Callable[[str], Crew] | None = None,
+        reread: Callable[[], Crew] | None = None,
         control: socket.socket | None = None,
     ) -> None:
         """`add_up_metrics`: a helper has series of its own, which a worker is to tell even if it is the only one.
 
-        `bind` makes a worker's socket. `reread` gives the crew of the configuration as it is now, for "reload" or "restart",
-        or raises CannotChange. `control`: where orders come from, beside signals; see understudy.processes.control.
+        `bind` makes a worker's socket. `reread` gives the crew of the configuration as it is now, or raises CannotChange.
+        `control`: where orders come from, beside signals; see understudy.processes.control.
         """
         self._adds_up = workers > 1 or add_up_metrics
         self._crew = crew
@@ -221,6 +220,12 @@ class Supervisor:
     # ---- watching
 
     def _stop(self, signum: int, frame: FrameType | None) -> None:
+        """Stop in order; asked twice, at once."""
+        if self._stopping:
+            for process in self._children:
+                process.kill()
+            signal.signal(signum, signal.SIG_DFL)
+            os.kill(os.getpid(), signum)
         self._stopping = True
 
     def _hang_up(self, signum: int, frame: FrameType | None) -> None:
@@ -318,108 +323,79 @@ class Supervisor:
 
     def _take_orders(self) -> None:
         """Carry out what was ordered since the last look: once, however many ordered it."""
-        clients: dict[str, list[socket.socket]] = {}
+        clients: list[socket.socket] = []
+        wanted, self._hung_up = self._hung_up, False
         while self._control is not None:
             try:
                 connection, _ = self._control.accept()
             except OSError:
                 break
-            if what := asked(connection):
-                clients.setdefault(what, []).append(connection)
+            if asked(connection):
+                clients.append(connection)
             else:
                 connection.close()
-        if self._hung_up:
-            self._hung_up = False
-            clients.setdefault("reload", [])
-        for what, waiting in clients.items():
-            verdict = self._reload() if what == "reload" else self._restart()
-            for connection in waiting:
-                answer(connection, verdict)
-
-    def _new_crew(self, what: str) -> Crew:
-        if self._reread is None:
-            raise CannotChange("it was started without a configuration file: there is nothing to read anew")
-        return self._reread(what)
+        if not wanted and not clients:
+            return
+        verdict = self._reload()
+        for connection in clients:
+            answer(connection, verdict)
 
     def _reload(self) -> Verdict:
-        """Have every worker serve by the configuration as it is now: all of them, or none."""
+        """Replace each worker by one of the configuration as it is now, and the helpers.
+
+        A configuration that cannot be read, or that no worker starts with, changes nothing.
+        """
+        before = self._crew
         try:
-            crew = self._new_crew("reload")
+            if self._reread is None:
+                raise CannotChange(
+                    "it was started without a configuration file: there is nothing to read anew"
+                )
+            self._crew = self._reread()
         except CannotChange as error:
             return self._refused(str(error))
-        if crew.config == self._crew.config:
-            self._ask(("give up", ""))
-            return Verdict(True, "nothing has changed")
-        failed = self._ask(("prepare", crew.config))
-        if failed:
-            return self._refused("\n".join(dict.fromkeys(failed.values())))
-        self._crew = crew
-        for child in self._ask(("commit",)):
-            # It was able to a moment ago. Its successor begins with the new configuration.
-            log.error("reload_not_followed", pid=child.process.pid)
-            self._dismiss(child)
-            self._start_worker(child.slot or 0)
-        self._change_helpers(crew)
-        log.info("config_reloaded")
-        return Verdict(True, "reloaded")
+        olds = [
+            child for child in self._children.values() if child.slot is not None and child.kill_at is None
+        ]
+        for replaced, old in enumerate(olds):
+            why = self._succeed(old)
+            if why:
+                if not replaced:
+                    self._crew = before
+                if not old.process.is_alive():
+                    self._start_worker(old.slot or 0)
+                return self._refused(f"{why}; {replaced} of {len(olds)} workers were replaced")
+        self._change_helpers(self._crew)
+        log.info("config_reloaded", workers=len(olds))
+        return Verdict(True, f"reloaded: {len(olds)} workers were replaced")
 
     def _refused(self, why: str) -> Verdict:
         log.error("reload_refused", reason=why)
-        self._ask(("give up", why))
+        for child in self._children.values():
+            if child.line is not None and child.slot is not None:
+                with suppress(OSError):
+                    child.line.send((REFUSED, why[:_SHOWN_CHARACTERS]))
         return Verdict(False, why)
 
-    def _ask(self, message: tuple[Any, ...]) -> dict[_Child, str]:
-        """Send a message to every worker and wait for their answers: why it failed, by worker that failed.
-
-        One that dies meanwhile has not failed: its successor will have what counts then.
-        """
-        asked = [c for c in self._children.values() if c.slot is not None and c.kill_at is None]
-        for child in asked:
-            child.answers.clear()
-            try:
-                if child.line is not None:
-                    child.line.send(message)
-            except OSError:
-                child.line = None
-        end = time.monotonic() + _ANSWERS_WITHIN_S
-        waiting = list(asked)
-        while waiting and not self._stopping and (left_s := end - time.monotonic()) > 0:
-            lines = [child.line for child in waiting if child.line is not None]
-            wait([*lines, *(child.process.sentinel for child in waiting)], timeout=min(0.2, left_s))
-            for child in waiting:
-                child.hear()
-            waiting = [c for c in waiting if not c.answers and c.process.is_alive() and c.line is not None]
-        late = {child: f"worker {child.process.pid} did not answer in time" for child in waiting}
-        return late | {child: text for child in asked for text in child.answers if text}
-
-    def _restart(self) -> Verdict:
-        """Put a new worker in the place of each, one after the other: the old one stops once the new one serves."""
-        before = self._crew
-        try:
-            self._crew = self._new_crew("restart")
-        except CannotChange as error:
-            log.error("restart_refused", reason=str(error))
-            return Verdict(False, str(error))
-        olds = [c for c in self._children.values() if c.slot is not None and c.kill_at is None]
-        for replaced, old in enumerate(olds):
-            assert old.slot is not None
-            new = self._start_worker(old.slot)
-            end = time.monotonic() + _STARTS_WITHIN_S
-            while not new.ready and new.process.is_alive() and not self._stopping and time.monotonic() < end:
-                self._sleep(0.2)
-            if not new.ready or not new.process.is_alive():
-                self._dismiss(new)
-                if not replaced:
-                    self._crew = before
-                why = f"the new worker {new.process.pid} did not begin to serve, and the log says why"
-                return Verdict(False, f"{why}; {replaced} of {len(olds)} were replaced")
+    def _succeed(self, old: _Child) -> str:
+        """Put a new worker in the place of one, which then finishes what it has open. Gives why none could be."""
+        if self._crew.one_at_a_time:
             self._replaced(old)
             while old.process.is_alive() and not self._stopping:
-                self._sleep(0.2)
+                self._sleep(_LOOK_S)
                 self._dead_workers_go_on()
-        self._change_helpers(self._crew)
-        log.info("restarted", workers=self._workers)
-        return Verdict(True, f"restarted {self._workers} workers")
+        new = self._start_worker(old.slot or 0)
+        end = time.monotonic() + _STARTS_WITHIN_S
+        while not new.ready and new.process.is_alive() and not self._stopping and time.monotonic() < end:
+            self._sleep(_LOOK_S)
+        new.hear()
+        if not new.ready or not new.process.is_alive():
+            self._dismiss(new)
+            told = new.cannot_start or "the log says why"
+            return f"the new worker {new.process.pid} did not begin to serve: {told}"
+        if not self._crew.one_at_a_time:
+            self._replaced(old)
+        return ""
 
     def _dead_workers_go_on(self) -> None:
         for child, _ in self._dead_workers():
@@ -489,9 +465,9 @@ def _forget_gauges_of(process: BaseProcess) -> None:
 
 
 def _run_child(run: Callable[[], int], unneeded: Iterable[socket.socket | Connection]) -> None:
-    for signum in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(signum, signal.SIG_DFL)
-    # The supervisor is told, and tells its children.
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    # A terminal sends these to every process of the group: the supervisor is told, and tells its children.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     for each in unneeded:
         each.close()

@@ -13,9 +13,10 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
+from store.people.limits import Budget, Limits, Retention, names_of
+from store.validating import FROM_OUTSIDE
 from understudy.settings.config import Config, meant
 from understudy.settings.core_yaml import read_yaml
-from understudy.settings.former import without_former
 from understudy.settings.names import settings_of
 
 _REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
@@ -51,19 +52,15 @@ def parse_config(data: Mapping[str, Any]) -> Config:
 
     A key that begins with x- holds anchors for others.
     """
-    current, told = without_former({k: v for k, v in data.items() if not str(k).startswith("x-")})
+    current = {k: v for k, v in data.items() if not str(k).startswith("x-")}
     if not _LITELLM.isdisjoint(current):
         raise ConfigError(
             "this looks like a configuration of LiteLLM: `understudy import-config FILE -o config.yaml` writes one of ours"
         )
     try:
-        config = Config.model_validate(current)
+        return Config.model_validate(current, context=FROM_OUTSIDE)
     except ValidationError as error:
-        told += [_explain(dict(problem)) for problem in error.errors()]
-        raise ConfigError("\n".join(told)) from None
-    if told:
-        raise ConfigError("\n".join(told))
-    return config
+        raise ConfigError("\n".join(_explain(dict(problem)) for problem in error.errors())) from None
 
 
 def resolve(value: Any, environment: Mapping[str, str], where: str = "") -> Any:
@@ -98,6 +95,8 @@ def _resolved(value: Any, environment: Mapping[str, str], where: str, unset: lis
     return _REFERENCE.sub(substitute, value)
 
 
+_RECORDS = {"limits": Limits, "each_user": Limits, "retention": Retention}
+"""Settings that are models of the store; the one within another is a budget."""
 _ALIKE = 0.75
 """Likeness of two names from which one may be a slip for the other."""
 _LITELLM = frozenset({"model_list", "litellm_settings", "general_settings", "router_settings"})
@@ -119,6 +118,9 @@ def _explain(problem: dict[str, Any]) -> str:
     match problem["type"]:
         case "extra_forbidden":
             return f"{key}: no such setting; {_nearest(key)}"
+        case "unexpected_keyword_argument":
+            known = names_of(_RECORDS.get(parts[-2], Budget))
+            return f"{key}: no such setting; known: {', '.join(known)}"
         case "missing":
             return f"{key}: required, and missing"
         case "union_tag_invalid":

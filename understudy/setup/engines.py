@@ -19,7 +19,6 @@ from engines.guard import Guard, Limits
 from engines.limits import Credentials
 from engines.line import Line
 from engines.openai_http import OpenAIHTTP
-from engines.pool import Borrowed, EnginePool
 from engines.proxies import proxy_for
 from engines.replicas import Replica, Replicas
 from engines.student import STUDENT, StudentEngine
@@ -79,27 +78,15 @@ class Tenants:
         return {n[3:] if n.startswith("id:") else self.named(n): value for n, value in by_name.items()}
 
 
-def engines(config: Config, tenants: Tenants, borrowed: Borrowed | None = None) -> dict[str, Engine]:
-    """Every configured engine by name, each with its guard or guards, and that of students. Raises EngineMissing.
-
-    `borrowed`: lends those that another configuration of this process has, too, and closes them.
-    """
-    borrowed = borrowed or EnginePool().borrow()
+def engines(config: Config, tenants: Tenants) -> dict[str, Engine]:
+    """Build every configured engine by name, each with its guard or guards, and that of students. Raises EngineMissing."""
     found: dict[str, Engine] = {
-        name: borrowed.lend(
-            name, _made_from(settings, config), partial(_guarded, name, settings, tenants, config)
-        )
-        for name, settings in config.engines.items()
+        name: _guarded(name, settings, tenants, config) for name, settings in config.engines.items()
     }
     if any(model.may_have_tasks for model in config.models.values()):
         # Without a guard: that it has no prediction is no reason to ask it less.
         found.setdefault(STUDENT, StudentEngine())
     return found
-
-
-def _made_from(settings: AnyEngine, config: Config) -> object:
-    """Everything of a configuration that an engine hangs on."""
-    return settings, config.upstream, config.listen.tenant_headers, config.tenants
 
 
 def own_keys(config: Config, tenants: Tenants) -> dict[str, str]:
@@ -250,22 +237,14 @@ def _guard(
     return Guard(engine, knobs_of(Limits, settings, advanced), breaker, credentials, line)
 
 
-def upstream(config: Config, tenants: Tenants, borrowed: Borrowed | None = None) -> OpenAIHTTP | None:
-    """The default upstream, where there is one. No guard: it is passed through, not managed. `borrowed` as for `engines`."""
+def upstream(config: Config, tenants: Tenants) -> OpenAIHTTP | None:
+    """Build the default upstream, if there is one. It has no guard: it is passed through, not managed."""
     settings = config.upstream
     if settings is None:
         return None
-    borrowed = borrowed or EnginePool().borrow()
-
-    def make() -> Engine:
-        made = _upstream(settings, config.listen.tenant_headers)
-        made.own_keys = headers_of_own_keys(config, settings, tenants)
-        return made
-
-    made_from = settings, config.listen.tenant_headers, config.tenants
-    lent = borrowed.lend(UPSTREAM, made_from, make)
-    assert isinstance(lent, OpenAIHTTP)
-    return lent
+    made = _upstream(settings, config.listen.tenant_headers)
+    made.own_keys = headers_of_own_keys(config, settings, tenants)
+    return made
 
 
 def _upstream(settings: Upstream, tenant_headers: tuple[str, ...]) -> OpenAIHTTP:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from understudy.settings.config import Config
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
+    from prometheus_client import CollectorRegistry
 
     from gateway.keepers.exact import ExactKeeper
     from gateway.keepers.keeper import Keeper
@@ -19,8 +18,6 @@ if TYPE_CHECKING:
     from understudy.memory import Memory
     from understudy.settings.memory import MemorySettings
     from understudy.setup.semantic import SemanticParts
-
-    Series = Callable[[type], Any]
 
 
 def exact_keeper(memory: Memory | None, config: Config) -> ExactKeeper | None:
@@ -67,11 +64,11 @@ def _texts(memory: Memory, settings: MemorySettings | None, load: Loaded) -> Tex
 def keepers(
     memory: Memory | None,
     config: Config,
-    series: Series,
+    registry: CollectorRegistry,
     load: Loaded,
     semantic: SemanticParts | None = None,
 ) -> list[Keeper]:
-    """All others, in the order in which they run; none when nothing is remembered. `series` is Lasting.series."""
+    """All others, in the order in which they run; none when nothing is remembered."""
     settings = config.memory
     if memory is None or settings is None:
         return []
@@ -98,7 +95,7 @@ def keepers(
                 memory.embedder,
                 admission(settings),
                 opted_out_keys=opted_out,
-                metrics=series(TaskMetrics),
+                metrics=TaskMetrics(registry),
             )
         )
     if memory.embedder is not None and store.indexes is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 
 from gateway.limits.expected import Expectations
@@ -17,19 +16,13 @@ _FOLDER = "limits"
 
 
 def ledger(store: Store, workers: int) -> Ledger:
-    """What holds leases: to be started and closed, and kept while configurations change."""
+    """Build what holds leases; to be started and closed."""
     return Ledger(store.allowances, store.folder / _FOLDER, workers=workers)
 
 
-def limiter(
-    settings: LimitsSettings,
-    store: Store,
-    ledger: Ledger,
-    once: Callable[[str, Callable[[], Expectations]], Expectations],
-) -> Limiter:
-    """What stands before the ledger. `once` is Lasting.once: what answers are expected to use outlives a configuration."""
-    unknown = settings.advanced.unknown_output_tokens
-    expectations = once(f"expectations {unknown}", partial(Expectations, unknown))
+def limiter(settings: LimitsSettings, store: Store, ledger: Ledger) -> Limiter:
+    """Build what stands before the ledger."""
+    expectations = Expectations(settings.advanced.unknown_output_tokens)
     return Limiter(ledger, expectations, partial(_key_of, store), when_blind=settings.when_blind)
 
 

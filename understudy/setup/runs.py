@@ -13,21 +13,15 @@ from gateway.endpoints.handler import Handler
 from gateway.endpoints.runs import RunsHandler
 from gateway.endpoints.steps import RunCallers, Steps
 from gateway.endpoints.variables import Variables
-from gateway.endpoints.workflow_calls import WorkflowCalls
 from gateway.endpoints.workflows import Workflows
 from gateway.keys import Authenticator
 from gateway.pipeline import Pipeline
 from gateway.runs.intake import Intake
 from gateway.runs.metrics import RunMetrics
 from gateway.runs.step_door import StepDoor
-from gateway.send import Send
 from gateway.stages.features import Features
 from learning.bank.contributor import EndUsers
-from router.asked import Asked
-from router.finished import Finished
 from store.store import Store
-from understudy.in_use import InUse
-from understudy.lasting import Lasting
 from understudy.settings.config import Config
 from understudy.setup.workflows import WorkflowParts
 from workflows.running.knobs import RunKnobs
@@ -41,17 +35,12 @@ class RunParts:
     runs: Runs
     steps: Steps
     """Chat completions that carry the object `understudy`."""
-    calls: WorkflowCalls
-    """Those that name a workflow as their model."""
     handlers: Mapping[str, Handler]
     """By the first segment of the path."""
-    begin: Callable[[], None]
-    """Has runs go on by this configuration. Inside the running loop."""
 
 
 def run_parts(
     config: Config,
-    lasting: Lasting,
     store: Store,
     pipeline: Pipeline,
     features: Features,
@@ -65,10 +54,8 @@ def run_parts(
     max_kept_bytes: int,
     began: Callable[[], None],
     metrics: RunMetrics,
-    in_use: InUse,
 ) -> RunParts:
-    """The executor over this gateway's pipeline and store, and its handlers. `began`: a request came in. Runs go on while
-    configurations change, so that their executor is kept, and asks by the latest."""
+    """The executor over this gateway's pipeline and store, and its handlers. `began`: a request came in."""
 
     def may_ask(name: str) -> bool:
         model = pipeline.model(name)
@@ -77,24 +64,10 @@ def run_parts(
     def most(chat: ChatRequest) -> tuple[float, int]:
         return features.most(chat, pipeline.prices(chat.model).values())
 
-    async def answer(asked: Asked, send: Send) -> Finished:
-        with in_use:
-            return await pipeline.answer(asked, send)
-
-    door = StepDoor(answer, admission, may_ask, pipeline.prices, most, began, store.decisions.usage.book)
-    first = lasting.runs is None
-    runs = lasting.runs = lasting.runs or Runs(
-        door, store.runs, knobs(config), metrics=metrics, move=engines.move, means=workflows.means
+    door = StepDoor(
+        pipeline.answer, admission, may_ask, pipeline.prices, most, began, store.decisions.usage.book
     )
-    if first:
-        lasting.over.add(runs, aclose=runs.aclose)
-
-    def begin() -> None:
-        if not first:
-            runs.go_by(door, move=engines.move, means=workflows.means)
-            return
-        runs.start()
-
+    runs = Runs(door, store.runs, knobs(config), metrics=metrics, move=engines.move, means=workflows.means)
     intake = Intake(runs)
     callers = RunCallers(
         keys,
@@ -102,16 +75,22 @@ def run_parts(
         max_kept_bytes=max_kept_bytes,
         credential_headers=config.listen.tenant_headers,
     )
-    calls = WorkflowCalls(runs, workflows.catalogue, callers, workflows.limits)
     variables = Variables(intake, callers, max_json_bytes=max_json_bytes)
     handlers: dict[str, Handler] = {
         "variables": variables,
         "apps": variables,
-        "runs": RunsHandler(intake, callers, pipeline, calls, max_json_bytes=max_json_bytes),
+        "runs": RunsHandler(
+            intake,
+            callers,
+            pipeline,
+            workflows.catalogue,
+            workflows.limits,
+            max_json_bytes=max_json_bytes,
+        ),
         "collections": Collections(store.runs.assets, callers),
         "workflows": Workflows(runs, workflows.catalogue, callers),
     }
-    return RunParts(runs, Steps(intake, callers, pipeline, admission), calls, handlers, begin)
+    return RunParts(runs, Steps(intake, callers, pipeline, admission), handlers)
 
 
 def knobs(config: Config) -> RunKnobs:

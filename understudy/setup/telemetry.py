@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable
 from typing import TYPE_CHECKING
+
+from prometheus_client import CollectorRegistry
 
 from understudy.settings.config import Config
 
 if TYPE_CHECKING:
-    from gateway.telemetry.export import Telemetry, TelemetryMetrics
+    from gateway.telemetry.export import Telemetry
 
 
 class TelemetryMissing(Exception):
     """What sends telemetry is not installed. The text says what to do about it."""
 
 
-def telemetry(
-    config: Config, series: Callable[[type[TelemetryMetrics]], TelemetryMetrics]
-) -> Telemetry | None:
-    """What sends telemetry; None where no collector is configured. `series` is Lasting.series. Raises TelemetryMissing."""
+def telemetry(config: Config, registry: CollectorRegistry) -> Telemetry | None:
+    """Build what sends telemetry; None if no collector is configured. Raises TelemetryMissing."""
     settings = config.otel
     if settings.endpoint is None:
         return None
@@ -39,4 +38,4 @@ def telemetry(
         settings.advanced.metrics_every_s,
     )
     kinds = {name: engine.kind for name, engine in config.engines.items()}
-    return Telemetry(collector, Describer(providers(kinds), settings.content), series(TelemetryMetrics))
+    return Telemetry(collector, Describer(providers(kinds), settings.content), TelemetryMetrics(registry))

@@ -6,6 +6,8 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, get_args
 
+from prometheus_client import CollectorRegistry
+
 from understudy.settings.config import Config
 from understudy.settings.webhooks import Event
 
@@ -13,7 +15,7 @@ if TYPE_CHECKING:
     from store import Store
     from store.jobs.webhooks import Crossing
     from understudy.webhooks.events import Budgeted
-    from understudy.webhooks.webhooks import WebhookMetrics, Webhooks
+    from understudy.webhooks.webhooks import Webhooks
 
 
 _QUALITY_EVERY_S = 5.0
@@ -21,10 +23,8 @@ _TENANTS_EVERY_S = 60.0
 """The read of all tenants takes up to a second."""
 
 
-def webhooks(
-    config: Config, store: Store, series: Callable[[type[WebhookMetrics]], WebhookMetrics]
-) -> Webhooks:
-    """What watches and delivers, over an open store. `series` is Lasting.series."""
+def webhooks(config: Config, store: Store, registry: CollectorRegistry) -> Webhooks:
+    """What watches and delivers, over an open store."""
     from understudy.webhooks.webhooks import Endpoint, WebhookMetrics, Webhooks
 
     endpoints = [
@@ -40,7 +40,7 @@ def webhooks(
         store.jobs.leases.lease("webhooks"),
         endpoints,
         _look(config, store),
-        series(WebhookMetrics),
+        WebhookMetrics(registry),
     )
 
 

@@ -144,7 +144,7 @@ class Fields:
         """The names without `item` and `so_far`, which are a fault where they are not allowed."""
         for name in names:
             if name in PLACES and name not in allowed:
-                whose = "`map` and `fold`" if name == PLACES[0] else "`fold`"
+                whose = "`map` and `fold`" if name == PLACES[0] else "`fold` and `loop`"
                 self.fault(
                     field, f"{{{{{name}}}}} means nothing here", f"it is of {whose}: go over a list there"
                 )

@@ -73,7 +73,7 @@ def _field_of(step: StepSpec, name: str) -> str:
 
 def ordered(steps: Mapping[str, StepSpec], chained: bool, faults: Faults) -> tuple[str, ...]:
     """The steps, each after those it refers to. Steps that wait for themselves are faults, a fault for each circle."""
-    before = {name: _before(step, steps) for name, step in steps.items()}
+    before = _before(steps)
     if chained:
         _refuse_later(steps, before, faults)
         return tuple(steps)
@@ -89,9 +89,8 @@ def ordered(steps: Mapping[str, StepSpec], chained: bool, faults: Faults) -> tup
     return ()
 
 
-def _before(step: StepSpec, steps: Mapping[str, StepSpec]) -> frozenset[str]:
-    condition = () if step.condition is None else (step.condition[0],)
-    return frozenset(name for name in (*step.needs, *step.after, *condition) if name in steps)
+def _before(steps: Mapping[str, StepSpec]) -> dict[str, frozenset[str]]:
+    return {name: frozenset(each for each in step.refers if each in steps) for name, step in steps.items()}
 
 
 def _refuse_later(
@@ -111,8 +110,8 @@ def depth(order: tuple[str, ...], steps: Mapping[str, StepSpec], chained: bool) 
     if chained:
         return len(order)
     depths: dict[str, int] = {}
-    for name in order:
-        depths[name] = 1 + max((depths[each] for each in _before(steps[name], steps)), default=0)
+    for name, before in _before({name: steps[name] for name in order}).items():
+        depths[name] = 1 + max((depths[each] for each in before), default=0)
     return max(depths.values(), default=0)
 
 
@@ -180,7 +179,7 @@ def _of_step(step: StepSpec, holds: Mapping[str, Holds], faults: Faults) -> Hold
             return "vectors"
         case "ingest":
             return "index"
-        case "fold" | "tool" | "when":
+        case "fold" | "loop" | "tool" | "when":
             return "text"
         case "first_of":
             among = {holds[name] for name in step.over if name in holds}

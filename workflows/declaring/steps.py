@@ -47,6 +47,7 @@ FIELDS: Mapping[Kind, tuple[str, ...]] = {
     "tool": _TOOL,
     "map": ("map", "chat", *_CHAT, *_TOOL),
     "fold": ("fold", "chat", "first", "initial", *_CHAT),
+    "loop": ("loop", "first", "initial", "until", "max_rounds", *_CHAT),
     "when": ("when", *TESTS),
     "first_of": ("first_of",),
     "merge": ("merge", "how", "k"),
@@ -55,6 +56,9 @@ FIELDS: Mapping[Kind, tuple[str, ...]] = {
 """What a step of each kind may say, beside `after`, `if` and `unless`; its own name is what it works on."""
 _MOST_TOKENS = 8192
 _MOST_RETRIES = 3
+_MOST_ROUNDS = 32
+_ROUNDS = 5
+"""Where a `loop` does not say."""
 _WITHIN: frozenset[Kind] = frozenset({"chat", "tool"})
 """Kinds whose names are fields of `map` and `fold`, too."""
 DEFAULT_K = 5
@@ -228,6 +232,30 @@ def _fold(fields: Fields, world: World, model: str) -> Read:
     }
 
 
+def _loop(fields: Fields, world: World, model: str) -> Read:
+    messages = fields.messages("loop")
+    first = fields.messages("first") if fields.has("first") else ()
+    names = (
+        *fields.without_places("loop", fields.names_in("loop", messages), (SO_FAR,)),
+        *fields.without_places("first", fields.names_in("first", first), (SO_FAR,)),
+    )
+    until = fields.given.get("until")
+    if not isinstance(until, dict) or until.keys() - set(TESTS):
+        fields.fault(
+            "until", "is no test", f"write {{contains: DONE}}, or another of {', '.join(TESTS)}", value=until
+        )
+        until = {}
+    return {
+        "messages": messages,
+        "first": first,
+        "reads": tuple(dict.fromkeys(names)),
+        "initial": fields.text("initial"),
+        "test": _test(fields, until, "until."),
+        "max_rounds": fields.number("max_rounds", 1, _MOST_ROUNDS, _ROUNDS),
+        **_asked(fields, world, model),
+    }
+
+
 # ---- components
 
 
@@ -346,22 +374,26 @@ _VERBS: Mapping[Does, str] = {
 
 
 def _when(fields: Fields, world: World, model: str) -> Read:
-    tests = [test for test in TESTS if test in fields.given]
-    over = _over(fields, "when")
+    return {"over": _over(fields, "when"), "test": _test(fields, fields.given, "")}
+
+
+def _test(fields: Fields, given: Mapping[str, Any], within: str) -> tuple[str, str | float]:
+    """The one test among what was given; `within`: where that stands."""
+    tests = [test for test in TESTS if test in given]
     if len(tests) != 1:
         problem = "there is no test" if not tests else f"it has {len(tests)} tests"
-        fields.fault("", problem, f"write one of {', '.join(TESTS)}")
-        return {"over": over}
+        fields.fault(within.rstrip("."), problem, f"write one of {', '.join(TESTS)}")
+        return ("", "")
     (test,) = tests
-    argument = fields.given[test]
+    argument, place = given[test], f"{within}{test}"
     if test == "above":
         if isinstance(argument, bool) or not isinstance(argument, int | float) or not math.isfinite(argument):
-            fields.fault(test, "is no number", "write a number", value=argument)
+            fields.fault(place, "is no number", "write a number", value=argument)
             argument = 0.0
-        return {"over": over, "test": (test, float(argument))}
-    if test == "matches":
-        _is_pattern(fields, test, argument)
-    return {"over": over, "test": (test, fields.text(test, required=True))}
+        return (test, float(argument))
+    if test == "matches" and not _is_pattern(fields, place, argument):
+        return (test, "")
+    return (test, Fields(fields.faults, fields.step, {place: argument}).text(place, required=True))
 
 
 def _is_pattern(fields: Fields, field: str, value: object) -> bool:
@@ -414,6 +446,7 @@ _READERS: Mapping[Kind, Callable[[Fields, World, str], Read]] = {
     "tool": _tool,
     "map": _map,
     "fold": _fold,
+    "loop": _loop,
     "when": _when,
     "first_of": _first_of,
     "merge": _merge,

@@ -51,6 +51,8 @@ class StepAsker:
         step, told = run.graph.steps[id], False
         rules: Mapping[str, Any] = step.what.get("on_error") or {}
         left, fault = int(rules.get("retry", 0)), ""
+        unread = max(left, 1) if _formed(step) else left
+        """How often it may be asked again for an answer that could not be read."""
 
         def heard(piece: str) -> None:
             nonlocal told
@@ -77,16 +79,16 @@ class StepAsker:
                 if outcome is None:
                     return Changes()
                 broken = next((each for each in outcome.values() if isinstance(each, TransformFailed)), None)
-                if broken is None or not rules:
+                if broken is None:
                     return run.progress.answered(id, outcome)
                 failed = StepFailed("transform_failed", broken.message, outcome=outcome)
-                fault = broken.message
+                fault, left = broken.message, unread
             if told and _streams(step):
                 # Who read its text as it came cannot take it back.
                 rules, left = {}, 0
             if not left or run.ended is not None or run.lost:
                 return _given_up(run, step, rules, failed)
-            left -= 1
+            left, unread = left - 1, unread - 1
             run.step(id, attempts=run.steps[id].attempts + 1)
 
     async def _once(
@@ -101,7 +103,7 @@ class StepAsker:
             return run.ended is None and not run.lost
 
         chat, placement = await self._asked(run, step, fault, streams=True)
-        async with run.spent.held(run.budget, partial(self.door.most, chat)):
+        async with run.spent.held(run.row.budget, partial(self.door.most, chat)):
             answer = await self.door.ask(
                 run.callers[step.id], chat, placement, said, self._knobs.max_value_bytes, begun
             )
@@ -271,6 +273,12 @@ def _given_up(run: LiveRun, step: Step, rules: Mapping[str, Any], failed: StepFa
 def _streams(step: Step) -> bool:
     """Whether its text is told as it comes."""
     return "splits" not in step.what and any(not output.transforms for output in step.outputs)
+
+
+def _formed(step: Step) -> bool:
+    """Whether its answer is to be a list or JSON, which may break off; but for a list whose items others take early."""
+    json = any(transform.kind == "json" for output in step.outputs for transform in output.transforms)
+    return json or ("splits" in step.what and not step.what.get("handed_on"))
 
 
 def refused(error: RequestError | EngineError | WorkflowError) -> tuple[str, str, int]:

@@ -7,7 +7,6 @@ withdraws the work at once, whether it waits or is under way.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
 from engines.components.component import Components
@@ -23,7 +22,5 @@ class Means:
     indexes: Indexes
     profile: Callable[[], Profile]
     """Of components and engines as they are now: what the passes go by."""
-    in_use: AbstractContextManager[object] = field(default_factory=nullcontext)
-    """Entered while a step is carried out, any number of times at once."""
     usd_per_item: Mapping[str, float] = field(default_factory=dict)
     """What components charge for a text, a search or a call, by name; 0 for those that are not in it."""

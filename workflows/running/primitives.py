@@ -61,16 +61,8 @@ class Primitives:
         self._means = means
         self._knobs = knobs
 
-    def go_by(self, means: Means) -> None:
-        """Carry out by these means from now on."""
-        self._means = means
-
     async def carry_out(self, run: LiveRun, id: StepId, kept: Callable[[], Awaitable[None]]) -> Changes:
         """What follows from a step whose start was noted. Raises nothing but CancelledError."""
-        with self._means.in_use:
-            return await self._carried_out(run, id, kept)
-
-    async def _carried_out(self, run: LiveRun, id: StepId, kept: Callable[[], Awaitable[None]]) -> Changes:
         step = run.graph.steps[id]
         named = str(step.what.get("component") or "")
         try:
@@ -206,7 +198,7 @@ class Primitives:
             )
         return self._means.indexes.collection(
             run.tenant,
-            scoped(run.end_user, name),
+            scoped(run.row.end_user, name),
             embedder=_component(step),
             contributor=run.flow.caller.contributor,
             source=f"{run.id}:{step.of}",

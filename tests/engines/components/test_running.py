@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.batching import virtual_time
 from engines.components.batch import EffectiveBatch
 from engines.components.component import ComponentError
 from engines.components.running import Answers, Portion, Running
 from engines.errors import Kind
-from simulation import virtual_time
 from tests.engines.components.asking import work
 
 

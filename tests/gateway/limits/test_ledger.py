@@ -108,7 +108,7 @@ async def test_places_at_once_are_given_back_and_never_spent(store: Store) -> No
         first = await take(one, 1, 1, places)
         with pytest.raises(Refused):
             await take(two, 1, 1, places)
-        one.put_back(first, 1)
+        one.settle(first, 1, 0)
         await take(two, 1, 1, places)
     assert standing(store) == (0, 0, 0)
 

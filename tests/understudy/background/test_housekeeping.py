@@ -27,18 +27,3 @@ def test_stopping_does_not_wait_for_a_chore_that_is_not_due() -> None:
     keeper.start()
     keeper.stop()
     assert not ran.is_set()
-
-
-def test_what_was_due_is_done_however_often_another_begins() -> None:
-    ran = threading.Event()
-    done: dict[str, float] = {}
-    for _ in range(2):
-        keeper = Housekeeper([Chore("each minute", 60, ran.set)], done)
-        keeper.start()
-        keeper.stop()
-    assert not ran.is_set()
-    done["each minute"] -= 60
-    keeper = Housekeeper([Chore("each minute", 60, ran.set)], done)
-    keeper.start()
-    assert ran.wait(timeout=60)
-    keeper.stop()

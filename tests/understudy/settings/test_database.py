@@ -15,7 +15,7 @@ from understudy.settings.config import Config
 from understudy.settings.database import DatabaseUrl
 from understudy.settings.effective import EffectiveSettings
 from understudy.settings.file import parse_config
-from understudy.settings.reloading import needs_new_gateway, needs_new_workers
+from understudy.settings.reloading import needs_new_gateway
 
 NEAR = "postgresql://understudy:t0psecret@127.0.0.1:5432/understudy"
 FAR = "postgresql://understudy:t0psecret@db.example/understudy"
@@ -115,7 +115,7 @@ def test_another_database_takes_a_new_gateway() -> None:
     now = parsed(database_url=NEAR)
     assert needs_new_gateway(now, parsed()) == ["memory.database_url"]
     assert needs_new_gateway(now, parsed(database_url=NEAR, connections=8)) == ["memory.connections"]
-    assert needs_new_workers(now, parsed(database_url=NEAR, deadline_ms=10)) == ["memory.deadline_ms"]
+    assert needs_new_gateway(now, parsed(database_url=NEAR, deadline_ms=10)) == []
 
 
 def test_a_url_is_a_secret() -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from click.testing import CliRunner
 
 from understudy.commands.check import check
@@ -188,3 +189,30 @@ def test_settings_cannot_change_after_reading() -> None:
     config = Config.model_validate(UPSTREAM)
     with pytest.raises(ValueError, match="frozen"):
         config.listen.port = 1  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("data", "meant"),
+    [
+        ({"memory": {"ttl_s": 3}}, "memory.ttl_s: no such setting; did you mean memory.exact.ttl_s?"),
+        ({"lisen": {"port": 1}}, "did you mean listen?"),
+        ({"models": {"m": {"engines": ["a"], "few_shot": {"tehta": 1}}}}, "models.m.few_shot.theta?"),
+        ({"engines": {"x": {"base_url": "http://x", "max_infligt": 3}}}, "engines.x.max_in_flight?"),
+        ({"log": {"zzz": 1}}, "docs/reference/settings.md"),
+    ],
+)
+def test_an_unknown_name_is_answered_with_the_nearest(data: dict[str, Any], meant: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        parse_config({"upstream": {"base_url": "http://x"}} | data)
+    assert meant in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("was", "now"), [("false", "off"), ("off", "off"), ("true", "examples"), ("route", "route")]
+)
+def test_with_tools_was_a_boolean_and_says_the_same_as_before(was: str, now: str) -> None:
+    text = f"""
+    engines: {{a: {{base_url: http://127.0.0.1:9/v1}}}}
+    models: {{m: {{engines: [a], advanced: {{with_tools: {was}}}}}}}
+    """
+    assert parse_config(yaml.safe_load(text)).models["m"].advanced.with_tools == now

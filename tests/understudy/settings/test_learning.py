@@ -48,7 +48,7 @@ def configured(
         (configured({}, {"epsilon": 0.9}), ["epsilon is 0.9"]),
         (configured({}, {"example_order": "random"}), ["example_order", "'random'", "helpful_last"]),
         (configured({}, proof="floor"), ["max_loss", "judging"]),
-        (configured({"max_loss": 0.02}), ["models.m.in_context.max_loss", "proof: floor"]),
+        (configured({"max_loss": 0.02}), ["models.m.in_context.max_loss", "did you mean models.m.max_loss"]),
         (configured({}, judging={"engine": "nobody"}), ["judging", "'nobody'"]),
         (configured({"most": 3}), ["most: no such setting"]),
     ],

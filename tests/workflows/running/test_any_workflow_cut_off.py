@@ -18,10 +18,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.batching import virtual_time
 from benchmarks.runs_store import OpenedRuns
 from engines.components.component import Work
 from gateway.runs.step_door import StepDoor
-from simulation import virtual_time
 from store.errors import StoreFailed
 from store.workflows.records import Resolution
 from tests.gateway.serving import open_admission
@@ -35,7 +35,6 @@ from tests.workflows.definitions import (
     definitions,
     inputs,
 )
-from tests.workflows.flowing import flowing, flowing_inputs
 from tests.workflows.running.carried_out import TENANT, taken_over
 from tests.workflows.running.declared_world import begun
 from tests.workflows.running.test_any_workflow import (
@@ -177,8 +176,8 @@ async def _decided(runs: Runs, run: LiveRun, said: Answers, outside: Outside) ->
 @pytest.mark.slow
 @settings(max_examples=100)
 @given(
-    definitions() | flowing(),
-    inputs() | flowing_inputs(),
+    definitions(),
+    inputs(),
     answers(),
     BATCHES,
     st.sampled_from(SETS),

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from simulation import virtual_time
+from benchmarks.batching import virtual_time
 from workflows.running.scores import Scores, scored
 
 

@@ -6,7 +6,7 @@ One step of the engine gives each decoding request its next token and computes s
 
 Continuous batching with chunked prefill, as in vLLM: decoding comes first, then prompts are computed up to
 `chunk_tokens` per step, requests that wait are let in by (priority, arrival) while memory lasts, and the last of them
-is put back, to be computed again, where memory runs out. Prefixes are shared by simulation.kv_blocks. Not modelled:
+is put back, to be computed again, where memory runs out. Prefixes are shared by benchmarks.batching.kv_blocks. Not modelled:
 networks between GPUs, kernels that read a shared prefix once for many requests, speculative decoding, and sharing of
 what was generated.
 """
@@ -17,7 +17,7 @@ from bisect import bisect_right, insort
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from simulation.kv_blocks import BLOCK_TOKENS, KvBlocks
+from benchmarks.batching.kv_blocks import BLOCK_TOKENS, KvBlocks
 
 _MAX_STRETCH = 100_000
 _SPARE = 0.01
@@ -65,7 +65,7 @@ class Generation:
     """One request in an engine. Counts are in tokens."""
 
     hashes: Sequence[int]
-    """Of its prompt's whole blocks (simulation.kv_blocks.block_hashes)."""
+    """Of its prompt's whole blocks (benchmarks.batching.kv_blocks.block_hashes)."""
     prompt: int
     answer: int
     """How long its answer will be; at least 1."""

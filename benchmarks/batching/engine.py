@@ -1,6 +1,6 @@
-"""An engine over simulation.batching: answers chat completions in the time that its batch takes, by the running loop.
+"""An engine over a batch: answers chat completions in the time that its batch takes, by the running loop.
 
-Meant for simulation.virtual_time. A token is four characters, as engines.chat estimates it. Unless it is told what to say,
+For virtual_time. A token is four characters, as engines.chat estimates it. Unless it is told what to say,
 the answer is words that depend on the prompt, exactly `max_tokens` long. As SimulatedEngine's, its replies say that they are
 simulated.
 """
@@ -18,11 +18,11 @@ from typing import Any
 
 from multidict import CIMultiDict
 
+from benchmarks.batching.batch import Batch, Generation, Rules, Speed, Stretch
+from benchmarks.batching.kv_blocks import block_hashes
 from engines.chat import CHARACTERS_PER_TOKEN, estimated_tokens, message_text
 from engines.engine import EngineInfo, EngineLoad, EngineReply, EngineRequest
-from simulation.batching import Batch, Generation, Rules, Speed, Stretch
 from simulation.engine import FINGERPRINT, TOKENS_PER_MESSAGE
-from simulation.kv_blocks import block_hashes
 
 _DEFAULT_ANSWER_TOKENS = 128
 Says = Callable[[Mapping[str, Any], str, int], Sequence[str]]

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.workflows.definitions import chat_messages, definition, definitions, doc_qa
-from workflows import optimise as module
-from workflows.definition import PASSES, Definition, Splits, StepSpec
-from workflows.optimise import optimise
-from workflows.passes.seen import Seen
-from workflows.plan import NO_PLAN, Profile, StepPlan, dumped, loaded
+from workflows.definition import PASSES, Definition, OnError, Splits, StepSpec
+from workflows.plan import MOST_PIECES, NO_PLAN, Profile, StepPlan, dumped, loaded, piece_items, planned
 
 CERTAIN = Profile({"local": 4, "reranker": 8})
 passes = st.sets(st.sampled_from(PASSES))
 
 
 def _plans(made: Definition, *applied: str, profile: Profile = CERTAIN) -> Mapping[str, StepPlan]:
-    return optimise(made, profile, frozenset(applied)).plans
+    return planned(made, profile, frozenset(applied)).plans
 
 
 def test_without_passes_each_step_waits_for_all_it_refers_to() -> None:
@@ -59,10 +56,63 @@ def test_each_pass_changes_its_own_and_nothing_else(name: str) -> None:
 
 def test_deeper_is_farther_from_the_end_and_a_fold_has_turns() -> None:
     plans = _plans(doc_qa(), "prune")
-    assert plans["answer"].depths == {"prefill": 1, "decode": 0}
-    assert plans["answer"].depth == 5, "three turns of two"
-    assert plans["top"].depth == 6
+    assert (plans["answer"].depths, plans["answer"].depth) == ({"chat": 0}, 2), "three turns"
+    assert plans["top"].depth == 3
     assert plans["chunks"].depth > plans["index"].depth > plans["found"].depths["search"]
+
+
+@pytest.mark.parametrize(
+    ("batches", "counts", "cut"),
+    [
+        ({"local": 16, "reranker": 8}, {}, {"index": 16, "found": 16, "top": 8}),
+        ({"reranker": 8}, {}, {"top": 8}),
+        ({}, {}, {}),
+        ({"local": 16}, {"chunks": 16, "queries": 3}, {}),
+        ({"local": 16}, {"chunks": 17, "queries": 3}, {"index": 16}),
+    ],
+)
+def test_a_list_longer_than_a_batch_is_cut(
+    batches: dict[str, int], counts: dict[str, int], cut: dict[str, int]
+) -> None:
+    plans = planned(doc_qa(), Profile(batches), {"stages"}, counts).plans
+    assert {name: plan.stage for name, plan in plans.items() if plan.stage is not None} == cut
+
+
+@given(st.integers(1, 64), st.integers(1, 5000))
+def test_a_list_has_pieces_of_a_batch_and_never_too_many(batch: int, count: int) -> None:
+    items = piece_items(batch, count)
+    assert items >= batch
+    assert -(-count // items) <= MOST_PIECES
+    assert items == batch or -(-count // batch) > MOST_PIECES
+
+
+def _chat(name: str, *reads: str, **more: Any) -> StepSpec:
+    text = " ".join(f"{{{{{each}}}}}" for each in reads)
+    return StepSpec(name, "chat", messages=chat_messages(text), reads=reads, model="m", **more)
+
+
+def test_a_chain_waits_for_the_step_before_and_for_nothing_that_data_orders_already() -> None:
+    steps = _chat("a", "question"), _chat("b", "a"), _chat("c", "a")
+    orders = {name: plan.order for name, plan in _plans(definition(*steps, chained=True)).items()}
+    assert orders == {"a": (), "b": (), "c": ("b",)}
+    assert all(plan.order == () for plan in _plans(definition(*steps)).values())
+
+
+@pytest.mark.parametrize("applied", [(), PASSES])
+def test_a_tool_that_changes_something_stands_in_its_place_of_a_chain(applied: tuple[str, ...]) -> None:
+    tell = StepSpec("tell", "tool", component="notify", effects=True)
+    steps = _chat("a", "question"), _chat("b", "question"), tell, _chat("c", "question", after=("a",))
+    after = {name: plan.after for name, plan in _plans(definition(*steps, chained=True), *applied).items()}
+    assert after == {"a": (), "b": (), "tell": ("a", "b"), "c": ("a", "tell")}
+    assert _plans(definition(*steps), *applied)["tell"].after == ()
+
+
+def test_a_list_that_may_be_asked_for_again_is_not_handed_on() -> None:
+    for on_error, early in ((None, True), (OnError(retry=1), False)):
+        splitting = _chat("l", "question", splits=Splits("lines"), on_error=on_error)
+        told = StepSpec("told", "map", ("l",), chat_messages("{{item}}"), model="m")
+        planned_so = planned(definition(splitting, told), CERTAIN)
+        assert planned_so.plans["told"].early_items is early and bool(planned_so.notes) is early
 
 
 @pytest.mark.slow
@@ -83,51 +133,10 @@ def test_what_a_run_may_do_is_the_same_with_any_passes(made: Definition, applied
             assert source.kind != "search" or step.kind == "rerank", "hits are joined first, but for scores"
 
 
-@given(definitions(), st.permutations(PASSES))
-def test_the_order_of_passes_makes_no_difference(made: Definition, order: list[str]) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "PASSES", tuple(order))
-        found = module.optimised(Seen(made, CERTAIN, {}), frozenset(order)).plans
-    assert found == module.optimised(Seen(made, CERTAIN, {}), frozenset(order)).plans
-
-
-@pytest.mark.slow
-@given(definitions(), passes)
-def test_nothing_waits_for_itself_and_nothing_is_left_to_change(made: Definition, applied: set[str]) -> None:
-    egraph = optimise(made, CERTAIN, applied)
-    assert len(egraph.graph.order()) == len(egraph.graph.nodes)
-    for name in applied:
-        assert module._BY_NAME[name](egraph.graph, Seen(made, CERTAIN, {})) is None  # type: ignore[index]
-
-
-@given(definitions(), passes)
-def test_every_dependency_is_kept_but_for_order(made: Definition, applied: set[str]) -> None:
-    """What a primitive needed before the passes is still before it after them; of a list it may be pieces."""
-    egraph = optimise(made, CERTAIN, applied)
-    taken = {(edge.before, edge.after) for edge in egraph.graph.edges if edge.kind == "items"}
-    above: dict[str, set[str]] = {}
-    for node in egraph.graph.order():
-        before = {edge.before for edge in egraph.graph.into[node]}
-        above[node] = before.union(*(above[each] for each in before))
-    for edge in egraph.pgraph.edges:
-        if edge.kind != "order" and edge.before not in above[edge.after]:
-            join = egraph.graph.into[edge.before]
-            assert any((piece.before, edge.after) in taken for piece in join)
-
-
-def test_results_are_kept_by_what_they_depend_on() -> None:
-    made = doc_qa()
-    first = optimise(made, CERTAIN)
-    assert optimise(made, replace(CERTAIN, effective_batch={"local": 4, "reranker": 8, "other": 2})) is first
-    assert optimise(made, replace(CERTAIN, effective_batch={"local": 5})) is not first
-    assert optimise(made, CERTAIN, {"prune"}) is not first
-    assert optimise(made, CERTAIN, counts={"documents": 2}) is not first
-
-
 def test_a_list_known_to_fit_one_batch_is_not_cut() -> None:
     made = definition(StepSpec("index", "ingest", ("documents",), component="local"))
-    assert optimise(made, CERTAIN, counts={"documents": 4}).plans["index"].stage is None
-    assert optimise(made, CERTAIN, counts={"documents": 5}).plans["index"].stage == 4
+    assert planned(made, CERTAIN, counts={"documents": 4}).plans["index"].stage is None
+    assert planned(made, CERTAIN, counts={"documents": 5}).plans["index"].stage == 4
 
 
 def test_a_chat_per_chunk_hands_its_pieces_to_the_embedder() -> None:
@@ -169,12 +178,12 @@ def test_items_of_a_chat_flow_to_whoever_goes_over_them() -> None:
 
 
 def test_a_note_says_which_pass_and_what() -> None:
-    notes = optimise(doc_qa(), CERTAIN).notes
+    notes = planned(doc_qa(), CERTAIN).notes
     assert [(note.by, note.what) for note in notes] == [
         ("prune", "found.embed no longer waits for index: it reads nothing of it"),
         ("stages", "index.embed goes in pieces of 4, the effective batch of local"),
-        ("stages", "top.rerank takes each piece of found as it is there"),
         ("decoding", "queries hands each item on to found.embed while it is being written"),
+        ("decoding", "top.rerank takes each piece of found as it is there"),
     ]
 
 

@@ -1,1 +1,0 @@
-"""The passes: each takes a graph of primitives and gives one in which something may run earlier."""
