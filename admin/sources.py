@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeVar
 
 from admin.actions import OperatorActions
 from learning.evaluation.replayed import Exploring
-from learning.proof.summary import ScopeSummary
+from learning.guarantee.summary import ScopeSummary
 from router.guarantee.floor import FloorSettings
 from router.tasks.task import Task
 from store import Store

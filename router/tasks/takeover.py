@@ -1,6 +1,6 @@
 """Decides whether a task's student answers a request, by what is proven of it or by a budget; one per task and worker.
 
-What it knows of the past follows from the log alone (learning.tasks.evidence): the same in every worker, and after a
+What it knows of the past follows from the log alone (learning.guarantee.students): the same in every worker, and after a
 restart.
 """
 

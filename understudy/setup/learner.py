@@ -11,7 +11,7 @@ import structlog
 
 from learning.bank.answer_embedding import version_of
 from learning.bank.sharing import lenders
-from learning.evaluation.floor import caught_up
+from learning.guarantee.floor import caught_up
 from learning.tasks.proposals import TaskFinder
 from learning.tasks.trainer import StudentLearner
 from learning.training.learner import Pace, RouterLearner, Trainer

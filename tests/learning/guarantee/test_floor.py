@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from learning.evaluation.floor import caught_up, judgements
+from learning.guarantee.floor import caught_up, judgements
 from router.guarantee.floor import FloorSettings, QualityFloor
 from store.decisions.choices import Choices
 from store.decisions.outcomes import Outcomes

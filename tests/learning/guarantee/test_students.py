@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from learning.tasks.evidence import EvidenceFollower
+from learning.guarantee.students import EvidenceFollower
 from router.tasks.takeover import Takeover, Takeovers
 from router.tasks.task import Task
 from store.records import TaskAnswer
