@@ -11,7 +11,6 @@ import enum
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
 from learning.reuse.curve import SCEPTICAL, Line, fit
 from router.guarantee.evidence import Detector, exceeds, spent
@@ -42,17 +41,48 @@ class Standing(enum.Enum):
     GIVEN_UP = "given_up"
 
 
-class Limits(Protocol):
-    """What the ledger reads of the settings."""
+@dataclass(frozen=True, slots=True)
+class ReuseSettings:
+    """What a key is allowed. `delta` is what its owner chose; the rest is the operator's."""
+
+    delta: float
+    """At most this share of reused answers may be wrong: 0.01, 0.02 or 0.05."""
+    alpha: float = 0.05
+    """The chance that the ladder's proof, or the monitor's, is mistaken; each gets half."""
+    audit_share: float = 0.1
+    """Of what could be reused, this share is asked anyway and compared, by a coin."""
+    own_observations: int = 1
+    """An entry with fewer labels of its own is not reused, whatever its tenant's line says."""
+    entry_memory: int = 16
+    """Of an entry's observations the latest so many count."""
+    entry_sd: float = 1.5
+    """How much entries differ from their tenant's line, in logits."""
+    band_z: float = 1.0
+    """The confidence band's half-width in standard deviations. It only shapes the ranking."""
+    compare_above: float = 0.6
+    """Below this similarity nothing is compared: it would cost a comparison and could never be reused."""
+    max_phases: int = 5
+    """How often the monitor may stop reuse before only a person can allow it again."""
 
     @property
-    def delta(self) -> float: ...
-    @property
-    def alpha(self) -> float: ...
-    @property
-    def audit_share(self) -> float: ...
-    @property
-    def max_phases(self) -> int: ...
+    def policy(self) -> str:
+        """Names everything the counts depend on: a change of any part starts from nothing."""
+        return (
+            f"v1 delta={self.delta:g} alpha={self.alpha:g} audit={self.audit_share:g} own={self.own_observations}"
+            f" memory={self.entry_memory} sd={self.entry_sd:g} z={self.band_z:g} above={self.compare_above:g}"
+        )
+
+    def __post_init__(self) -> None:
+        """Raises ValueError naming the setting that is out of range."""
+        for name in ("delta", "alpha", "audit_share"):
+            if not 0.0 < getattr(self, name) < 1.0:
+                raise ValueError(f"{name} is {getattr(self, name)}; it must lie between 0 and 1")
+        if self.own_observations < 0 or self.entry_memory < max(1, self.own_observations):
+            raise ValueError(
+                f"own_observations {self.own_observations} and entry_memory {self.entry_memory} do not fit together"
+            )
+        if self.entry_sd <= 0.0 or self.band_z < 0.0 or self.max_phases < 1:
+            raise ValueError("entry_sd must be positive, band_z not negative, max_phases at least 1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +96,8 @@ class Written:
 class Ledger:
     """The counts, and what follows from them. Not thread-safe."""
 
-    def __init__(self, limits: Limits) -> None:
-        self.limits = limits
+    def __init__(self, settings: ReuseSettings) -> None:
+        self.settings = settings
         self.phase = 0
         """How often every proof was taken back."""
         self.audits_under_way = 0
@@ -138,7 +168,7 @@ class Ledger:
                     if reached[end + 1] or self._now["labelled", end] < _SEEN:
                         continue
                     told = {1.0: labelled - wrong, 0.0: wrong}
-                    reached[end + 1] = exceeds(told, 1.0 - self.limits.delta, other if start else first)
+                    reached[end + 1] = exceeds(told, 1.0 - self.settings.delta, other if start else first)
             self._proven = max(end for end, is_reached in enumerate(reached) if is_reached) - 1
         return self._proven
 
@@ -147,18 +177,18 @@ class Ledger:
 
         Audits under way are taken for wrong until they are known: slow answers must not buy reuse.
         """
-        if self.phase >= self.limits.max_phases:
+        if self.phase >= self.settings.max_phases:
             return Standing.GIVEN_UP
         return Standing.OPEN if self._affordable(self.audits_under_way) else Standing.OVER_BUDGET
 
     def hidden_wrong(self, supposed_caught: int = 0) -> float:
         """How many of this phase's reused answers were wrong, at most, if so many more audits were wrong."""
         caught = self._now["audited_wrong", 0] + supposed_caught
-        return most_hidden(caught, self.limits.audit_share, self._alpha())
+        return most_hidden(caught, self.settings.audit_share, self._alpha())
 
     def grace(self) -> float:
         """How many wrong answers must be allowed for before reuse has paid for any: audits are blind to so few."""
-        return 1.0 + most_hidden(GRACE_CAUGHT, self.limits.audit_share, self._alpha())
+        return 1.0 + most_hidden(GRACE_CAUGHT, self.settings.audit_share, self._alpha())
 
     def add_label(
         self, similarity: float, right: bool, rung: int | None, *, audit: bool
@@ -175,7 +205,7 @@ class Ledger:
         if audit:
             counts["audited", 0] += 1
             counts["audited_wrong", 0] += not right
-            self._detector.add(float(right), 1.0 - self.limits.delta)
+            self._detector.add(float(right), 1.0 - self.settings.delta)
         counts = +counts
         self._add(counts)
         written = Written(self.phase, counts)
@@ -200,7 +230,7 @@ class Ledger:
         return Written(self.phase, counts)
 
     def _affordable(self, supposed_caught: int) -> bool:
-        budget = self.limits.delta * (self._now["reused", 0] + 1) + self.grace()
+        budget = self.settings.delta * (self._now["reused", 0] + 1) + self.grace()
         return self.hidden_wrong(supposed_caught) + 1.0 <= budget
 
     def _add(self, counts: Counts) -> None:
@@ -216,4 +246,4 @@ class Ledger:
     def _alpha(self) -> float:
         """The confidence of this phase's ladder, and of its monitor: over all phases each spends half of alpha."""
         share = _FIRST_PHASE if self.phase == 0 else (1.0 - _FIRST_PHASE) * spent(self.phase - 1)
-        return self.limits.alpha / 2.0 * share
+        return self.settings.alpha / 2.0 * share
