@@ -95,7 +95,7 @@ TESTED_BY = {
     "gateway/runs/engine.py": "flow/test_line_workflows.py",
     "gateway/stages/workflow.py": "flow/test_line_workflows.py",
     "gateway/endpoints/workflows.py": "flow/test_line_workflows.py",
-    "gateway/runs/catalogue.py": "flow/test_line_workflows.py",
+    "workflows/running/catalogue.py": "flow/test_line_workflows.py",
     "understudy/setup/workflows.py": "flow/test_line_workflows.py",
     "gateway/runs/events.py": "flow/test_line_runs.py",
     "gateway/runs/follow.py": "flow/test_line_runs.py",

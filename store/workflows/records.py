@@ -14,8 +14,6 @@ RunState = Literal["running", "done", "failed", "cancelled"]
 StepState = Literal["waiting", "queued", "running", "done", "failed", "cancelled", "skipped", "unknown"]
 """unknown: a step with side effects was cut off while it was asked: it waits for a `Resolution`."""
 VariableState = Literal["pending", "streaming", "ready", "failed", "cancelled", "skipped"]
-ENDED: frozenset[str] = frozenset(("ready", "failed", "cancelled", "skipped"))
-"""States of a variable that no write changes any more."""
 Value = str | tuple[str, ...]
 """A text, or a list of texts."""
 
@@ -154,9 +152,9 @@ class NewStep:
         return len(self.body) + self.held_bytes
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class StepProgress:
-    """How far a step is: what changes. Every field is written anew with each change."""
+    """How far a step is: what changes. A copy is written, every field of it, with each change."""
 
     state: StepState = "waiting"
     attempts: int = 0

@@ -155,7 +155,11 @@ class LiveRun:
 
     def step(self, id: StepId, **changes: Any) -> None:
         """Note how far a step is."""
-        self.steps[id] = replace(self.steps.get(id, _NOTHING_YET), **changes)
+        one = self.steps.get(id)
+        if one is None:
+            one = self.steps[id] = StepProgress()
+        for name, value in changes.items():
+            setattr(one, name, value)
         self._changed[id] = None
 
     def is_kept(self, step: StepId) -> bool:
@@ -248,9 +252,6 @@ class LiveRun:
     def name_of(self, id: StepId) -> str:
         """A step's name, for people."""
         return self.graph.steps[id].name or id
-
-
-_NOTHING_YET = StepProgress()
 
 
 def used_by(steps: Iterable[StepProgress]) -> Used:

@@ -649,7 +649,8 @@ class Runs:
         if changes.ended is not None and not run.growing:
             self._end(run, changes.ended)
         if run.dirty:
-            self._saving.note(run)
+            got = not run.progress.gets.keys().isdisjoint(changes.variables)
+            self._saving.note(run, soon=run.row.background or run.ended is not None or got)
         for watcher in run.watchers:
             watcher(changes)
 
@@ -772,7 +773,7 @@ class Runs:
                 continue
             if cell.state is VariableState.PENDING:
                 run.told([cell.id])
-                self._saving.note(run)
+                self._saving.note(run, soon=False)
             cell.say(piece)
 
     def _end(self, run: LiveRun, state: RunState) -> None:
