@@ -139,7 +139,7 @@ _INSTEAD = {
 """Settings in the place of another one, and what they may look like."""
 _WITH_ANOTHER = {
     "advanced",
-    *("cors", "tells_usage", "slo_tpot_ms"),
+    *("cors", "tells_usage", "slo_tpot_ms", "applications"),
     *("listen_url", "deadline_ms", "stale_s", "connections", "index", "index_memory_mib", "blobs_url"),
 }
 """Less common settings that stand in no `advanced` block, and those that mean something with memory.database_url only."""
