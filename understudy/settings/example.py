@@ -53,6 +53,7 @@ tenants:
 components:
   web: {kind: search, url: "https://search.example/api?q={query}&count={k}", hits: /results, text: [/title, /text]}
 """,
+    "applications": "applications: {infer: show}  # docs/explanation/applications.md",
     "guardrails": """\
 guardrails:
   pii: {url: "http://127.0.0.1:9000/check", api_key: "${GUARD_KEY}", on_failure: refuse}  # docs/how-to/guardrails.md
@@ -139,7 +140,7 @@ _INSTEAD = {
 """Settings in the place of another one, and what they may look like."""
 _WITH_ANOTHER = {
     "advanced",
-    *("cors", "tells_usage", "slo_tpot_ms", "applications"),
+    *("cors", "tells_usage", "slo_tpot_ms"),
     *("listen_url", "deadline_ms", "stale_s", "connections", "index", "index_memory_mib", "blobs_url"),
 }
 """Less common settings that stand in no `advanced` block, and those that mean something with memory.database_url only."""

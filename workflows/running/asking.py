@@ -113,6 +113,11 @@ class StepAsker:
         if answer is None:
             return None
         self._note(run, step, chat, answer)
+        flow = run.flow
+        if flow is None or step.of != flow.definition.output or "tools" not in flow.fields:
+            answer.calls = []
+        for variable in step.writes.values():
+            run.cells[variable].calls = answer.calls
         return await self._outcome(step, answer)
 
     async def call(self, run: LiveRun, id: StepId, client: Any, said: Said) -> Changes:
@@ -156,7 +161,9 @@ class StepAsker:
             told = f"Your last answer could not be read: {fault} Answer once more, in the form that is asked for."
             fields["messages"] = [*fields["messages"], {"role": "user", "content": told}]
         if run.flow is not None and step.of == run.flow.definition.output:
-            fields = {**_left_open(run.flow.fields, fields), **fields}
+            given = dict(run.flow.fields)
+            called = given.pop("messages", [])
+            fields = {**_left_open(given, fields), **fields, "messages": [*fields["messages"], *called]}
         if streams:
             fields = streamed(fields)
         return await off_loop(size, chat_of, fields), self._placement(run, step, filled)
@@ -245,7 +252,7 @@ class StepAsker:
             raise StepFailed("step_failed", message, answer.status)
         if answer.broken:
             raise StepFailed("step_failed", answer.broken, 502)
-        if answer.calls_tools:
+        if answer.calls_tools and not answer.calls:
             raise StepFailed("no_text", "The answer calls tools and holds no text.")
         return await off_loop(effort(step, answer.text), outcomes, step, answer.text, most_bytes)
 
