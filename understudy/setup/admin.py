@@ -123,6 +123,7 @@ def sources(
                 lambda name, value: read_definition(name, value, config.world()),
                 lambda: profile(config),
             ),
+            infer=config.applications.infer == "show",
             judged=config.judging is not None or any(m.policy != "fixed" for m in config.models.values()),
             quality_alarm=config.learning.quality_alarm,
             proven=ProofReader(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
@@ -268,9 +268,11 @@ def used_by(steps: Iterable[StepProgress]) -> Used:
     return used
 
 
-def kept_step(step: Step, caller: Caller, *, attached: bool = False, no_store: bool = False) -> NewStep:
-    """A step as it is stored: its templates, and who asked."""
-    dumped = b"" if no_store else body_of(step, caller, attached)
+def kept_step(
+    step: Step, caller: Caller, kept: Mapping[str, Any], *, attached: bool = False, no_store: bool = False
+) -> NewStep:
+    """A step as it is stored: its templates, and who asked. `kept` is Caller.kept, the same for all steps of a request."""
+    dumped = b"" if no_store else body_of(step, kept, attached)
     return NewStep(
         step.id,
         step.name,
@@ -282,9 +284,9 @@ def kept_step(step: Step, caller: Caller, *, attached: bool = False, no_store: b
     )
 
 
-def body_of(step: Step, caller: Caller, attached: bool) -> bytes:
+def body_of(step: Step, caller: Mapping[str, Any], attached: bool) -> bytes:
     """What another process needs to ask a step. Integers beyond 64 bits are told as JSON numbers."""
-    whole = {"step": Graph([step]).dumped(), "caller": caller.kept(), "attached": attached}
+    whole = {"step": Graph([step]).dumped(), "caller": caller, "attached": attached}
     try:
         return orjson.dumps(whole)
     except TypeError:

@@ -896,8 +896,10 @@ def _rows(new: NewGraph, caller: Caller, no_store: bool) -> list[NewStep]:
     if new.flow is not None:
         rows = [row_of(step) for step in new.steps]
     else:
+        kept = {} if no_store else caller.kept()
         rows = [
-            kept_step(step, caller, attached=step.id == new.attached, no_store=no_store) for step in new.steps
+            kept_step(step, caller, kept, attached=step.id == new.attached, no_store=no_store)
+            for step in new.steps
         ]
     if no_store and rows:
         rows[0] = replace(rows[0], held_bytes=new.size_bytes)
