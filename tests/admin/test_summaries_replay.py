@@ -12,13 +12,10 @@ import pytest
 
 from admin.kept_plans import KeptPlan, kept_plans
 from admin.replay_benefits import shared_benefits
-from admin.summaries.replay import replay
 from store.jobs.replay_records import NewAsk, NewStep, ReplayBudget
 from tests.admin.site import ENGINES, Site, site
 from tests.flow.line import MODELS
 from tests.store.rows import outcome_record
-
-assert replay, "asked for over HTTP below"
 
 
 def config(**replay: Any) -> dict[str, Any]:
