@@ -133,7 +133,7 @@ def _answered(asked: Asked, send: StepSend, finished: Finished) -> Answered:
         send.refusal,
         send.broken,
         send.too_large,
-        send.calls_tools and not send.first,
+        bool(send.calls) and not send.text,
         send.finish_reason,
         finished.engine,
         next((tried.replica for tried in finished.trail if tried.kind is None), ""),
