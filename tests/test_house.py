@@ -101,6 +101,7 @@ TESTED_BY = {
     "gateway/runs/follow.py": "flow/test_line_runs.py",
     "gateway/runs/shown.py": "flow/test_line_runs.py",
     "gateway/runs/intake.py": "flow/test_line_runs.py",
+    "workflows/running/claims.py": "workflows/running/test_runs.py",
     "workflows/running/elsewhere.py": "flow/test_runs_workers.py",
     "gateway/runs/step_door.py": "workflows/running/test_runs.py",
     "workflows/running/door.py": "workflows/running/test_runs.py",

@@ -118,7 +118,8 @@ class RunAsked:
     def from_app(self) -> tuple[str, ...]:
         """Names that the run reads and does not write: the app's, to be looked up before `build`."""
         read = dict.fromkeys(name for step in self.steps for name in step.names)
-        return tuple(name for name in read if name not in frozenset(self.outputs))
+        written = frozenset(self.outputs)
+        return tuple(name for name in read if name not in written)
 
 
 def steps_of(specs: Iterable[StepSpec], variables: Mapping[str, VariableId]) -> tuple[Step, ...]:

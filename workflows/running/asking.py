@@ -13,6 +13,7 @@ from engines.chat import CHARACTERS_PER_TOKEN, ChatRequest, prompt_tokens
 from engines.errors import EngineError, RequestError
 from engines.off_loop import off_loop
 from engines.placement import Placement, Rank
+from workflows.criteria import Criteria
 from workflows.errors import WorkflowError
 from workflows.graph import Step
 from workflows.names import StepId, VariableId
@@ -99,10 +100,12 @@ class StepAsker:
 
         async def begun(request_id: str) -> bool:
             run.step(step.id, request_id=request_id)
-            await kept()
+            if run.row.background:
+                # A client that waits sends the run again with its key where this process ends; here nobody does.
+                await kept()
             return run.ended is None and not run.lost
 
-        chat, placement = await self._asked(run, step, fault, streams=True)
+        chat, placement = await self._asked(run, step, fault, streams=_read_along(run))
         async with run.spent.held(run.row.budget, partial(self.door.most, chat)):
             answer = await self.door.ask(
                 run.callers[step.id], chat, placement, said, self._knobs.max_value_bytes, begun
@@ -275,6 +278,16 @@ def _given_up(run: LiveRun, step: Step, rules: Mapping[str, Any], failed: StepFa
     if failed.outcome is not None:
         return run.progress.answered(step.id, failed.outcome)
     return run.progress.refused(step.id, failed.code, failed.message, failed.status)
+
+
+def _read_along(run: LiveRun) -> bool:
+    """Whether somebody may want the answers as they come; a whole one costs a tenth of a stream.
+
+    Of a run whose client waits for its end nobody does, unless its gets or its stream say so; ids of what goes on in the
+    background are known, and items of a list in a workflow are worked on as they come.
+    """
+    wanted = Criteria.TTFT in run.progress.gets.values()
+    return run.row.background or run.flow is not None or bool(run.watchers) or wanted
 
 
 def _streams(step: Step) -> bool:
