@@ -17,8 +17,8 @@ from store.records import RequestRecord, Terms
 from tests.aiohttp_server import aiohttp_server
 from tests.flow.line import Asked, Got, Line, Upstream, line
 from tests.flow.line import upstream as scripted
-from tests.flow.test_line_runs import KEY, get, say
-from tests.flow.test_line_workflows import ECHO, answers
+from tests.flow.test_line_runs import KEY, Slow, get, say
+from tests.flow.test_line_workflows import ECHO, answers, states
 from tests.patience import until
 
 TWO = {
@@ -276,6 +276,21 @@ async def test_who_asks_the_same_meanwhile_gets_the_same_run(gate: Line, behind:
     assert len(behind.asked) == 2
 
 
+@pytest.mark.parametrize("stream", [False, True])
+async def test_the_run_ends_when_all_have_left_who_asked_for_it(
+    gate: Line, behind: Upstream, stream: bool
+) -> None:
+    slow = Slow("Os", "lo")
+    behind.script = slow.script
+    sent = [asyncio.create_task(call(gate, model="echo", stream=stream)) for _ in range(2)]
+    await slow.begun.wait()
+    for each in sent:
+        each.cancel()
+    await asyncio.wait(sent)
+    await until(lambda: states(gate) == ["cancelled"], "the run is cancelled")
+    await until(slow.left.is_set, "its engine is left")
+
+
 async def test_a_changed_definition_is_another_answer(behind: Upstream, tmp_path: Path) -> None:
     made = config(behind, tmp_path)
     async with line(made) as gate:
@@ -344,6 +359,16 @@ async def test_a_key_needs_the_models_of_the_steps_beside_the_workflow(gate: Lin
     assert refused.status == 403 and refused.json["error"]["code"] == "model_not_allowed"
     assert "draft" in refused.json["error"]["message"]
     assert (await call(gate, path, none)).status == 403
+
+
+async def test_a_workflow_asks_no_workflow(behind: Upstream, tmp_path: Path) -> None:
+    """Where a default upstream could have a model of every name, only the call can tell."""
+    itself = json.loads(json.dumps(ECHO).replace('"m"', '"wf/mine"'))
+    async with line(config(behind, tmp_path, upstream={"base_url": behind.url})) as gate:
+        assert (await gate.post("/workflows", {"name": "mine", **itself}, KEY)).status == 200
+        got = await call(gate, model="wf/mine")
+        assert (got.status, got.json["error"]["code"]) == (404, "model_not_found"), got.body
+    assert not behind.asked
 
 
 async def test_a_step_of_a_run_asks_no_workflow(gate: Line, behind: Upstream) -> None:
