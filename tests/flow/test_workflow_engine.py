@@ -143,6 +143,8 @@ async def test_errors_of_a_step_are_in_the_shape_of_the_api(gate: Line, behind: 
         assert got.status == 400 and "The prompt is odd." in got.json["error"]["message"]
         assert got.json.get("type") == ("error" if path == "messages" else None)
         assert got.headers["x-should-retry"] == "false" and got.headers["x-understudy-run"]
+        if path != "messages":
+            assert got.json["error"]["param"] == "draft"
     row = next(row for row in rows(gate) if not row.step)
     assert (row.outcome, row.error_kind, row.engine) == ("failed", "step_failed", "workflow")
 
