@@ -248,6 +248,8 @@ async def test_steps_are_booked_and_the_call_is_not_booked_again(gate: Line, str
         assert float(got.headers["x-understudy-cost"]) == pytest.approx(2 * COST_USD)
     told = (await get(gate, f"/usage/{got.headers['x-understudy-decision-id']}")).json
     assert (told["run"], told["prompt_tokens"], told["completion_tokens"]) == (run, 14, 6)
+    assert told["cost_usd"] is None
+    assert (await get(gate, f"/runs/{run}")).json["cost_usd"] == pytest.approx(2 * COST_USD)
 
 
 async def test_rollups_and_sessions_count_tokens_once(gate: Line) -> None:
