@@ -304,6 +304,30 @@ async def test_a_changed_definition_is_another_answer(behind: Upstream, tmp_path
         assert (await call(gate)).text == SAID.replace("Draft", "Sketch")
 
 
+@pytest.mark.parametrize("stream", [False, True])
+async def test_what_a_stand_in_had_a_part_in_is_not_remembered(
+    behind: Upstream, tmp_path: Path, stream: bool
+) -> None:
+    down = True
+
+    async def fails_at_first(request: web.Request, asked: Asked) -> web.StreamResponse:
+        if down and "/big/" in request.path:
+            return web.json_response({"error": {"message": "out of order"}}, status=503)
+        return await answers(request, asked)
+
+    behind.script = fails_at_first
+    made = config(behind, tmp_path, health={"every_s": None})
+    big = made["engines"]["big"]
+    made["engines"] = {"spare": big, "big": {**big, "base_url": f"{behind.url}/big"}}
+    made["models"]["m"]["engines"] = ["spare", "big"]
+    async with line(made) as gate:
+        first = await call(gate, stream=stream)
+        down = False
+        again = await call(gate, stream=stream)
+        assert text_of("chat/completions", first) == text_of("chat/completions", again) == SAID
+        assert "x-understudy-run" in again.headers, "it ran anew"
+
+
 async def test_effects_are_repeated_and_tenants_own_are_known_by_their_version(
     gate: Line, behind: Upstream
 ) -> None:
