@@ -74,7 +74,6 @@ class ListenAdvanced(Settings):
     max_json_mib: float = Field(
         32, gt=0, description="Largest body the pipeline will read and parse, in MiB."
     )
-    max_header_kib: float = Field(32, gt=0, description="Largest single request header line, in KiB.")
     body_gap_s: float = Field(
         30, gt=0, description="How long a client may pause in the middle of its request body."
     )
