@@ -13,9 +13,10 @@ from typing import Any
 from pydantic import BaseModel, SecretStr
 
 from understudy.settings.admin import AdminSettings
-from understudy.settings.config import Config, Listen, LogSettings
+from understudy.settings.config import Config, LogSettings
 from understudy.settings.engines import OpenAIEngine, VLLMEngine
 from understudy.settings.learning import JudgingSettings, LearningSettings
+from understudy.settings.listen import Listen
 from understudy.settings.memory import MemorySettings
 from understudy.settings.models import ModelSettings
 from understudy.settings.names import groups_in
