@@ -83,7 +83,6 @@ def _oidc(settings: OidcSettings | None, secret: bytes) -> OidcSignIn | None:
                 settings.roles,
                 client_secret=own.get_secret_value() if own is not None else "",
                 role_claim=settings.role_claim,
-                name_claim=advanced.name_claim,
                 default_role=advanced.default_role,
                 scopes=advanced.scopes,
             ),
