@@ -8,6 +8,7 @@ from typing import Any
 from admin.operations.runs import CANCEL, RESOLVE
 from admin.page import Asked, Page
 from admin.sources import Sources
+from admin.summaries.applications import applications
 from admin.summaries.run import run
 from admin.summaries.runs import runs
 
@@ -22,6 +23,15 @@ def _decision(_: Sources, asked: Asked) -> Mapping[str, Any]:
 
 
 RUNS = Page("/runs", "Runs", "runs.html", runs, csv="rows")
+APPLICATIONS = Page(
+    "/applications",
+    "Applications",
+    "applications.html",
+    applications,
+    section="/runs",
+    in_menu=False,
+    csv="rows",
+)
 RUN = Page(
     "/runs/{id}",
     "Run",

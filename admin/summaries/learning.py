@@ -11,7 +11,7 @@ from admin.formats import tenant_label
 from admin.operations.versions import ALL_TENANTS, Slot, serving_name
 from admin.page import Asked, Summary
 from admin.sources import Sources
-from learning.proof.summary import ScopeSummary, state_of
+from learning.guarantee.summary import ScopeSummary, state_of
 from learning.rehearsal.kept import latest
 from store.learned.artifacts import KINDS
 from store.records import ArtifactRecord

@@ -20,7 +20,7 @@ RUN = (
 STEP = ("kind", "example", "state", "result", "improvement_potential", "expected_usd", "detail")
 SPEND = ("engine", "purpose", "asks", "usd", "unknown_usd", "tokens")
 _PLANNED = (
-    *("kind", "example", "improvement_potential", "gain_of_paired_example", "effect", "usd", "tokens"),
+    *("kind", "example", "improvement_potential", "effect", "usd", "tokens"),
     "seconds",
 )
 
@@ -33,7 +33,6 @@ def plan_json(steps: Sequence[NewStep], budget: ReplayBudget) -> dict[str, Any]:
             "tenant": step.tenant,
             "example": step.example_id,
             "improvement_potential": step.gain,
-            "gain_of_paired_example": step.companion_gain,
             "effect": step.expected_effect,
             "usd": step.expected_usd,
             "tokens": step.expected_tokens,
@@ -123,7 +122,6 @@ def _planned(step: NewStep) -> dict[str, Any]:
     """A planned step as data, its figures by their names."""
     fields = asdict(step)
     fields["improvement_potential"] = fields.pop("gain")
-    fields["gain_of_paired_example"] = fields.pop("companion_gain")
     return fields
 
 
