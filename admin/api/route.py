@@ -22,7 +22,7 @@ class Route:
     method: str
     path: str
     """In the syntax of aiohttp's router and of OpenAPI: /api/keys/{id}. Names in it are fields of the input."""
-    operation: Operation[Any]
+    operation: Operation
     gives: str
     """Name of the schema of the answer."""
     takes: str = ""
@@ -60,17 +60,17 @@ class Route:
 
 _KEY, _TENANT = "/api/keys/{id}", "/api/tenants/{name}"
 ROUTES: tuple[Route, ...] = (
-    Route("GET", "/api/keys", keys.LIST, "Keys"),
-    Route("POST", "/api/keys", keys.CREATE, "KeyWithSecret", "NewKey", 201),
-    Route("GET", _KEY, keys.SHOW, "Key"),
-    Route("PUT", _KEY, keys.REPLACE, "Key", "KeyFields"),
-    Route("PATCH", _KEY, keys.EDIT, "Key", "KeyFields"),
-    Route("DELETE", _KEY, keys.REVOKE, "Key"),
-    Route("POST", f"{_KEY}/rotate", keys.ROTATE, "KeyWithSecret", "Rotation"),
-    Route("GET", "/api/tenants", tenants.LIST, "Tenants"),
-    Route("GET", _TENANT, tenants.SHOW, "Tenant"),
-    Route("PUT", _TENANT, tenants.PUT, "Tenant", "TenantFields"),
-    Route("PATCH", _TENANT, tenants.EDIT, "Tenant", "TenantFields"),
-    Route("DELETE", _TENANT, tenants.CLOSE, "Tenant"),
-    Route("GET", "/api/usage", usage.SHOW, "Usage"),
+    Route("GET", "/api/keys", keys.list_keys, "Keys"),
+    Route("POST", "/api/keys", keys.create_key, "KeyWithSecret", "NewKey", 201),
+    Route("GET", _KEY, keys.show_key, "Key"),
+    Route("PUT", _KEY, keys.replace_key, "Key", "KeyFields"),
+    Route("PATCH", _KEY, keys.edit_key, "Key", "KeyFields"),
+    Route("DELETE", _KEY, keys.revoke_key, "Key"),
+    Route("POST", f"{_KEY}/rotate", keys.rotate_key, "KeyWithSecret", "Rotation"),
+    Route("GET", "/api/tenants", tenants.list_tenants, "Tenants"),
+    Route("GET", _TENANT, tenants.show_tenant, "Tenant"),
+    Route("PUT", _TENANT, tenants.put_tenant, "Tenant", "TenantFields"),
+    Route("PATCH", _TENANT, tenants.edit_tenant, "Tenant", "TenantFields"),
+    Route("DELETE", _TENANT, tenants.close_tenant, "Tenant"),
+    Route("GET", "/api/usage", usage.usage, "Usage"),
 )

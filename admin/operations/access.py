@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from admin.operations.operation import By, Operation, Outcome
+from admin.operations.operation import By, Outcome, operation
 from admin.page import ActionFailed, NotThere
 from admin.passwords import hashed, new_password
 from admin.sources import Sources
@@ -55,8 +55,9 @@ class OneToken:
     id: str
 
 
+@operation("admin/password", of_pages=("password",))
 def set_password(sources: Sources, by: By, given: Password) -> Outcome:
-    """Set a new password, which makes an account where there is none, and ends its sessions."""
+    """Set a new password, and print it, this once, unless it was given. The account's sessions end."""
     chosen = given.password if given.password is not None else new_password()
     digest = hashed(chosen)
     before = sources.store.operators.get(given.user)
@@ -73,6 +74,7 @@ def set_password(sources: Sources, by: By, given: Password) -> Outcome:
     )
 
 
+@operation("admin/remove", arguments=("user",))
 def remove_account(sources: Sources, by: By, given: OneAccount) -> Outcome:
     """Delete an account; its sessions end. The only operator's stays."""
     try:
@@ -84,8 +86,9 @@ def remove_account(sources: Sources, by: By, given: OneAccount) -> Outcome:
     return Outcome(f"The account {given.user} is deleted; its sessions have ended.", given.user)
 
 
+@operation("admin/token/create", of_pages=("expires_at_s",))
 def create_token(sources: Sources, by: By, given: NewToken) -> Outcome:
-    """Make a token; its secret is in this outcome only."""
+    """Make a token and print it, this once."""
     made, secret = sources.store.admin_tokens.create(given.name, given.role, given.expires_at_s)
     return Outcome(
         f"Token {made.id}, role {made.role}. It is not shown again: only a keyed hash of it is stored.",
@@ -95,6 +98,7 @@ def create_token(sources: Sources, by: By, given: NewToken) -> Outcome:
     )
 
 
+@operation("admin/token/revoke", arguments=("id",))
 def revoke_token(sources: Sources, by: By, given: OneToken) -> Outcome:
     """Revoke a token at once."""
     try:
@@ -102,29 +106,3 @@ def revoke_token(sources: Sources, by: By, given: OneToken) -> Outcome:
     except NoSuchToken as error:
         raise NotThere(f"{error}; `understudy admin token list` shows them.") from error
     return Outcome(f"Token {given.id} is revoked.", given.id)
-
-
-PASSWORD = Operation(
-    "admin/password",
-    "Set a new password, and print it, this once, unless it was given. The account's sessions end.",
-    Password,
-    set_password,
-    of_pages=("password",),
-)
-REMOVE = Operation(
-    "admin/remove",
-    "Delete an account; its sessions end. The only operator's stays.",
-    OneAccount,
-    remove_account,
-    arguments=("user",),
-)
-CREATE_TOKEN = Operation(
-    "admin/token/create",
-    "Make a token and print it, this once.",
-    NewToken,
-    create_token,
-    of_pages=("expires_at_s",),
-)
-REVOKE_TOKEN = Operation(
-    "admin/token/revoke", "Revoke a token at once.", OneToken, revoke_token, arguments=("id",)
-)

@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from admin.operations.operation import By, Operation, Outcome
+from admin.operations.operation import By, Outcome, operation
 from admin.page import ActionFailed
 from admin.sources import Sources
 from store.validating import CLOSED
@@ -33,8 +33,11 @@ class OneEngine:
     name: Name
 
 
+@operation("engines/drain", arguments=("name",))
 def drain(sources: Sources, by: By, given: Draining) -> Outcome:
-    """Have nothing new asked of an engine, by any worker, until it is resumed."""
+    """Have nothing new asked of an engine: within a second, by every worker, also after a restart, until it is
+    resumed.
+    """
     engine, _, replica = given.name.partition("@")
     _check_known(sources, by, engine, replica)
     states = sources.store.jobs.engine_states
@@ -44,8 +47,9 @@ def drain(sources: Sources, by: By, given: Draining) -> Outcome:
     return Outcome(said, given.name, {"reason": given.reason} if given.reason else {})
 
 
+@operation("engines/resume", arguments=("name",))
 def resume(sources: Sources, by: By, given: OneEngine) -> Outcome:
-    """Let a drained engine be asked again."""
+    """Let a drained engine be asked again; NAME alone resumes every replica of it."""
     engine, _, replica = given.name.partition("@")
     if not sources.store.jobs.engine_states.restore(engine, replica).result(_WRITE_S):
         raise ActionFailed(f"{given.name} was not drained.")
@@ -61,19 +65,3 @@ def _check_known(sources: Sources, by: By, engine: str, replica: str) -> None:
     if known and (engine not in known or (replica and replica not in replicas)):
         name = f"{engine}@{replica}" if replica else engine
         raise ActionFailed(f"There is no engine {name!r}; known are {', '.join(sorted(known | named))}.")
-
-
-DRAIN = Operation(
-    "engines/drain",
-    "Have nothing new asked of an engine: within a second, by every worker, also after a restart, until it is resumed.",
-    Draining,
-    drain,
-    arguments=("name",),
-)
-RESUME = Operation(
-    "engines/resume",
-    "Let a drained engine be asked again; NAME alone resumes every replica of it.",
-    OneEngine,
-    resume,
-    arguments=("name",),
-)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, Literal
 
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from admin.operations.operation import By, Given, Operation, Outcome
+from admin.operations.operation import By, Given, Outcome, operation
 from admin.operations.people import (
     OneKey,
     Paging,
@@ -47,8 +46,9 @@ class Filters(Paging):
     )
 
 
+@operation("keys/list", role=Role.VIEWER)
 def list_keys(sources: Sources, by: By, given: Filters) -> Outcome:
-    """Keys without their secrets, oldest first."""
+    """List keys with their tenants, without their secrets."""
     found = [
         key
         for key in sources.store.keys.list()
@@ -63,14 +63,16 @@ def list_keys(sources: Sources, by: By, given: Filters) -> Outcome:
     return listed([described(key) for key in found[: given.limit]], more)
 
 
+@operation("keys/show", role=Role.VIEWER, arguments=("id",))
 def show_key(sources: Sources, by: By, given: OneKey) -> Outcome:
-    """One key, without its secret."""
+    """Show what a key may use."""
     with refusals():
         return Outcome("", value=described(sources.store.keys.get(given.id)))
 
 
+@operation("keys/create", input=NewKey)
 def create_key(sources: Sources, by: By, given: Given) -> Outcome:
-    """Make a key; its secret is in this outcome only."""
+    """Create a key and print it, this once."""
     new = read(NewKey, without_nulls(given))
     if by.surface != "api" and new.expires_at_s is not None and new.expires_at_s <= by.now_s:
         raise ValueError("expires_at has passed: a key that has ended opens nothing; a time to come is right")
@@ -84,7 +86,7 @@ def create_key(sources: Sources, by: By, given: Given) -> Outcome:
     return _with_secret(key, secret, detail, new.secret is None, first=first, left_behind=behind)
 
 
-def edit_key(change: Any, sources: Sources, by: By, given: Given) -> Outcome:
+def _edited(change: Any, sources: Sources, by: By, given: Given) -> Outcome:
     """Change a key's terms; `change` is `patched` or `replaced`."""
     fields = {name: value for name, value in given.items() if name != "id"}
     with refusals():
@@ -92,8 +94,23 @@ def edit_key(change: Any, sources: Sources, by: By, given: Given) -> Outcome:
     return changed(*edited)
 
 
+@operation("keys/edit", input=KeyFields, arguments=("id",))
+def edit_key(sources: Sources, by: By, given: Given) -> Outcome:
+    """Change what a key may use; what is not named stays, and `none` takes a limit back."""
+    return _edited(patched, sources, by, given)
+
+
+@operation("keys/replace", input=KeyFields)
+def replace_key(sources: Sources, by: By, given: Given) -> Outcome:
+    """Lay down a key's terms; what is not named becomes as in a new key."""
+    return _edited(replaced, sources, by, given)
+
+
+@operation("keys/rotate", input=Rotation, arguments=("id",))
 def rotate_key(sources: Sources, by: By, given: Given) -> Outcome:
-    """Give a key another secret, which is in this outcome only."""
+    """Give a key another secret and print it, this once. Without --grace the old one, and any before it, end at
+    once.
+    """
     asked = read(Rotation, without_nulls({name: value for name, value in given.items() if name != "id"}))
     with refusals():
         key, secret = sources.store.keys.rotate(
@@ -106,8 +123,9 @@ def rotate_key(sources: Sources, by: By, given: Given) -> Outcome:
     return _with_secret(key, secret, detail, asked.secret is None, rotated=True)
 
 
+@operation("keys/revoke", arguments=("id",))
 def revoke_key(sources: Sources, by: By, given: OneKey) -> Outcome:
-    """Take a key out of use; once more changes nothing."""
+    """Revoke a key. Running gateways refuse it within about a second."""
     keys = sources.store.keys
     with refusals():
         before = keys.get(given.id)
@@ -140,40 +158,3 @@ def _with_secret(
     }
     value = {**described(key), "secret": secret}
     return Outcome(said, key.id, detail, value, secret if drawn else "", "\n".join(behind), page)
-
-
-LIST = Operation(
-    "keys/list", "List keys with their tenants, without their secrets.", Filters, list_keys, Role.VIEWER
-)
-SHOW = Operation("keys/show", "Show what a key may use.", OneKey, show_key, Role.VIEWER, arguments=("id",))
-CREATE = Operation("keys/create", "Create a key and print it, this once.", NewKey, create_key, unread=True)
-EDIT = Operation(
-    "keys/edit",
-    "Change what a key may use; what is not named stays, and `none` takes a limit back.",
-    KeyFields,
-    partial(edit_key, patched),
-    arguments=("id",),
-    unread=True,
-)
-REPLACE = Operation(
-    "keys/replace",
-    "Lay down a key's terms; what is not named becomes as in a new key.",
-    KeyFields,
-    partial(edit_key, replaced),
-    unread=True,
-)
-ROTATE = Operation(
-    "keys/rotate",
-    "Give a key another secret and print it, this once. Without --grace the old one, and any before it, end at once.",
-    Rotation,
-    rotate_key,
-    arguments=("id",),
-    unread=True,
-)
-REVOKE = Operation(
-    "keys/revoke",
-    "Revoke a key. Running gateways refuse it within about a second.",
-    OneKey,
-    revoke_key,
-    arguments=("id",),
-)

@@ -1,14 +1,14 @@
 """Defines an operation: something that an operator has done, written once.
 
 Its form on a page, its route in the admin API, its command and its row in the audit log are made from it. To add one: a
-model of its input, a function from (Sources, By, input) to Outcome, and an Operation at the end of its noun's file.
+model of its input, a function from (Sources, By, input) to Outcome, with `@operation` above it, in its noun's file.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Generic, Literal, TypeVar
+from typing import Annotated, Any, Literal, get_type_hints
 
 from admin.page import Action, Asked, Done
 from admin.roles import Role
@@ -17,7 +17,6 @@ from admin.terms_form import refused
 from store.records import MadeBy
 from store.validating import read
 
-In = TypeVar("In")
 Given = Mapping[str, Any]
 TENANT = "tenant"
 """Marks a field that holds a tenant's id, for which a command takes a name."""
@@ -62,16 +61,19 @@ class Outcome:
     """Whether it made something where there was nothing."""
 
 
+Run = Callable[[Sources, By, Any], Outcome]
+
+
 @dataclass(frozen=True, slots=True)
-class Operation(Generic[In]):
+class Operation:
     """One operation. `run` blocks; it raises NotThere, ActionFailed and BadParameter of admin.page, and ValueError."""
 
     name: str
     """NOUN/VERB: the row in the audit log, and the command."""
     sentence: str
     """The help of the command, and the summary in the OpenAPI document."""
-    input: type[In]
-    run: Callable[[Sources, By, Any], Outcome]
+    input: type[Any]
+    run: Run
     role: Role = Role.OPERATOR
     arguments: tuple[str, ...] = ()
     """Fields of the input that a command takes by their place."""
@@ -111,6 +113,28 @@ class Operation(Generic[In]):
         return Action(path, act, self.role, template, name=self.name)
 
     def _sent(self, asked: Asked) -> dict[str, Any]:
-        names = self.input.__dataclass_fields__  # type: ignore[attr-defined]
+        names = self.input.__dataclass_fields__
         sent = {name: asked.text(name) for name in names if asked.text(name)}
         return sent | dict(asked.path)
+
+
+def operation(
+    name: str,
+    *,
+    input: type[Any] | None = None,
+    role: Role = Role.OPERATOR,
+    arguments: tuple[str, ...] = (),
+    of_pages: tuple[str, ...] = (),
+) -> Callable[[Run], Operation]:
+    """Makes an operation of a function: its docstring is the sentence, the type of its last parameter the input.
+
+    `input`: the model of a function that takes what was given as it is, and reads it itself, since it is merged with what
+    is there.
+    """
+
+    def made(run: Run) -> Operation:
+        sentence = " ".join((run.__doc__ or "").split())
+        read = input or get_type_hints(run)["given"]
+        return Operation(name, sentence, read, run, role, arguments, input is not None, of_pages)
+
+    return made

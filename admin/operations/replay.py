@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from admin.operations.operation import By, Operation, Outcome
+from admin.operations.operation import By, Outcome, operation
 from admin.page import ActionFailed, NotThere
 from admin.sources import Sources
 from store.validating import CLOSED
@@ -22,8 +22,9 @@ class OneReplay:
     id: Annotated[int, Field(title="RUN", ge=0, lt=2**53)]
 
 
+@operation("replay/stop", arguments=("id",))
 def stop(sources: Sources, by: By, given: OneReplay) -> Outcome:
-    """Stop a run before its next request to an engine."""
+    """Have a run stop before its next request to an engine; another process may be running it."""
     jobs = sources.store.jobs.replay
     run = jobs.run(given.id)
     if run is None:
@@ -31,12 +32,3 @@ def stop(sources: Sources, by: By, given: OneReplay) -> Outcome:
     if not jobs.ask_to_stop(run.id).result(_WRITE_S):
         raise ActionFailed(f"Run {run.id} does not go on: it is {run.shown_state}.")
     return Outcome(f"Run {run.id} stops before its next request.", str(run.id))
-
-
-STOP = Operation(
-    "replay/stop",
-    "Have a run stop before its next request to an engine; another process may be running it.",
-    OneReplay,
-    stop,
-    arguments=("id",),
-)

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from admin.operations.operation import By, Operation, Outcome
+from admin.operations.operation import By, Outcome, operation
 from admin.page import LONGEST_PARAMETER, ActionFailed, BadParameter, NotThere
 from admin.sources import Sources
 from store.validating import CLOSED
@@ -39,16 +39,20 @@ class Decision:
     value: str | None = Field(default=None, description="What the step is taken to have answered.")
 
 
+@operation("runs/cancel", arguments=("id",))
 def cancel(sources: Sources, by: By, given: OneRun) -> Outcome:
-    """Have the run's worker stop it."""
+    """Cancel a run that goes on. Its worker stops it within a second; without a running gateway, when one starts."""
     whole = _run(sources, given.id)
     if not sources.store.runs.request_cancel(whole.run.tenant, given.id).result(_WAIT_S):
         raise ActionFailed(f"This run has ended already: {whole.run.state}.")
     return Outcome("Asked to cancel: its worker stops it within a second.", given.id)
 
 
+@operation("runs/resolve", arguments=("id", "step", "how"))
 def resolve(sources: Sources, by: By, given: Decision) -> Outcome:
-    """Have the run's worker go on with a step whose outcome nobody knows."""
+    """Decide about a step with side effects that was cut off while it was asked: look first whether it took
+    effect. retry asks once more, skip goes on without it, value takes what --value says for its answer.
+    """
     if (given.value is not None) != (given.how == "value"):
         raise BadParameter("A value goes with `value`, and `value` with a value.", "value")
     if given.value is not None and len(given.value) > LONGEST_PARAMETER:
@@ -69,20 +73,3 @@ def _run(sources: Sources, id: str) -> WholeRun:
     if whole is None:
         raise NotThere(f"There is no run {id[:64]!r}, or it is not kept any more.")
     return whole
-
-
-CANCEL = Operation(
-    "runs/cancel",
-    "Cancel a run that goes on. Its worker stops it within a second; without a running gateway, when one starts.",
-    OneRun,
-    cancel,
-    arguments=("id",),
-)
-RESOLVE = Operation(
-    "runs/resolve",
-    "Decide about a step with side effects that was cut off while it was asked: look first whether it took effect."
-    " retry asks once more, skip goes on without it, value takes what --value says for its answer.",
-    Decision,
-    resolve,
-    arguments=("id", "step", "how"),
-)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from admin.operations.operation import By, Operation, Outcome, Tenant
+from admin.operations.operation import By, Outcome, Tenant, operation
 from admin.page import NotThere
 from admin.sources import Sources
 from learning.tasks.proposals import COVERED, LEAST_ANSWERS, MOST_LABELS, proposals
@@ -38,8 +36,11 @@ class OneTask:
     model: str | None = None
 
 
+@operation("tasks/propose")
 def propose(sources: Sources, by: By, given: Proposing) -> Outcome:
-    """Find tasks in what is remembered, and list them as proposed."""
+    """Find tasks in what is remembered, and list them as proposed. Nothing is answered by a student until you
+    enable one.
+    """
     store = sources.store
     found = [
         row for of in ([given.tenant] if given.tenant else store.tenants()) for row in proposals(store, of)
@@ -56,7 +57,7 @@ def propose(sources: Sources, by: By, given: Proposing) -> Outcome:
     return Outcome(said, given.tenant, {"proposed": len(found)}, value={"proposed": names})
 
 
-def switch(state: State, sources: Sources, by: By, given: OneTask) -> Outcome:
+def _switched(state: State, sources: Sources, by: By, given: OneTask) -> Outcome:
     """Let students answer a task, or have the teacher answer everything of it."""
     known = sources.store.tasks.known
     rows = [
@@ -84,25 +85,13 @@ def switch(state: State, sources: Sources, by: By, given: OneTask) -> Outcome:
     )
 
 
-PROPOSE = Operation(
-    "tasks/propose",
-    "Find tasks in what is remembered, and list them as proposed. Nothing is answered by a student until you enable one.",
-    Proposing,
-    propose,
-)
-ENABLE = Operation(
-    "tasks/enable",
-    "Let a student answer the task NAME, once it is proven: a proposal, or a task that was paused.",
-    OneTask,
-    partial(switch, "on"),
-    arguments=("name",),
-    of_pages=("model",),
-)
-PAUSE = Operation(
-    "tasks/pause",
-    "Have the teacher answer everything of the task NAME. What it says is still learnt.",
-    OneTask,
-    partial(switch, "paused"),
-    arguments=("name",),
-    of_pages=("model",),
-)
+@operation("tasks/enable", arguments=("name",), of_pages=("model",))
+def enable_task(sources: Sources, by: By, given: OneTask) -> Outcome:
+    """Let a student answer the task NAME, once it is proven: a proposal, or a task that was paused."""
+    return _switched("on", sources, by, given)
+
+
+@operation("tasks/pause", arguments=("name",), of_pages=("model",))
+def pause_task(sources: Sources, by: By, given: OneTask) -> Outcome:
+    """Have the teacher answer everything of the task NAME. What it says is still learnt."""
+    return _switched("paused", sources, by, given)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
-from admin.operations.operation import By, Given, Operation, Outcome
+from admin.operations.operation import By, Given, Outcome, operation
 from admin.operations.people import (
     OneTenant,
     Paging,
@@ -22,21 +21,24 @@ from store.people.described import TenantFields, changes, described, patched, re
 from store.validating import read, without_nulls
 
 
+@operation("tenants/list", role=Role.VIEWER)
 def list_tenants(sources: Sources, by: By, given: Paging) -> Outcome:
-    """What is laid down, by name."""
+    """List what is laid down for tenants."""
     found = [one for one in sources.store.tenant_records.list() if one.name > given.after]
     more = found[given.limit - 1].name if len(found) > given.limit else None
     return listed([described(one) for one in found[: given.limit]], more)
 
 
+@operation("tenants/show", role=Role.VIEWER, arguments=("name",))
 def show_tenant(sources: Sources, by: By, given: OneTenant) -> Outcome:
-    """What is laid down for one tenant."""
+    """Show what is laid down for a tenant."""
     with refusals():
         return Outcome("", value=described(sources.store.tenant_records.named(given.name)))
 
 
+@operation("tenants/create", input=TenantFields, arguments=("name",))
 def create_tenant(sources: Sources, by: By, given: Given) -> Outcome:
-    """Lay something down for a tenant that nothing was laid down for."""
+    """Lay something down for a tenant. Keys name it: `keys create --tenant NAME`."""
     name, records = given["name"], sources.store.tenant_records
     new = read(TenantFields, without_nulls(_fields(given)))
     if by.surface == "cli" and new.expires_at_s is not None and new.expires_at_s <= by.now_s:
@@ -50,7 +52,7 @@ def create_tenant(sources: Sources, by: By, given: Given) -> Outcome:
     return Outcome(said, made.id, changes(None, made), described(made), made=True)
 
 
-def edit_tenant(change: Any, sources: Sources, by: By, given: Given) -> Outcome:
+def _edited(change: Any, sources: Sources, by: By, given: Given) -> Outcome:
     """Change what is laid down; `change` is `patched` or `replaced`."""
     fields = _fields(given)
     with refusals():
@@ -60,48 +62,27 @@ def edit_tenant(change: Any, sources: Sources, by: By, given: Given) -> Outcome:
     return changed(*edited)
 
 
+@operation("tenants/edit", input=TenantFields, arguments=("name",))
+def edit_tenant(sources: Sources, by: By, given: Given) -> Outcome:
+    """Change what a tenant may use; what is not named stays, and `none` takes a limit back."""
+    return _edited(patched, sources, by, given)
+
+
+@operation("tenants/put", input=TenantFields)
 def put_tenant(sources: Sources, by: By, given: Given) -> Outcome:
-    """Lay something down for a tenant; what is not named becomes as in a new one."""
+    """Make a tenant, or lay down its terms."""
     try:
-        return edit_tenant(replaced, sources, by, given)
+        return _edited(replaced, sources, by, given)
     except NotThere:
-        return create_tenant(sources, by, given)
+        return create_tenant.run(sources, by, given)
 
 
+@operation("tenants/close", arguments=("name",))
 def close_tenant(sources: Sources, by: By, given: OneTenant) -> Outcome:
-    """Have its keys refused until it is opened again; once more changes nothing."""
+    """Close a tenant."""
     with refusals():
         return changed(*sources.store.tenant_records.close(given.name))
 
 
 def _fields(given: Given) -> dict[str, Any]:
     return {name: value for name, value in given.items() if name != "name"}
-
-
-LIST = Operation("tenants/list", "List what is laid down for tenants.", Paging, list_tenants, Role.VIEWER)
-SHOW = Operation(
-    "tenants/show",
-    "Show what is laid down for a tenant.",
-    OneTenant,
-    show_tenant,
-    Role.VIEWER,
-    arguments=("name",),
-)
-CREATE = Operation(
-    "tenants/create",
-    "Lay something down for a tenant. Keys name it: `keys create --tenant NAME`.",
-    TenantFields,
-    create_tenant,
-    arguments=("name",),
-    unread=True,
-)
-EDIT = Operation(
-    "tenants/edit",
-    "Change what a tenant may use; what is not named stays, and `none` takes a limit back.",
-    TenantFields,
-    partial(edit_tenant, patched),
-    arguments=("name",),
-    unread=True,
-)
-PUT = Operation("tenants/put", "Make a tenant, or lay down its terms.", TenantFields, put_tenant, unread=True)
-CLOSE = Operation("tenants/close", "Close a tenant.", OneTenant, close_tenant, arguments=("name",))

@@ -7,7 +7,7 @@ from typing import Any, cast
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from admin.operations.operation import By, Operation, Outcome
+from admin.operations.operation import By, Outcome, operation
 from admin.operations.people import Paging
 from admin.roles import Role
 from admin.sources import Sources
@@ -33,8 +33,9 @@ class Query(Paging):
     user: str | None = Field(default=None, description="Only the end user with this digest.")
 
 
+@operation("usage/show", role=Role.VIEWER)
 def usage(sources: Sources, by: By, given: Query) -> Outcome:
-    """Sums by line and what else is named in `by`, the dearest first."""
+    """What requests used and cost."""
     dimensions = tuple(dict.fromkeys(name for name in given.by.split(",") if name))
     if unknown := [name for name in dimensions if name not in DIMENSIONS]:
         raise ValueError(f"by has {unknown[0][:40]!r}; {', '.join(DIMENSIONS)} are right")
@@ -67,6 +68,3 @@ def _row(
     if "tenant" in row:
         row["tenant_name"] = tenants.get(one.tenant, "")
     return row | one.amounts._asdict()
-
-
-SHOW = Operation("usage/show", "What requests used and cost.", Query, usage, Role.VIEWER)

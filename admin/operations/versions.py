@@ -8,7 +8,7 @@ from typing import Annotated, Literal, get_args
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from admin.operations.operation import By, Operation, Outcome, Tenant
+from admin.operations.operation import By, Outcome, Tenant, operation
 from admin.page import ActionFailed
 from admin.sources import Sources
 from store.learned.artifacts import KINDS, ArtifactBroken
@@ -63,8 +63,9 @@ class Use:
     in_use: str = ""
 
 
+@operation("models/rollback", arguments=("kind",), of_pages=("in_use",))
 def rollback(sources: Sources, by: By, given: Rollback) -> Outcome:
-    """Take the version into use that was used before, or `to`; before the first, the built-in prior or rule."""
+    """Go back to the version that served before, or, before the first, to the built-in prior or rule."""
     artifacts, slot = sources.store.artifacts, given.slot
     before = artifacts.active(*slot)
     if given.to is not None:
@@ -85,14 +86,16 @@ def rollback(sources: Sources, by: By, given: Rollback) -> Outcome:
     return _now_in_use(sources, slot, before, now, frozen=given.freeze)
 
 
+@operation("models/built-in")
 def use_built_in(sources: Sources, by: By, given: OneSlot) -> Outcome:
-    """Take the version in use out of use: what is built in serves, or the operator's version for all tenants."""
+    """Take the version in use out of use: what is built in serves."""
     before = sources.store.artifacts.retire(*given.slot, check=partial(_refuse_if_changed, given.in_use))
     if before is None:
         raise ActionFailed("Nothing learnt is in use there: what is built in serves already.")
     return _now_in_use(sources, given.slot, before, None)
 
 
+@operation("models/use", arguments=("version",))
 def use(sources: Sources, by: By, given: Use) -> Outcome:
     """Take a version into use, whatever its state."""
     record = _version(sources, given.version)
@@ -102,16 +105,18 @@ def use(sources: Sources, by: By, given: Use) -> Outcome:
     return _now_in_use(sources, slot, before, now)
 
 
+@operation("models/freeze", arguments=("kind",), of_pages=("in_use",))
 def freeze(sources: Sources, by: By, given: OneSlot) -> Outcome:
-    """Keep what is in use: new versions are stored, and not used."""
+    """Keep what is in use; new versions are kept beside it, and not used."""
     sources.store.artifacts.freeze(*given.slot)
     active = sources.store.artifacts.active(*given.slot)
     said = f"Frozen at {serving_name(active, active)}: new versions are kept, and not taken into use."
     return Outcome(said, "/".join(given.slot))
 
 
+@operation("models/unfreeze", arguments=("kind",), of_pages=("in_use",))
 def unfreeze(sources: Sources, by: By, given: OneSlot) -> Outcome:
-    """Let the next accepted version be taken into use."""
+    """Let the next version be taken into use."""
     if not sources.store.artifacts.unfreeze(*given.slot):
         raise ActionFailed("It was not frozen.")
     return Outcome(
@@ -166,35 +171,3 @@ def _now_in_use(
     else:
         said += " The learner may publish a new version; freeze to keep it from that."
     return Outcome(said, "/".join(slot), version | ({"frozen": True} if frozen else {}))
-
-
-ROLLBACK = Operation(
-    "models/rollback",
-    "Go back to the version that served before, or, before the first, to the built-in prior or rule.",
-    Rollback,
-    rollback,
-    arguments=("kind",),
-    of_pages=("in_use",),
-)
-USE = Operation(
-    "models/use", "Take a version into use, whatever its state.", Use, use, arguments=("version",)
-)
-USE_BUILT_IN = Operation(
-    "models/built-in", "Take the version in use out of use: what is built in serves.", OneSlot, use_built_in
-)
-FREEZE = Operation(
-    "models/freeze",
-    "Keep what is in use; new versions are kept beside it, and not used.",
-    OneSlot,
-    freeze,
-    arguments=("kind",),
-    of_pages=("in_use",),
-)
-UNFREEZE = Operation(
-    "models/unfreeze",
-    "Let the next version be taken into use.",
-    OneSlot,
-    unfreeze,
-    arguments=("kind",),
-    of_pages=("in_use",),
-)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from admin.operations.engines import DRAIN, RESUME
+from admin.operations.engines import drain, resume
 from admin.page import Action, Asked, Page
 from admin.sources import Sources
 from admin.summaries.engines import engines, test
@@ -27,8 +27,8 @@ ENGINES = Page(
     engines,
     csv="engines",
     actions=(
-        DRAIN.form("/engines/drain", fields=_drained),
-        RESUME.form("/engines/restore", fields=_engine),
+        drain.form("/engines/drain", fields=_drained),
+        resume.form("/engines/restore", fields=_engine),
         Action("/engines/test", test),
     ),
 )

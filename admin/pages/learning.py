@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from admin.operations.versions import FREEZE, ROLLBACK, UNFREEZE, USE, USE_BUILT_IN
+from admin.operations.versions import freeze, rollback, unfreeze, use, use_built_in
 from admin.page import Asked, Page
 from admin.sources import Sources
 from admin.summaries.learning import learning
@@ -24,10 +24,10 @@ LEARNING = Page(
     charts=True,
     csv="rows",
     actions=(
-        ROLLBACK.form("/learning/roll-back", fields=_rollback),
-        USE.form("/learning/use"),
-        USE_BUILT_IN.form("/learning/built-in"),
-        FREEZE.form("/learning/freeze"),
-        UNFREEZE.form("/learning/unfreeze"),
+        rollback.form("/learning/roll-back", fields=_rollback),
+        use.form("/learning/use"),
+        use_built_in.form("/learning/built-in"),
+        freeze.form("/learning/freeze"),
+        unfreeze.form("/learning/unfreeze"),
     ),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from admin.operations.replay import STOP
+from admin.operations.replay import stop
 from admin.page import Action, Page
 from admin.summaries.replay import plan, replay, replay_run, revert, start
 
@@ -25,5 +25,5 @@ REPLAY_RUN = Page(
     section="/replay",
     in_menu=False,
     csv="steps",
-    actions=(STOP.form("/replay/{id}/stop", to="/replay/{id}"), Action("/replay/{id}/revert", revert)),
+    actions=(stop.form("/replay/{id}/stop", to="/replay/{id}"), Action("/replay/{id}/revert", revert)),
 )

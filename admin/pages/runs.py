@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from admin.operations.runs import CANCEL, RESOLVE
+from admin.operations.runs import cancel, resolve
 from admin.page import Asked, Page
 from admin.sources import Sources
 from admin.summaries.applications import applications
@@ -41,7 +41,7 @@ RUN = Page(
     in_menu=False,
     csv="rows",
     actions=(
-        CANCEL.form("/runs/{id}/cancel", to=_HERE),
-        RESOLVE.form("/runs/{id}/resolve", to=_HERE, fields=_decision),
+        cancel.form("/runs/{id}/cancel", to=_HERE),
+        resolve.form("/runs/{id}/resolve", to=_HERE, fields=_decision),
     ),
 )

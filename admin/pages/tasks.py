@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from admin.operations.tasks import ENABLE, PAUSE, PROPOSE
-from admin.operations.versions import ROLLBACK, USE
+from admin.operations.tasks import enable_task, pause_task, propose
+from admin.operations.versions import rollback, use
 from admin.page import Action, ActionFailed, Asked, BadParameter, Done, Page
 from admin.sources import Sources
 from admin.summaries.tasks import find, labels_of, task, task_id, tasks
@@ -71,7 +71,7 @@ TASKS = Page(
     "tasks.html",
     tasks,
     csv="tasks",
-    actions=(PROPOSE.form("/tasks/propose", to="/tasks"),),
+    actions=(propose.form("/tasks/propose", to="/tasks"),),
 )
 TASK = Page(
     "/tasks/{id}",
@@ -83,10 +83,10 @@ TASK = Page(
     charts=True,
     script="review.js",
     actions=(
-        ENABLE.form("/tasks/{id}/enable", to=_HERE, fields=_task),
-        PAUSE.form("/tasks/{id}/pause", to=_HERE, fields=_task),
+        enable_task.form("/tasks/{id}/enable", to=_HERE, fields=_task),
+        pause_task.form("/tasks/{id}/pause", to=_HERE, fields=_task),
         Action("/tasks/{id}/label", label),
-        ROLLBACK.form("/tasks/{id}/roll-back", to=_HERE, fields=_slot),
-        USE.form("/tasks/{id}/use", to=_HERE, fields=_version),
+        rollback.form("/tasks/{id}/roll-back", to=_HERE, fields=_slot),
+        use.form("/tasks/{id}/use", to=_HERE, fields=_version),
     ),
 )

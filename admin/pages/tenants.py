@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from admin.operations.keys import CREATE, REPLACE, REVOKE, ROTATE
-from admin.operations.tenants import PUT
+from admin.operations.keys import create_key, replace_key, revoke_key, rotate_key
+from admin.operations.tenants import put_tenant
 from admin.page import Action, ActionFailed, Asked, Page
 from admin.roles import Role
 from admin.sources import Sources
@@ -69,8 +69,8 @@ TENANTS = Page(
     tenants,
     csv="tenants",
     actions=(
-        CREATE.form("/tenants/create-key", template="new_key.html", fields=_new_key),
-        REVOKE.form("/tenants/revoke-key", fields=_revoked),
+        create_key.form("/tenants/create-key", template="new_key.html", fields=_new_key),
+        revoke_key.form("/tenants/revoke-key", fields=_revoked),
     ),
 )
 TENANT = Page(
@@ -82,8 +82,8 @@ TENANT = Page(
     in_menu=False,
     csv="keys",
     actions=(
-        PUT.form("/tenants/{tenant}/edit", to="/tenants/{tenant}", fields=_tenant_sent),
-        PUT.form("/tenants/{tenant}/close", to="/tenants/{tenant}", fields=_opened_or_closed),
+        put_tenant.form("/tenants/{tenant}/edit", to="/tenants/{tenant}", fields=_tenant_sent),
+        put_tenant.form("/tenants/{tenant}/close", to="/tenants/{tenant}", fields=_opened_or_closed),
     ),
 )
 TENANT_DELETION = Page(
@@ -105,7 +105,7 @@ KEY = Page(
     in_menu=False,
     csv="models",
     actions=(
-        REPLACE.form("/keys/{id}/edit", to="/keys/{id}", fields=_key_sent),
-        ROTATE.form("/keys/{id}/rotate", template="new_key.html", fields=_rotation),
+        replace_key.form("/keys/{id}/edit", to="/keys/{id}", fields=_key_sent),
+        rotate_key.form("/keys/{id}/rotate", template="new_key.html", fields=_rotation),
     ),
 )

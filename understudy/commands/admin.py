@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from admin.operations.access import CREATE_TOKEN, PASSWORD, REMOVE, REVOKE_TOKEN
+from admin.operations.access import create_token, remove_account, revoke_token, set_password
 from admin.page import Asked, Summary
 from admin.sources import Sources
 from understudy.commands.made import Given, command, reading
@@ -58,8 +58,8 @@ def _token(given: Given) -> dict[str, Any]:
     return {name: given[name] for name in ("name", "role")} | until
 
 
-admin.add_command(command(PASSWORD, more=[_FROM_STDIN], given=_password, creates=True))
-admin.add_command(command(REMOVE))
+admin.add_command(command(set_password, more=[_FROM_STDIN], given=_password, creates=True))
+admin.add_command(command(remove_account))
 admin.add_command(
     reading(
         "users",
@@ -70,8 +70,8 @@ admin.add_command(
         nothing="nobody can sign in; `understudy admin password` makes an account",
     )
 )
-token.add_command(command(CREATE_TOKEN, more=[_EXPIRES], given=_token, creates=True))
-token.add_command(command(REVOKE_TOKEN))
+token.add_command(command(create_token, more=[_EXPIRES], given=_token, creates=True))
+token.add_command(command(revoke_token))
 token.add_command(
     reading(
         "list",

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from admin.operations.engines import DRAIN, RESUME
+from admin.operations.engines import drain, resume
 from admin.page import Asked, Summary
 from admin.sources import Sources
 from admin.summaries.engine_load import engine_load
@@ -56,8 +56,8 @@ engines.add_command(
         nothing="no worker tells of any engine: is the gateway running on this data folder?",
     )
 )
-engines.add_command(command(DRAIN))
-engines.add_command(command(RESUME))
+engines.add_command(command(drain))
+engines.add_command(command(resume))
 
 
 @engines.command()

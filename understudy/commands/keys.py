@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from admin.operations.keys import CREATE, EDIT, REVOKE, ROTATE, SHOW
+from admin.operations.keys import create_key, edit_key, revoke_key, rotate_key, show_key
 from admin.page import Asked, Summary
 from admin.sources import Sources
 from store.people.described import described, state_of
@@ -65,7 +65,7 @@ def _secret(given: Given) -> dict[str, Any]:
 
 keys.add_command(
     command(
-        CREATE,
+        create_key,
         options=[
             _TENANT,
             click.Option(["--name"], default="unnamed", show_default=True, help="Key name."),
@@ -77,11 +77,13 @@ keys.add_command(
     )
 )
 keys.add_command(
-    command(EDIT, options=[click.Option(["--name"], help="Another key name."), *terms_options()], given=_key)
+    command(
+        edit_key, options=[click.Option(["--name"], help="Another key name."), *terms_options()], given=_key
+    )
 )
-keys.add_command(command(ROTATE, options=[_GRACE, _FROM_STDIN], given=_rotation))
-keys.add_command(command(REVOKE))
-keys.add_command(command(SHOW))
+keys.add_command(command(rotate_key, options=[_GRACE, _FROM_STDIN], given=_rotation))
+keys.add_command(command(revoke_key))
+keys.add_command(command(show_key))
 keys.add_command(
     reading(
         "list",

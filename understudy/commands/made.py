@@ -38,7 +38,7 @@ OPERATOR = "operator"
 
 
 def command(
-    operation: Operation[Any],
+    operation: Operation,
     *,
     options: Sequence[click.Parameter] | None = None,
     more: Sequence[click.Parameter] = (),
@@ -112,7 +112,7 @@ def sources_in(data: Path, *, create: bool = False) -> Iterator[Sources]:
             made.close()
 
 
-def done(sources: Sources, operation: Operation[Any], given: Given) -> Outcome:
+def done(sources: Sources, operation: Operation, given: Given) -> Outcome:
     """Has an operation done by whoever runs the command, and notes it in the audit log, also where it was refused."""
     fields = fields_of(operation.input)
     read = {
@@ -212,5 +212,5 @@ def _value(store: Store, field: FieldInfo | None, value: Any) -> Any:
     return value
 
 
-def _target(operation: Operation[Any], given: Given) -> str:
+def _target(operation: Operation, given: Given) -> str:
     return "/".join(str(given[name]) for name in operation.arguments if name in given)[:200]

@@ -9,7 +9,7 @@ from typing import Any
 import click
 import orjson
 
-from admin.operations.versions import FREEZE, ROLLBACK, UNFREEZE
+from admin.operations.versions import freeze, rollback, unfreeze
 from admin.page import Asked, NotThere, Summary
 from admin.sources import Sources
 from admin.summaries.learning import version
@@ -98,7 +98,7 @@ models.add_command(
         tables={},
     )
 )
-for operation in (ROLLBACK, FREEZE, UNFREEZE):
+for operation in (rollback, freeze, unfreeze):
     models.add_command(command(operation))
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import click
 import orjson
 
-from admin.operations.replay import STOP
+from admin.operations.replay import stop
 from admin.page import Asked, NotThere, Summary
 from admin.sources import Sources
 from store import Store
@@ -127,7 +127,7 @@ replay.add_command(
         tables={"steps": STEP, "spend": SPEND},
     )
 )
-replay.add_command(command(STOP))
+replay.add_command(command(stop))
 
 
 @replay.command()

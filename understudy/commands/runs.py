@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from admin.operations.runs import CANCEL, RESOLVE
+from admin.operations.runs import cancel, resolve
 from admin.page import Asked, Summary
 from admin.sources import Sources
 from admin.summaries.run import run
@@ -63,5 +63,5 @@ runs.add_command(
         tables={"rows": _STEP, "unknown": ("id", "name", "component", "decided"), "variables": _VARIABLE},
     )
 )
-runs.add_command(command(CANCEL))
-runs.add_command(command(RESOLVE))
+runs.add_command(command(cancel))
+runs.add_command(command(resolve))

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from admin.operations.tasks import ENABLE, PAUSE, PROPOSE
+from admin.operations.tasks import enable_task, pause_task, propose
 from admin.page import Asked, NotThere, Summary
 from admin.sources import Sources
 from admin.summaries.learning import version
@@ -105,5 +105,5 @@ tasks.add_command(
         tables={"tasks": (*_COLUMNS[:5], "answered_by", "compared", "agreement", "no_label")},
     )
 )
-for operation in (PROPOSE, ENABLE, PAUSE):
+for operation in (propose, enable_task, pause_task):
     tasks.add_command(command(operation))

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from admin.operations.tenants import CREATE, EDIT, SHOW
+from admin.operations.tenants import create_tenant, edit_tenant, show_tenant
 from admin.page import Asked, Summary
 from admin.sources import Sources
 from store.people.described import described
@@ -76,9 +76,9 @@ def listed(sources: Sources, asked: Asked) -> Summary:
     return {"tenants": found}
 
 
-tenants.add_command(command(CREATE, options=_options(), given=_tenant, creates=True))
-tenants.add_command(command(EDIT, options=[*_options(), _CLOSED], given=_tenant))
-tenants.add_command(command(SHOW))
+tenants.add_command(command(create_tenant, options=_options(), given=_tenant, creates=True))
+tenants.add_command(command(edit_tenant, options=[*_options(), _CLOSED], given=_tenant))
+tenants.add_command(command(show_tenant))
 tenants.add_command(
     reading(
         "list",

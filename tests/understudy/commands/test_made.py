@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from admin.operations.operation import By, Operation, Outcome, Tenant
+from admin.operations.operation import By, Outcome, Tenant, operation
 from admin.page import ActionFailed, Asked, NotThere, Summary
 from admin.roles import Content
 from admin.sources import Sources
@@ -33,8 +33,9 @@ class Painting:
     seen: str = ""
 
 
+@operation("walls/paint", arguments=("name",), of_pages=("seen",))
 def paint(sources: Sources, by: By, given: Painting) -> Outcome:
-    """Refuse what is named so, else say what was given."""
+    """Paint."""
     if given.name == "dry":
         raise ActionFailed("It is painted already.")
     if given.name == "gone":
@@ -43,11 +44,8 @@ def paint(sources: Sources, by: By, given: Painting) -> Outcome:
     return Outcome(said, given.name, {"colour": given.colour}, secret="s3cret" if given.thick else "")
 
 
-PAINT = Operation("walls/paint", "Paint.", Painting, paint, arguments=("name",), of_pages=("seen",))
-
-
 def ran(data: Path, *words: str) -> Result:
-    return CliRunner().invoke(command(PAINT), ["--data", str(data), *words])
+    return CliRunner().invoke(command(paint), ["--data", str(data), *words])
 
 
 def audited(data: Path) -> list[AuditRecord]:
