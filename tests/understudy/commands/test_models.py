@@ -131,29 +131,9 @@ def test_an_exported_version_is_its_bytes_and_what_is_known_of_it(data: Path, tm
     assert run(data, "export", "99", "-o", str(file)).exit_code == 2
 
 
-def test_a_folder_that_is_no_gateways_is_left_alone(tmp_path: Path) -> None:
-    assert run(tmp_path / "nowhere", "list").exit_code == 2
-    assert not (tmp_path / "nowhere").exists()
-
-
 def test_where_nothing_was_learnt_the_list_says_what_is_in_use(tmp_path: Path) -> None:
     with opened(tmp_path):
         pass
     done = run(tmp_path, "list")
     assert done.exit_code == 0 and "built-in" in done.stderr and done.stdout == ""
     assert listed(tmp_path) == []
-
-
-def test_what_commands_change_is_in_the_audit_log_with_old_and_new_versions(tmp_path: Path) -> None:
-    with opened(tmp_path) as store:
-        key, _ = store.keys.create("acme", "app")
-        for number in (1, 2):
-            store.artifacts.publish("bandit", key.tenant, "demo", b"%d" % number, metrics={})
-    slot = ("bandit", "--tenant", "acme", "--model", "demo")
-    for command in ("rollback", "freeze", "unfreeze"):
-        assert CliRunner().invoke(models, [command, "--data", str(tmp_path), *slot]).exit_code == 0, command
-    with opened(tmp_path) as store:
-        rows = store.audit.page()
-    assert [row.action for row in rows] == ["models/unfreeze", "models/freeze", "models/rollback"]
-    assert {row.target for row in rows} == {f"bandit/{key.tenant}/demo"}
-    assert rows[-1].detail["version"] == {"old": 2, "new": 1} and rows[-1].address == "command line"
