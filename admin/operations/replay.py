@@ -28,7 +28,7 @@ def stop(sources: Sources, by: By, given: OneReplay) -> Outcome:
     jobs = sources.store.jobs.replay
     run = jobs.run(given.id)
     if run is None:
-        raise NotThere(f"There is no run {given.id}; `understudy replay list` shows them.")
+        raise NotThere(f"There is no run {given.id}; `understudy learn replay list` shows them.")
     if not jobs.ask_to_stop(run.id).result(_WRITE_S):
         raise ActionFailed(f"Run {run.id} does not go on: it is {run.shown_state}.")
     return Outcome(f"Run {run.id} stops before its next request.", str(run.id))

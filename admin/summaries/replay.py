@@ -109,7 +109,7 @@ def start(sources: Sources, asked: Asked) -> Done:
     facts = sources.gateway.replay
     if not facts.enabled:
         raise ActionFailed(
-            "Nothing would take it up: set replay.enabled and restart, or use `understudy replay`."
+            "Nothing would take it up: set replay.enabled and restart, or use `understudy learn replay`."
         )
     wanted = _kept_plan(sources, asked) or KeptPlan(_tenant(sources, asked), _budget(sources, asked), ())
     run_id = sources.store.jobs.replay.want(

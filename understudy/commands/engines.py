@@ -16,6 +16,7 @@ from admin.summaries.engine_load import engine_load
 from understudy.commands.as_json import JSON, print_json
 from understudy.commands.configured import config_in
 from understudy.commands.giving_up import give_up
+from understudy.commands.kv_plan import kv_plan
 from understudy.commands.made import command, reading
 
 
@@ -56,6 +57,7 @@ engines.add_command(
         nothing="no worker tells of any engine: is the gateway running on this data folder?",
     )
 )
+engines.add_command(kv_plan)
 engines.add_command(command(drain))
 engines.add_command(command(resume))
 

@@ -1,4 +1,4 @@
-"""`understudy evaluate`: what other policies, at any preference, would have brought, from the log of what was decided."""
+"""`understudy learn evaluate`: what other policies, at any preference, would have brought, from the log."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def _policy(store: Store, text: str, tenant: str, model: str) -> TargetPolicy:
             record = None
     if record is None:
         raise NoSuchPolicy(
-            f"{text}: no such version of the bandit for this tenant; `understudy models list` shows them"
+            f"{text}: no such version of the bandit for this tenant; `understudy learn models list` shows them"
         )
     try:
         return learnt(f"bandit:{record.id}", VowpalBandit.load(store.artifacts.read(record)))

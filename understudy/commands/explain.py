@@ -1,4 +1,4 @@
-"""`understudy explain`: per task scope of the request log, why nothing or little is offloaded, and what it would take.
+"""`understudy learn explain`: per task scope of the request log, why nothing or little is offloaded, and what it would take.
 
 With `--cache`: which headers keep repeats from being answered from the cache, as the running gateway counted.
 """

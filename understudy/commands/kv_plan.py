@@ -1,4 +1,4 @@
-"""`understudy kv-plan`: which examples' prefixes each engine keeps warm, their uses, and what warming has cost."""
+"""`understudy engines kv-plan`: which examples' prefixes each engine keeps warm, their uses, and what warming has cost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`understudy models list|show|rollback|freeze|unfreeze|export`: the versions of what was learnt, in a person's hands."""
+"""`understudy learn models`: list, roll back, freeze and export the versions of what was learnt."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _told(sources: Sources, record: ArtifactRecord) -> dict[str, Any]:
 def _record(sources: Sources, id: int) -> ArtifactRecord:
     record = sources.store.artifacts.get(id)
     if record is None:
-        raise NotThere(f"There is no version {id}; `understudy models list` shows them.")
+        raise NotThere(f"There is no version {id}; `understudy learn models list` shows them.")
     return record
 
 

@@ -1,4 +1,4 @@
-"""`understudy private`: what private banks have released and spent; release once more and have examples written."""
+"""`understudy learn private`: what private banks have released and spent; release once more and have examples written."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def _run(
     )
     if not written.whole:
         click.echo(
-            "understudy: the money ran out before all was written; `understudy private write` goes on",
+            "understudy: the money ran out before all was written; `understudy learn private write` goes on",
             err=True,
         )
 
@@ -168,7 +168,7 @@ async def _built(
             else:
                 releases = await asyncio.to_thread(bank.releases, tenant)
                 if not releases:
-                    raise NothingToRelease("nothing was told yet: `understudy private build`")
+                    raise NothingToRelease("nothing was told yet: `understudy learn private build`")
                 release = releases[-1]
             topics = f"{len(release.told)} topics of release {release.id}"
             click.echo(f"asking {generator} and {reference} about {topics}", err=True)

@@ -1,4 +1,4 @@
-"""`understudy rehearse`: what a small engine would be worth on past requests, before anything is switched on."""
+"""`understudy learn rehearse`: what a small engine would be worth on past requests, before anything is switched on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`understudy replay`: plan it, run it by hand, go on with it, look at what it did and what that cost, take it back."""
+"""`understudy learn replay`: plan it, run it by hand, go on with it, see what it did and what that cost, take it back."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def replay(
             return
         run, spent = asyncio.run(_run(config, budget, widened, tenant, resume))
     except KeyboardInterrupt:
-        give_up("stopped; `understudy replay --resume` goes on where it was", status=130)
+        give_up("stopped; `understudy learn replay --resume` goes on where it was", status=130)
     click.echo(orjson.dumps(spent) if as_json_ else f"run {run.id}: {run.state}. {run.note}".strip())
     if not as_json_:
         click.echo(spent_in_words(spent))
@@ -103,7 +103,7 @@ def shown(sources: Sources, asked: Asked) -> Summary:
     jobs, id = sources.store.jobs.replay, asked.whole("run", 0)
     found = jobs.run(id)
     if found is None:
-        raise NotThere(f"there is no run {id}; `understudy replay list` shows them")
+        raise NotThere(f"there is no run {id}; `understudy learn replay list` shows them")
     return as_json(jobs, found, steps=True)
 
 

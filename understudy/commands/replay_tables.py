@@ -1,4 +1,4 @@
-"""What `understudy replay` prints: plans, runs, steps and costs, as tables for people and as data for machines."""
+"""What `understudy learn replay` prints: plans, runs, steps and costs, as tables for people and as data for machines."""
 
 from __future__ import annotations
 

@@ -11,6 +11,7 @@ import click
 
 from store import Store
 from store.errors import StoreError
+from understudy.commands.backup import backup, restore
 from understudy.commands.giving_up import give_up
 from understudy.commands.reports import now_and_then
 
@@ -19,7 +20,11 @@ _NEEDS = "PostgreSQL needs: pip install 'understudy-gateway[postgres]'"
 
 @click.group()
 def store() -> None:
-    """The database behind a gateway: its schema in PostgreSQL, and moving between SQLite and PostgreSQL."""
+    """The database behind a gateway: backing it up, its schema in PostgreSQL, and moving between SQLite and PostgreSQL."""
+
+
+store.add_command(backup)
+store.add_command(restore)
 
 
 @store.command()

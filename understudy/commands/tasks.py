@@ -1,4 +1,4 @@
-"""`understudy tasks list|propose|enable|pause|show`: requests that a student may answer, in a person's hands."""
+"""`understudy learn tasks list|propose|enable|pause|show`: requests that a student may answer, in a person's hands."""
 
 from __future__ import annotations
 

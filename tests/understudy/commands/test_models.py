@@ -1,4 +1,4 @@
-"""`understudy models`: what a person sees of what was learnt, and takes out of use."""
+"""`understudy learn models`: what a person sees of what was learnt, and takes out of use."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[3]
 
 
 def told(*words: str) -> Result:
-    return CliRunner().invoke(main, ["replay", *words])
+    return CliRunner().invoke(main, ["learn", "replay", *words])
 
 
 def filled(folder: Path) -> Path:
@@ -85,7 +85,7 @@ def test_killed_in_the_middle_it_goes_on_and_pays_for_nothing_twice(tmp_path: Pa
         return int(count)
 
     child = subprocess.Popen(
-        [sys.executable, "-m", "understudy", "replay", "--config", str(file)],
+        [sys.executable, "-m", "understudy", "learn", "replay", "--config", str(file)],
         cwd=ROOT,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

@@ -1,4 +1,4 @@
-"""`understudy tasks`: what a person sees of tasks, and switches on and off."""
+"""`understudy learn tasks`: what a person sees of tasks, and switches on and off."""
 
 from __future__ import annotations
 
