@@ -9,8 +9,8 @@ from typing import Any, Protocol, TypeVar
 
 from admin.actions import OperatorActions
 from learning.evaluation.replayed import Exploring
-from learning.proof.summary import ScopeSummary
-from router.choosing.floor import FloorSettings
+from learning.guarantee.summary import ScopeSummary
+from router.guarantee.floor import FloorSettings
 from router.tasks.task import Task
 from store import Store
 from store.decisions.rollups import DELETED, RequestRollups
