@@ -89,30 +89,6 @@ class Filled:
     without the starts and ends of messages."""
 
 
-def slots_in(messages: Sequence[Mapping[str, Any]]) -> tuple[tuple[int, int, str], ...]:
-    """(message's index, offset in characters in its `engines.chat.message_text`, name) of each name in templates, in order.
-
-    The texts are those of the templates, not of what `fill` makes of them. They are known to parse.
-    """
-    found = []
-    for index, message in enumerate(messages):
-        content, at = message.get("content"), 0
-        texts = [content] if isinstance(content, str) else _texts(content)
-        for text in texts:
-            found += [
-                (index, at + mark.start(), mark[1]) for mark in _MARK.finditer(text) if mark[1] is not None
-            ]
-            at += len(text) + 1  # Parts are joined by a newline.
-    return tuple(found)
-
-
-def _texts(content: object) -> list[str]:
-    """The texts of a content's parts."""
-    parts = content if isinstance(content, list) else ()
-    texts = (part.get("text") for part in parts if isinstance(part, Mapping) and part.get("type") == "text")
-    return [text for text in texts if isinstance(text, str)]
-
-
 def names_in(messages: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     """The names in the messages' texts, each once, in order. Raises WorkflowError naming the message."""
     names: dict[str, None] = {}
@@ -120,12 +96,6 @@ def names_in(messages: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
         for _, template in _templates(index, message):
             names.update(dict.fromkeys(template.slots))
     return tuple(names)
-
-
-def pieces_of(message: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """(text, the name behind it) along a message's texts; the name is empty at the end of each. Raises WorkflowError."""
-    for _, template in _templates(0, message):
-        yield from zip(template.literals, (*template.slots, ""), strict=True)
 
 
 def fill(
