@@ -12,31 +12,32 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from admin.page import ActionFailed, Asked, BadParameter, Summary
-from store.people.described import described, replaced, told
-from store.people.limits import MOST_COUNT, MOST_USD, PERIODS, Limits
+from store.people.described import described, replaced
+from store.people.limits import MOST_COUNT, MOST_USD, PERIODS, Limits, Period, kind_of, told
 from store.records import Key, Tenant
+from store.validating import fields_of
 
 Record = TypeVar("Record", Key, Tenant)
 
-COUNTS = {
-    "requests_per_minute": "Requests per minute",
-    "tokens_per_minute": "Tokens per minute",
-    "concurrency": "Concurrent requests",
-    "max_output_tokens": "Output tokens of one request",
-}
-"""What a limit is called, by its name."""
-_LISTS = ("models", "components", "endpoints")
 _USERS = "user_"
+_BUDGETS: dict[Period, str] = {
+    "day": "Budget per day, $",
+    "week": "Budget per week, $",
+    "month": "Budget per month, $",
+    "total": "Budget in all, $",
+}
+_ORDER = ("count", "usd", "text", "flag", "texts")
+"""Of the controls of a form, by their kind: the small ones first."""
 _NAMED = re.compile(r"\b(limits|each_user)\.(\w+)")
 _BETWEEN = re.compile(r"[,\s]+")
 
 
 def terms_shown(record: Key | Tenant | None) -> Summary:
-    """The form's fields as they stand, by name; of nothing yet those of no limits."""
+    """The form's controls as they stand; of nothing yet those of no limits."""
     limits, each_user = (record.limits, record.each_user) if record else (Limits(), Limits())
     return {
-        **_limits_shown(limits, ""),
-        **_limits_shown(each_user, _USERS),
+        "limits": _controls(limits, ""),
+        "each_user": _controls(each_user, _USERS),
         "expires_at_s": record.expires_at_s if record else None,
         "partition": (record.partition if record else None) or "",
         "users_required": {None: "", True: "yes", False: "no"}[record.users_required if record else None],
@@ -86,26 +87,48 @@ def refused(error: ValueError) -> BadParameter:
     return BadParameter(f"{error}.", field)
 
 
-def _limits_shown(limits: Limits, prefix: str) -> Summary:
-    budgets = {budget.per: budget.usd for budget in limits.budgets}
-    shown: Summary = {name: "\n".join(getattr(limits, name)) for name in _LISTS}
-    shown |= {name: getattr(limits, name) for name in COUNTS}
-    shown |= {f"budget_{per}": budgets.get(per) for per in PERIODS}
-    shown |= {"time_zone": limits.time_zone, "allow_unpriced": limits.allow_unpriced}
-    return {prefix + name: value for name, value in shown.items()}
+def _controls(limits: Limits, prefix: str) -> list[Summary]:
+    """The controls of a form, each with its `kind`, `name`, `label` and `value`."""
+    found: list[Summary] = []
+    for name, field in fields_of(Limits).items():
+        kind, value = kind_of(field), getattr(limits, name)
+        if kind == "budgets":
+            spent = {budget.per: budget.usd for budget in limits.budgets}
+            found += [
+                {"kind": "usd", "name": f"{prefix}budget_{per}", "label": label, "value": spent.get(per)}
+                for per, label in _BUDGETS.items()
+            ]
+        else:
+            shown = "\n".join(value) if kind == "texts" else value
+            label = f"{field.title}, one per line" if kind == "texts" else field.title
+            found.append({"kind": kind, "name": prefix + name, "label": label, "value": shown})
+    return sorted(found, key=lambda control: _ORDER.index(control["kind"]))
 
 
 def _limits_sent(asked: Asked, prefix: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for name in _LISTS:
-        found[name] = [one for one in _BETWEEN.split(asked.text(prefix + name, longest=40_000)) if one]
-    for name in COUNTS:
-        if (count := asked.number(prefix + name, None, least=1, most=MOST_COUNT)) is not None:
-            if count != int(count):
-                raise BadParameter(f"{COUNTS[name]}: {count:g} is no whole number", prefix + name)
-            found[name] = int(count)
-    budgets = {per: asked.number(f"{prefix}budget_{per}", None, least=0, most=MOST_USD) for per in PERIODS}
-    found["budgets"] = [{"usd": usd, "per": per} for per, usd in budgets.items() if usd is not None]
-    found["time_zone"] = asked.text(prefix + "time_zone", "UTC", longest=64)
-    found["allow_unpriced"] = bool(asked.text(prefix + "allow_unpriced"))
+    for name, field in fields_of(Limits).items():
+        kind, sent = kind_of(field), prefix + name
+        if kind == "texts":
+            found[name] = [one for one in _BETWEEN.split(asked.text(sent, longest=40_000)) if one]
+        elif kind == "count":
+            found[name] = _count_sent(asked, sent, field.title)
+        elif kind == "text":
+            found[name] = asked.text(sent, field.default, longest=64)
+        elif kind == "flag":
+            found[name] = bool(asked.text(sent))
+        else:
+            found[name] = _budgets_sent(asked, prefix)
     return found
+
+
+def _count_sent(asked: Asked, name: str, label: str | None) -> int | None:
+    count = asked.number(name, None, least=1, most=MOST_COUNT)
+    if count is not None and count != int(count):
+        raise BadParameter(f"{label}: {count:g} is no whole number", name)
+    return None if count is None else int(count)
+
+
+def _budgets_sent(asked: Asked, prefix: str) -> list[dict[str, Any]]:
+    sent = {per: asked.number(f"{prefix}budget_{per}", None, least=0, most=MOST_USD) for per in PERIODS}
+    return [{"usd": usd, "per": per} for per, usd in sent.items() if usd is not None]

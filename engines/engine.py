@@ -21,6 +21,7 @@ from engines.errors import EngineError, Kind, Unavailable
 from engines.exchanges import Take
 from engines.placement import Placement
 from engines.prediction import Prediction
+from engines.run_call import RunCall
 from engines.tells_usage import TellsUsage
 
 Flow = Callable[[Take], Awaitable[None]]
@@ -55,6 +56,8 @@ class EngineRequest:
     """How long a guard may hold it back until its engine may be asked; 0: it is refused at once."""
     prediction: Prediction | None = None
     """What a student makes of the request, for the engine that answers with it (engines.student)."""
+    call: RunCall | None = None
+    """The run that a workflow is asked for, for the engine that carries it out."""
     placement: Placement | None = None
     """Where it stands in its run, for the line of its engine; None: a plain call, which is all of its run."""
     as_asked: ChatRequest | None = None

@@ -46,6 +46,7 @@ class Pipeline:
     ) -> None:
         self._engines = engines
         self._models = ByModelName(models)
+        self._serves_models = not all(model.workflow for model in models.values())
         self._otherwise = otherwise
         self._ended = ended
         self._ways: dict[tuple[str, Api, bool], tuple[ServedModel, Next]] = {}
@@ -58,8 +59,8 @@ class Pipeline:
 
     @property
     def serves_models(self) -> bool:
-        """Whether any models are served by name."""
-        return len(self._models) > 0
+        """Whether any models are served by name, workflows apart."""
+        return self._serves_models
 
     @property
     def model_names(self) -> Collection[str]:
@@ -71,9 +72,11 @@ class Pipeline:
         return self._models.get(name) or self._otherwise
 
     def reference(self, chat: ChatRequest) -> str:
-        """The engine whose answers to this request are the standard; empty where nobody answers it."""
+        """The engine whose answers to this request are the standard; empty where nobody answers it, or a workflow does."""
         model = self.model(chat.model)
-        speaking = None if model is None else model.speaking(chat.api, self._engines)
+        if model is None or model.workflow:
+            return ""
+        speaking = model.speaking(chat.api, self._engines)
         return "" if speaking is None else speaking.reference
 
     def prices(self, name: str) -> dict[str, Price]:

@@ -29,6 +29,10 @@ class ServedModel:
     unknown_servers: bool = False
     """Whether some of them may heed headers that nobody here knows."""
     stand_ins: StandIns = ANYBODY
+    workflow: bool = False
+    """Each request is a run of a workflow."""
+    repeatable: bool = True
+    """Whether an answer may be given to who asks the same again."""
     key_dials: Mapping[str, float] = field(default_factory=dict)
     """Dials of single keys, by key id: what one key is answered need not suit another."""
 

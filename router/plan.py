@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from engines.chat import ChatRequest
 from engines.prediction import Prediction
+from engines.run_call import RunCall
 from router.proving.standing import Action as Action
 from router.proving.standing import Proof
 from router.tasks.task import Posed
@@ -70,6 +71,8 @@ class Attempt:
     examples: tuple[Candidate, ...] = ()
     prediction: Prediction | None = None
     """What a student answers; only for the engine `student`."""
+    call: RunCall | None = None
+    """What a workflow's run is to do; only for the engine `workflow`."""
 
 
 @dataclass(frozen=True, slots=True)

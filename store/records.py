@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field
+from pydantic.dataclasses import dataclass as terms_dataclass
 
-from store.people.limits import UNLIMITED, Limits
+from store.people.limits import Moment, Region, Retention, Terms
+from store.validating import CLOSED
 
 Vector = npt.NDArray[np.float32]
 """A unit-length embedding, shape (dimensions,)."""
@@ -312,94 +315,52 @@ class RequestRecord:
     """Of the answer's first choice."""
     no_text: str = ""
     """Why no text of it is kept, a code; empty where there is one, and where nobody knows. See TEXT_OF_KEY."""
+    run: str = ""
+    """The run that it belongs to; empty for a plain request."""
+    step: str = ""
+    """The step of that run. Empty for a call of a workflow, which is all of its run: see `sums_up`."""
+
+    @property
+    def sums_up(self) -> bool:
+        """Whether its tokens are those of other rows together, so that they count in no sum."""
+        return self.run != "" and self.step == ""
 
 
-Partition = Literal["user", "tenant"]
-"""Whose memory a request of a named end user reads and writes: the end user's own, or the tenant's."""
 MadeBy = Literal["cli", "config", "api"]
 """Where a record was made: on the command line or the admin pages, in the configuration, over the admin API."""
 
 
-@dataclass(frozen=True, slots=True)
-class Terms:
-    """What may be changed about a key and a tenant alike."""
-
-    limits: Limits = UNLIMITED
-    each_user: Limits = UNLIMITED
-    """What every single end user of it may use."""
-    expires_at_s: float | None = None
-    """From when on it opens nothing; None: never."""
-    partition: Partition | None = None
-    users_required: bool | None = None
-
-    def __post_init__(self) -> None:
-        """Raises ValueError naming the field."""
-        if self.expires_at_s is not None and not 0 <= self.expires_at_s < 1e11:
-            raise ValueError(f"expires_at is {self.expires_at_s!r}; seconds since 1970 are right")
-        if self.partition not in (None, "user", "tenant"):
-            raise ValueError(f"partition is {str(self.partition)[:60]!r}; user or tenant is right")
-        if self.users_required is not None and not isinstance(self.users_required, bool):
-            raise ValueError(f"users_required is {str(self.users_required)[:60]!r}; true or false is right")
-
-
-@dataclass(frozen=True, slots=True)
-class Key:
+@terms_dataclass(frozen=True, slots=True, config=CLOSED)
+class Key(Terms):
     """One of the gateway's own API keys. The secret itself is shown once and never stored."""
 
     id: str
-    tenant: str
+    tenant: Annotated[str, Field(serialization_alias="tenant_id")]
     name: str
-    prefix: str
-    """First characters of the secret, so that a person can recognise it."""
-    created_at_s: float
-    revoked_at_s: float | None = None
-    tenant_name: str = ""
+    prefix: Annotated[str, Field(description="How its secret begins, so that a person can recognise it.")]
+    created_at_s: Annotated[Moment, Field(serialization_alias="created_at")]
+    revoked_at_s: Moment | None = Field(default=None, serialization_alias="revoked_at")
+    tenant_name: str = Field(default="", serialization_alias="tenant")
     """What the operator calls the tenant; `tenant` is the id derived from it."""
-    limits: Limits = UNLIMITED
-    each_user: Limits = UNLIMITED
-    """What every single end user of this key may use."""
-    expires_at_s: float | None = None
-    """From when on it opens nothing; None: never."""
-    partition: Partition | None = None
-    """None: as the tenant has it, else the configuration."""
-    users_required: bool | None = None
-    """Whether a request has to name its end user; None: as the tenant has it, else the configuration."""
     source: MadeBy = "cli"
-    rotated_until_s: float | None = None
-    """Until when an older secret of it is still taken; None: it has none."""
+    rotated_until_s: Moment | None = Field(
+        default=None,
+        serialization_alias="rotated_until",
+        description="Until when the secret before the last rotation is still taken; null: it has none.",
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class Retention:
-    """For how many days what is kept of a tenant is kept; None: as the configuration has it."""
-
-    texts_days: float | None = None
-    """What was asked and answered."""
-    rows_days: float | None = None
-    """One row per request."""
-    examples_days: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Tenant:
+@terms_dataclass(frozen=True, slots=True, config=CLOSED)
+class Tenant(Terms):
     """What an operator has laid down for a tenant. A tenant without a record has no limits of its own."""
 
     id: str
     name: str
-    created_at_s: float
-    limits: Limits = UNLIMITED
-    """Of all its keys together."""
-    each_user: Limits = UNLIMITED
-    """What every single end user of this tenant may use."""
-    expires_at_s: float | None = None
-    """From when on none of its keys opens anything; None: never."""
-    partition: Partition | None = None
-    users_required: bool | None = None
-    region: str = ""
-    """Where its requests may be answered; empty: anywhere."""
+    created_at_s: Annotated[Moment, Field(serialization_alias="created_at")]
+    region: Region = ""
     retention: Retention = Retention()
     source: MadeBy = "cli"
-    closed_at_s: float | None = None
+    closed_at_s: Moment | None = Field(default=None, serialization_alias="closed_at")
     """Since when none of its keys opens anything, until somebody opens it again."""
 
 

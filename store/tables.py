@@ -121,16 +121,12 @@ TABLES: dict[str, Kept] = {
     "webhook_states": Kept("too old to matter"),
     "worker_loads": Kept("with the worker that said it"),
     # runs and workflows
-    "collection_texts": Kept("with collections", ("tenant", "contributor")),
-    "collections": Kept("a client deletes it", ("tenant",)),
+    "collection_texts": Kept("a client deletes the collection", ("tenant", "contributor")),
     "variables": Kept(
         "workflows.keep_values_s, their row with workflow_runs", ("tenant", "contributor", "end_user")
     ),
-    "workflow_bytes": Kept(_WITH_TENANT, ("tenant",)),
-    "workflow_contributors": Kept("with workflow_runs", ("tenant", "contributor")),
     "workflow_runs": Kept(_ROWS, ("tenant", "contributor", "end_user", "key_id")),
-    "workflow_steps": Kept("with workflow_runs"),
-    "workflow_texts": Kept("workflows.keep_values_s", ("tenant",)),
+    "workflow_steps": Kept("with workflow_runs, what it asks by workflows.keep_values_s", ("contributor",)),
     "workflows": Kept("the latest versions of each name stay", ("tenant", "contributor")),
     # the database
     "generations": Kept(_WITH_INSTALLATION),

@@ -62,6 +62,7 @@ TESTED_BY = {
     "gateway/http/framing.py": "gateway/test_server.py",
     "understudy/setup/keys.py": "flow/test_configured_keys.py",
     "understudy/commands/auditing.py": "understudy/commands/test_keys.py",
+    "understudy/settings/terms.py": "understudy/settings/test_keys.py",
     "understudy/commands/terms_options.py": "understudy/commands/test_keys.py",
     "admin/api/route.py": "admin/api/test_server.py",
     "understudy/memory.py": "flow/test_line_examples.py",
@@ -90,7 +91,9 @@ TESTED_BY = {
     "gateway/endpoints/steps.py": "flow/test_line_runs.py",
     "gateway/endpoints/variables.py": "flow/test_line_runs.py",
     "gateway/endpoints/collections.py": "flow/test_line_workflows.py",
-    "gateway/endpoints/workflow_calls.py": "flow/test_line_workflows.py",
+    "engines/run_call.py": "flow/test_line_workflows.py",
+    "gateway/runs/engine.py": "flow/test_line_workflows.py",
+    "gateway/stages/workflow.py": "flow/test_line_workflows.py",
     "gateway/endpoints/workflows.py": "flow/test_line_workflows.py",
     "gateway/runs/catalogue.py": "flow/test_line_workflows.py",
     "understudy/setup/workflows.py": "flow/test_line_workflows.py",
@@ -99,7 +102,6 @@ TESTED_BY = {
     "gateway/runs/shown.py": "flow/test_line_runs.py",
     "gateway/runs/intake.py": "flow/test_line_runs.py",
     "workflows/running/elsewhere.py": "flow/test_runs_workers.py",
-    "workflows/running/pieces.py": "flow/test_runs_workers.py",
     "gateway/runs/step_door.py": "workflows/running/test_runs.py",
     "workflows/running/door.py": "workflows/running/test_runs.py",
     "workflows/running/counting.py": "workflows/running/test_saving.py",
@@ -107,7 +109,6 @@ TESTED_BY = {
     "workflows/running/live.py": "workflows/running/test_runs.py",
     "workflows/running/saving.py": "workflows/running/test_saving.py",
     "workflows/running/expected.py": "workflows/running/test_runs.py",
-    "workflows/running/growing.py": "workflows/running/test_flows.py",
     "workflows/running/primitives.py": "workflows/running/test_flows.py",
     "workflows/running/restoring.py": "workflows/running/test_flow_lives.py",
     "gateway/runs/metrics.py": "flow/test_line_runs.py",
@@ -411,8 +412,7 @@ def test_only_admission_lets_anything_in() -> None:
                     engines.add(name)
                 if re.search(r"components\.(embed|rerank|search|call)$", called):
                     components.add(name)
-    # Of these two the handler's own stream of events.
-    assert engines - {"gateway/endpoints/workflow_calls.py"} == _ASKS_ENGINES
+    assert engines == _ASKS_ENGINES
     assert components == _ASKS_COMPONENTS
     assert made == {"gateway/admission.py"}
     for name in _ASKS_ENGINES:

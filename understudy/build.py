@@ -49,6 +49,7 @@ from gateway.routes import RouteTable
 from gateway.same_request import SameRequest
 from gateway.served_model import ServedModel
 from gateway.stages.features import Features
+from gateway.stages.stage import Stage
 from gateway.telemetry.trace_context import continued
 from gateway.websocket import with_upgrades
 from router.finished import Finished, Journey
@@ -101,6 +102,7 @@ if TYPE_CHECKING:
     from understudy.memory import Memory
     from understudy.setup.runs import RunParts
     from understudy.setup.semantic import SemanticParts
+    from understudy.setup.workflows import WorkflowParts
 
 log = structlog.get_logger(__name__)
 
@@ -176,6 +178,7 @@ class Gateway:
         self._add_judging()
         self._embeddings_kept: EmbeddingKeeper | None = None
         self._same = self._make_same()
+        self._workflows = self._make_workflows()
         self._features = self._make_features()
         self.pipeline = self._make_pipeline() if self._has_pipeline() else None
         self._admission = admission(
@@ -328,9 +331,18 @@ class Gateway:
                 configured: Mapping[str, Engine] = engines(self._config, tenants)
             else:
                 configured = self._engines_as(engines(self._config, tenants))
-            return Registry({**configured, **passed_through})
+            return Registry({**configured, **passed_through, **self._carrying_out()})
         except EngineMissing as error:
             raise CannotStart(str(error)) from error
+
+    def _carrying_out(self) -> dict[str, Engine]:
+        """The engine that workflows are answered by, where runs can be kept."""
+        if self.memory is None:
+            return {}
+        from engines.run_call import WORKFLOW
+        from gateway.runs.engine import WorkflowEngine
+
+        return {WORKFLOW: WorkflowEngine(lambda: self._runs.runs if self._runs is not None else None)}
 
     def _make_recorder(self) -> Recorder | None:
         if not self._has_pipeline():
@@ -508,7 +520,7 @@ class Gateway:
         }
         models: Models | None = None
         if self._config.models or self._runs is not None:
-            workflows = self._runs.calls.names if self._runs is not None else None
+            workflows = self._workflows.catalogue.known if self._workflows is not None else None
             models = endpoints["GET", "/models"] = Models(
                 self._config.models, self._upstream, self._keys, workflows, passthrough
             )
@@ -551,10 +563,9 @@ class Gateway:
         )
 
     def _model_endpoint(self, codec: Codec, passthrough: Passthrough | None) -> ModelEndpoint:
-        instead: tuple[Instead, ...] = ()
+        instead: Instead | None = None
         if codec is CHAT:
-            runs = self._runs
-            instead = (runs.calls, runs.steps) if runs is not None else (WithoutMemory(),)
+            instead = self._runs.steps if self._runs is not None else WithoutMemory()
         serving = None
         if self.pipeline is not None:
             stored = None
@@ -571,27 +582,34 @@ class Gateway:
         codec: Codec | None,
         serving: Serving | None,
         passthrough: Passthrough | None,
-        instead: tuple[Instead, ...] = (),
+        instead: Instead | None = None,
     ) -> ModelEndpoint:
         limit = self._max_json_bytes()
         return ModelEndpoint(codec, serving, passthrough, self._keys, max_json_bytes=limit, instead=instead)
 
-    def _make_runs(self) -> RunParts | None:
-        end_users = self._end_users()
-        if self.memory is None or self.pipeline is None or end_users is None:
+    def _make_workflows(self) -> WorkflowParts | None:
+        if self.memory is None:
             return None
         from gateway.components.metrics import ComponentMetrics
-        from gateway.runs.metrics import RunMetrics
-        from understudy.setup.runs import run_parts
         from understudy.setup.workflows import workflow_parts
 
-        metrics = RunMetrics(self.metrics.registry)
         counted = ComponentMetrics(self.metrics.registry)
-        workflows = workflow_parts(self._config, self.memory, counted.of)
+        made = workflow_parts(self._config, self.memory, counted.of)
         parts = self.parts
-        parts.add(workflows.components, start=workflows.components.start, aclose=workflows.components.aclose)
-        prober = Prober(workflows.components.probed, knobs_of(Pace, self._config.health), counted.stands)
+        parts.add(made.components, start=made.components.start, aclose=made.components.aclose)
+        prober = Prober(made.components.probed, knobs_of(Pace, self._config.health), counted.stands)
         parts.add(prober, start=prober.start, aclose=prober.aclose)
+        return made
+
+    def _make_runs(self) -> RunParts | None:
+        end_users = self._end_users()
+        workflows = self._workflows
+        if self.memory is None or self.pipeline is None or end_users is None or workflows is None:
+            return None
+        from gateway.runs.metrics import RunMetrics
+        from understudy.setup.runs import run_parts
+
+        metrics = RunMetrics(self.metrics.registry)
         made = run_parts(
             self._config,
             self.memory.store,
@@ -625,7 +643,17 @@ class Gateway:
             too_dear=self._too_dear,
             stands=partial(still_stands, self._owners),
             same=self._same,
+            workflow=self._workflow_stage(),
         )
+
+    def _workflow_stage(self) -> Stage | None:
+        if self._workflows is None:
+            return None
+        from gateway.stages.workflow import WorkflowStage
+
+        lend = self._limiter.lend if self._limiter is not None else lambda request_id: None
+        headers = self._config.listen.tenant_headers
+        return WorkflowStage(self._workflows.catalogue, self._workflows.limits, lend, headers)
 
     def _make_pipeline(self) -> Pipeline:
         upstreams = [self._config.upstream] if self._config.upstream else []
@@ -641,9 +669,14 @@ class Gateway:
             ignored_fields=ignored_fields(upstreams),
             unknown_servers=unknown_servers(upstreams),
         )
+        workflows: dict[str, ServedModel] = {}
+        if self._workflows is not None:
+            from understudy.setup.workflows import served
+
+            workflows = served(self._config, self._workflows.catalogue)
         return Pipeline(
             self._engines,
-            {name: self._served(name, model) for name, model in self._config.models.items()},
+            {name: self._served(name, model) for name, model in self._config.models.items()} | workflows,
             otherwise if self._features.exact and self._upstream else None,
             stages=self._features.stages,
             ended=self.parts.finished,

@@ -191,6 +191,18 @@ class Definition:
         writers = {name: step.name for step in self.steps.values() for name in step.writes}
         object.__setattr__(self, "writers", writers)
 
+    @property
+    def repeatable(self) -> bool:
+        """Whether who asks the same may get the same answer, without a run: no step asks anything but models and what
+        computes, whose answers hang on the inputs alone, or has effects."""
+        return not any(
+            each.tool
+            or each.effects
+            or each.collection
+            or each.index.startswith(("collection:", "component:"))
+            for each in self.steps.values()
+        )
+
     def before(self, step: str) -> tuple[str, ...]:
         """The steps a step refers to, each once: those it reads, `after`, its condition. Without the order of a chain."""
         named = (self.writers.get(name) for name in self.steps[step].refers)

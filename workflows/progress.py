@@ -1,12 +1,13 @@
 """One run's state, as events change it: which steps may start, what fails with what, when it has ended.
 
-No waiting and no I/O: the gateway's executor tells what happened and does what it is told.
+The state of a step and the value of a variable are nowhere else in a process. No waiting and no I/O: the executor tells what
+happened and does what it is told.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -61,6 +62,12 @@ class RunState(StrEnum):
     CANCELLED = "cancelled"
 
 
+CANCELLED = "cancelled"
+"""The code of a failure that is none."""
+SKIPPED = "skipped"
+"""The code of what a variable is told by whose branch was not taken."""
+
+
 @dataclass(frozen=True, slots=True)
 class Failure:
     """Why a variable has no value."""
@@ -75,6 +82,42 @@ class Failure:
     """The HTTP status with which an engine refused the first step that failed, if one did."""
 
 
+class Variable:
+    """A variable of a run, written once."""
+
+    __slots__ = ("failure", "held", "id", "name", "state")
+
+    def __init__(self, id: VariableId, name: str) -> None:
+        self.id, self.name = id, name
+        self.state = VariableState.PENDING
+        self.held: Held | None = None
+        """Of one that is ready: None where it is vectors or an index that nothing reads any more, or stored nowhere."""
+        self.failure: Failure | None = None
+
+    @property
+    def ended(self) -> bool:
+        """Whether it has its value, or never will."""
+        return self.state not in (VariableState.PENDING, VariableState.STREAMING)
+
+    @property
+    def value(self) -> Value | None:
+        """Its value, if it has one that can be told."""
+        return None if isinstance(self.held, Opaque) else self.held
+
+    def become(self, held: Held | None) -> None:
+        """It has its value."""
+        self.state, self.held = VariableState.READY, held
+
+    def fail(self, failure: Failure) -> None:
+        """It will never have one, for its step failed, was cancelled or skipped: the failure's code says which."""
+        self.state = _STATES.get(failure.code, VariableState.FAILED)
+        self.held, self.failure = None, failure
+
+    def skip(self) -> None:
+        """It will never have one, for its branch was not taken."""
+        self.fail(Failure(SKIPPED, "The branch that would have written it was not taken.", (self.name,)))
+
+
 @dataclass(slots=True)
 class Changes:
     """What one event brought about; empty for an event that came too late."""
@@ -85,13 +128,8 @@ class Changes:
     """Steps that were queued or running and are cancelled: stop asking."""
     steps: dict[StepId, StepState] = field(default_factory=dict)
     """Every step whose state changed."""
-    ready: dict[VariableId, Value] = field(default_factory=dict)
-    failed: dict[VariableId, Failure] = field(default_factory=dict)
-    """Also those that were cancelled: `Failure.code` says so."""
-    opaque: dict[VariableId, Opaque] = field(default_factory=dict)
-    """Ready as well; never stored."""
-    skipped: list[VariableId] = field(default_factory=list)
-    """Variables that will have no value, for their branch was not taken."""
+    variables: dict[VariableId, Variable] = field(default_factory=dict)
+    """Every variable that ended."""
     dropped: list[StepId] = field(default_factory=list)
     """Steps that ran on items of a list that failed: whatever they made is to be forgotten, also where they had ended. Those
     to be stopped are in `stop`, too."""
@@ -99,13 +137,12 @@ class Changes:
     """The run's state, if its last step ended with this event."""
 
     def __bool__(self) -> bool:
-        return bool(self.steps or self.ready or self.failed or self.ended)
+        return bool(self.steps or self.variables or self.ended)
 
 
-CANCELLED = "cancelled"
-"""The code of a failure that is none."""
 OUTPUT_SKIPPED = "output_skipped"
 """The code of a run whose output's branch was not taken."""
+_STATES = {CANCELLED: VariableState.CANCELLED, SKIPPED: VariableState.SKIPPED}
 _OPEN = (StepState.WAITING, StepState.QUEUED, StepState.RUNNING, StepState.UNKNOWN)
 _ASKED = (StepState.QUEUED, StepState.RUNNING)
 _STRICTNESS = (Criteria.THROUGHPUT, Criteria.LATENCY, Criteria.TTFT)
@@ -125,53 +162,62 @@ class Progress:
         failures: Mapping[VariableId, Failure] | None = None,
         states: Mapping[StepId, StepState] | None = None,
         gets: Mapping[VariableId | StepId, Criteria] | None = None,
+        made: Callable[[VariableId, str], Variable] = Variable,
     ) -> None:
-        """`values`, `failures` and `states` are what is known of a run that another process began.
+        """`values`, `failures` and `states` are what is known of a run that another process began; `made` gives a variable
+        for the id and the name of one that a step writes.
 
         A step that was queued or running there waits anew, and so does one that is said to have ended while one of its
         variables has neither a value nor a failure: but for one that made vectors or an index which nothing reads any more.
         Its variable is ready, without a value: what only waits for it may start.
         """
         self.graph = graph
-        self._values = dict(values or {})
-        self._failures = dict(failures or {})
+        self.variables: dict[VariableId, Variable] = {}
+        """Those that its steps write."""
+        self.outside: dict[VariableId, Variable] = {}
+        """Those that its steps read and others write, as far as it was told of them."""
+        self._made = made
         self._gets = dict(gets or {})
-        self._opaque: dict[VariableId, Opaque] = {}
-        self._gone: set[VariableId] = set()
-        """Vectors and indexes that were made, and that nothing reads any more: ready, without a value."""
-        self._skipped: set[VariableId] = set()
-        self._over = {*self._values, *self._failures}
-        """Variables that are ready, skipped or failed."""
         self._may_skip: set[VariableId] = set()
         """Variables of steps that have a condition, or read such: what reads them fails only once it cannot be skipped."""
         self._careful: set[StepId] = set()
         """Steps for which it is not enough that all their inputs ended."""
         self._failing: set[StepId] = set()
         """Steps of which an input failed, and which wait to know whether it is for that."""
-        self._streaming: set[VariableId] = set()
         self._states: dict[StepId, StepState] = {}
         self._missing: dict[StepId, int] = {}
         self._open = 0
+        self._plain = not failures
+        """Nothing of it failed or was skipped."""
         self._cancelled: Failure | None = None
-        unread = _unread(graph, states or {}, self._over)
-        self._gone = {variable for step in unread for variable in self._writes(step)}
-        self._over |= self._gone
+        self._make(graph.steps.values())
+        for variable, value in (values or {}).items():
+            self.of(variable).become(value)
+        for variable, failure in (failures or {}).items():
+            self.of(variable).fail(failure)
+        for step in _unread(graph, states or {}, self._is_over):
+            for variable in self._writes(step):
+                self.of(variable).become(None)
         self._take_up(graph.steps.values(), states or {})
 
     @property
     def values(self) -> Mapping[VariableId, Value]:
-        """Of every variable that is ready, but for opaque ones."""
-        return MappingProxyType(self._values)
+        """Of every variable that is ready, but for vectors and indexes."""
+        return {each.id: each.value for each in self._all() if each.value is not None}
 
     @property
     def skipped(self) -> AbstractSet[VariableId]:
         """Variables whose branch was not taken."""
-        return self._skipped
+        return {each.id for each in self._all() if each.state is VariableState.SKIPPED}
 
     @property
     def failures(self) -> Mapping[VariableId, Failure]:
         """Of every variable that failed or was cancelled."""
-        return MappingProxyType(self._failures)
+        return {each.id: each.failure for each in self._all() if each.failure and not _skipped(each)}
+
+    def find(self, variable: VariableId) -> Variable | None:
+        """A variable that a step writes, or that it was told of; None for another."""
+        return self.variables.get(variable) or self.outside.get(variable)
 
     @property
     def gets(self) -> Mapping[VariableId | StepId, Criteria]:
@@ -195,10 +241,8 @@ class Progress:
             return RunState.CANCELLED if self._cancelled.code == CANCELLED else RunState.FAILED
         if self._open:
             return RunState.RUNNING
-        asked = self._asked()
-        failed = asked & self._failures.keys() if self._gets else self._failures.keys()
         refused = any(self._states.get(step) is StepState.FAILED for step in self._gets)
-        return RunState.FAILED if failed or refused or asked & self._skipped else RunState.DONE
+        return RunState.FAILED if refused or self.why() is not None else RunState.DONE
 
     def why(self) -> Failure | None:
         """Of a run that failed: the failure of what was asked for, or of all; `output_skipped` where a branch was not taken.
@@ -207,10 +251,10 @@ class Progress:
         if self._cancelled is not None:
             return self._cancelled
         asked = self._asked()
-        for variable, failure in self._failures.items():
+        for variable, failure in self.failures.items():
             if variable in asked or not self._gets:
                 return failure
-        for variable in asked & self._skipped:
+        for variable in asked & self.skipped:
             name = self.graph.name(variable)
             return Failure(OUTPUT_SKIPPED, f"The branch of the output {name!r} was not taken.", (name,))
         return None
@@ -222,36 +266,28 @@ class Progress:
 
     def let_go(self) -> None:
         """The run is over: nobody needs its vectors and indexes."""
-        self._gone |= self._opaque.keys()
-        self._opaque.clear()
-
-    def variable(self, variable: VariableId) -> VariableState:
-        """A variable's state."""
-        if self._is_ready(variable):
-            return VariableState.READY
-        if variable in self._skipped:
-            return VariableState.SKIPPED
-        failure = self._failures.get(variable)
-        if failure is not None:
-            return VariableState.CANCELLED if failure.code == CANCELLED else VariableState.FAILED
-        return VariableState.STREAMING if variable in self._streaming else VariableState.PENDING
+        for variable in self.variables.values():
+            if isinstance(variable.held, Opaque):
+                variable.held = None
 
     def inputs(self, step: StepId) -> Mapping[str, str]:
         """The texts of a step's inputs by template name. Raises KeyError while one is missing."""
         each = self.graph.steps[step]
         return {
             **each.given,
-            **{name: as_text(self._values[variable]) for name, variable in each.reads.items()},
+            **{name: as_text(self._value(variable)) for name, variable in each.reads.items()},
         }
 
     def held(self, step: StepId) -> Mapping[str, Held]:
         """A step's inputs by the names under which it reads them, texts of its own included. Of a step with `first` those
         that are ready; else raises KeyError while one is missing."""
         each = self.graph.steps[step]
-        read = each.reads.items()
-        if each.first:
-            read = {name: variable for name, variable in read if self._is_ready(variable)}.items()
-        return {**each.given, **{name: self._held(variable) for name, variable in read}}
+        read = {
+            name: variable
+            for name, variable in each.reads.items()
+            if not each.first or self.of(variable).state is VariableState.READY
+        }
+        return {**each.given, **{name: self._held(variable) for name, variable in read.items()}}
 
     # ---- events
 
@@ -286,13 +322,6 @@ class Progress:
         if self._states[step] is StepState.QUEUED:
             self._set(step, StepState.RUNNING, changes)
         return changes
-
-    def streaming(self, variable: VariableId) -> bool:
-        """A piece of a variable came. Whether it was the first."""
-        first = self.variable(variable) is VariableState.PENDING
-        if first:
-            self._streaming.add(variable)
-        return first
 
     def answered(self, step: StepId, outcome: Mapping[VariableId, Held | TransformFailed]) -> Changes:
         """A step was answered; `outcome` is `outcomes(step, text)`. What a transform could not make fails alone."""
@@ -387,23 +416,50 @@ class Progress:
             variable for step in self._gets if step in self._states for variable in self._writes(step)
         }
 
-    def _held(self, variable: VariableId) -> Held:
-        opaque = self._opaque.get(variable)
-        return self._values[variable] if opaque is None else opaque
+    def _all(self) -> Iterable[Variable]:
+        return (*self.variables.values(), *self.outside.values())
 
-    def _is_ready(self, variable: VariableId) -> bool:
-        return variable in self._values or variable in self._opaque or variable in self._gone
+    def of(self, variable: VariableId) -> Variable:
+        """A variable; one from outside that it was not told of yet is pending."""
+        found = self.find(variable)
+        if found is None:
+            found = self.outside[variable] = Variable(variable, self.graph.name(variable))
+        return found
+
+    def _held(self, variable: VariableId) -> Held:
+        """Raises KeyError for one without a value."""
+        found = self.find(variable)
+        if found is None or found.held is None:
+            raise KeyError(variable)
+        return found.held
+
+    def _value(self, variable: VariableId) -> Value:
+        held = self._held(variable)
+        if isinstance(held, Opaque):
+            raise KeyError(variable)
+        return held
+
+    def _is_over(self, variable: VariableId) -> bool:
+        found = self.find(variable)
+        return found is not None and found.ended
 
     def _not_ended(self, step: Step) -> int:
-        return len(step.inputs.keys() - self._over)
+        return sum(not self._is_over(variable) for variable in step.inputs)
+
+    def _make(self, steps: Iterable[Step]) -> None:
+        for step in steps:
+            for name, variable in step.writes.items():
+                if variable not in self.variables:
+                    self.variables[variable] = self._made(variable, name)
 
     def _take_up(self, steps: Iterable[Step], states: Mapping[StepId, StepState]) -> None:
         """Steps of the graph that are not known yet; producers before those that read of them."""
+        self._make(steps)
         for step in steps:
             said = states.get(step.id, StepState.WAITING)
             if said is StepState.SKIPPED:
                 self._note_skipped(step)
-            ended = _has_ended(step, said, self._over)
+            ended = _has_ended(step, said, self._is_over)
             self._states[step.id] = said if ended and said not in _OPEN else self._implied(step, ended)
             if said is StepState.UNKNOWN and not ended:
                 self._states[step.id] = said
@@ -427,7 +483,7 @@ class Progress:
         """The state of a step of which only its variables are known."""
         if not ended:
             return StepState.WAITING
-        wrote = any(variable in self._values for variable in step.writes.values())
+        wrote = any(self.of(variable).state is VariableState.READY for variable in step.writes.values())
         return StepState.DONE if wrote else StepState.FAILED
 
     def _begun(self, new: Iterable[StepId]) -> Changes:
@@ -440,11 +496,10 @@ class Progress:
 
     def _started(self, steps: Iterable[StepId]) -> Changes:
         changes = Changes()
-        plain = not self._failures and not self._skipped
         for id in list(steps):
             if self._states[id] is not StepState.WAITING:
                 continue
-            if not plain or id in self._careful:
+            if not self._plain or id in self._careful:
                 self._follow(self._decide(self.graph.steps[id], changes), changes)
             elif not self._missing[id]:
                 self._queue(id, changes)
@@ -459,26 +514,28 @@ class Progress:
         changes.start.append(step)
 
     def _write(self, variable: VariableId, value: Held, changes: Changes) -> None:
-        if variable in self._over:
-            return
-        self._over.add(variable)
-        if isinstance(value, Opaque):
-            self._opaque[variable] = changes.opaque[variable] = value
-        else:
-            self._values[variable] = changes.ready[variable] = value
-        self._streaming.discard(variable)
-        self._follow([variable], changes)
+        found = self.of(variable)
+        if not found.ended:
+            found.become(value)
+            changes.variables[variable] = found
+            self._follow([variable], changes)
 
     def _fail(self, variable: VariableId, failure: Failure, changes: Changes) -> None:
-        if variable in self._over:
-            return
-        self._over.add(variable)
-        self._failures[variable] = changes.failed[variable] = failure
-        self._streaming.discard(variable)
-        self._follow([variable], changes)
-        producer = self.graph.producer(variable)
-        if producer is not None:
-            self._drop(producer.id, changes)
+        if self._lose(variable, failure, changes):
+            self._follow([variable], changes)
+            producer = self.graph.producer(variable)
+            if producer is not None:
+                self._drop(producer.id, changes)
+
+    def _lose(self, variable: VariableId, failure: Failure, changes: Changes) -> bool:
+        """Whether a variable had not ended, and has failed now."""
+        found = self.of(variable)
+        if found.ended:
+            return False
+        self._plain = False
+        found.fail(failure)
+        changes.variables[variable] = found
+        return True
 
     def _follow(self, ended: Iterable[VariableId], changes: Changes) -> None:
         """Tells whoever waits for variables that ended, breadth first: of failures the shortest chain is told."""
@@ -493,7 +550,7 @@ class Progress:
     def _heard(self, step: Step, variable: VariableId, changes: Changes) -> Sequence[VariableId]:
         """What ended with a waiting step, of which an input ended."""
         last = not self._missing[step.id]
-        if self._is_ready(variable):
+        if self.of(variable).state is VariableState.READY:
             if step.id not in self._careful:
                 if last:
                     self._queue(step.id, changes)
@@ -511,7 +568,7 @@ class Progress:
             if read.pending and (self._may_yet_skip(step) or (read.own and read.needs)):
                 self._failing.add(step.id)
                 return ()
-            return self._inherit(step, read.lost, changes)
+            return self._inherit(step, read.lost, read.of, changes)
         if not read.pending and not step.open:
             self._queue(step.id, changes)
         return ()
@@ -530,9 +587,9 @@ class Progress:
         found = _Read()
         if step.condition is not None:
             variable, wanted = step.condition
-            taken = self._values.get(variable, wanted) == wanted
+            said = self.of(variable).value
             self._look(variable, found, skips=True)
-            found.skips |= not taken
+            found.skips |= said is not None and said != wanted
         if step.first:
             self._look_first(step, found)
         else:
@@ -541,7 +598,7 @@ class Progress:
                 self._look(variable, found, skips=True, own=gathers and self._is_part(variable, step))
         for variable in step.after:
             self._look(variable, found)
-        found.pending |= not self._over.issuperset(step.waits)
+        found.pending |= not all(map(self._is_over, step.waits))
         return found
 
     def _is_part(self, variable: VariableId, step: Step) -> bool:
@@ -550,22 +607,23 @@ class Progress:
         return producer is not None and producer.of == step.of
 
     def _look(self, variable: VariableId, found: _Read, *, skips: bool = False, own: bool = False) -> None:
-        if self._is_ready(variable):
+        looked = self.of(variable)
+        if looked.state is VariableState.READY:
             return
-        if variable in self._skipped:
+        if _skipped(looked):
             found.skips |= skips
-        elif (failure := self._failures.get(variable)) is None:
+        elif looked.failure is None:
             found.pending = True
             found.needs |= not own
-        elif found.lost is None or (own, failure.code == CANCELLED) < (
+        elif found.lost is None or (own, looked.failure.code == CANCELLED) < (
             found.own,
-            self._failures[found.lost].code == CANCELLED,
+            found.lost.code == CANCELLED,
         ):
-            found.lost, found.own = variable, own
+            found.lost, found.of, found.own = looked.failure, variable, own
 
     def _look_first(self, step: Step, found: _Read) -> None:
         """The inputs of a step that skipped inputs do not skip, unless all are."""
-        left = [variable for variable in step.reads.values() if variable not in self._skipped]
+        left = [variable for variable in step.reads.values() if not _skipped(self.of(variable))]
         found.skips |= not left
         for variable in left[:1] if step.primitive == "first_of" else left:
             self._look(variable, found)
@@ -573,19 +631,19 @@ class Progress:
     def _skip(self, step: Step, changes: Changes) -> list[VariableId]:
         self._set(step.id, StepState.SKIPPED, changes)
         skipped = self._note_skipped(step)
-        changes.skipped += skipped
+        changes.variables |= skipped
+        return list(skipped)
+
+    def _note_skipped(self, step: Step) -> dict[VariableId, Variable]:
+        self._plain = False
+        skipped = {each: self.of(each) for each in step.writes.values() if not self._is_over(each)}
+        for each in skipped.values():
+            each.skip()
         return skipped
 
-    def _note_skipped(self, step: Step) -> list[VariableId]:
-        skipped = [variable for variable in step.writes.values() if variable not in self._over]
-        self._skipped.update(skipped)
-        self._over.update(skipped)
-        return skipped
-
-    def _inherit(self, step: Step, lost: VariableId, changes: Changes) -> list[VariableId]:
+    def _inherit(self, step: Step, cause: Failure, of: VariableId, changes: Changes) -> list[VariableId]:
         """Fails a step of which an input has failed. Between parts of one declared step a failure stays what it is."""
-        cause = self._failures[lost]
-        producer = self.graph.producer(lost)
+        producer = self.graph.producer(of)
         cancelled = cause.code == CANCELLED
         self._set(step.id, StepState.CANCELLED if cancelled else StepState.FAILED, changes)
         if step.of and producer is not None and producer.of == step.of:
@@ -594,14 +652,11 @@ class Progress:
 
     def _fail_all(self, step: Step, failure: Failure, changes: Changes) -> list[VariableId]:
         """Fails a step's variables, each under its own name; those that were not written yet."""
-        failed = []
-        for name, variable in step.writes.items():
-            if variable not in self._over:
-                self._over.add(variable)
-                named = replace(failure, chain=(step.of or name, *failure.chain))
-                self._failures[variable] = changes.failed[variable] = named
-                self._streaming.discard(variable)
-                failed.append(variable)
+        failed = [
+            variable
+            for name, variable in step.writes.items()
+            if self._lose(variable, replace(failure, chain=(step.of or name, *failure.chain)), changes)
+        ]
         self._drop(step.id, changes)
         return failed
 
@@ -614,14 +669,8 @@ class Progress:
                 changes.stop.append(id)
             self._set(id, StepState.CANCELLED, changes)
             changes.dropped.append(id)
-            for variable in self._writes(id):
-                self._values.pop(variable, None)
-                self._opaque.pop(variable, None)
-                self._skipped.discard(variable)
-                self._over.add(variable)
-                self._failures[variable] = Failure(
-                    CANCELLED, "Its list failed.", (self.graph.name(variable),)
-                )
+            for variable in map(self.of, self._writes(id)):
+                variable.fail(Failure(CANCELLED, "Its list failed.", (variable.name,)))
 
     def _end_steps(
         self, steps: Iterable[StepId], state: StepState, failure: Failure, changes: Changes
@@ -645,8 +694,9 @@ class _Read:
     """Where the inputs of a step stand."""
 
     skips: bool = False
-    lost: VariableId | None = None
-    """One that failed."""
+    lost: Failure | None = None
+    """Of one that failed, and which that is."""
+    of: VariableId = ""
     own: bool = False
     """Whether that is a piece of the same step."""
     pending: bool = False
@@ -654,11 +704,17 @@ class _Read:
     """Whether what is pending is more than pieces of the same step."""
 
 
-def _unread(graph: Graph, states: Mapping[StepId, StepState], over: set[VariableId]) -> AbstractSet[StepId]:
+def _skipped(variable: Variable) -> bool:
+    return variable.state is VariableState.SKIPPED
+
+
+def _unread(
+    graph: Graph, states: Mapping[StepId, StepState], over: Callable[[VariableId], bool]
+) -> AbstractSet[StepId]:
     """Steps that made vectors or indexes, and whose readers have all ended: they need not run again.
 
-    `over`: variables with a value, or a failure. What the run grows by later reads none of theirs: an index that a piece
-    reads, its step's gather reads, too; and vectors come together with the piece that reads them.
+    `over`: whether a variable has a value, or a failure. What the run grows by later reads none of theirs: an index that a
+    piece reads, its step's gather reads, too; and vectors come together with the piece that reads them.
     """
     if not any(_makes_opaque(step) for step in graph.steps.values()):
         return frozenset()
@@ -675,9 +731,9 @@ def _unread(graph: Graph, states: Mapping[StepId, StepState], over: set[Variable
     return found
 
 
-def _has_ended(step: Step, said: StepState, over: set[VariableId]) -> bool:
+def _has_ended(step: Step, said: StepState, over: Callable[[VariableId], bool]) -> bool:
     """Whether a step has, of which another process said so much, and of whose variables these are over."""
-    written = all(variable in over for variable in step.writes.values())
+    written = all(map(over, step.writes.values()))
     return written and (said not in _OPEN or bool(step.writes))
 
 

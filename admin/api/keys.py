@@ -7,8 +7,9 @@ from typing import Any
 
 from admin.api.route import PAGING, Answer, Call, Parameter, Problem, Route
 from admin.roles import Role
-from store.people.described import KEY_FIELDS, changes, described, patched, replaced, state_of, terms_of
+from store.people.described import NewKey, Rotation, changes, described, patched, replaced, state_of
 from store.records import Key
+from store.validating import read, without_nulls
 
 _WRITE_S = 30.0
 _STATES = ("active", "expired", "revoked")
@@ -42,15 +43,9 @@ def show_key(call: Call) -> Answer:
 
 def create_key(call: Call) -> Answer:
     """Makes a key; its secret is in this answer only."""
-    body = call.body
-    _only(body, {"tenant", "secret", *KEY_FIELDS})
-    tenant, secret = body.get("tenant", "default"), body.get("secret")
-    name = body.get("name", KEY_FIELDS["name"])
-    for field, value in (("tenant", tenant), ("name", name), ("secret", secret)):
-        if not isinstance(value, str) and (field != "secret" or value is not None):
-            raise ValueError(f"{field} is no text")
+    new = read(NewKey, without_nulls(call.body))
     key, secret_text = call.sources.store.keys.create(
-        tenant, name, secret_text=secret, terms=terms_of(body), source="api"
+        new.tenant, new.name, secret_text=new.secret, terms=new, source="api"
     )
     return _with_secret(key, secret_text, 201, changes(None, key))
 
@@ -67,15 +62,11 @@ def patch_key(call: Call) -> Answer:
 
 def rotate_key(call: Call) -> Answer:
     """Gives a key another secret, which is in this answer only."""
-    body = call.body
-    _only(body, {"grace_s", "secret"})
-    grace_s, secret = body.get("grace_s", 0), body.get("secret")
-    if isinstance(grace_s, bool) or not isinstance(grace_s, int | float):
-        raise ValueError("grace_s is no number")
-    if secret is not None and not isinstance(secret, str):
-        raise ValueError("secret is no text")
-    key, secret_text = call.sources.store.keys.rotate(call.path["id"], grace_s, secret_text=secret)
-    return _with_secret(key, secret_text, 200, {"grace_s": grace_s, "prefix": key.prefix})
+    asked = read(Rotation, without_nulls(call.body))
+    key, secret_text = call.sources.store.keys.rotate(
+        call.path["id"], asked.grace_s, secret_text=asked.secret
+    )
+    return _with_secret(key, secret_text, 200, {"grace_s": asked.grace_s, "prefix": key.prefix})
 
 
 def revoke_key(call: Call) -> Answer:
@@ -94,12 +85,6 @@ def _edited(call: Call, change: Any) -> Answer:
 def _with_secret(key: Key, secret_text: str, status: int, detail: Mapping[str, Any]) -> Answer:
     body = {**described(key), "secret": secret_text}
     return Answer(body, status, key.id, detail, f"/api/keys/{key.id}" if status == 201 else "")
-
-
-def _only(body: Mapping[str, Any], known: set[str]) -> None:
-    for name in body:
-        if name not in known:
-            raise ValueError(f"there is {name[:60]!r}, which is not known; known: {', '.join(sorted(known))}")
 
 
 _FILTERS = (

@@ -6,17 +6,10 @@ from collections.abc import Callable
 
 from admin.api.route import PAGING, Answer, Call, Route
 from admin.roles import Role
-from store.people.described import (
-    TENANT_FIELDS,
-    changes,
-    described,
-    patched,
-    replaced,
-    retention_of,
-    terms_of,
-)
+from store.people.described import TenantFields, changes, described, patched, replaced
 from store.people.tenants import NoSuchTenantRecord, TenantExists
 from store.records import Tenant
+from store.validating import read, without_nulls
 
 
 def list_tenants(call: Call) -> Answer:
@@ -57,22 +50,12 @@ def close_tenant(call: Call) -> Answer:
 
 
 def _created(call: Call) -> Answer:
-    body, name = call.body, call.path["name"]
-    for field in body:
-        if field not in TENANT_FIELDS and not (field == "name" and body[field] == name):
-            raise ValueError(
-                f"there is {field[:60]!r}, which is not known; known: {', '.join(TENANT_FIELDS)}"
-            )
-    region = body.get("region") or ""
-    if not isinstance(region, str):
-        raise ValueError("region is no text")
-    if not isinstance(body.get("closed", False), bool):
-        raise ValueError("closed is neither true nor false")
+    name = call.path["name"]
+    body = {field: value for field, value in call.body.items() if (field, value) != ("name", name)}
+    new = read(TenantFields, without_nulls(body))
     records = call.sources.store.tenant_records
-    made = records.create(
-        name, terms_of(body), region=region, retention=retention_of(body.get("retention") or {}), source="api"
-    )
-    if body.get("closed"):
+    made = records.create(name, new, region=new.region, retention=new.retention, source="api")
+    if new.closed:
         made = records.close(name)[1]
     return Answer(described(made), 201, made.id, changes(None, made))
 

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from admin.api.route import PAGING, Answer, Call, Parameter, Problem, Route
 from store.decisions.usage import DIMENSIONS, Dimension, UsageSum
-from store.people.described import at_s, told
+from store.people.limits import at_s, told
 
 
 def usage(call: Call) -> Answer:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from admin.page import Summary
 from admin.sources import Sources
-from admin.terms_form import COUNTS
 from store.decisions.usage import Dimension
 from store.people.allowance import NANO, USD
 from store.people.limits import Limits
+from store.validating import fields_of
 
 DAYS = {"day": 1, "week": 7, "month": 30}
 """Days by the name of a span."""
@@ -37,13 +37,17 @@ def limit_use(sources: Sources, scope: str, limits: Limits, now_s: float) -> lis
         if (most := getattr(limits, name)) is not None:
             found = standings.get(kind)
             used = found.spent if found else 0
-            rows.append(_row(COUNTS[name], "count", most, used, found.window.ends_s if found else None))
+            rows.append(_row(_label(name), "count", most, used, found.window.ends_s if found else None))
     rows += [
-        _row(COUNTS[name], "count", most, None, None)
+        _row(_label(name), "count", most, None, None)
         for name in ("concurrency", "max_output_tokens")
         if (most := getattr(limits, name)) is not None
     ]
     return rows
+
+
+def _label(name: str) -> str:
+    return fields_of(Limits)[name].title or name
 
 
 def fullest(rows: list[Summary]) -> float | None:

@@ -13,10 +13,11 @@ from admin.summaries.tenants import name_of, state_of_tenant
 from admin.terms_form import changed_by_form, refused, terms_sent, terms_shown, version_of
 from learning.bank.forgetting import Forgetter
 from store.decisions.rollups import DAY_S, DELETED
-from store.people.described import changes, described, retention_of, terms_of
+from store.people.described import TenantFields, changes, described
 from store.people.keys import KeptInConfiguration
 from store.people.tenants import NoSuchTenantRecord, TenantExists
 from store.records import Key, Tenant
+from store.validating import read, without_nulls
 
 _DAYS_KEPT = ("texts_days", "rows_days", "examples_days")
 _MOST_DAYS = 36_525
@@ -202,7 +203,6 @@ def _save(
     records = sources.store.tenant_records
     if record is not None:
         return changes(*records.edit(name, changed_by_form(asked, fields)))
-    made = records.create(
-        name, terms_of(fields), region=str(fields["region"]), retention=retention_of(fields["retention"])
-    )
+    new = read(TenantFields, without_nulls(fields))
+    made = records.create(name, new, region=new.region, retention=new.retention)
     return changes(None, made)

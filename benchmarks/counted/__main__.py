@@ -34,8 +34,7 @@ from benchmarks.stalls.upstream import completion
 from benchmarks.tables import markdown, write_between
 from gateway.server import ServerLimits, serve
 from store import Store
-from store.people.limits import Budget, Limits
-from store.records import Terms
+from store.people.limits import Budget, Limits, Terms
 from understudy.build import Gateway
 from understudy.processes.listening import bind
 from understudy.settings.file import parse_config

@@ -28,8 +28,7 @@ from benchmarks.overhead.upstream import INPUT_TOKENS, OUTPUT_TOKENS
 from benchmarks.overhead.upstream import body as upstream_body
 from benchmarks.processes import logged, wait_until
 from store import Store
-from store.people.limits import Budget, Limits
-from store.records import Terms
+from store.people.limits import Budget, Limits, Terms
 
 INPUT_USD, OUTPUT_USD = 1.0, 4.0
 """Per million tokens."""

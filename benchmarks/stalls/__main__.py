@@ -32,11 +32,12 @@ _READY_S = 120.0
 
 @contextmanager
 def served(name: str, command: list[str], port: int, path: str, folder: Path) -> Iterator[int]:
-    """The process id of a server that answers on `port`."""
+    """The process id of what answers on `port`: the server, or its only worker."""
     log = folder / f"{name}.log"
     with processes.started([sys.executable, "-m", *command], log) as process:
         processes.wait_until(lambda: answers(port, path), name, process, log, within_s=_READY_S, pause_s=0.05)
-        yield process.pid
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        yield int(children[0]) if children else process.pid
 
 
 def answers(port: int, path: str) -> bool:

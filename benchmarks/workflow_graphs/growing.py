@@ -89,8 +89,9 @@ class Run:
 
     def _apply(self, changes: Changes) -> None:
         self.left += changes.start
-        for variable, value in changes.ready.items():
-            self._grow(self.unfolding.ready(variable, value))
+        for variable, ended in changes.variables.items():
+            if ended.value is not None:
+                self._grow(self.unfolding.ready(variable, ended.value))
 
     def _value(self, id: str) -> Value | Opaque:
         step = self.progress.graph.steps[id]

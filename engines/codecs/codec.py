@@ -17,7 +17,10 @@ from engines.answers.answer import Assembled, Body, Merged
 from engines.answers.tail import CHAT_ENDS, Ends, Tail, tail_of
 from engines.apis import Api
 from engines.chat import ChatRequest
+from engines.codecs.said import Said
 from engines.error_body import error_body
+from engines.errors import RequestError
+from engines.sse import encode
 
 
 class Codec(ABC):
@@ -86,6 +89,15 @@ class Codec(ABC):
     def events(self, stored: bytes, chat: ChatRequest) -> bytes:
         """A remembered answer as this API's server-sent events, complete with its end."""
         ...
+
+    @abstractmethod
+    def said(self, said: Said, chat: ChatRequest) -> dict[str, Any]:
+        """An answer that was made here to `chat`, as this API's object."""
+        ...
+
+    def failed(self, error: RequestError, *, number: int) -> bytes:
+        """The event that breaks off a stream of an answer that was made here, as the next after `number` others."""
+        return encode(self.error(error.status, error.message, code=error.code, param=error.param))
 
     def error(self, status: int, message: str, *, code: str | None = None, param: str | None = None) -> bytes:
         """The body of an error of our own."""

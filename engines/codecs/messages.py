@@ -12,8 +12,10 @@ from engines.answers.message import Message
 from engines.answers.tail import Ends
 from engines.chat import ChatRequest
 from engines.codecs.codec import Codec
-from engines.codecs.message_answer import as_events
+from engines.codecs.message_answer import as_events, as_message
 from engines.codecs.message_request import read_request, with_messages
+from engines.codecs.said import Said
+from engines.errors import RequestError
 from engines.large_json import dumped
 from engines.loose_json import member
 from engines.sse import encode_typed
@@ -99,6 +101,14 @@ class Messages(Codec):
     def events(self, stored: bytes, chat: ChatRequest) -> bytes:
         """See Codec."""
         return as_events(orjson.loads(stored))
+
+    def said(self, said: Said, chat: ChatRequest) -> dict[str, Any]:
+        """See Codec."""
+        return as_message(said)
+
+    def failed(self, error: RequestError, *, number: int) -> bytes:
+        """See Codec."""
+        return encode_typed({"type": "error", "error": _error(error.status, error.message, error.code)})
 
     def error(self, status: int, message: str, *, code: str | None = None, param: str | None = None) -> bytes:
         """See Codec. Beside Anthropic's members it has OpenAI's `code`, which tells one reason from another."""

@@ -15,8 +15,10 @@ from engines.answers.response import Response
 from engines.answers.tail import Ends
 from engines.chat import IN_BODY, ChatRequest
 from engines.codecs.codec import Codec
-from engines.codecs.response_answer import as_events, only_messages
+from engines.codecs.response_answer import as_events, as_response, only_messages
 from engines.codecs.response_request import read_request, with_items, with_messages
+from engines.codecs.said import Said
+from engines.errors import RequestError
 from engines.large_json import outlined
 from engines.sse import encode_typed
 
@@ -31,8 +33,13 @@ def _broken_off(last: bytes, message: str, code: str) -> bytes:
     """What tells a client that its stream broke off here, numbered as the next of its events."""
     numbers = _NUMBER.findall(last)
     number = int(numbers[-1]) + 1 if numbers else 0
-    event = {"type": "error", "sequence_number": number, "code": code, "message": message, "param": None}
-    return b"\n\n" + encode_typed(event)
+    return b"\n\n" + _error_event(number, code, message, None)
+
+
+def _error_event(number: int, code: str, message: str, param: str | None) -> bytes:
+    return encode_typed(
+        {"type": "error", "sequence_number": number, "code": code, "message": message, "param": param}
+    )
 
 
 class Responses(Codec):
@@ -107,6 +114,16 @@ class Responses(Codec):
         response = orjson.loads(stored)
         _echo(response, chat)
         return as_events(response)
+
+    def said(self, said: Said, chat: ChatRequest) -> dict[str, Any]:
+        """See Codec."""
+        response = as_response(said, chat.own_fields)
+        _echo(response, chat)
+        return response
+
+    def failed(self, error: RequestError, *, number: int) -> bytes:
+        """See Codec."""
+        return _error_event(number, error.code, error.message, error.param)
 
 
 def _echo(response: dict[str, Any], chat: ChatRequest) -> bool:

@@ -6,7 +6,7 @@ knows the wire format of an API; without one nothing of a body is read but its m
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import Any, Protocol
 
 from aiohttp import web
@@ -53,18 +53,18 @@ class Instead(Protocol):
     """Answers some requests of an endpoint instead of the model that they name."""
 
     def concerns(self, fields: Mapping[str, Any]) -> bool:
-        """Whether a body may be one of these requests. A look into a dict."""
+        """Whether a body is one of these requests. A look into a dict."""
         ...
 
     async def answer(
         self, request: web.BaseRequest, target: str, body: bytes, fields: dict[str, Any], journey: Journey
-    ) -> web.StreamResponse | None:
-        """The answer; None if it is none of these requests after all. Raises RequestError."""
+    ) -> web.StreamResponse:
+        """The answer. Raises RequestError."""
         ...
 
 
 class ModelEndpoint:
-    """`serving`: None if no model is served here; `passthrough`: None if nobody else is there. `instead` are asked in order.
+    """`serving`: None if no model is served here; `passthrough`: None if nobody else is there.
 
     `codec`: None for what is no text to us, which may be a form.
     """
@@ -77,7 +77,7 @@ class ModelEndpoint:
         keys: Authenticator,
         *,
         max_json_bytes: int,
-        instead: Sequence[Instead] = (),
+        instead: Instead | None = None,
     ) -> None:
         self._codec = codec
         # A stream of an API that a codec knows must come to its end.
@@ -125,11 +125,8 @@ class ModelEndpoint:
         asked.fields = fields
         if journey.deployment:
             asked.raw, asked.fields = for_deployment(journey.deployment, asked.raw, fields, asked.headers)
-        for other in self._instead:
-            if other.concerns(asked.fields):
-                answer = await other.answer(asked.request, asked.target, asked.raw, asked.fields, journey)
-                if answer is not None:
-                    return answer
+        if self._instead is not None and self._instead.concerns(asked.fields):
+            return await self._instead.answer(asked.request, asked.target, asked.raw, asked.fields, journey)
         if self._codec is None:
             asked.model = str(asked.fields.get("model", ""))
         else:

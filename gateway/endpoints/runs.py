@@ -17,7 +17,6 @@ from aiohttp import web
 from engines.errors import RequestError
 from engines.off_loop import LARGE_BYTES, off_loop
 from gateway.endpoints.steps import RunCallers
-from gateway.endpoints.workflow_calls import WorkflowCalls
 from gateway.errors import error_body
 from gateway.keys import needs_credential
 from gateway.own_response import json_in_pieces, json_response, own_response
@@ -25,17 +24,29 @@ from gateway.pipeline import Pipeline
 from gateway.response_owners import Asker
 from gateway.runs import shown
 from gateway.runs.caller import Caller
+from gateway.runs.catalogue import Catalogue, no_workflow
 from gateway.runs.events import Events
 from gateway.runs.follow import IDLE_S, ended_event, followed
-from gateway.runs.intake import Intake, Taken, absent, idempotency, refusals, store_refusals
+from gateway.runs.intake import (
+    Intake,
+    Taken,
+    absent,
+    idempotency,
+    refusals,
+    refuse_unstored,
+    store_refusals,
+)
 from gateway.wire import read_body, read_json
 from router.finished import Journey, Outcome
-from store.workflows.records import Resolution
+from store.workflows.records import Resolution, RunBudget
+from workflows.called import CallLimits, read_inputs
+from workflows.criteria import Criteria
 from workflows.names import is_id, scoped
 from workflows.running.chats import chat_of
 from workflows.running.live import LiveRun, stored_value
 from workflows.running.runs import LOST
-from workflows.submitted import RunAsked, WorkflowAsked, read_resolution
+from workflows.running.workflow import NewWorkflow
+from workflows.submitted import RunAsked, WorkflowAsked, read_resolution, read_workflow_run
 
 
 class RunsHandler:
@@ -46,11 +57,14 @@ class RunsHandler:
         intake: Intake,
         callers: RunCallers,
         pipeline: Pipeline,
-        workflows: WorkflowCalls,
+        catalogue: Catalogue,
+        limits: CallLimits,
         *,
         max_json_bytes: int,
     ) -> None:
-        self._workflows = workflows
+        """`limits`: of the inputs of a workflow."""
+        self._catalogue = catalogue
+        self._limits = limits
         self._intake = intake
         self._runs = intake.runs
         self._callers = callers
@@ -95,10 +109,7 @@ class RunsHandler:
                 "This content encoding cannot be read here.", status=415, code="invalid_encoding"
             )
         if "workflow" in fields:
-            asker = self._asker(request, journey)
-            repeat = idempotency(request.headers.get("Idempotency-Key"), body, asker.end_user)
-            called, taken = await self._workflows.run(request, target, body, fields, repeat, journey)
-            return await self._answered(request, journey, asker, taken, called)
+            return await self._begin_workflow(request, target, journey, body, fields)
         asked = await off_loop(len(body), self._intake.read_run, fields)
         caller = await off_loop(len(body), self._caller, request, target, asked, journey)
         if asked.app is not None and caller.end_user:
@@ -106,6 +117,37 @@ class RunsHandler:
         repeat = idempotency(request.headers.get("Idempotency-Key"), body, caller.end_user)
         taken = await self._intake.run(caller, asked, repeat, len(body))
         return await self._answered(request, journey, Asker(caller.tenant, caller.end_user), taken, asked)
+
+    async def _begin_workflow(
+        self, request: web.BaseRequest, target: str, journey: Journey, body: bytes, fields: dict[str, Any]
+    ) -> web.StreamResponse:
+        asker = self._asker(request, journey)
+        repeat = idempotency(request.headers.get("Idempotency-Key"), body, asker.end_user)
+        with refusals():
+            asked = read_workflow_run(fields)
+            journey.model = asked.name[:100]
+            definition = await self._catalogue.find(asker.tenant, asked.name)
+        if definition is None:
+            raise no_workflow(asked.name)
+        chat = chat_of({"model": asked.name, "messages": [{"role": "user", "content": ""}]})
+        caller = self._callers.caller(request, target, {}, chat, journey.admitted)
+        refuse_unstored(caller, background=asked.background)
+        with refusals():
+            inputs = await off_loop(len(body), read_inputs, definition, None, asked.inputs, self._limits)
+            new = NewWorkflow(
+                caller,
+                definition,
+                inputs,
+                criteria=Criteria.TTFT if asked.stream else Criteria.LATENCY,
+                budget=RunBudget(asked.budget.usd, asked.budget.tokens, asked.budget.seconds),
+                background=asked.background,
+                idempotency_key=repeat.key,
+                idempotency_hash=repeat.hash,
+                size_bytes=len(body),
+            )
+            begun = await self._runs.begin_workflow(new)
+        taken = Taken.of(begun)
+        return await self._answered(request, journey, asker, taken, asked)
 
     async def _answered(
         self,
@@ -137,7 +179,8 @@ class RunsHandler:
             except RequestError as error:
                 error.param = f"steps[{index}].{error.param}" if error.param else f"steps[{index}]"
                 raise
-            if self._pipeline.model(chat.model) is None:
+            model = self._pipeline.model(chat.model)
+            if model is None or model.workflow:
                 raise RequestError(
                     f"The model {chat.model[:100]!r} is not served here.",
                     status=404,

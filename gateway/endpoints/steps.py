@@ -98,7 +98,7 @@ class RunCallers:
 
 
 class Steps:
-    """Answers chat completions that carry the object."""
+    """Answers chat completions that carry the object, but for those of a workflow: there it holds its inputs."""
 
     def __init__(self, intake: Intake, callers: RunCallers, pipeline: Pipeline, admission: Admission) -> None:
         self._intake = intake
@@ -108,7 +108,11 @@ class Steps:
 
     def concerns(self, fields: Mapping[str, Any]) -> bool:
         """See gateway.endpoints.model_endpoint.Instead."""
-        return KEY in fields
+        if KEY not in fields:
+            return False
+        name = fields.get("model")
+        model = self._pipeline.model(name) if isinstance(name, str) else None
+        return model is None or not model.workflow
 
     async def answer(
         self,

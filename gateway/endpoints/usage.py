@@ -135,6 +135,7 @@ def _shown(row: RequestRecord) -> dict[str, Any]:
         "api": row.api,
         "model": row.model,
         "engine": row.engine or None,
+        "run": row.run or None,
         "prompt_tokens": row.prompt_tokens,
         "cached_tokens": row.cached_tokens,
         "cache_write_tokens": row.cache_write_tokens,

@@ -15,11 +15,10 @@ from aiohttp import web
 from engines.errors import RequestError
 from engines.off_loop import off_loop
 from gateway.endpoints.steps import RunCallers
-from gateway.endpoints.workflow_calls import no_workflow
 from gateway.keys import needs_credential
 from gateway.own_response import json_response
 from gateway.query import only, query_of
-from gateway.runs.catalogue import Catalogue, described
+from gateway.runs.catalogue import Catalogue, described, no_workflow
 from gateway.runs.intake import refusals
 from gateway.wire import read_body, read_json
 from router.finished import Journey

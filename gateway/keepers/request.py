@@ -107,6 +107,9 @@ def row_of(ended: Journey, *, no_text: str = "", session: str = "") -> RequestRe
     finished = ended if isinstance(ended, Finished) else None
     assembled = finished.assembled if finished is not None else None
     stood_in_for, first_s = ended.stood_in_for, ended.first_chunk_s
+    placement, call = None, None
+    if finished is not None:
+        placement, call = finished.asked.placement, finished.call
     return RequestRecord(
         id=arrival.id,
         tenant=arrival.tenant,
@@ -148,6 +151,8 @@ def row_of(ended: Journey, *, no_text: str = "", session: str = "") -> RequestRe
         error_kind=_error_kind(ended),
         finish_reason=assembled.finish_reason()[:40] if assembled is not None else "",
         no_text=no_text,
+        run=call.run if call is not None else placement.run if placement is not None else "",
+        step=placement.step if placement is not None else "",
     )
 
 
@@ -174,6 +179,8 @@ def _error_kind(ended: Journey) -> str:
         return ""
     if ended.outcome is Outcome.REFUSED:
         return ended.error[:_CODE_CHARACTERS]
+    if isinstance(ended, Finished) and ended.call is not None and ended.call.failed:
+        return ended.call.failed[:_CODE_CHARACTERS]
     failed = [one.kind for one in ended.trail if one.kind is not None]
     if failed:
         return str(failed[-1])

@@ -248,6 +248,11 @@ class Limiter:
         ticket = self._tickets[request_id] = Ticket(self, request_id, known, user)
         return ticket
 
+    def lend(self, request_id: str) -> None:
+        """A request waits for steps from here on: see Ticket.lend."""
+        if (ticket := self._tickets.get(request_id)) is not None:
+            ticket.lend()
+
     async def room(self, full: LimitReached, most_s: float = math.inf) -> None:
         """Return when there may be room again, or after `most_s`: after as long as the refusal says, or when a request ends
         here."""

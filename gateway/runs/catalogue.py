@@ -7,11 +7,14 @@ into a dict; what tenants keep is in the store.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import orjson
 from cachetools import LRUCache
 
+from engines.errors import RequestError
+from store.errors import StoreError
 from store.workflows.assets import KeptWorkflow
 from store.workflows.records import Limits
 from store.workflows.runs import WorkflowRuns
@@ -49,8 +52,10 @@ class Catalogue:
         return self.configured.get(name) or await self._own(tenant, name.removeprefix(OWN))
 
     async def known(self, tenant: str) -> list[str]:
-        """The models that the tenant can call. Raises StoreError."""
-        return sorted({*self.configured, *(OWN + each.name for each in await self.own(tenant))})
+        """The models that the tenant can call; none of its own where the store cannot be read."""
+        with suppress(StoreError):
+            return sorted({*self.configured, *(OWN + each.name for each in await self.own(tenant))})
+        return sorted(self.configured)
 
     # ---- tenants' own
 
@@ -94,6 +99,13 @@ class Catalogue:
         if found is None:
             found = self._definitions[key] = self.read(kept.name, orjson.loads(kept.definition))
         return found
+
+
+def no_workflow(name: str) -> RequestError:
+    """The same for another tenant's and for one that never was."""
+    return RequestError(
+        f"There is no workflow {name[:100]!r}.", status=404, code="workflow_not_found", param="workflow"
+    )
 
 
 def described(definition: Definition) -> dict[str, Any]:

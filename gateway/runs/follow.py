@@ -65,13 +65,12 @@ def _watcher(run: LiveRun, queue: asyncio.Queue[list[dict[str, Any]]]) -> Callab
         events = [
             {
                 "type": "step.updated",
-                "step": {"id": step, "name": run.name_of(step), "status": run.steps[step].state},
+                "step": {"id": step, "name": run.name_of(step), "status": state},
             }
-            for step in (*changes.steps,)
-            if step in run.steps
+            for step in changes.steps
+            for state in [run.progress.steps[step]]
         ]
-        told = (*changes.ready, *changes.opaque, *changes.failed, *changes.skipped)
-        events += [ended_event(run.cells[id]) for id in told if id in run.cells]
+        events += [ended_event(run.cells[id]) for id in changes.variables if id in run.cells]
         queue.put_nowait(events)
 
     return watch

@@ -72,6 +72,11 @@ class Taken:
     """None for a repeat of an earlier request, whose run this is."""
     step: StepId = ""
 
+    @classmethod
+    def of(cls, begun: LiveRun | Begun) -> Taken:
+        """Of a run of a workflow, whose variables are told with the run."""
+        return cls(begun.id, {}, begun) if isinstance(begun, LiveRun) else cls(begun.run_id, {}, None)
+
 
 class Intake:
     """Everything here raises RequestError."""

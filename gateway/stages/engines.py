@@ -21,7 +21,7 @@ from gateway.served_model import ServedModel
 from gateway.stages.replaying import explain
 from gateway.stages.stage import Next, UnderWay
 from gateway.stages.tries import asking_for_its_usage, try_of
-from router.finished import Finished
+from router.finished import Finished, Outcome
 from router.plan import PROOF_TOO_DEAR, SHADOW, STUDENT_FAILED, WITHOUT_DECISION, Attempt, Plan
 
 _TOLD = WITHOUT_DECISION | {SHADOW, PROOF_TOO_DEAR}
@@ -103,8 +103,8 @@ class EngineStage:
         chat = asked.chat
         tail = codec_of(chat).tail(reply.headers, chat.choices) if reply.status < 400 else None
         reply.rest = attempts.chunks(tail)
-        if reply.streams_events:
-            # The recorder reads what it used.
+        if reply.streams_events or way.call is not None:
+            # The recorder reads what it used. What a run costs is told by who carries it out.
             return Answer(reply, request.record, [kept.feed], None, tail, must_end=True, strip=strip)
         sent = way.messages or chat.messages
         meter = Meter(
@@ -126,6 +126,8 @@ class EngineStage:
         record.engine_got = attempts.asked_for
         if way is None or plan is None:
             return
+        if way.call is not None and way.call.failed:
+            record.outcome, record.error = Outcome.FAILED, way.call.failed
         if any(carried.engine.info.name != way.engine for carried in carried_on):
             record.failed_over = _planned(plan, attempts)
         else:
@@ -136,7 +138,8 @@ class EngineStage:
             record.reason += "+failover"
             # What another engine charged says nothing of what the decision saved.
             record.reference_price = None
-        record.from_reference = way.engine == model.reference and not way.examples and not carried_on
+        by_reference = way.engine == model.reference and way.call is None
+        record.from_reference = by_reference and not way.examples and not carried_on
         if carried_on:
             record.carried_on_by = tuple(carried.engine.info.name for carried in carried_on)
             record.price, record.broken_off = _shares(record.price, carried_on, record.model)

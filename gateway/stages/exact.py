@@ -36,7 +36,8 @@ class ExactStage:
     async def answer(self, request: UnderWay, next: Next) -> Next | None:
         """See Stage."""
         asked, model = request.record.asked, request.model
-        if not asked.controls.steers and may_be_replayed(asked.chat, sampled=self._sampled):
+        steers = asked.controls.steers or not model.repeatable
+        if not steers and may_be_replayed(asked.chat, sampled=self._sampled):
             where = self._same.endpoint(asked.target, asked.headers)
             otherwise = await off_loop(len(asked.chat.body), _key, asked, where, model)
             request.record.exact_key = self._same.key(otherwise, asked.headers, others=model.unknown_servers)

@@ -53,6 +53,8 @@ class Features:
     too_dear: TooDear = never_too_dear
     stands: Stands = stands_always
     same: SameRequest = field(default_factory=SameRequest)
+    workflow: Stage | None = None
+    """Begins the runs of models that are workflows; None where there are none."""
 
     def stages(self, model: ServedModel, api: Api, *, keyed: bool) -> Sequence[Stage]:
         """Those that requests of this API for this model pass, outermost first. `keyed`: with a key of the gateway's own."""
@@ -61,6 +63,9 @@ class Features:
             from gateway.stages.guardrails import GuardrailStage
 
             stages.append(GuardrailStage(self.guardrails))
+        if model.workflow and self.workflow is not None:
+            # Who may be asked, in which region, and what that may take: each of its steps is a request of its own.
+            return [*stages, self.workflow, *self._from_memory(model, api), EngineStage(self.engines)]
         if keyed:
             from gateway.stages.reach import ReachStage
 

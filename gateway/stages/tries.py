@@ -63,6 +63,7 @@ def try_of(engine: Engine, way: Attempt, asked: Asked, wanted: ChatRequest, in_o
         chat,
         asked.arrival.tenant,
         prediction=way.prediction,
+        call=way.call,
         placement=placement,
         as_asked=asked.chat,
         session=session_of(asked.controls.session, asked.chat.own_fields),

@@ -11,8 +11,7 @@ from pathlib import Path
 from simulation.demo.settings import KEY, LIMITED_KEY, MODEL, DemoSettings
 from simulation.stream import Ask
 from store import Store
-from store.people.limits import Budget, Limits
-from store.records import Terms
+from store.people.limits import Budget, Limits, Terms
 
 TENANT = "demo"
 """Whose keys they are: together they fill one memory, and read it."""
@@ -35,7 +34,7 @@ def create_keys(memory: Path, settings: DemoSettings) -> None:
     store = Store.open(memory)
     try:
         store.keys.create(TENANT, "printed by the demo", secret_text=KEY)
-        terms = Terms(limits, expires_at_s=time.time() + _DAYS * 86_400)
+        terms = Terms(limits=limits, expires_at_s=time.time() + _DAYS * 86_400)
         store.keys.create(TENANT, NAME, secret_text=LIMITED_KEY, terms=terms)
     finally:
         store.close()

@@ -242,7 +242,7 @@ COLUMNS = (
     " example_count, example_ids, prompt_tokens, completion_tokens, usage_estimated, cost_usd, total_ms,"
     " first_chunk_ms, overhead_ms, stages_ms, key_id, cached_tokens, continued, reference_cost_usd, exact_key,"
     " failed_over, trail, unpriced, api, end_user, cache_write_tokens, images, service_tier, examples_usd, example_tokens,"
-    " completion_id, session, error_kind, finish_reason, no_text"
+    " completion_id, session, error_kind, finish_reason, no_text, run, step"
 )
 _COST, _UNPRICED = (COLUMNS.split(", ").index(name) for name in ("cost_usd", "unpriced"))
 # Trails of former releases hold words of an upstream. What somebody else asked under the same key stays theirs.
@@ -252,7 +252,7 @@ _ALSO_BLANKED = (
 )
 _SELECT = f"SELECT {COLUMNS} FROM requests"  # noqa: S608 - a constant
 _INSERT = (
-    f"INSERT INTO requests ({COLUMNS}) VALUES ({', '.join('?' * 42)})"  # noqa: S608 - constants
+    f"INSERT INTO requests ({COLUMNS}) VALUES ({', '.join('?' * 44)})"  # noqa: S608 - constants
     " ON CONFLICT (id) DO NOTHING"
 )
 
@@ -301,6 +301,8 @@ def _row(record: RequestRecord) -> tuple[object, ...]:
         plain(record.error_kind),
         plain(record.finish_reason),
         record.no_text,
+        record.run,
+        record.step,
     )
 
 

@@ -307,11 +307,12 @@ def _bucket(ms: float) -> int:
     return math.floor(_STEPS_PER_DOUBLING * math.log2(max(ms, 0.001)))
 
 
+# A call of a workflow says what the rows of its steps say (store.records.RequestRecord.sums_up).
 _READ = (
     "SELECT row_id, tenant, started_at_s, model, engine,"
     " CASE WHEN outcome = 'answered' AND failed_over <> '' THEN 'failed_over' ELSE outcome END,"
-    " example_count, prompt_tokens,"
-    " completion_tokens,"
+    " example_count, CASE WHEN run <> '' AND step = '' THEN 0 ELSE prompt_tokens END,"
+    " CASE WHEN run <> '' AND step = '' THEN 0 ELSE completion_tokens END,"
     " cost_usd, reference_cost_usd, total_ms, first_chunk_ms, overhead_ms, stages_ms, key_id"
     " FROM requests WHERE "
 )

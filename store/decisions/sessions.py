@@ -109,7 +109,12 @@ class Sessions:
         return found
 
 
-_FIELDS = "session, tenant, started_at_s, outcome, prompt_tokens, completion_tokens, cost_usd"
+# A call of a workflow says what the rows of its steps say (store.records.RequestRecord.sums_up).
+_FIELDS = (
+    "session, tenant, started_at_s, outcome, cost_usd,"
+    " CASE WHEN run <> '' AND step = '' THEN 0 ELSE prompt_tokens END AS prompt_tokens,"
+    " CASE WHEN run <> '' AND step = '' THEN 0 ELSE completion_tokens END AS completion_tokens"
+)
 _SUMS = (
     "session, tenant, min(started_at_s) AS first_s, max(started_at_s) AS last_s, count(*) AS requests,"
     " sum(CASE WHEN outcome = 'hit' THEN 1 ELSE 0 END) AS hits,"

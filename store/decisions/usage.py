@@ -255,7 +255,7 @@ class Bounds:
 
 
 def usage_of(record: RequestRecord) -> Used:
-    """What a row of the log says."""
+    """What a row of the log says, without what the rows of a run's steps say."""
     cost_usd, reference_usd = record.cost_usd, record.reference_cost_usd
     reckoned = cost_usd is not None and reference_usd is not None
     return Used(
@@ -270,9 +270,9 @@ def usage_of(record: RequestRecord) -> Used:
             requests=1,
             hits=int(record.outcome == "hit"),
             failed=int(record.outcome not in ("hit", "answered")),
-            prompt_tokens=record.prompt_tokens,
-            cached_tokens=record.cached_tokens,
-            completion_tokens=record.completion_tokens,
+            prompt_tokens=0 if record.sums_up else record.prompt_tokens,
+            cached_tokens=0 if record.sums_up else record.cached_tokens,
+            completion_tokens=0 if record.sums_up else record.completion_tokens,
             images=record.images,
             cost_usd=cost_usd or 0.0,
             unpriced=int(cost_usd is None),

@@ -40,7 +40,9 @@ class Contributors:
             " UNION SELECT contributor FROM private_questions WHERE tenant = :tenant AND contributor <> ''"
             " UNION SELECT contributor FROM exact_answers WHERE tenant = :tenant AND contributor <> ''"
             " UNION SELECT contributor FROM task_answers WHERE tenant = :tenant AND contributor <> ''"
-            " UNION SELECT contributor FROM workflow_contributors WHERE tenant = :tenant"
+            " UNION SELECT contributor FROM workflow_runs WHERE tenant = :tenant AND contributor <> ''"
+            " UNION SELECT s.contributor FROM workflow_steps s JOIN workflow_runs r ON r.id = s.run_id"
+            " WHERE r.tenant = :tenant AND s.contributor <> ''"
             " UNION SELECT contributor FROM variables WHERE tenant = :tenant AND contributor <> ''"
             " UNION SELECT contributor FROM workflows WHERE tenant = :tenant AND contributor <> ''"
             " UNION SELECT contributor FROM collection_texts WHERE tenant = :tenant AND contributor <> ''"
@@ -57,7 +59,7 @@ class Contributors:
             " UNION SELECT tenant FROM private_questions UNION SELECT tenant FROM tasks"
             " UNION SELECT tenant FROM task_answers"
             " UNION SELECT tenant FROM workflow_runs UNION SELECT tenant FROM variables"
-            " UNION SELECT tenant FROM workflows UNION SELECT tenant FROM collections"
+            " UNION SELECT tenant FROM workflows UNION SELECT tenant FROM collection_texts"
             " ORDER BY 1"
         )
         return [tenant for (tenant,) in rows.fetchall()]

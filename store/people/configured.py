@@ -18,9 +18,10 @@ from store.people.keys import (
     key_with_terms,
     update_key,
 )
+from store.people.limits import Retention, Terms
 from store.people.rows import SELECT_SECRETS, SELECT_TENANTS, key_from, tenant_from
 from store.people.tenants import TenantStore, put_tenant
-from store.records import Key, Retention, Tenant, Terms
+from store.records import Key, Tenant
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from store.database import Connection, Database
 from store.errors import StoreError, StoreFailed
 from store.generation import Generation
+from store.people.limits import Terms, said_of
 from store.people.rows import (
     INSERT_KEY,
     SELECT_KEYS,
@@ -24,7 +25,7 @@ from store.people.rows import (
     tenant_from,
 )
 from store.people.secret import TOKEN_PREFIX, derive
-from store.records import Found, Key, MadeBy, Tenant, Terms
+from store.records import Found, Key, MadeBy, Tenant
 
 _PREFIX = "us-"
 _SHOWN_CHARACTERS = 8
@@ -144,14 +145,7 @@ class KeyStore:
             before = _changeable(connection, id, self._clock())
             wanted = change(before)
             check_name("key name", wanted.name)
-            terms = Terms(
-                wanted.limits,
-                wanted.each_user,
-                wanted.expires_at_s,
-                wanted.partition,
-                wanted.users_required,
-            )
-            after = replace(key_with_terms(before, terms), name=wanted.name)
+            after = replace(key_with_terms(before, wanted), name=wanted.name)
             if after != before:
                 update_key(connection, after)
                 self._generation.bump(connection)
@@ -414,14 +408,7 @@ def _new_secret() -> str:
 
 def key_with_terms(key: Key, terms: Terms) -> Key:
     """The key with these terms."""
-    return replace(
-        key,
-        limits=terms.limits,
-        each_user=terms.each_user,
-        expires_at_s=terms.expires_at_s,
-        partition=terms.partition,
-        users_required=terms.users_required,
-    )
+    return replace(key, **said_of(terms))
 
 
 def insert_key(connection: Connection, key: Key, digest: str) -> None:

@@ -1,176 +1,261 @@
-"""What a key, a tenant or an end user may use and spend. Values only: nothing here counts, and nothing refuses."""
+"""What a key, a tenant or an end user may use and spend: the one model of it.
+
+The columns of the store, the admin API with its schemas, the forms, the options of commands and the configuration are made
+from these fields: `title` is a form's label, `description` stands in schemas and in the help of options.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import MISSING, dataclass, fields
-from typing import Any, Literal, get_args
+from collections.abc import Mapping
+from dataclasses import fields
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal, get_args
 from zoneinfo import ZoneInfo
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    PlainSerializer,
+    TypeAdapter,
+    ValidationInfo,
+    WithJsonSchema,
+)
+from pydantic.dataclasses import dataclass
+from pydantic.fields import FieldInfo
+
+from store.validating import CLOSED, fields_of, read, right, wrong
 
 Period = Literal["day", "week", "month", "total"]
 """A calendar window in a time zone, a week from Monday; `total` never begins anew."""
 PERIODS: tuple[Period, ...] = get_args(Period)
+Partition = Literal["user", "tenant"]
+"""Whose memory a request of a named end user reads and writes: the end user's own, or the tenant's."""
+Kind = Literal["texts", "text", "count", "flag", "budgets"]
 MOST_USD = 1e9
 MOST_COUNT = 10**12
+_MOST_DAYS = 36_525
 _MOST_GLOBS = 200
 _LONGEST_GLOB = 200
-_GLOBS = ("models", "components", "endpoints")
+_LATEST_S = 1e11
 
 
-@dataclass(frozen=True, slots=True)
-class Budget:
-    """The most dollars within one period. 0 leaves only what costs nothing, such as repeats."""
-
-    usd: float
-    per: Period
-
-    def __post_init__(self) -> None:
-        """Raises ValueError for a period that is none, and for dollars that are negative, no number or too many."""
-        if self.per not in PERIODS:
-            raise ValueError(f"per is {_shown(self.per)}; one of {', '.join(PERIODS)} is right")
-        if not _is_number(self.usd) or not 0 <= self.usd <= MOST_USD:
-            raise ValueError(f"usd is {_shown(self.usd)}; a number from 0 to {MOST_USD:g} is right")
+def _checked_glob(glob: str) -> str:
+    if not glob.isprintable() or glob != glob.strip():
+        raise ValueError("not printable")
+    return glob
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What somebody may use. As it is made by default it allows everything that is stateless, without a limit.
-
-    Raises ValueError naming the field, where a value cannot be right.
-    """
-
-    models: tuple[str, ...] = ()
-    """Globs of model names, such as `gpt-4*`; empty: all."""
-    endpoints: tuple[str, ...] = ()
-    """Globs of paths below the prefix, such as `/chat/completions` and `/files*`; empty: every stateless one. Endpoints with
-    state open only by being listed."""
-    requests_per_minute: int | None = None
-    tokens_per_minute: int | None = None
-    concurrency: int | None = None
-    """Requests under way at once."""
-    max_output_tokens: int | None = None
-    """Of one request."""
-    budgets: tuple[Budget, ...] = ()
-    """At most one per period."""
-    time_zone: str = "UTC"
-    """In which a budget's day, week or month begins: an IANA name."""
-    allow_unpriced: bool = False
-    """Whether models without a price may be used despite a budget, which they then do not count against."""
-    components: tuple[str, ...] = ()
-    """Globs of components that steps of workflows may ask; empty: all."""
-
-    def __post_init__(self) -> None:
-        """Checks each value."""
-        for name in _GLOBS:
-            _check_globs(name, getattr(self, name))
-        for name in _COUNTS:
-            count = getattr(self, name)
-            if count is not None and (type(count) is not int or not 1 <= count <= MOST_COUNT):
-                raise ValueError(f"{name} is {_shown(count)}; a whole number from 1 to {MOST_COUNT} is right")
-        periods = [budget.per for budget in self.budgets]
-        if len(set(periods)) < len(periods):
-            raise ValueError("budgets has two of the same period; one per period is right")
-        _check_zone(self.time_zone)
-        if type(self.allow_unpriced) is not bool:
-            raise ValueError(f"allow_unpriced is {_shown(self.allow_unpriced)}; true or false is right")
+def _checked_region(region: str) -> str:
+    if not region.isprintable():
+        raise ValueError("not printable")
+    return region
 
 
-_COUNTS = ("requests_per_minute", "tokens_per_minute", "concurrency", "max_output_tokens")
+def _checked_path(glob: str) -> str:
+    if not glob.startswith(("/", "*")):
+        raise ValueError("no path")
+    return glob
 
 
-def limits_from(value: object, where: str = "") -> Limits:
-    """The limits that a JSON object says; what it does not name is as by default.
-
-    Raises ValueError that names the field below `where`: for another type, an unknown name, or a value out of bounds.
-    """
-    below = f"{where}." if where else ""
-    if not isinstance(value, Mapping):
-        raise ValueError(f"{where or 'this'} is {_shown(value)}; an object is right")
-    _check_names(value, Limits, f"{where} has" if where else "there is")
-    taken: dict[str, Any] = dict(value)
-    for name in _GLOBS:
-        if name in taken:
-            taken[name] = tuple(_listed(taken[name], below + name))
-    if "budgets" in taken:
-        listed = enumerate(_listed(taken["budgets"], below + "budgets"))
-        taken["budgets"] = tuple(_budget(each, f"{below}budgets[{at}]") for at, each in listed)
+def _checked_zone(name: str) -> str:
     try:
-        return Limits(**taken)
-    except ValueError as error:
-        raise ValueError(f"{below}{error}") from None
+        ZoneInfo(name)
+    except (ValueError, LookupError, OSError):
+        raise ValueError("no zone") from None
+    return name
 
 
-def as_json(limits: Limits) -> dict[str, Any]:
-    """The JSON object that `limits_from` reads as these limits: what differs from the default."""
-    found: dict[str, Any] = {}
-    for each in fields(Limits):
-        value = getattr(limits, each.name)
-        if value != each.default:
-            found[each.name] = list(value) if isinstance(value, tuple) else value
-    if limits.budgets:
-        found["budgets"] = [{"usd": budget.usd, "per": budget.per} for budget in limits.budgets]
-    return found
+def told(at_s: float | None) -> str | None:
+    """A time in ISO 8601, UTC; None for none."""
+    if at_s is None:
+        return None
+    return datetime.fromtimestamp(at_s, UTC).isoformat().replace("+00:00", "Z")
 
 
-def _budget(value: object, where: str) -> Budget:
-    if not isinstance(value, Mapping):
-        raise ValueError(f"{where} is {_shown(value)}; an object with usd and per is right")
-    _check_names(value, Budget, f"{where} has")
-    try:
-        return Budget(**value)
-    except ValueError as error:
-        raise ValueError(f"{where}.{error}") from None
-
-
-def _check_names(value: Mapping[str, Any], of: type, has: str) -> None:
-    known = {each.name: each for each in fields(of)}
-    for name in value:
-        if name not in known:
-            raise ValueError(f"{has} {_shown(name)}, which is not known; known: {', '.join(known)}")
-    for name, each in known.items():
-        if each.default is MISSING and name not in value:
-            raise ValueError(f"{has} no {name}")
-
-
-def _listed(value: object, where: str) -> Iterable[Any]:
-    if not isinstance(value, list | tuple):
-        raise ValueError(f"{where} is {_shown(value)}; a list is right")
+def _read_moment(value: object, info: ValidationInfo) -> object:
+    """Seconds since 1970 of a text in ISO 8601, UTC where it says no offset. From outside nothing else is read."""
+    if isinstance(value, str):
+        at = datetime.fromisoformat(value)
+        try:
+            return (at if at.tzinfo is not None else at.replace(tzinfo=UTC)).timestamp()
+        except OverflowError:
+            raise ValueError("out of the calendar") from None
+    if info.context is not None:
+        raise ValueError("no text")
     return value
 
 
-def _check_globs(name: str, globs: tuple[str, ...]) -> None:
-    if len(globs) > _MOST_GLOBS:
-        raise ValueError(f"{name} has {len(globs)} entries; {_MOST_GLOBS} are the most")
-    for glob in globs:
-        readable = isinstance(glob, str) and 0 < len(glob) <= _LONGEST_GLOB
-        if not readable or not glob.isprintable() or glob != glob.strip():
-            raise ValueError(
-                f"{name} has {_shown(glob)}; 1 to {_LONGEST_GLOB} printable characters are right"
-            )
-        if name == "endpoints" and not glob.startswith(("/", "*")):
-            raise ValueError(f"{name} has {_shown(glob)}; a path that begins with / is right")
+Moment = Annotated[
+    float,
+    Field(strict=True, ge=0, lt=_LATEST_S),
+    BeforeValidator(_read_moment),
+    right("such as 2027-01-31T00:00:00Z"),
+    PlainSerializer(told, when_used="json"),
+    WithJsonSchema({"type": "string", "format": "date-time"}),
+]
+"""Seconds since 1970; ISO 8601 in JSON."""
+_Glob = Annotated[
+    str, Field(strict=True, min_length=1, max_length=_LONGEST_GLOB), AfterValidator(_checked_glob)
+]
+Globs = Annotated[
+    tuple[Annotated[_Glob, right(f"a text of 1 to {_LONGEST_GLOB} printable characters")], ...],
+    Field(max_length=_MOST_GLOBS),
+]
+Paths = Annotated[
+    tuple[
+        Annotated[_Glob, AfterValidator(_checked_path), right("a path that begins with / or *")],
+        ...,
+    ],
+    Field(max_length=_MOST_GLOBS),
+]
+Count = Annotated[
+    int, Field(strict=True, ge=1, le=MOST_COUNT), right(f"a whole number from 1 to {MOST_COUNT}")
+]
+Flag = Annotated[bool, Field(strict=True), right("true or false")]
+Days = Annotated[
+    float,
+    Field(strict=True, gt=0, le=_MOST_DAYS),
+    right(f"a number of days above 0 and up to {_MOST_DAYS}"),
+]
+Region = Annotated[
+    str,
+    Field(
+        strict=True,
+        max_length=64,
+        description="Only engines of this region answer it; empty: any engine.",
+    ),
+    AfterValidator(_checked_region),
+    right("a text of at most 64 printable characters"),
+]
 
 
-def _check_zone(name: str) -> None:
-    try:
-        ZoneInfo(name)
-    except (ValueError, LookupError, OSError, TypeError):
-        raise ValueError(
-            f"time_zone is {_shown(name)}; a name such as UTC or Europe/Berlin is right"
-        ) from None
+@dataclass(frozen=True, slots=True, config=CLOSED)
+class Budget:
+    """The most dollars within one period. 0 leaves only what costs nothing, such as repeats."""
+
+    usd: Annotated[float, Field(strict=True, ge=0, le=MOST_USD), right(f"a number from 0 to {MOST_USD:g}")]
+    per: Annotated[Period, right(f"one of {', '.join(PERIODS)}")]
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+def _one_per_period(budgets: tuple[Budget, ...]) -> tuple[Budget, ...]:
+    if len({budget.per for budget in budgets}) < len(budgets):
+        raise wrong("has two of the same period; one per period is right")
+    return budgets
 
 
-def _shown(value: object) -> str:
-    """A value for an error message, cut to a length that a log line bears."""
-    if isinstance(value, str):
-        value = value[:60]
-    elif isinstance(value, int) and abs(value) > 10**20:
-        return "a number of more than 20 digits"
-    return repr(value)[:80]
+@dataclass(frozen=True, slots=True, config=CLOSED)
+class Limits:
+    """What somebody may use. As it is made by default it allows everything that is stateless, without a limit."""
+
+    models: Globs = Field(
+        default=(), title="Models", description="Models that may be used, such as gpt-4*; without any: all."
+    )
+    endpoints: Paths = Field(
+        default=(),
+        title="Endpoints",
+        description="Endpoints that may be used, such as /chat/completions and /files*; without any: every stateless one. "
+        "Those with state open only by being listed.",
+    )
+    requests_per_minute: Count | None = Field(
+        default=None, title="Requests per minute", description="Requests within a minute."
+    )
+    tokens_per_minute: Count | None = Field(
+        default=None, title="Tokens per minute", description="Tokens within a minute, in and out."
+    )
+    concurrency: Count | None = Field(
+        default=None, title="Concurrent requests", description="Requests under way at once."
+    )
+    max_output_tokens: Count | None = Field(
+        default=None,
+        title="Output tokens of one request",
+        description="Largest output of one request, in tokens.",
+    )
+    budgets: Annotated[tuple[Budget, ...], AfterValidator(_one_per_period)] = Field(
+        default=(),
+        title="Budgets",
+        description="Most dollars per day, week, month or in total; one per period.",
+    )
+    time_zone: Annotated[
+        str,
+        Field(strict=True),
+        AfterValidator(_checked_zone),
+        right("a name such as UTC or Europe/Berlin"),
+    ] = Field(
+        default="UTC",
+        title="Time zone of budgets",
+        description="In which a budget's day, week or month begins, such as Europe/Berlin.",
+    )
+    allow_unpriced: Flag = Field(
+        default=False,
+        title="models without a price, despite a budget",
+        description="Whether models without a price may be used despite a budget, which they then do not count against.",
+    )
+    components: Globs = Field(
+        default=(),
+        title="Components of workflows",
+        description="Components that steps of workflows may ask; without any: all.",
+    )
+
+
+@dataclass(frozen=True, slots=True, config=CLOSED)
+class Terms:
+    """What may be changed about a key and a tenant alike."""
+
+    limits: Limits = Field(default=Limits(), kw_only=True, description="What it may use and spend.")
+    each_user: Limits = Field(
+        default=Limits(), kw_only=True, description="What every single end user of it may use and spend."
+    )
+    expires_at_s: Moment | None = Field(
+        default=None,
+        kw_only=True,
+        validation_alias="expires_at",
+        serialization_alias="expires_at",
+        description="When it stops being taken, such as 2027-01-31T00:00:00Z; UTC without an offset.",
+    )
+    partition: Annotated[Partition | None, right("user or tenant")] = Field(
+        default=None,
+        kw_only=True,
+        description="Whether its named end users have a memory each; null: as the tenant, else memory.partition, has it.",
+    )
+    users_required: Flag | None = Field(
+        default=None,
+        kw_only=True,
+        description="Whether a request without an end user is refused; null: as elsewhere.",
+    )
+
+
+@dataclass(frozen=True, slots=True, config=CLOSED)
+class Retention:
+    """For how many days what is kept of a tenant is kept; None: as the configuration has it."""
+
+    texts_days: Days | None = Field(default=None, description="What was asked and answered.")
+    rows_days: Days | None = Field(default=None, description="One row per request.")
+    examples_days: Days | None = Field(default=None, description="Examples.")
 
 
 UNLIMITED = Limits()
+_MOMENT: TypeAdapter[float | None] = TypeAdapter(Moment | None)
+
+
+def at_s(value: object, name: str) -> float | None:
+    """Seconds since 1970 of a time in ISO 8601, UTC where it says no offset; None for null. Raises ValueError."""
+    return read(_MOMENT, value, name)
+
+
+def said_of(record: Terms) -> Mapping[str, Any]:
+    """The values of a record's terms by the names of their fields."""
+    return {each.name: getattr(record, each.name) for each in fields(Terms)}
+
+
+def names_of(kind: type[Any]) -> list[str]:
+    """The names of a model's fields in JSON."""
+    return [str(field.validation_alias or name) for name, field in fields_of(kind).items()]
+
+
+def kind_of(field: FieldInfo) -> Kind:
+    """How a limit is asked for, by its default: an option and a control of a form is made for each kind."""
+    if field.title == "Budgets":
+        return "budgets"
+    kinds: dict[type[Any], Kind] = {tuple: "texts", str: "text", bool: "flag"}
+    return kinds.get(type(field.default), "count")

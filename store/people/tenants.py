@@ -10,6 +10,7 @@ from typing import NamedTuple
 from store.database import Connection, Database
 from store.generation import Generation
 from store.people.keys import GENERATION, KeptInConfiguration, KeyStore, check_tenant_name, revoke_key
+from store.people.limits import Retention, Terms, said_of
 from store.people.rows import (
     INSERT_TENANT,
     SELECT_KEYS,
@@ -19,9 +20,7 @@ from store.people.rows import (
     tenant_from,
     tenant_row,
 )
-from store.records import Key, MadeBy, Retention, Tenant, Terms
-
-_MOST_DAYS = 36_525
+from store.records import Key, MadeBy, Tenant
 
 
 class NoSuchTenantRecord(Exception):
@@ -103,7 +102,6 @@ class TenantStore:
                 source=before.source,
                 created_at_s=before.created_at_s,
             )
-            check_tenant(after)
             if after != before:
                 put_tenant(connection, after)
                 self._generation.bump(connection)
@@ -172,36 +170,15 @@ class TenantStore:
     def made(self, name: str, terms: Terms, region: str, retention: Retention, source: MadeBy) -> Tenant:
         """A record that is not stored. Raises ValueError."""
         check_tenant_name(name)
-        tenant = Tenant(
+        return Tenant(
             self._keys.tenant_named(name),
             name,
             self._clock(),
-            terms.limits,
-            terms.each_user,
-            terms.expires_at_s,
-            terms.partition,
-            terms.users_required,
-            region,
-            retention,
-            source,
+            region=region,
+            retention=retention,
+            source=source,
+            **said_of(terms),
         )
-        check_tenant(tenant)
-        return tenant
-
-
-def check_tenant(tenant: Tenant) -> None:
-    """Raises ValueError naming the field that cannot be right."""
-    Terms(tenant.limits, tenant.each_user, tenant.expires_at_s, tenant.partition, tenant.users_required)
-    if len(tenant.region) > 64 or not tenant.region.isprintable():
-        raise ValueError(f"region is {tenant.region[:60]!r}; at most 64 printable characters are right")
-    kept = tenant.retention
-    for name, days in (
-        ("texts", kept.texts_days),
-        ("rows", kept.rows_days),
-        ("examples", kept.examples_days),
-    ):
-        if days is not None and (isinstance(days, bool) or not 0 < days <= _MOST_DAYS):
-            raise ValueError(f"retention.{name}_days is {str(days)[:40]}; above 0 to {_MOST_DAYS} is right")
 
 
 def put_tenant(connection: Connection, tenant: Tenant) -> None:

@@ -6,7 +6,6 @@ A definition is bytes, which only its caller understands; a vector is too.
 from __future__ import annotations
 
 import hashlib
-import secrets
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -19,13 +18,12 @@ from store.workflows.values import as_bytes, as_value, hold_room
 NO_LIMITS = Limits()
 _WORKFLOW = "SELECT w.tenant, w.name, w.version, w.number, w.definition, w.contributor, w.created_at_s FROM workflows w"
 _LATEST = "w.number = (SELECT max(l.number) FROM workflows l WHERE l.tenant = w.tenant AND l.name = w.name)"
-_PLACE = (
-    "SELECT c.generation, coalesce((SELECT max(t.seq) FROM collection_texts t WHERE t.tenant = c.tenant"
-    " AND t.collection = c.name), 0) FROM collections c WHERE c.tenant = ? AND c.name = ?"
-)
+_OF_COLLECTION = "FROM collection_texts WHERE tenant = :tenant AND collection = :collection"
+_PLACE = f"SELECT (SELECT min(seq) {_OF_COLLECTION}), (SELECT max(seq) {_OF_COLLECTION})"
+_COLUMNS = "tenant, collection, contributor, digest, created_at_s, size_bytes, identity, vector, text"
 _COLLECTIONS = (
-    "SELECT tenant, name, texts, size_bytes, created_at_s FROM collections"
-    " WHERE :tenant IS NULL OR tenant = :tenant ORDER BY tenant, name"
+    "SELECT tenant, collection, count(*), sum(size_bytes), min(created_at_s) FROM collection_texts"
+    " WHERE :tenant IS NULL OR tenant = :tenant GROUP BY tenant, collection ORDER BY tenant, collection"
 )
 
 
@@ -67,10 +65,10 @@ class CollectionText:
 class CollectionPlace:
     """How far a collection is. An index that was made at one place is up to date while the place is the same."""
 
-    generation: str
-    """Another one since anything was removed or replaced: read the collection anew."""
+    generation: int
+    """The number of its first text. Another one since anything was removed or replaced: read the collection anew."""
     last_seq: int
-    """Of its latest text; 0 without any. Within a generation: read what comes after the last one seen."""
+    """Of its latest text. Within a generation: read what comes after the last one seen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,35 +195,31 @@ class Assets:
                 for data in [as_bytes(each.text)]
             ]
             before = total_bytes(connection, tenant)
-            connection.execute(
-                "INSERT INTO collections (tenant, name, generation, created_at_s) VALUES (?, ?, ?, ?)"
-                " ON CONFLICT (tenant, name) DO NOTHING",
-                (tenant, collection, secrets.token_hex(8), now_s),
-            )
             replaced = connection.executemany(
-                "UPDATE collection_texts SET vector = :vector, identity = :identity, size_bytes = :size"
-                " WHERE tenant = :tenant AND collection = :collection AND contributor = :contributor"
+                f"DELETE {_OF_COLLECTION} AND contributor = :contributor"
                 " AND digest = :digest AND identity <> :identity",
                 rows,
             ).rowcount
-            if replaced > 0:
-                _renew(connection, tenant, [collection])
             connection.executemany(
-                "INSERT INTO collection_texts (tenant, collection, contributor, digest, created_at_s, size_bytes, identity,"
-                " vector, text) VALUES (:tenant, :collection, :contributor, :digest, :now, :size, :identity, :vector, :text)"
+                f"INSERT INTO collection_texts ({_COLUMNS}) VALUES"  # noqa: S608 - a constant
+                " (:tenant, :collection, :contributor, :digest, :now, :size, :identity, :vector, :text)"
                 " ON CONFLICT (tenant, collection, contributor, digest) DO NOTHING",
                 rows,
             )
+            if replaced > 0:
+                _renew(connection, tenant, collection)
             # What was there already takes no room. Whoever raises is undone.
             hold_room(before, max(0, total_bytes(connection, tenant) - before), limits)
-            return CollectionPlace(*connection.execute(_PLACE, (tenant, collection)).fetchone())
+            of_it = {"tenant": tenant, "collection": collection}
+            return CollectionPlace(*connection.execute(_PLACE, of_it).fetchone())
 
         return self._db.write(add)
 
     def place(self, tenant: str, collection: str) -> CollectionPlace | None:
         """How far a collection is; None where there is none. Microseconds: to be asked before each search."""
-        row = self._db.read().execute(_PLACE, (tenant, collection)).fetchone()
-        return None if row is None else CollectionPlace(*row)
+        of_it = {"tenant": tenant, "collection": collection}
+        first, last = self._db.read().execute(_PLACE, of_it).fetchone()
+        return None if first is None else CollectionPlace(first, last)
 
     def texts(
         self, tenant: str, collection: str, after_seq: int = 0, limit: int = 1000
@@ -248,7 +242,9 @@ class Assets:
 
     def remove_collection(self, tenant: str, collection: str) -> Future[bool]:
         """Delete a collection with its texts; False where there is none."""
-        return self._delete("DELETE FROM collections WHERE tenant = ? AND name = ?", tenant, collection)
+        return self._delete(
+            "DELETE FROM collection_texts WHERE tenant = ? AND collection = ?", tenant, collection
+        )
 
     def _delete(self, statement: str, tenant: str, name: str) -> Future[bool]:
         def scrub(deleted: bool) -> None:
@@ -276,17 +272,18 @@ def forget(connection: Connection, tenant: str, contributor: str | None = None) 
         connection.execute(f"DELETE FROM {table} WHERE {whose}", (tenant, contributor)).rowcount  # noqa: S608
         for table in ("collection_texts", "workflows")
     )
-    _renew(connection, tenant, [name for (name,) in touched])
-    connection.execute(
-        "DELETE FROM collections WHERE tenant = ? AND texts = 0",
-        (tenant,),
-    )
+    for (collection,) in touched:
+        _renew(connection, tenant, collection)
     return deleted
 
 
-def _renew(connection: Connection, tenant: str, collections: Sequence[str]) -> None:
-    """Have every process read these anew."""
+def _renew(connection: Connection, tenant: str, collection: str) -> None:
+    """Have every process read a collection anew: its first text becomes its last."""
+    first = connection.execute(
+        f"DELETE FROM collection_texts WHERE seq = (SELECT min(seq) {_OF_COLLECTION}) RETURNING {_COLUMNS}",  # noqa: S608
+        {"tenant": tenant, "collection": collection},
+    ).fetchall()
     connection.executemany(
-        "UPDATE collections SET generation = ? WHERE tenant = ? AND name = ?",
-        [(secrets.token_hex(8), tenant, name) for name in collections],
+        f"INSERT INTO collection_texts ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",  # noqa: S608 - a constant
+        first,
     )

@@ -25,18 +25,18 @@ from store.workflows.values import added_bytes, as_bytes, context_of, hold_room
 
 NO_LIMITS = Limits()
 _STEP_COLUMNS = (
-    "run_id, step, position, name, model, primitive, component, effects, reads, writes, waits, claimed_by,"
-    f" claimed_until_s, {PROGRESS}"
+    "run_id, step, position, name, model, primitive, component, effects, reads, writes, waits, contributor, body,"
+    f" claimed_by, claimed_until_s, {PROGRESS}"
 )
 _INSERT_STEP = (
     f"INSERT INTO workflow_steps ({_STEP_COLUMNS})"  # noqa: S608 - a constant
-    f" VALUES ({', '.join('?' * 12)}, now_s() + ?, {', '.join('?' * 20)})"
+    f" VALUES ({', '.join('?' * 14)}, now_s() + ?, {', '.join('?' * 20)})"
 )
 _INSERT_RUN = (
     "INSERT INTO workflow_runs (id, tenant, key_id, contributor, app, state, no_store, background,"
     " gets, budget_usd, budget_tokens, budget_s, keep_values_s, idempotency_key, idempotency_hash, created_at_s,"
-    " workflow, version, end_user)"
-    " VALUES (?, ?, ?, ?, ?, 'running', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    " workflow, version, end_user, size_bytes, context)"
+    " VALUES (?, ?, ?, ?, ?, 'running', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 _INSERT_VARIABLE = (
     "INSERT INTO variables (id, tenant, contributor, end_user, app, name, run_id, step, state, is_list, size_bytes,"
@@ -44,6 +44,13 @@ _INSERT_VARIABLE = (
     " VALUES (:id, :tenant, :contributor, :end_user, :app, :name, :run, :step, :state, :is_list, :size,"
     " :now, :ended, :expires, :value)"
 )
+_SIZES = (
+    "SELECT coalesce(sum(size_bytes), 0) FROM workflow_runs WHERE tenant = ? AND size_bytes > 0",
+    "SELECT coalesce(sum(size_bytes), 0) FROM variables WHERE tenant = ? AND run_id IS NULL",
+    "SELECT coalesce(sum(size_bytes), 0) FROM workflows WHERE tenant = ?",
+    "SELECT coalesce(sum(size_bytes), 0) FROM collection_texts WHERE tenant = ?",
+)
+"""Each by an index that holds the sizes; the workflows of a tenant are few."""
 _TAKE_PRODUCER = (
     " ON CONFLICT (id) DO UPDATE SET run_id = excluded.run_id, step = excluded.step, expires_at_s = NULL"
     " WHERE variables.tenant = excluded.tenant AND variables.app = excluded.app AND variables.name = excluded.name"
@@ -72,19 +79,16 @@ def begin(
             return Begun(known[0], repeated=True)
     if limits.max_runs is not None and live_runs(connection, run.tenant) >= limits.max_runs:
         raise TooManyRuns(f"{limits.max_runs} runs go on already")
-    budget = run.budget
+    budget, context = run.budget, context_of(run)
     connection.execute(
         _INSERT_RUN,
         (
             *(run.id, run.tenant, run.key_id, run.contributor, run.app),
             *(run.no_store, run.background, mapping_json(run.gets), budget.usd, budget.tokens),
             *(budget.seconds, run.keep_values_s, run.idempotency_key, run.idempotency_hash, run.created_at_s),
-            *(run.workflow, run.version, run.end_user),
+            *(run.workflow, run.version, run.end_user, len(context), context),
         ),
     )
-    context = context_of(run)
-    if context:
-        _insert_texts(connection, run.id, run.tenant, [("", context, len(context))])
     owned = Owned(run.tenant, run.contributor, run.id, run.no_store, run.created_at_s)
     add(connection, claim, owned, steps, variables, limits)
     return Begun(run.id, repeated=False)
@@ -154,9 +158,16 @@ def live_runs(connection: Connection, tenant: str) -> int:
 
 
 def total_bytes(connection: Connection, tenant: str) -> int:
-    """What a tenant's values and bodies take."""
-    row = connection.execute("SELECT total_bytes FROM workflow_bytes WHERE tenant = ?", (tenant,)).fetchone()
-    return 0 if row is None else int(row[0])
+    """What a tenant's values, bodies, workflows and collections take."""
+    return sum(int(connection.execute(sizes, (tenant,)).fetchone()[0]) for sizes in _SIZES)
+
+
+def grow(connection: Connection, run_id: str, size_bytes: int) -> None:
+    """Count that so much more of a run is kept, or held in memory."""
+    if size_bytes:
+        connection.execute(
+            "UPDATE workflow_runs SET size_bytes = size_bytes + ? WHERE id = ?", (size_bytes, run_id)
+        )
 
 
 class Owned:
@@ -187,8 +198,7 @@ def add(
     run_id = owned.run_id
     assert run_id is not None
     hold_room(total_bytes(connection, owned.tenant), added_bytes(steps, variables), limits)
-    bodies = [(step.id, b"" if owned.no_store else step.body, step.size_bytes) for step in steps]
-    _insert_texts(connection, run_id, owned.tenant, [body for body in bodies if body[2]])
+    grow(connection, run_id, added_bytes(steps, variables))
     (first,) = connection.execute(
         "SELECT coalesce(max(position) + 1, 0) FROM workflow_steps WHERE run_id = ?", (run_id,)
     ).fetchone()
@@ -199,16 +209,16 @@ def add(
             (
                 *(run_id, step.id, first + place, step.name, step.model),
                 *(step.primitive, step.component, step.effects),
-                *(mapping_json(step.reads), mapping_json(step.writes), ids_json(step.waits), claim.worker),
-                *(claim.for_s, *waiting),
+                *(
+                    mapping_json(step.reads),
+                    mapping_json(step.writes),
+                    ids_json(step.waits),
+                    step.contributor,
+                ),
+                *(b"" if owned.no_store else step.body, claim.worker, claim.for_s, *waiting),
             )
             for place, step in enumerate(steps)
         ],
-    )
-    behind = {owned.contributor, *(step.contributor for step in steps)} - {""}
-    connection.executemany(
-        "INSERT INTO workflow_contributors (tenant, contributor, run_id) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
-        [(owned.tenant, contributor, run_id) for contributor in sorted(behind)],
     )
     _insert_variables(connection, owned, variables)
 
@@ -283,13 +293,3 @@ def _variable_row(owned: Owned, variable: NewVariable) -> dict[str, Any]:
         "expires": owned.expires_at_s,
         "value": None if owned.no_store else data,
     }
-
-
-def _insert_texts(
-    connection: Connection, run_id: str, tenant: str, texts: Sequence[tuple[str, bytes, int]]
-) -> None:
-    """`texts`: of each the step, the text, and what it counts with; of what is in memory only nothing but that."""
-    connection.executemany(
-        "INSERT INTO workflow_texts (run_id, step, tenant, size_bytes, text) VALUES (?, ?, ?, ?, ?)",
-        [(run_id, step, tenant, size, text) for step, text, size in texts],
-    )

@@ -11,7 +11,7 @@ from store.workflows.rows import ids_json
 
 
 def forget(connection: Connection, of_runs: str, of_variables: str, values: Sequence[str]) -> int:
-    """Delete runs, and variables set by themselves, by a condition on each table. The first of `values` is the tenant."""
+    """Delete runs, and variables set by themselves, by a condition on each table."""
     runs = connection.execute(
         f"SELECT id FROM workflow_runs WHERE {of_runs}",  # noqa: S608 - our own conditions
         values,
@@ -26,8 +26,6 @@ def forget(connection: Connection, of_runs: str, of_variables: str, values: Sequ
         "DELETE FROM variables WHERE id IN (SELECT value FROM json_each(?))",
         (ids_json(id for id, _ in alone),),
     )
-    tenant = values[0]
-    connection.execute("DELETE FROM workflow_bytes WHERE tenant = ? AND total_bytes = 0", (tenant,))
     tell(connection)
     # Of one that has given its name back only the row was left.
     return len(runs) + sum(not expired for _, expired in alone)
@@ -45,15 +43,15 @@ def forget_run(connection: Connection, tenant: str, run_id: str) -> bool:
 def expire(connection: Connection, now_s: float, limit: int) -> int:
     """`WorkflowRuns.expire`."""
     runs = connection.execute(
-        "UPDATE workflow_runs SET expired = 1, failure = json_remove(failure, '$.message', '$.body') WHERE id IN"
+        "UPDATE workflow_runs SET expired = 1, size_bytes = 0, context = NULL,"
+        " failure = json_remove(failure, '$.message', '$.body') WHERE id IN"
         " (SELECT id FROM workflow_runs WHERE expired = 0 AND expires_at_s <= ? LIMIT ?) RETURNING id",
         (now_s, limit),
     ).fetchall()
     ids = ids_json(id for (id,) in runs)
-    connection.execute("DELETE FROM workflow_texts WHERE run_id IN (SELECT value FROM json_each(?))", (ids,))
     connection.execute(
-        "UPDATE workflow_steps SET failure = json_remove(failure, '$.message', '$.body')"
-        " WHERE failure IS NOT NULL AND run_id IN (SELECT value FROM json_each(?))",
+        "UPDATE workflow_steps SET body = NULL, failure = json_remove(failure, '$.message', '$.body')"
+        " WHERE run_id IN (SELECT value FROM json_each(?))",
         (ids,),
     )
     variables = connection.execute(

@@ -8,8 +8,8 @@ from typing import Any
 
 from store.database import Connection
 from store.generation import tell
-from store.workflows.beginning import Owned, add
-from store.workflows.records import Claim, ClaimLost, Resolution, RunChange, RunEnd, VariableEnd
+from store.workflows.beginning import Owned, add, grow
+from store.workflows.records import Claim, Resolution, RunChange, RunEnd, VariableEnd
 from store.workflows.rows import (
     CLAIMED_BY_ANOTHER,
     PROGRESS,
@@ -34,7 +34,7 @@ _END_VARIABLE = (
 )
 
 
-def save(connection: Connection, claim: Claim, changes: Sequence[RunChange]) -> None:
+def save(connection: Connection, claim: Claim, changes: Sequence[RunChange]) -> frozenset[str]:
     """`WorkflowRuns.save`."""
     found = dict[str, tuple[str, str, int, float]]()
     for change in changes:
@@ -45,10 +45,9 @@ def save(connection: Connection, claim: Claim, changes: Sequence[RunChange]) -> 
         ).fetchone()
         if row is not None:
             found[change.run_id] = row
-    lost = [change.run_id for change in changes if change.run_id not in found]
-    if lost:
-        raise ClaimLost(lost)
     for change in changes:
+        if change.run_id not in found:
+            continue
         tenant, contributor, no_store, keep_s = found[change.run_id]
         if change.new_steps:
             owned = Owned(tenant, contributor, change.run_id, bool(no_store), change.at_s)
@@ -57,6 +56,7 @@ def save(connection: Connection, claim: Claim, changes: Sequence[RunChange]) -> 
     if any(change.variables or change.streaming or change.end for change in changes):
         # Nobody elsewhere waits for a step.
         tell(connection)
+    return frozenset(change.run_id for change in changes if change.run_id not in found)
 
 
 def _save_one(
@@ -84,9 +84,9 @@ def _save_one(
             " AND state = 'pending'",
             (ids_json(change.streaming), run_id),
         )
-    connection.executemany(
-        _END_VARIABLE, [_ended_row(ended, run_id, at_s, no_store=no_store) for ended in change.variables]
-    )
+    rows = [_ended_row(ended, run_id, at_s, no_store=no_store) for ended in change.variables]
+    connection.executemany(_END_VARIABLE, rows)
+    grow(connection, run_id, sum(row[3] for row in rows))
     if change.end is not None:
         _end(connection, run_id, change.end, keep_s, no_store=no_store)
 
@@ -122,8 +122,7 @@ def _end(connection: Connection, run_id: str, end: RunEnd, keep_s: float, *, no_
     connection.execute("UPDATE variables SET expires_at_s = ? WHERE run_id = ?", (expires_at_s, run_id))
     if no_store:
         # What it held counted while it went on.
-        connection.execute("DELETE FROM workflow_texts WHERE run_id = ?", (run_id,))
-        connection.execute("UPDATE variables SET size_bytes = 0 WHERE run_id = ?", (run_id,))
+        connection.execute("UPDATE workflow_runs SET size_bytes = 0 WHERE id = ?", (run_id,))
 
 
 def append(connection: Connection, worker: str, variable_id: str, offset: int, text: str) -> None:

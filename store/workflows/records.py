@@ -44,14 +44,6 @@ class NoSuchRun(Exception):
     """There is no such run of that tenant, or it has ended."""
 
 
-class ClaimLost(Exception):
-    """Another worker has claimed the steps of these runs, or they were forgotten: nothing of the write was kept."""
-
-    def __init__(self, run_ids: Sequence[str]) -> None:
-        super().__init__(f"not this worker's any more: {', '.join(run_ids)}")
-        self.run_ids = tuple(run_ids)
-
-
 @dataclass(frozen=True, slots=True)
 class Limits:
     """What a tenant may have at once. None is no limit."""

@@ -26,8 +26,7 @@ RUN = (
     "SELECT r.id, r.tenant, r.key_id, r.contributor, r.app, r.state, r.no_store, r.background,"
     " r.gets, r.budget_usd, r.budget_tokens, r.budget_s, r.keep_values_s, r.cancel_asked, r.adoptions, r.created_at_s,"
     " r.ended_at_s, r.expires_at_s, r.failure, r.critical_path, r.round_trips_saved, r.workflow, r.version,"
-    " r.end_user,"
-    " (SELECT t.text FROM workflow_texts t WHERE t.run_id = r.id AND t.step = '') FROM workflow_runs r"
+    " r.end_user, r.context FROM workflow_runs r"
 )
 PROGRESS = (
     "state, attempts, rank, task_group, depth, engine, replica, request_id, ready_at_s, queued_at_s, started_at_s,"
@@ -36,9 +35,9 @@ PROGRESS = (
 """The columns of a step's progress, in the order of StepProgress."""
 _plain_progress = attrgetter(*(field.name for field in fields(StepProgress) if field.name != "failure"))
 STEP = (
-    f"SELECT s.run_id, s.position, s.step, s.name, s.model, t.text, s.reads, s.writes, s.primitive,"  # noqa: S608 - constants
+    f"SELECT s.run_id, s.position, s.step, s.name, s.model, s.body, s.reads, s.writes, s.primitive,"  # noqa: S608 - constants
     f" s.component, s.effects, s.waits, s.claimed_by, s.resolution, {PROGRESS}"
-    " FROM workflow_steps s LEFT JOIN workflow_texts t ON t.run_id = s.run_id AND t.step = s.step"
+    " FROM workflow_steps s"
 )
 VARIABLE = (
     "SELECT v.id, v.tenant, v.app, v.name, v.run_id, v.step, v.state, v.value, v.is_list, v.failure, v.attempt,"
@@ -84,12 +83,12 @@ def as_run(row: Sequence[Any]) -> Run:
 
 def as_step(row: Sequence[Any]) -> Step:
     """A row of `STEP`."""
-    run_id, position, step, name, model, text, reads, writes, primitive, component, effects, waits, *rest = (
+    run_id, position, step, name, model, body, reads, writes, primitive, component, effects, waits, *rest = (
         row
     )
     claimed_by, resolution, *progress, failure = rest
     plan = NewStep(
-        *(step, name, model, text or b"", json.loads(reads), json.loads(writes)),
+        *(step, name, model, body or b"", json.loads(reads), json.loads(writes)),
         primitive=primitive,
         component=component,
         effects=bool(effects),

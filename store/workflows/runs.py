@@ -99,11 +99,11 @@ class WorkflowRuns:
             ),
         )
 
-    def save(self, claim: Claim, changes: Sequence[RunChange]) -> Future[None]:
+    def save(self, claim: Claim, changes: Sequence[RunChange]) -> Future[frozenset[str]]:
         """Write what happened to runs, each `RunChange` whole, all in one transaction.
 
         A step moves only while its worker has claimed it; one that has ended is claimed by nobody. A variable that has
-        ended stays as it is. The future raises ClaimLost where another worker has claimed one of the runs, or it is gone.
+        ended stays as it is. Gives the runs that are gone, or another worker's: nothing of what happened to them is kept.
         """
         return self._db.write(lambda connection: going_on.save(connection, claim, changes))
 
@@ -375,7 +375,8 @@ class WorkflowRuns:
         return self._forget(
             "tenant = ?1 AND contributor = ?2 AND contributor <> ''",
             (tenant, contributor),
-            runs="id IN (SELECT run_id FROM workflow_contributors WHERE tenant = ?1 AND contributor = ?2)",
+            runs="tenant = ?1 AND (contributor = ?2 OR id IN"
+            " (SELECT run_id FROM workflow_steps WHERE contributor = ?2 AND contributor <> ''))",
             with_assets=True,
         )
 

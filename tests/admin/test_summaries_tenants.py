@@ -21,8 +21,7 @@ from learning.bank.left_behind import left_behind
 from store.decisions.rollups import DELETED
 from store.people.allowance import NANO, Booking, Window, Worker
 from store.people.configured import ConfiguredKey
-from store.people.limits import Budget, Limits
-from store.records import Terms
+from store.people.limits import Budget, Limits, Terms
 from tests.admin.site import Site, site
 from tests.store.rows import choice_record, new_example, outcome_record, request_record
 

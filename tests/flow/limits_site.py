@@ -17,8 +17,7 @@ from aiohttp import web
 
 from store import Store
 from store.people.allowance import NANO, Standing
-from store.people.limits import Limits
-from store.records import Terms
+from store.people.limits import Limits, Terms
 from tests.aiohttp_server import aiohttp_server
 from tests.flow.process import Gateway, running
 

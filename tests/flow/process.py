@@ -99,6 +99,8 @@ class Gateway(Process):
         super().__init__(process, log)
         listening = self.wait_for_event("listening", workers, START_S)
         self.port = int(listening[0]["url"].rpartition(":")[2])
+        self.worker = int(listening[0]["pid"])
+        """The process id of the first worker."""
 
     @property
     def origin(self) -> str:
@@ -141,19 +143,19 @@ class Gateway(Process):
         return found
 
     def memory_bytes(self) -> int:
-        """Resident now."""
+        """Resident now, of the first worker."""
         return self._memory()["VmRSS"]
 
     def forget_peak(self) -> None:
         """Start measuring the peak anew."""
-        Path(f"/proc/{self.process.pid}/clear_refs").write_text("5")
+        Path(f"/proc/{self.worker}/clear_refs").write_text("5")
 
     def peak_bytes(self) -> int:
         """Most that was resident since the peak was forgotten."""
         return self._memory()["VmHWM"]
 
     def _memory(self) -> dict[str, int]:
-        text = Path(f"/proc/{self.process.pid}/status").read_text()
+        text = Path(f"/proc/{self.worker}/status").read_text()
         return {name: int(kib) * 1024 for name, kib in _STATUS.findall(text)}
 
 

@@ -12,8 +12,8 @@ import pytest
 import pytest_asyncio
 from aiohttp import FormData, web
 
-from store.people.limits import Budget, Limits
-from store.records import Key, Terms
+from store.people.limits import Budget, Limits, Terms
+from store.records import Key
 from tests.flow.line import Asked, Got, Line, Upstream, completion, line, upstream
 from tests.patience import until
 

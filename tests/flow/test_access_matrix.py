@@ -34,9 +34,8 @@ from openai.types.audio import speech_create_params, transcription_create_params
 from openai.types.chat import completion_create_params as chat
 from openai.types.responses import response_create_params as responses
 
-from store.people.limits import Limits
+from store.people.limits import Limits, Terms
 from store.people.owned import Owned
-from store.records import Terms
 from tests.flow.line import Asked, Got, Line, Upstream, completion, line, upstream
 from tests.patience import until
 

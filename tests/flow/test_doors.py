@@ -20,8 +20,7 @@ import pytest_asyncio
 from aiohttp import FormData, web
 
 from store import Store
-from store.people.limits import Budget, Limits
-from store.records import Terms
+from store.people.limits import Budget, Limits, Terms
 from tests.aiohttp_server import aiohttp_server
 from tests.flow.line import completion, line
 from tests.flow.process import Gateway, running

@@ -152,10 +152,10 @@ def test_connections_that_come_and_go_leave_no_memory_and_no_files(
         assert once(gateway.port, "GET", "/healthz").status == 200
 
     many()
-    memory, files = gateway.memory_bytes(), len(os.listdir(f"/proc/{gateway.process.pid}/fd"))
+    memory, files = gateway.memory_bytes(), len(os.listdir(f"/proc/{gateway.worker}/fd"))
     many()
     assert gateway.memory_bytes() - memory < 8 * MIB
-    assert len(os.listdir(f"/proc/{gateway.process.pid}/fd")) <= files + 8
+    assert len(os.listdir(f"/proc/{gateway.worker}/fd")) <= files + 8
 
 
 @pytest.mark.slow

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from aiohttp import FormData, web
 
-from store.people.limits import Limits
-from store.records import Terms
+from store.people.limits import Limits, Terms
 from tests.flow.line import Asked, Line, Upstream, completion, line, upstream
 
 openai = pytest.importorskip("openai")

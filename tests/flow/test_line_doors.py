@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from store.people.limits import Limits
-from store.records import Terms
+from store.people.limits import Limits, Terms
 from tests.flow.line import Asked, Line, Upstream, line
 from tests.flow.line import upstream as scripted
 from tests.flow.test_line_runs import EXACT_ONLY, KEY, prompt, say

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import os
 import random
+import signal
 import sqlite3
 import sys
 from pathlib import Path
@@ -42,14 +45,15 @@ def stored(data: Path) -> tuple[set[str], int]:
     return examples, answers
 
 
-async def _listening(log: asyncio.StreamReader) -> str:
-    """Where it listens, once its log says so."""
+async def _listening(log: asyncio.StreamReader) -> tuple[str, int]:
+    """Where it listens, and its worker's process id, once its log says so."""
     lines: list[str] = []
     async with asyncio.timeout(START_S):
         while line := (await log.readline()).decode():
             lines.append(line)
-            if url := line.partition('"url":"')[2].partition('"')[0]:
-                return url
+            if '"event":"listening"' in line:
+                told = json.loads(line)
+                return told["url"], told["pid"]
     raise AssertionError("".join(lines))
 
 
@@ -68,7 +72,7 @@ async def one_life(config: Path, number: int, acknowledged: set[str]) -> None:
     )
     assert process.stderr is not None
     try:
-        url = await _listening(process.stderr)
+        url, worker = await _listening(process.stderr)
         async with aiohttp.ClientSession() as session:
             answered = [
                 await ask(session, url, f"Question {number}-{i} about nothing in particular?")
@@ -83,6 +87,7 @@ async def one_life(config: Path, number: int, acknowledged: set[str]) -> None:
                 return_exceptions=True,
             )
             await asyncio.sleep(random.Random(number).random() * 0.05)
+            os.kill(worker, signal.SIGKILL)
             process.kill()
             await asking
     finally:

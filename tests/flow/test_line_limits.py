@@ -14,8 +14,8 @@ from aiohttp import web
 
 from store import Store
 from store.people.allowance import NANO
-from store.people.limits import Budget, Limits
-from store.records import Key, Terms
+from store.people.limits import Budget, Limits, Terms
+from store.records import Key
 from tests.flow.line import Asked, Line, Upstream, completion, line, upstream
 from tests.patience import until
 

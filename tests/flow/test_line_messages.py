@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from store.people.limits import Budget, Limits
-from store.records import RequestRecord, Terms
+from store.people.limits import Budget, Limits, Terms
+from store.records import RequestRecord
 from tests.flow.line import Asked, Line, Upstream, line, upstream
 from tests.flow.messages_upstream import OVERLOADED, TEXT, TOOL_USE, answers, encoded, events, message
 

@@ -21,8 +21,8 @@ from benchmarks.postgres.proxy import Proxy
 from benchmarks.postgres_server import PostgresServer
 from store import Store, reading
 from store.errors import BadSecretFile
-from store.people.limits import Limits
-from store.records import Key, Terms
+from store.people.limits import Limits, Terms
+from store.records import Key
 from tests.flow.line import Got, Line, Upstream, line, upstream
 from tests.patience import PATIENCE_S, until
 

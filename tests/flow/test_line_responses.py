@@ -14,8 +14,7 @@ import aiohttp
 import pytest
 
 from learning.outcomes.judging import Judging
-from store.people.limits import Budget, Limits
-from store.records import Terms
+from store.people.limits import Budget, Limits, Terms
 from tests.flow.line import Got, Line, Upstream, line, upstream
 from tests.flow.responses_upstream import ResponsesUpstream
 from tests.patience import PATIENCE_S, until

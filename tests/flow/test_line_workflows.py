@@ -332,10 +332,8 @@ async def test_a_failure_after_the_first_piece_is_an_event(gate: Line, behind: U
         return response
 
     behind.script = breaks
-    entry: Any = gate.gateway.handle
     ended: list[Any] = []
-    report = entry._ended
-    entry._ended = lambda each: (ended.append(each), report(each))
+    gate.gateway.parts.add(ended, finished=ended.append)
     body = json.dumps(question(model="echo", stream=True))
     async with gate.session.post(gate.url + "/chat/completions", data=body, headers=KEY | JSON) as response:
         seen = b""

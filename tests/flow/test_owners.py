@@ -16,8 +16,7 @@ import pytest_asyncio
 
 from admin.usage_report import usage_total
 from store.decisions.usage import UsageSum
-from store.people.limits import Budget, Limits
-from store.records import Terms
+from store.people.limits import Budget, Limits, Terms
 from tests.flow.line import Got, Line, line, upstream
 from tests.flow.test_line_runs import config, echo
 from tests.patience import until

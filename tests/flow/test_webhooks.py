@@ -9,8 +9,7 @@ from pathlib import Path
 from aiohttp import web
 from standardwebhooks.webhooks import Webhook
 
-from store.people.limits import Budget, Limits
-from store.records import Terms
+from store.people.limits import Budget, Limits, Terms
 from tests.aiohttp_server import aiohttp_server
 from tests.flow.line import Asked, completion, line, upstream
 from tests.patience import until

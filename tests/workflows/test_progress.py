@@ -33,20 +33,30 @@ def answered(progress: Progress, name: str, text: str = "text") -> Changes:
     return progress.answered(each.id, outcomes(each, text, 1000))
 
 
+def ready(changes: Changes) -> dict[str, Any]:
+    return {id: each.value for id, each in changes.variables.items() if each.value is not None}
+
+
+def failures(changes: Changes) -> dict[str, Failure]:
+    return {id: each.failure for id, each in changes.variables.items() if each.failure is not None}
+
+
+def skipped_by(changes: Changes) -> list[str]:
+    return [id for id, each in changes.variables.items() if each.state is VariableState.SKIPPED]
+
+
 def test_a_chain_runs_to_its_end() -> None:
     progress = Progress(graph(b="a", a=""), gets={"b": Criteria.LATENCY})
     begun = progress.begin()
     assert begun.start == ids("a") and begun.steps == {"s-a": StepState.QUEUED} and begun.ended is None
     assert progress.running("s-a").steps == {"s-a": StepState.RUNNING}
-    assert progress.variable("a") is VariableState.PENDING
-    assert progress.streaming("a") and not progress.streaming("a")
-    assert progress.variable("a") is VariableState.STREAMING
+    assert progress.of("a").state is VariableState.PENDING
     first = answered(progress, "a", "one")
-    assert (first.start, first.ready) == (ids("b"), {"a": "one"})
+    assert (first.start, ready(first)) == (ids("b"), {"a": "one"})
     assert progress.inputs("s-b") == {"a": "one"}
     last = answered(progress, "b", "two")
     assert last.ended is progress.state is RunState.DONE
-    assert progress.values == {"a": "one", "b": "two"} and progress.variable("b") is VariableState.READY
+    assert progress.values == {"a": "one", "b": "two"} and progress.of("b").state is VariableState.READY
     assert progress.ended == {"s-a", "s-b"}
 
 
@@ -68,7 +78,7 @@ def test_a_failure_fails_what_depends_on_it_and_nothing_else() -> None:
     progress = Progress(graph(a="", b="a", c="b", other="", both="other a"), gets={"c": Criteria.LATENCY})
     progress.begin()
     failed = progress.refused("s-a", "step_failed", "No such model.", 404)
-    assert failed.failed == {
+    assert failures(failed) == {
         "a": Failure("step_failed", "No such model.", ("a",), 404),
         "b": Failure("step_failed", "No such model.", ("b", "a"), 404),
         "c": Failure("step_failed", "No such model.", ("c", "b", "a"), 404),
@@ -101,9 +111,9 @@ def test_a_transform_fails_its_variable_alone() -> None:
     progress = Progress(Graph([two, step("c", "a"), step("d", "b")]))
     progress.begin()
     changes = progress.answered("s", outcomes(two, "secret", 1000))
-    assert changes.ready == {"b": "secret"} and changes.start == ids("d")
-    assert changes.failed["a"].code == "transform_failed" and changes.failed["c"].chain == ("c", "a")
-    assert "secret" not in changes.failed["c"].message
+    assert ready(changes) == {"b": "secret"} and changes.start == ids("d")
+    assert failures(changes)["a"].code == "transform_failed" and failures(changes)["c"].chain == ("c", "a")
+    assert "secret" not in failures(changes)["c"].message
     assert progress.steps["s"] is StepState.DONE and progress.steps["s-c"] is StepState.FAILED
     assert answered(progress, "d").ended is RunState.FAILED
 
@@ -121,8 +131,8 @@ def test_cancelling_stops_what_was_asked_and_what_was_not() -> None:
     cancelled = progress.cancel()
     assert cancelled.stop == ids("a b") and cancelled.ended is RunState.CANCELLED
     assert set(cancelled.steps.values()) == {StepState.CANCELLED}
-    assert {progress.variable(name) for name in "abc"} == {VariableState.CANCELLED}
-    assert cancelled.failed["c"].code == "cancelled"
+    assert {progress.of(name).state for name in "abc"} == {VariableState.CANCELLED}
+    assert failures(cancelled)["c"].code == "cancelled"
     assert not answered(progress, "a") and not progress.refused("s-b", "x", "y") and not progress.cancel()
     assert "a" not in progress.values
 
@@ -131,14 +141,14 @@ def test_a_budget_that_is_used_up_fails_the_run() -> None:
     progress = Progress(graph(a="", b="a"))
     progress.begin()
     over = progress.cancel("budget_exceeded", "The run has used its 1000 tokens.")
-    assert over.ended is RunState.FAILED and progress.variable("b") is VariableState.FAILED
+    assert over.ended is RunState.FAILED and progress.of("b").state is VariableState.FAILED
 
 
 def test_what_depends_on_something_lost_outside_is_lost() -> None:
     progress = Progress(graph(a="x", b="a"))
     progress.begin()
     lost = progress.lost("x", Failure("cancelled", "The run was cancelled.", ("x",)))
-    assert lost.failed["b"].chain == ("b", "a", "x") and progress.variable("b") is VariableState.CANCELLED
+    assert failures(lost)["b"].chain == ("b", "a", "x") and progress.of("b").state is VariableState.CANCELLED
     assert set(lost.steps.values()) == {StepState.CANCELLED}
     assert lost.ended is RunState.FAILED and not progress.value("x", "late")
 
@@ -153,7 +163,7 @@ def test_steps_may_come_call_by_call() -> None:
     progress.refused("s-b", "step_failed", "x")
     progress.graph.add(step("d", "c"))
     late = progress.added()
-    assert late.failed["d"].chain == ("d", "c", "b") and late.ended is RunState.FAILED
+    assert failures(late)["d"].chain == ("d", "c", "b") and late.ended is RunState.FAILED
     assert not progress.added()
 
 
@@ -181,7 +191,7 @@ def test_a_run_of_a_dead_worker_goes_on() -> None:
     )
     resumed = progress.begin()
     assert resumed.start == ids("b") and progress.steps["s-d"] is StepState.WAITING
-    assert resumed.failed["e"].chain == ("e", "c") and resumed.ended is None
+    assert failures(resumed)["e"].chain == ("e", "c") and resumed.ended is None
     assert answered(progress, "b").start == ids("d")
     assert answered(progress, "d").ended is RunState.FAILED
 
@@ -226,7 +236,7 @@ class Checked:
             assert each not in self.asked, "a step is started once"
             assert all(variable in progress.values for variable in progress.graph.steps[each].reads.values())
             self.asked.append(each)
-        for variable in (*changes.ready, *changes.failed):
+        for variable in changes.variables:
             assert variable not in self.settled, "a variable is written once"
             self.settled.add(variable)
         if changes.ended is not None:
@@ -322,7 +332,7 @@ def test_an_event_costs_what_it_changes(count: int) -> None:
     assert len(progress.begin().start) == count
     for name in names:
         changes = answered(progress, name)
-        assert len(changes.steps) + len(changes.ready) <= 3
+        assert len(changes.steps) + len(changes.variables) <= 3
     assert answered(progress, "end").ended is RunState.DONE
 
 
@@ -349,7 +359,7 @@ def test_an_end_is_waited_for_however_it_came() -> None:
         assert progress.steps["b"] is StepState.WAITING
         if end == "skipped":
             assert progress.answered("w", {"w": "false"}).start == ["b"]
-            assert progress.variable("a") is VariableState.SKIPPED and progress.skipped == {"a"}
+            assert progress.of("a").state is VariableState.SKIPPED and progress.skipped == {"a"}
             continue
         progress.answered("w", {"w": "true"})
         changes = progress.refused("a", "x", "y") if end == "refused" else progress.answered("a", {"a": "A"})
@@ -361,7 +371,7 @@ def test_what_must_have_ended_well_may_have_been_skipped() -> None:
     assert running(*steps).answered("w", {"w": "false"}).start == ["b"]
     progress = running(*steps)
     progress.answered("w", {"w": "true"})
-    assert progress.refused("a", "step_failed", "x").failed["b"].chain == ("b", "a")
+    assert failures(progress.refused("a", "step_failed", "x"))["b"].chain == ("b", "a")
 
 
 def test_being_skipped_goes_before_failing_whatever_ends_first() -> None:
@@ -385,7 +395,7 @@ def test_an_output_that_was_skipped_fails_the_run() -> None:
     steps = [declared("w"), declared("a", condition=("w", "true"))]
     progress = running(*steps, gets={"a": Criteria.LATENCY})
     changes = progress.answered("w", {"w": "false"})
-    assert (changes.skipped, changes.ended) == (["a"], RunState.FAILED)
+    assert (skipped_by(changes), changes.ended) == (["a"], RunState.FAILED)
     why = progress.why()
     assert why is not None and (why.code, why.chain) == ("output_skipped", ("a",))
     assert running(*steps, gets={"w": Criteria.LATENCY}).why() is None
@@ -405,7 +415,7 @@ def test_of_several_the_first_that_is_not_skipped_is_read() -> None:
     assert progress.held("j") == {"b": "B"}
     failing = three()
     failing.answered("w", {"w": "false"})
-    assert failing.refused("b", "x", "y").failed["j"].chain == ("j", "b")
+    assert failures(failing.refused("b", "x", "y"))["j"].chain == ("j", "b")
 
 
 def test_a_merge_leaves_out_what_was_skipped_and_is_skipped_with_all_of_it() -> None:
@@ -415,7 +425,7 @@ def test_a_merge_leaves_out_what_was_skipped_and_is_skipped_with_all_of_it() -> 
     progress.answered("w", {"w": "true"})
     assert progress.answered("a", {"a": ["A"]}).start == ["m"] and progress.held("m") == {"a": ["A"]}
     alone = running(declared("w"), branches[0], declared("m", "a", primitive="merge", first=True))
-    assert alone.answered("w", {"w": "false"}).skipped == ["a", "m"]
+    assert skipped_by(alone.answered("w", {"w": "false"})) == ["a", "m"]
 
 
 def test_a_gather_starts_when_it_knows_its_pieces() -> None:
@@ -431,7 +441,7 @@ def test_a_gather_starts_when_it_knows_its_pieces() -> None:
 def test_between_parts_of_one_step_a_failure_stays_what_it_is() -> None:
     gather = declared("g", "g[0]", primitive="gather")
     progress = running(declared("g[0]", of="g"), gather, declared("h", "g"))
-    failed = progress.refused("g[0]", "step_failed", "x", 404).failed
+    failed = failures(progress.refused("g[0]", "step_failed", "x", 404))
     assert failed["g"] == Failure("step_failed", "x", ("g",), 404)
     assert failed["h"] == Failure("step_failed", "x", ("h", "g"), 404)
 
@@ -440,8 +450,8 @@ def test_opaque_values_are_ready_but_not_told_as_values() -> None:
     progress = running(declared("v", primitive="embed"), declared("i", "v", primitive="ingest"))
     made = Opaque([1.0])
     changes = progress.answered("v", {"v": made})
-    assert (changes.opaque, changes.ready, changes.start) == ({"v": made}, {}, ["i"])
-    assert progress.variable("v") is VariableState.READY and "v" not in progress.values
+    assert (changes.variables["v"].held, ready(changes), changes.start) == (made, {}, ["i"])
+    assert progress.of("v").state is VariableState.READY and "v" not in progress.values
     assert progress.held("i") == {"v": made}
 
 
@@ -464,7 +474,7 @@ def test_what_only_waits_for_an_index_does_not_have_it_made_again() -> None:
     steps = [declared("v", primitive="embed"), declared("i", "v", primitive="ingest"), *waiting]
     progress = Progress(Graph(steps), states=dict.fromkeys(("v", "i"), StepState.DONE))
     assert progress.begin().start == ["a", "w"]
-    assert progress.variable("i") is VariableState.READY
+    assert progress.of("i").state is VariableState.READY
     later = [declared("b", after=("i",)), declared("x", waits=("v",))]
     assert progress.grow(Added(later)).start == ["b", "x"]
 
@@ -482,7 +492,7 @@ def test_an_unknown_step_waits_for_whoever_knows() -> None:
 
     assert adopted().resolve("t", "retry").start == ["t"]
     skipped = adopted().resolve("t", "skip")
-    assert skipped.skipped == ["t", "a"] and skipped.start == ["b"]
+    assert skipped_by(skipped) == ["t", "a"] and skipped.start == ["b"]
     told = adopted()
     assert told.resolve("t", "value", "sent").start == ["a", "b"] and told.values["t"] == "sent"
     with pytest.raises(ValueError, match="not unknown"):
@@ -492,7 +502,7 @@ def test_an_unknown_step_waits_for_whoever_knows() -> None:
     live = running(declared("t", primitive="tool", effects=True))
     assert live.unknown("t").steps == {"t": StepState.UNKNOWN} and not live.unknown("t").start
     resumed = Progress(Graph([declared("t"), declared("a", "t")]), states={"t": StepState.SKIPPED})
-    assert resumed.begin().skipped == ["a"]
+    assert skipped_by(resumed.begin()) == ["a"]
 
 
 def test_what_grows_in_a_cancelled_run_is_cancelled() -> None:

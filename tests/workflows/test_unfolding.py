@@ -173,7 +173,7 @@ def test_a_piece_that_fails_fails_its_step_once_it_is_known_that_nothing_else_di
     run = Run(
         definition(StepSpec("i", "ingest", ("documents",), component=EMBEDDER), search), documents=["d"]
     )
-    assert run.progress.refused("s.embed[0]", "step_failed", "No.").failed.keys() == {
+    assert run.progress.refused("s.embed[0]", "step_failed", "No.").variables.keys() == {
         run.unfolding.variable(name) for name in ("s.embed[0]", "s.search[0]")
     }
     assert run.state("s") is StepState.WAITING
@@ -197,6 +197,6 @@ def test_a_branch_that_is_not_taken_is_skipped() -> None:
     assert run.started == ["w"]
     assert run.answered("w", "true") == ["a", "d"]
     assert {id for id in run.ids() if run.state(id) is StepState.SKIPPED} == {"b", "c"}
-    assert run.progress.variable(run.unfolding.variable("c")) is VariableState.SKIPPED
+    assert run.progress.of(run.unfolding.variable("c")).state is VariableState.SKIPPED
     assert run.answered("a", "A") == ["j"]
     assert dict(run.progress.held("j")) == {"a": "A"}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from store.people.described import told
+from store.people.limits import told
 from store.people.operators import ROLES, LastOperator
 from store.people.tokens import NoSuchToken
 from understudy.commands.auditing import note

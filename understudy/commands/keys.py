@@ -13,8 +13,9 @@ import click
 
 from learning.bank.left_behind import left_behind
 from store import Store
-from store.people.described import changes, described, patched, state_of, terms_of, told
+from store.people.described import changes, described, patched, state_of, terms_of
 from store.people.keys import KeptInConfiguration, NoSuchKey
+from store.people.limits import told
 from store.records import Key
 from understudy.commands.as_json import JSON, print_json
 from understudy.commands.auditing import note

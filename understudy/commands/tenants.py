@@ -11,10 +11,11 @@ from typing import Any, TypeVar
 import click
 
 from store import Store
-from store.people.described import changes, described, patched, retention_of, terms_of
+from store.people.described import TenantFields, changes, described, patched
 from store.people.keys import KeptInConfiguration
 from store.people.tenants import NoSuchTenantRecord, TenantExists
 from store.records import Tenant
+from store.validating import read, without_nulls
 from understudy.commands.as_json import JSON, print_json
 from understudy.commands.auditing import note
 from understudy.commands.data_folder import data_option, store_in
@@ -46,13 +47,10 @@ def tenants() -> None:
 def create(data: Path, name: str, as_json: bool, **given: Any) -> None:
     """Lay something down for a tenant. Keys name it: `keys create --tenant NAME`."""
     not_past(given["expires"])
-    found = _fields(given)
     with _changing(data, create=True) as store:
+        fields_given = read(TenantFields, without_nulls(_fields(given)))
         made = store.tenant_records.create(
-            name,
-            terms_of(found),
-            region=found.get("region") or "",
-            retention=retention_of(found.get("retention", {})),
+            name, fields_given, region=fields_given.region, retention=fields_given.retention
         )
         note(store, "tenants/create", made.id, changes(None, made))
     _tell(made, f"tenant {name} is made; `understudy keys create --tenant` makes its keys", as_json)

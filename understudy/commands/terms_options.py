@@ -1,4 +1,4 @@
-"""The options of `keys` and `tenants` that say what somebody may use, and what they come to as fields of a record."""
+"""The options of `keys` and `tenants`, made from the model of what somebody may use, and what they come to as its fields."""
 
 from __future__ import annotations
 
@@ -10,39 +10,15 @@ from typing import Any, TypeVar
 
 import click
 
-from store.people.described import told
-from store.people.limits import PERIODS
+from store.people.limits import PERIODS, Limits, Terms, kind_of, told
+from store.validating import fields_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 _NONE = "none"
 _AGES = {"m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 7 * 86_400.0}
 _AGE = re.compile(r"(\d+(?:\.\d+)?)([mhdw])")
 _BUDGET = re.compile(rf"([^/]+)/({'|'.join(PERIODS)})")
-
-_COUNTS = {
-    "requests_per_minute": "Requests within a minute.",
-    "tokens_per_minute": "Tokens within a minute, in and out.",
-    "concurrency": "Requests under way at once.",
-    "max_output_tokens": "Largest output of one request, in tokens.",
-}
-_LISTS = {
-    "models": ("model", "GLOB", "Models that may be used, such as 'gpt-4*'; may be given several times."),
-    "components": (
-        "component",
-        "GLOB",
-        "Components that steps of workflows may ask; may be given several times.",
-    ),
-    "endpoints": (
-        "endpoint",
-        "GLOB",
-        "Endpoints that may be used, such as /chat/completions or '/files*'; may be given several times.",
-    ),
-    "budgets": (
-        "budget",
-        "USD/PERIOD",
-        "Most dollars per day, week, month or in total: 5/day; may be given several times.",
-    ),
-}
+_METAVARS = {"texts": "GLOB", "budgets": "USD/PERIOD", "count": "N", "text": "TEXT"}
 
 
 def terms_options(command: F) -> F:
@@ -60,11 +36,10 @@ def fields(given: Mapping[str, Any]) -> dict[str, Any]:
             found[name] = limits
     if (expires := given["expires"]) is not None:
         found["expires_at"] = None if expires == _NONE else told(moment(expires, "--expires"))
-    for name, option in (("partition", given["partition"]), ("users_required", given["users_required"])):
-        if option is not None:
-            found[name] = None if option == _NONE else option
-    if isinstance(found.get("users_required"), str):
-        found["users_required"] = found["users_required"] == "yes"
+    if (partition := given["partition"]) is not None:
+        found["partition"] = None if partition == _NONE else partition
+    if (required := given["users_required"]) is not None:
+        found["users_required"] = None if required == _NONE else required == "yes"
     return found
 
 
@@ -108,66 +83,59 @@ def said(record: Mapping[str, Any]) -> Iterable[str]:
             yield f"{name}: {_plain(value)}"
 
 
-def _limits(prefix: str, whose: str) -> list[Callable[[F], F]]:
-    options = [
-        click.option(f"--{prefix}{option}", multiple=True, metavar=metavar, help=whose + text)
-        for option, metavar, text in _LISTS.values()
-    ]
-    options += [
-        click.option(f"--{prefix}{name.replace('_', '-')}", metavar="N", help=whose + text)
-        for name, text in _COUNTS.items()
-    ]
-    return [
-        *options,
-        click.option(
-            f"--{prefix}time-zone",
-            metavar="ZONE",
-            help=f"{whose}In which its budgets' days begin, such as Europe/Berlin.",
-        ),
-        click.option(
-            f"--{prefix}allow-unpriced/--{prefix}no-allow-unpriced",
-            default=None,
-            help=f"{whose}Whether models without a price may be used despite a budget.",
-        ),
-    ]
+def _option(name: str, kind: str) -> str:
+    """An option that may be given several times names one."""
+    return name.removesuffix("s") if kind in ("texts", "budgets") else name
+
+
+def _limits(prefix: str, whose: str) -> Iterable[Callable[[F], F]]:
+    for name, field in fields_of(Limits).items():
+        kind, said = kind_of(field), whose + (field.description or "")
+        option = prefix + _option(name, kind).replace("_", "-")
+        if kind == "flag":
+            yield click.option(f"--{option}/--{prefix}no-{name.replace('_', '-')}", default=None, help=said)
+        elif kind in ("texts", "budgets"):
+            said += " May be given several times."
+            yield click.option(f"--{option}", multiple=True, metavar=_METAVARS[kind], help=said)
+        else:
+            yield click.option(f"--{option}", metavar=_METAVARS[kind], help=said)
 
 
 def _others() -> list[Callable[[F], F]]:
+    said = {name: field.description for name, field in fields_of(Terms).items()}
     return [
         click.option("--expires", metavar="WHEN", help="When it ends: 90d, or a date such as 2027-01-31."),
+        click.option("--partition", type=click.Choice(["user", "tenant", _NONE]), help=said["partition"]),
         click.option(
-            "--partition",
-            type=click.Choice(["user", "tenant", _NONE]),
-            help="Whether named end users have a memory each.",
-        ),
-        click.option(
-            "--users-required",
-            type=click.Choice(["yes", "no", _NONE]),
-            help="Whether each request has to name its end user.",
+            "--users-required", type=click.Choice(["yes", "no", _NONE]), help=said["users_required"]
         ),
     ]
 
 
 def _limits_given(given: Mapping[str, Any], prefix: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for name, (option, _, _) in _LISTS.items():
-        if values := given[f"{prefix}{option}"]:
-            hint = f"--{prefix}{option}".replace("_", "-")
-            entries = [_budget(value, hint) if name == "budgets" else value for value in values]
-            found[name] = None if values == (_NONE,) else entries
-    for name in _COUNTS:
-        if (value := given[f"{prefix}{name}"]) is not None:
-            found[name] = None if value == _NONE else _whole(value, f"--{prefix}{name}".replace("_", "-"))
-    if (zone := given[f"{prefix}time_zone"]) is not None:
-        found["time_zone"] = None if zone == _NONE else zone
-    if (allowed := given[f"{prefix}allow_unpriced"]) is not None:
-        found["allow_unpriced"] = allowed
+    for name, field in fields_of(Limits).items():
+        kind = kind_of(field)
+        option = prefix + _option(name, kind)
+        value = given[option]
+        if value is None or value == ():
+            continue
+        if value in (_NONE, (_NONE,)):
+            found[name] = None
+        else:
+            found[name] = _read(value, kind, "--" + option.replace("_", "-"))
     return found
 
 
-def _budget(text: str, hint: str) -> dict[str, Any] | None:
-    if text == _NONE:
-        return None
+def _read(value: Any, kind: str, hint: str) -> Any:
+    if kind == "budgets":
+        return [_budget(each, hint) for each in value]
+    if kind == "count":
+        return _whole(value, hint)
+    return list(value) if kind == "texts" else value
+
+
+def _budget(text: str, hint: str) -> dict[str, Any]:
     found = _BUDGET.fullmatch(text)
     try:
         usd = float(found[1]) if found else None

@@ -80,7 +80,7 @@ def usage(
     """
     from admin.as_csv import csv_text
     from admin.usage_report import FIGURES, usage_rows, usage_total
-    from store.people.described import told
+    from store.people.limits import told
 
     if user and not tenant:
         give_up("--user needs --tenant: the same name is somebody else in another tenant")

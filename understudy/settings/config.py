@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, field_validator, model_validator
 
 from engines.components.component import ABILITIES
+from engines.run_call import WORKFLOW
 from router.model_names import ByModelName, is_wildcard
 from understudy.settings.admin import AdminSettings
 from understudy.settings.apis import check_apis, unsalted, unspoken
@@ -307,6 +308,10 @@ class Config(Settings):
 
     def _workflows_can_work(self) -> None:
         """Every workflow's faults, all at once."""
+        if WORKFLOW in self.engines:
+            raise ValueError(
+                f"engines.{WORKFLOW} has the name under which workflows are answered: call that engine something else"
+            )
         if self.workflows.definitions and self.memory is None:
             raise ValueError(
                 "workflows has workflows, but nothing keeps their runs: set `memory`, with data_dir null to forget them at "

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import yaml
 from pydantic import BaseModel, SecretStr
 
 from admin.sources import Checked, Setting
+from store.validating import what_differs
 from understudy.settings.config import Config
 from understudy.settings.core_yaml import read_yaml
 from understudy.settings.file import ConfigError, load_config, parse_config, resolve
@@ -137,6 +139,8 @@ def _shown(value: Any) -> str:
 def _plain(value: Any) -> Any:
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json")
+    if is_dataclass(value):
+        return what_differs(value)
     if isinstance(value, tuple | list):
         return [_plain(one) for one in value]
     return value if isinstance(value, str | int | float | bool | None) else str(value)

@@ -13,6 +13,8 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
+from store.people.limits import Budget, Limits, Retention, names_of
+from store.validating import FROM_OUTSIDE
 from understudy.settings.config import Config, meant
 from understudy.settings.core_yaml import read_yaml
 from understudy.settings.names import settings_of
@@ -56,7 +58,7 @@ def parse_config(data: Mapping[str, Any]) -> Config:
             "this looks like a configuration of LiteLLM: `understudy import-config FILE -o config.yaml` writes one of ours"
         )
     try:
-        return Config.model_validate(current)
+        return Config.model_validate(current, context=FROM_OUTSIDE)
     except ValidationError as error:
         raise ConfigError("\n".join(_explain(dict(problem)) for problem in error.errors())) from None
 
@@ -93,6 +95,8 @@ def _resolved(value: Any, environment: Mapping[str, str], where: str, unset: lis
     return _REFERENCE.sub(substitute, value)
 
 
+_RECORDS = {"limits": Limits, "each_user": Limits, "retention": Retention}
+"""Settings that are models of the store; the one within another is a budget."""
 _ALIKE = 0.75
 """Likeness of two names from which one may be a slip for the other."""
 _LITELLM = frozenset({"model_list", "litellm_settings", "general_settings", "router_settings"})
@@ -114,6 +118,9 @@ def _explain(problem: dict[str, Any]) -> str:
     match problem["type"]:
         case "extra_forbidden":
             return f"{key}: no such setting; {_nearest(key)}"
+        case "unexpected_keyword_argument":
+            known = names_of(_RECORDS.get(parts[-2], Budget))
+            return f"{key}: no such setting; known: {', '.join(known)}"
         case "missing":
             return f"{key}: required, and missing"
         case "union_tag_invalid":

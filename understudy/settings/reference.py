@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import is_dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Any, get_args
@@ -11,6 +12,7 @@ from typing import Any, get_args
 from annotated_types import Ge, Gt, Le, Lt
 from pydantic import BaseModel, SecretStr
 
+from store.validating import what_differs
 from understudy.settings.config import Config
 from understudy.settings.names import Named, settings_of
 
@@ -101,6 +103,8 @@ _KINDS = {
 def _plain(value: object) -> Any:
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json")
+    if is_dataclass(value):
+        return what_differs(value)
     return str(value) if isinstance(value, Path | SecretStr) else list(value)  # type: ignore[call-overload]
 
 

@@ -3,67 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Any
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
-from store.people.limits import limits_from
+from store.people.limits import Flag, Limits, Moment, Partition, Terms, names_of
+from store.validating import fields_of
 from understudy.settings.group import Settings
 
-if TYPE_CHECKING:
-    from store.records import Terms
 
-
-def _readable(value: dict[str, Any]) -> dict[str, Any]:
-    limits_from(value)
-    return value
-
-
-LimitsObject = Annotated[dict[str, Any], AfterValidator(_readable)]
-"""As store.people.limits.limits_from reads it."""
+def _said(name: str) -> Any:
+    """The field of the model of terms, with its default and description."""
+    field = fields_of(Terms)[name]
+    said = field.description or ""
+    if isinstance(field.default, Limits):
+        said = f"{said.rstrip('.')}: {{{', '.join(names_of(Limits))}}}; see docs/how-to/keys-and-tenants.md."
+    return Field(field.default, description=said)
 
 
 class TermsSettings(Settings):
-    """What may be said of a key and of a tenant alike."""
+    """What may be said of a key and of a tenant alike: see store.people.limits."""
 
-    limits: LimitsObject = Field(
-        {},
-        description="What it may use and spend: {models, components, endpoints, requests_per_minute, tokens_per_minute, "
-        "concurrency, max_output_tokens, budgets: [{usd, per: day|week|month|total}], time_zone, allow_unpriced}; see "
-        "docs/how-to/keys-and-tenants.md.",
-    )
-    each_user: LimitsObject = Field({}, description="The same for every single end user of it.")
-    expires_at: datetime | None = Field(
-        None, description="When it stops being taken, such as 2027-01-31T00:00:00Z; UTC without an offset."
-    )
-    partition: Literal["user", "tenant"] | None = Field(
-        None,
-        description="Whether its named end users have a memory each; null: as the tenant, else memory.partition, has it.",
-    )
-    users_required: bool | None = Field(
-        None, description="Whether a request without an end user is refused; null: as elsewhere."
-    )
+    limits: Limits = _said("limits")
+    each_user: Limits = _said("each_user")
+    expires_at: Moment | None = _said("expires_at_s")
+    partition: Partition | None = _said("partition")
+    users_required: Flag | None = _said("users_required")
 
     def terms(self) -> Terms:
-        """As the store keeps them. Raises ValueError."""
-        # Brings numpy, which what only reads settings does not need.
-        from store.records import Terms
-
+        """As the store keeps them."""
         return Terms(
-            limits_from(self.limits),
-            limits_from(self.each_user),
-            seconds(self.expires_at),
-            self.partition,
-            self.users_required,
+            limits=self.limits,
+            each_user=self.each_user,
+            expires_at_s=self.expires_at,
+            partition=self.partition,
+            users_required=self.users_required,
         )
-
-
-def seconds(at: datetime | None) -> float | None:
-    """Seconds since 1970; a time without an offset is UTC's."""
-    if at is None:
-        return None
-    return (at if at.tzinfo is not None else at.replace(tzinfo=UTC)).timestamp()
 
 
 def check_names(what: str, names: Mapping[str, object]) -> None:

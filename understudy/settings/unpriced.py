@@ -8,14 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
 
-from store.people.limits import limits_from
+from store.people.limits import Limits
 from understudy.settings.config import Config
 from understudy.settings.terms import TermsSettings
-
-if TYPE_CHECKING:
-    from store.people.limits import Limits
 
 _UPSTREAM = "what `models` does not name"
 
@@ -67,8 +63,8 @@ def _askers(config: Config) -> Iterator[tuple[str, dict[str, Limits]]]:
 
 def _limits(setting: str, terms: TermsSettings) -> dict[str, Limits]:
     return {
-        f"{setting}.limits": limits_from(terms.limits),
-        f"{setting}.each_user": limits_from(terms.each_user),
+        f"{setting}.limits": terms.limits,
+        f"{setting}.each_user": terms.each_user,
     }
 
 

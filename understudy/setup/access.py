@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from engines.engine import Engine
 from gateway.admission import Admission, Owners
+from gateway.runs.catalogue import OWN
 from learning.bank.contributor import EndUsers, UserSources
 from router.model_names import ByModelName
 from understudy.settings.config import Config
@@ -53,7 +54,7 @@ def _priced(config: Config, engines: Mapping[str, Engine]) -> Callable[[str, str
     served, workflows = ByModelName(config.models), frozenset(config.workflows.definitions)
 
     def priced(model: str, path: str) -> bool:
-        if model in workflows:
+        if model in workflows or model.startswith(OWN):
             # Each of its steps is looked at when it is asked.
             return True
         settings = served.get(model)

@@ -42,7 +42,7 @@ def _listed(config: Config) -> tuple[list[ConfiguredKey], list[ConfiguredTenant]
         for name, key in config.keys.items()
     ]
     tenants = [
-        ConfiguredTenant(name, tenant.terms(), tenant.region, tenant.kept())
+        ConfiguredTenant(name, tenant.terms(), tenant.region, tenant.retention)
         for name, tenant in config.tenants.items()
     ]
     return keys, tenants

@@ -13,7 +13,6 @@ from gateway.endpoints.handler import Handler
 from gateway.endpoints.runs import RunsHandler
 from gateway.endpoints.steps import RunCallers, Steps
 from gateway.endpoints.variables import Variables
-from gateway.endpoints.workflow_calls import WorkflowCalls
 from gateway.endpoints.workflows import Workflows
 from gateway.keys import Authenticator
 from gateway.pipeline import Pipeline
@@ -36,8 +35,6 @@ class RunParts:
     runs: Runs
     steps: Steps
     """Chat completions that carry the object `understudy`."""
-    calls: WorkflowCalls
-    """Those that name a workflow as their model."""
     handlers: Mapping[str, Handler]
     """By the first segment of the path."""
 
@@ -78,16 +75,22 @@ def run_parts(
         max_kept_bytes=max_kept_bytes,
         credential_headers=config.listen.tenant_headers,
     )
-    calls = WorkflowCalls(runs, workflows.catalogue, callers, workflows.limits)
     variables = Variables(intake, callers, max_json_bytes=max_json_bytes)
     handlers: dict[str, Handler] = {
         "variables": variables,
         "apps": variables,
-        "runs": RunsHandler(intake, callers, pipeline, calls, max_json_bytes=max_json_bytes),
+        "runs": RunsHandler(
+            intake,
+            callers,
+            pipeline,
+            workflows.catalogue,
+            workflows.limits,
+            max_json_bytes=max_json_bytes,
+        ),
         "collections": Collections(store.runs.assets, callers),
         "workflows": Workflows(runs, workflows.catalogue, callers),
     }
-    return RunParts(runs, Steps(intake, callers, pipeline, admission), calls, handlers)
+    return RunParts(runs, Steps(intake, callers, pipeline, admission), handlers)
 
 
 def knobs(config: Config) -> RunKnobs:

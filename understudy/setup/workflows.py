@@ -6,9 +6,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from engines.components.registry import ComponentRegistry, Counted
+from engines.run_call import WORKFLOW
 from gateway.components.indexes import WorkflowIndexes
 from gateway.runs.catalogue import OWN, Catalogue
+from gateway.served_model import ServedModel
 from router.embedding.embedder import Embedder
+from router.policies.fixed import Fixed
 from store.store import Store
 from store.workflows.records import Limits
 from understudy.memory import Memory
@@ -16,6 +19,7 @@ from understudy.settings.config import Config
 from understudy.setup.component_registry import component_registry
 from understudy.setup.components import component_specs
 from understudy.setup.examples import open_embedder
+from understudy.setup.served_by import digest, unknown_servers
 from workflows.called import CallLimits
 from workflows.plan import Profile
 from workflows.running.means import Means
@@ -61,6 +65,22 @@ def _embedder(config: Config, memory: Memory) -> Embedder:
     opened = open_embedder(config.memory, memory.store.folder)
     memory.closing.callback(opened.close)
     return opened
+
+
+def served(config: Config, catalogue: Catalogue) -> dict[str, ServedModel]:
+    """The models that are workflows: each of the configuration's, and one that stands for all that tenants keep."""
+    servers = [*config.engines.values(), *([config.upstream] if config.upstream else [])]
+    models = sorted((name, model.policy, model.engines) for name, model in config.models.items())
+    one = ServedModel(
+        f"{OWN}*",
+        (WORKFLOW,),
+        Fixed((WORKFLOW,), reason=WORKFLOW),
+        remember=False,
+        digest=f"{digest(servers)}\n{models}\n{config.components}",
+        unknown_servers=unknown_servers(servers),
+        workflow=True,
+    )
+    return {each.name: each for each in (one, *(replace(one, name=name) for name in catalogue.configured))}
 
 
 def catalogue(config: Config, store: Store) -> Catalogue:

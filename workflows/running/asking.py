@@ -103,7 +103,7 @@ class StepAsker:
             return run.ended is None and not run.lost
 
         chat, placement = await self._asked(run, step, fault, streams=True)
-        async with run.spent.held(run.budget, partial(self.door.most, chat)):
+        async with run.spent.held(run.row.budget, partial(self.door.most, chat)):
             answer = await self.door.ask(
                 run.callers[step.id], chat, placement, said, self._knobs.max_value_bytes, begun
             )

@@ -5,17 +5,14 @@ from __future__ import annotations
 import asyncio
 from typing import TypeAlias
 
-from workflows.progress import Failure
-from workflows.transform import Value
+from workflows.progress import Failure, Variable, VariableState
+from workflows.values import Held
 
-PENDING, STREAMING, READY, FAILED, CANCELLED = "pending", "streaming", "ready", "failed", "cancelled"
-SKIPPED = "skipped"
 Waiting: TypeAlias = dict[asyncio.Future[None], None]
 """In the order in which they came."""
-ENDED = frozenset({READY, FAILED, CANCELLED, SKIPPED})
 
 
-class Cell:
+class Cell(Variable):
     """One variable, written once. For the event loop's thread only.
 
     `attempt` counts how often its text began anew because a process died.
@@ -30,34 +27,35 @@ class Cell:
         "attempt",
         "end_user",
         "expires_at_s",
-        "failure",
         "finish_reason",
-        "id",
         "kept",
-        "name",
         "private",
         "readers",
         "run",
         "shared",
-        "state",
         "tenant",
-        "value",
     )
 
     def __init__(
-        self, id: str, tenant: str, *, name: str = "", app: str = "", run: str = "", end_user: str = ""
+        self,
+        id: str,
+        name: str = "",
+        tenant: str = "",
+        *,
+        app: str = "",
+        run: str = "",
+        end_user: str = "",
+        private: bool = False,
     ) -> None:
-        self.id = id
+        super().__init__(id, name)
         self.tenant = tenant
-        self.name = name
         self.app = app
         self.run = run
         self.end_user = end_user
         """Whose it is, as a digest, where each end user has a memory of their own."""
-        self.state = PENDING
+        self.private = private
+        """Its value is stored nowhere (no-store)."""
         self.attempt = 0
-        self.value: Value | None = None
-        self.failure: Failure | None = None
         self.finish_reason = "stop"
         """Why the answer that it holds ended, as its engine said; nothing of it is stored."""
         self.kept = False
@@ -66,8 +64,6 @@ class Cell:
         """How many read it as a stream in this process."""
         self.shared = False
         """Another process reads it as a stream: its text is stored as it comes."""
-        self.private = False
-        """Its value is stored nowhere (no-store)."""
         self.expires_at_s: float | None = None
         self._pieces: list[str] = []
         self._waiting: Waiting = {}
@@ -75,44 +71,34 @@ class Cell:
         """Those that no piece of its text wakes: a get wants the whole."""
 
     @property
-    def ended(self) -> bool:
-        """Whether it has its value, or never will."""
-        return self.state in ENDED
-
-    @property
     def text(self) -> str:
         """What was said so far; of a list, nothing."""
-        if isinstance(self.value, str):
-            return self.value
+        if isinstance(self.held, str):
+            return self.held
         if len(self._pieces) > 1:
             self._pieces = ["".join(self._pieces)]
         return self._pieces[0] if self._pieces else ""
 
     def begin(self, attempt: int) -> None:
-        """Its step is asked (again): nothing is said yet."""
-        self.attempt, self.state = attempt, PENDING
+        """Its step is asked again: nothing is said yet."""
+        self.attempt, self.state = attempt, VariableState.PENDING
         self._pieces = []
 
     def say(self, piece: str) -> None:
         """More of its text."""
-        self.state = STREAMING
+        self.state = VariableState.STREAMING
         self._pieces.append(piece)
         self._tell()
 
-    def said(self, text: str, attempt: int) -> None:
-        """All of its text so far, as another process tells."""
-        self.state, self.attempt, self._pieces = STREAMING, attempt, [text]
-        self._tell()
-
-    def become(self, value: Value, *, held: bool = True) -> None:
-        """It has its value; `held`: and it is in this process's reach."""
-        self.state, self.value = READY, value if held else None
+    def become(self, held: Held | None) -> None:
+        """It has its value."""
+        super().become(held)
         self._pieces = []
         self._tell()
 
-    def fail(self, failure: Failure, state: str = FAILED) -> None:
+    def fail(self, failure: Failure) -> None:
         """It will never have one."""
-        self.state, self.failure = state, failure
+        super().fail(failure)
         self._pieces = []
         self._tell()
 

@@ -14,8 +14,9 @@ from typing import Protocol
 import structlog
 
 from store.errors import StoreError
-from store.workflows.records import Claim, Failure, RunChange, RunEnd, VariableEnd, WholeRun
+from store.workflows.records import Claim, Failure, Run, RunChange, RunEnd, VariableEnd, WholeRun
 from store.workflows.runs import WorkflowRuns
+from workflows.names import VariableId
 from workflows.running.cell import Cell
 from workflows.running.door import Door
 from workflows.running.knobs import RunKnobs
@@ -44,6 +45,8 @@ class Runs(Protocol):
     def live(self) -> Mapping[str, LiveRun]: ...
 
     async def find(self, tenant: str, id: str, end_user: str) -> Cell | None: ...
+
+    def cells_of(self, row: Run) -> Callable[[VariableId, str], Cell]: ...
 
     def adopt(self, run: LiveRun) -> None: ...
 
@@ -91,7 +94,8 @@ class Claims:
         if whole.run.no_store:
             await done(runs.store.save(runs.claim, [_lost(whole, runs.now())]))
             return
-        run = restored(whole, runs.knobs.max_items, await outside_of(whole, runs.find), runs.door.caller)
+        outside = await outside_of(whole, runs.find)
+        run = restored(whole, runs.knobs.max_items, outside, runs.door.caller, runs.cells_of(whole.run))
         runs.adopt(run)
         if whole.run.cancel_asked:
             runs.cancel(run)

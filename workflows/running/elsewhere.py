@@ -13,14 +13,18 @@ import structlog
 from store.errors import StoreError
 from store.workflows.records import News, Variable
 from store.workflows.runs import WorkflowRuns
-from workflows.running.cell import CANCELLED, FAILED, SKIPPED, STREAMING, Cell
-from workflows.running.live import skipped, value_of, why
+from workflows.running.cell import Cell
+from workflows.running.live import value_of, why
+from workflows.running.saving import done
 
 log = structlog.get_logger(__name__)
 
+_STORED_EVERY_S = 0.03
+_STORED_AGAIN_S = 1.0
+
 
 class Elsewhere:
-    """`told` takes what others did to the runs of this worker (`live`). `ended` takes a watched cell that ended."""
+    """`told` takes what others did to the runs of this worker (`live`)."""
 
     def __init__(
         self,
@@ -31,7 +35,6 @@ class Elsewhere:
         every_s: float,
         live: Mapping[str, object],
         told: Callable[[News], None],
-        ended: Callable[[Cell], None],
     ) -> None:
         self._store = store
         self._worker = worker
@@ -39,7 +42,6 @@ class Elsewhere:
         self._every_s = every_s
         self._live = live
         self._told = told
-        self._ended = ended
         self._watched: weakref.WeakValueDictionary[str, Cell] = weakref.WeakValueDictionary()
         self._wanted = asyncio.Event()
         self._version: bytes | int | None = None
@@ -52,8 +54,6 @@ class Elsewhere:
 
     async def watch(self, tenant: str, id: str) -> Cell | None:
         """A variable of another worker, or one that ended; None where the tenant has none. Hold on to it while you wait."""
-        if (cell := self._watched.get(id)) is not None and cell.tenant == tenant:
-            return cell
         async with self._reading:
             if (cell := self._watched.get(id)) is not None and cell.tenant == tenant:
                 return cell
@@ -107,52 +107,69 @@ class Elsewhere:
 
     async def _update(self, cell: Cell, found: Variable | None) -> None:
         if found is None:
-            cell.fail(why(None), CANCELLED)
+            cell.fail(why(None))
         elif found.attempt != cell.attempt:
             cell.begin(found.attempt)
             if cell.readers:
                 self.note_stream(cell)
         if found is not None:
-            if found.state == STREAMING and cell.readers:
+            if found.state == "streaming" and cell.readers:
                 if text := await self._store.reads(self._store.text, cell.tenant, cell.id, len(cell.text)):
                     cell.say(text)
             else:
-                end_as(cell, found)
+                _end_as(cell, found)
         if cell.ended:
             cell.keep()
             self._watched.pop(cell.id, None)
-            self._ended(cell)
+
+    # ---- texts as they come
 
     def note_stream(self, cell: Cell, criteria: str = "ttft") -> None:
         """Have the variable's owner store its text as it comes."""
         with suppress(StoreError):
             self._store.note_get(cell.tenant, cell.id, criteria, stream=True)
 
+    async def store_text(self, cell: Cell) -> None:
+        """Store the text of a variable as it comes, some times a second, until it ends: another worker reads it."""
+        stored = 0
+        while not cell.ended:
+            text = cell.text
+            if len(text) == stored:
+                await cell.changed()
+                continue
+            try:
+                await done(self._store.append(self._worker, cell.id, stored, text[stored:]))
+            except StoreError:
+                # What others read may have no gap.
+                await asyncio.sleep(_STORED_AGAIN_S)
+            else:
+                stored = len(text)
+                await asyncio.sleep(_STORED_EVERY_S)
+
 
 def cell_of(variable: Variable) -> Cell:
     """A stored variable as it is now."""
     cell = Cell(
         variable.id,
+        variable.name,
         variable.tenant,
-        name=variable.name,
         app=variable.app,
         run=variable.run_id,
         end_user=variable.end_user,
+        private=variable.state == "ready" and variable.value is None,
     )
     cell.attempt = variable.attempt
-    cell.expires_at_s = variable.expires_at_s
-    end_as(cell, variable)
+    _end_as(cell, variable)
     cell.kept = cell.ended
-    cell.private = variable.state == "ready" and variable.value is None
     return cell
 
 
-def end_as(cell: Cell, variable: Variable) -> None:
+def _end_as(cell: Cell, variable: Variable) -> None:
     """Let the cell end as the stored variable has, if it has."""
     cell.expires_at_s = variable.expires_at_s
     if variable.state == "ready":
-        cell.become(value_of(variable.value), held=variable.value is not None)
-    elif variable.state in (FAILED, CANCELLED):
-        cell.fail(why(variable.failure), variable.state)
-    elif variable.state == SKIPPED:
-        cell.fail(skipped(variable.name), SKIPPED)
+        cell.become(None if variable.value is None else value_of(variable.value))
+    elif variable.state == "skipped":
+        cell.skip()
+    elif variable.state in ("failed", "cancelled"):
+        cell.fail(why(variable.failure))

@@ -45,10 +45,10 @@ class ExpectedTokens:
         prompt = run.template_tokens.get(step.id)
         if prompt is None:
             prompt = run.template_tokens[step.id] = _template_tokens(step)
-        values = run.progress.values
         for id in step.reads.values():
-            if (value := values.get(id)) is not None:
-                prompt += len(as_text(value)) / CHARACTERS_PER_TOKEN
+            known = run.progress.find(id)
+            if known is not None and known.value is not None:
+                prompt += len(as_text(known.value)) / CHARACTERS_PER_TOKEN
             elif (producer := run.graph.producer(id)) is not None:
                 prompt += self.answer(producer.chat)
         return prompt + self.answer(step.chat)

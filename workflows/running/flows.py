@@ -9,13 +9,11 @@ import structlog
 
 from engines.off_loop import off_loop
 from workflows.errors import WorkflowError
-from workflows.graph import Graph, Step
-from workflows.names import StepId, VariableId, new_id
+from workflows.graph import Step
+from workflows.names import StepId, new_id
 from workflows.plan import StepPlan, planned
-from workflows.progress import Changes, Progress, StepState
+from workflows.progress import Changes, RunState, StepState
 from workflows.running.asking import StepAsker
-from workflows.running.cell import Cell
-from workflows.running.growing import Growing, TooManySteps
 from workflows.running.knobs import RunKnobs
 from workflows.running.live import LiveRun
 from workflows.running.means import Means
@@ -23,7 +21,7 @@ from workflows.running.new_graph import NewGraph
 from workflows.running.primitives import CHAT, Primitives
 from workflows.running.splitting import Splitting, splits_of
 from workflows.running.workflow import Flow, NewWorkflow
-from workflows.unfolding import Unfolding
+from workflows.unfolding import Added, Unfolding
 
 log = structlog.get_logger(__name__)
 
@@ -31,6 +29,10 @@ _EFFORT_BYTES = 2048
 """Planning a step is as much work as reading so many bytes."""
 _ENDED = (StepState.DONE, StepState.FAILED, StepState.CANCELLED, StepState.SKIPPED)
 Said = Callable[[LiveRun, StepId, str], object]
+
+
+class TooManySteps(Exception):
+    """A run would have more steps than a run may have."""
 
 
 class Flows:
@@ -42,7 +44,6 @@ class Flows:
         means: Means,
         knobs: RunKnobs,
         asker: StepAsker,
-        cells: dict[VariableId, Cell],
         applied: Callable[[LiveRun, Changes], None],
         stop: Callable[[LiveRun, str, str], None],
     ) -> None:
@@ -51,7 +52,6 @@ class Flows:
         self._asker = asker
         self._applied = applied
         self._stop = stop
-        self._growing = Growing(cells, knobs.max_steps, asker.flowing.came)
         self._primitives = Primitives(means, knobs, asker)
 
     async def planned(self, new: NewWorkflow) -> Mapping[str, StepPlan]:
@@ -68,7 +68,6 @@ class Flows:
         added, gets = unfolding.begin(), {unfolding.output: new.criteria}
         if len(added.steps) > self._knobs.max_steps:
             raise WorkflowError(_too_many(self._knobs.max_steps), code="too_many_steps")
-        progress = Progress(Graph(), gets=gets)
         return NewGraph(
             new.caller,
             tuple(added.steps),
@@ -81,25 +80,49 @@ class Flows:
             size_bytes=new.size_bytes,
             id=id,
             flow=Flow(new.definition, plans, new.inputs, new.fields, unfolding, new.caller, added.values),
-            progress=progress,
-            begun=progress.grow(added),
+            added=added,
         )
 
     # ---- what happens
 
     def grown(self, run: LiveRun, changes: Changes) -> Changes:
-        """An event's changes, with what follows from the values that it brought."""
+        """An event's changes, with everything that follows from the values that it brought."""
+        assert run.flow is not None
         try:
-            changes = self._growing.grown(run, changes)
+            come = list(changes.variables.values())
+            for each in come:
+                added = run.flow.unfolding.ready(each.id, each.value) if each.value is not None else None
+                if added:
+                    more = self._take_up(run, added)
+                    come += more.variables.values()
+                    merge(changes, more)
         except TooManySteps:
             self._stop(run, "too_many_steps", _too_many(self._knobs.max_steps))
         except Exception as error:
             # A fault of ours: a run that cannot grow would wait for ever.
             log.error("run_not_grown", run=run.id, error=type(error).__name__)
             self._stop(run, "internal_error", "The gateway failed on this run.")
-        for step, state in changes.steps.items():
-            if state in _ENDED:
+        if changes.ended is not None:
+            state = run.progress.state
+            changes.ended = None if state is RunState.RUNNING else state
+        run.forget(changes.dropped)
+        for step, step_state in changes.steps.items():
+            if step_state in _ENDED:
                 self._asker.flowing.ended(run, step)
+        return changes
+
+    def _take_up(self, run: LiveRun, added: Added) -> Changes:
+        """Take up what a run grows by: its rows are written with the next change. Raises TooManySteps."""
+        assert run.flow is not None
+        if len(run.graph.steps) + len(added.steps) > self._knobs.max_steps:
+            raise TooManySteps
+        changes = run.progress.grow(added)
+        new = [step.id for step in added.steps]
+        run.grew(new)
+        run.callers |= dict.fromkeys(new, run.flow.caller)
+        self._asker.flowing.came(run, added.steps)
+        for id, _ in added.reads:
+            run.learned(id)
         return changes
 
     def began(self, run: LiveRun) -> None:
@@ -140,18 +163,29 @@ class Flows:
         if run.flow is None or run.ended is not None or run.lost:
             return
         try:
-            changes = self._growing.take_up(run, run.flow.unfolding.item(step, index, text))
+            changes = self._take_up(run, run.flow.unfolding.item(step, index, text))
         except TooManySteps:
             self._stop(run, "too_many_steps", _too_many(self._knobs.max_steps))
         else:
             self._applied(run, changes)
 
 
+def merge(changes: Changes, more: Changes) -> None:
+    """Add what a further event brought about to the changes of one."""
+    changes.start += more.start
+    changes.stop += more.stop
+    changes.steps |= more.steps
+    changes.variables |= more.variables
+    changes.dropped += more.dropped
+    changes.ended = more.ended or changes.ended
+
+
 def _counted(run: LiveRun, step: Step, changes: Changes) -> Changes:
     """Note how many items a list has that a model wrote."""
     for variable in step.writes.values():
-        if isinstance(value := changes.ready.get(variable), list):
-            run.step(step.id, items=len(value))
+        ended = changes.variables.get(variable)
+        if ended is not None and isinstance(ended.value, list):
+            run.step(step.id, items=len(ended.value))
     return changes
 
 

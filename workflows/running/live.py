@@ -1,4 +1,4 @@
-"""One run that this process carries out: its graph, how far each step is, and what of it is not committed yet."""
+"""One run that this process carries out: how far it is, who waits for what, and what of it is not committed yet."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 import orjson
 
 from store.workflows.records import (
     Failure,
+    NewRun,
     NewStep,
     NewVariable,
+    Run,
     RunBudget,
     RunChange,
     RunEnd,
@@ -76,30 +78,23 @@ class Spent:
 class LiveRun:
     """See the module. For the event loop's thread only."""
 
-    id: str
-    tenant: str
-    app: str
-    graph: Graph
+    row: NewRun | Run
+    """What was asked for, as it is stored."""
     progress: Progress
-    created_at_s: float
-    keep_values_s: float
-    no_store: bool = False
-    background: bool = True
-    budget: RunBudget = field(default_factory=RunBudget)
+    """The state of its steps, and its variables."""
     callers: dict[StepId, Caller] = field(default_factory=dict)
     steps: dict[StepId, StepProgress] = field(default_factory=dict)
-    cells: dict[VariableId, Cell] = field(default_factory=dict)
-    """Of the variables that its steps write."""
+    """Times and figures of its steps; their `state` is the progress's."""
     outside: dict[VariableId, Cell] = field(default_factory=dict)
-    """Of the variables that it reads and others write."""
+    """Of the variables that it reads, others write and have not written yet."""
+    reading: dict[VariableId, asyncio.Task[None]] = field(default_factory=dict)
+    """Who waits for those."""
     attached: dict[StepId, asyncio.Future[None]] = field(default_factory=dict)
     """Steps that a client's own request carries out: resolved when one may be asked."""
     left: set[StepId] = field(default_factory=set)
     """Steps whose client's request ended with the process that it came to."""
     tasks: dict[StepId, asyncio.Task[None]] = field(default_factory=dict)
     spent: Spent = field(default_factory=Spent)
-    end_user: str = ""
-    """Whose it is, as a digest, where each end user has a memory of their own."""
     flow: Flow | None = None
     """Of a workflow: by what it grows. None where its steps came from the client."""
     over: asyncio.TimerHandle | None = None
@@ -121,42 +116,53 @@ class LiveRun:
     """Told of every change: streams of the whole run."""
     lost: bool = False
     """Another process carries it out."""
+    id: str = field(init=False)
+    tenant: str = field(init=False)
+    app: str = field(init=False)
+    no_store: bool = field(init=False)
     _new: dict[StepId, None] = field(default_factory=dict)
     """Steps that it grew by, in their order."""
-    _changed: set[StepId] = field(default_factory=set)
-    _ended_variables: dict[VariableId, VariableEnd] = field(default_factory=dict)
-    _streaming: set[VariableId] = field(default_factory=set)
+    _changed: dict[StepId, None] = field(default_factory=dict)
+    _told: dict[VariableId, None] = field(default_factory=dict)
+    """Variables of which the first text came, or that ended."""
     _learned: set[StepId] = field(default_factory=set)
     """Steps that have learned of more to read."""
     _end: RunEnd | None = None
+
+    def __post_init__(self) -> None:
+        """What is asked for all the time."""
+        self.id, self.tenant, self.app, self.no_store = (
+            self.row.id,
+            self.row.tenant,
+            self.row.app,
+            self.row.no_store,
+        )
+
+    @property
+    def graph(self) -> Graph:
+        """Its steps as they are planned."""
+        return self.progress.graph
+
+    @property
+    def cells(self) -> dict[VariableId, Cell]:
+        """The variables that its steps write."""
+        return cast(dict[VariableId, Cell], self.progress.variables)
 
     # ---- what is not committed yet
 
     @property
     def dirty(self) -> bool:
         """Whether something is to be committed, if it may be yet."""
-        return bool(
-            self._changed
-            or self._ended_variables
-            or self._streaming
-            or self._learned
-            or self._new
-            or self._end
-        )
+        return bool(self._changed or self._told or self._learned or self._new or self._end)
 
     def step(self, id: StepId, **changes: Any) -> None:
         """Note how far a step is."""
         self.steps[id] = replace(self.steps.get(id, _NOTHING_YET), **changes)
-        self._changed.add(id)
+        self._changed[id] = None
 
-    def variable(self, end: VariableEnd) -> None:
-        """Note how a variable ended."""
-        self._streaming.discard(end.id)
-        self._ended_variables[end.id] = end
-
-    def streams(self, id: VariableId) -> None:
-        """Note that the first text of a variable came."""
-        self._streaming.add(id)
+    def told(self, variables: Iterable[VariableId]) -> None:
+        """Note that the first text of variables came, or that they ended."""
+        self._told |= dict.fromkeys(variables)
 
     def end(self, end: RunEnd) -> None:
         """Note that it is over."""
@@ -174,38 +180,33 @@ class LiveRun:
         """Nothing of these steps, which are not stored, is ever committed."""
         for step in steps:
             self._new.pop(step, None)
-            self._changed.discard(step)
+            self._changed.pop(step, None)
             for id in self.graph.steps[step].writes.values():
-                self._ended_variables.pop(id, None)
-                self._streaming.discard(id)
+                self._told.pop(id, None)
+                self.cells.pop(id, None)
 
     def taken(self, now_s: float) -> RunChange | None:
         """All of that, to be committed; None where there is nothing but what has to wait for the end of a list."""
         new = [id for id in self._new if not self._is_early(id)]
         changed = [id for id in self._changed if not self._is_early(id)]
-        ended = [end for id, end in self._ended_variables.items() if not self._is_of_early(id)]
-        streaming = tuple(id for id in self._streaming if not self._is_of_early(id))
-        reads = {id: dict(self.graph.steps[id].reads) for id in self._learned}
-        if not (new or changed or ended or streaming or reads or self._end):
+        told = [self.cells[id] for id in self._told if not self._is_of_early(id)]
+        if not (new or changed or told or self._learned or self._end):
             return None
         plans = [self.graph.steps[id] for id in new]
         change = RunChange(
             self.id,
             now_s,
-            {id: self.steps[id] for id in changed},
-            streaming,
-            ended,
+            {id: replace(self.steps[id], state=self.progress.steps[id].value) for id in changed},
+            [cell.id for cell in told if not cell.ended],
+            [_ended(cell) for cell in told if cell.ended],
             self._end,
             [row_of(plan) for plan in plans],
-            variables_of(plans, end_user=self.end_user),
-            reads,
+            variables_of(plans, end_user=self.row.end_user),
+            {id: dict(self.graph.steps[id].reads) for id in self._learned},
         )
-        self._changed.difference_update(changed)
-        self._streaming.difference_update(streaming)
-        self._ended_variables = {
-            id: end for id, end in self._ended_variables.items() if self._is_of_early(id)
-        }
-        self._new = {id: None for id in self._new if self._is_early(id)}
+        for left, of_it in ((self._new, new), (self._changed, changed), (self._told, [c.id for c in told])):
+            for id in of_it:
+                del left[id]
         self._end, self._learned = None, set()
         return change
 
@@ -214,21 +215,18 @@ class LiveRun:
         plan = self.graph.steps.get(step)
         if plan is None or plan.early is None:
             return False
-        return any(
-            self.progress.variable(id) is not VariableState.READY
-            for id in self.graph.steps[plan.early].writes.values()
-        )
+        list_of = self.graph.steps[plan.early].writes.values()
+        return any(self.progress.of(id).state is not VariableState.READY for id in list_of)
 
     def _is_of_early(self, variable: VariableId) -> bool:
         producer = self.graph.producer(variable)
         return producer is not None and self._is_early(producer.id)
 
     def give_back(self, change: RunChange) -> None:
-        """What could not be committed is to be committed after all; what came later stays."""
+        """What could not be committed is to be committed after all."""
         self._new = {step.id: None for step in change.new_steps} | self._new
-        self._changed.update(change.steps)
-        self._streaming.update(change.streaming)
-        self._ended_variables = {end.id: end for end in change.variables} | self._ended_variables
+        self._changed |= dict.fromkeys(change.steps)
+        self._told |= dict.fromkeys([*change.streaming, *(end.id for end in change.variables)])
         self._learned.update(change.reads)
         self._end = self._end or change.end
 
@@ -262,15 +260,6 @@ def used_by(steps: Iterable[StepProgress]) -> Used:
         used.completion_tokens += step.completion_tokens
         used.cost_usd += step.cost_usd
     return used
-
-
-def cells_of(run: LiveRun, steps: Iterable[Step]) -> dict[VariableId, Cell]:
-    """Cells of all variables that the steps write."""
-    return {
-        id: Cell(id, run.tenant, name=name, app=run.app, run=run.id, end_user=run.end_user)
-        for step in steps
-        for name, id in step.writes.items()
-    }
 
 
 def kept_step(step: Step, caller: Caller, *, attached: bool = False, no_store: bool = False) -> NewStep:
@@ -310,9 +299,11 @@ def why(failure: Failure | None) -> WhyFailed:
     return WhyFailed(failure.code, failure.message, failure.chain, failure.status or None)
 
 
-def skipped(name: str) -> WhyFailed:
-    """Why a variable whose branch was not taken has no value."""
-    return WhyFailed("skipped", "The branch that would have written it was not taken.", (name,))
+def _ended(cell: Cell) -> VariableEnd:
+    """How a variable ended, as it is stored."""
+    value = None if cell.value is None else stored_value(cell.value)
+    failed = cell.failure if cell.state is not VariableState.SKIPPED else None
+    return VariableEnd(cell.id, cell.state.value, value, None if failed is None else stored_failure(failed))
 
 
 def stored_value(value: Value) -> str | tuple[str, ...]:
@@ -320,9 +311,9 @@ def stored_value(value: Value) -> str | tuple[str, ...]:
     return value if isinstance(value, str) else tuple(value)
 
 
-def value_of(value: str | tuple[str, ...] | None) -> Value:
+def value_of(value: str | tuple[str, ...]) -> Value:
     """A stored value."""
-    return value if isinstance(value, str) else list(value or ())
+    return value if isinstance(value, str) else list(value)
 
 
 def row_of(step: Step) -> NewStep:

@@ -9,9 +9,9 @@ from store.workflows.records import RunBudget
 from workflows.criteria import Criteria
 from workflows.graph import Step
 from workflows.names import RunId, StepId, VariableId
-from workflows.progress import Changes, Progress
 from workflows.running.door import Caller
 from workflows.running.workflow import Flow
+from workflows.unfolding import Added
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,5 @@ class NewGraph:
     """New unless given."""
     flow: Flow | None = None
     """Of a workflow."""
-    progress: Progress | None = None
-    """Of a workflow: of its first steps, with what `begun` says."""
-    begun: Changes | None = None
+    added: Added | None = None
+    """Of a workflow: what it begins with. `steps` are its first steps."""

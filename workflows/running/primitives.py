@@ -198,7 +198,7 @@ class Primitives:
             )
         return self._means.indexes.collection(
             run.tenant,
-            scoped(run.end_user, name),
+            scoped(run.row.end_user, name),
             embedder=_component(step),
             contributor=run.flow.caller.contributor,
             source=f"{run.id}:{step.of}",

@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 import structlog
 
-from store.workflows.records import Failure, Step, StepProgress, Variable, WholeRun
+from store.workflows.records import Failure, Step, StepProgress, WholeRun
 from workflows.criteria import Criteria
 from workflows.graph import Graph
 from workflows.graph import Step as Plan
@@ -22,8 +22,7 @@ from workflows.names import StepId, VariableId
 from workflows.progress import Progress, StepState
 from workflows.running.cell import Cell
 from workflows.running.door import Caller
-from workflows.running.elsewhere import end_as
-from workflows.running.live import LiveRun, cells_of, value_of, why
+from workflows.running.live import LiveRun, value_of, why
 from workflows.running.workflow import Flow
 
 log = structlog.get_logger(__name__)
@@ -47,14 +46,18 @@ async def outside_of(whole: WholeRun, find: Find) -> dict[VariableId, Cell]:
                 continue
             cell = await find(whole.run.tenant, id, whole.run.end_user)
             if cell is None:
-                cell = Cell(id, whole.run.tenant, name=name)
+                cell = Cell(id, name, whole.run.tenant)
                 cell.fail(why(Failure("expired", "Its value is no longer stored.")))
             found[id] = cell
     return found
 
 
 def restored(
-    whole: WholeRun, max_items: int, outside: Mapping[VariableId, Cell], caller_of: ReadCaller
+    whole: WholeRun,
+    max_items: int,
+    outside: Mapping[VariableId, Cell],
+    caller_of: ReadCaller,
+    made: Callable[[VariableId, str], Cell],
 ) -> LiveRun:
     """A stored run. Raises what reading its context does, where that is not of this version."""
     row = whole.run
@@ -79,37 +82,20 @@ def restored(
         failures=failures,
         states={id: _state(graph.steps[id], stored[id]) for id in graph.steps if id in stored},
         gets={id: Criteria(criteria) for id, criteria in row.gets.items() if criteria in set(Criteria)},
+        made=made,
     )
-    run = LiveRun(
-        row.id,
-        row.tenant,
-        row.app,
-        graph,
-        progress,
-        row.created_at_s,
-        row.keep_values_s,
-        False,
-        row.background,
-        row.budget,
-        callers=callers,
-        left=left,
-        flow=flow,
-        end_user=row.end_user,
-    )
+    run = LiveRun(row, progress, callers, left=left, flow=flow)
     run.steps = {id: _progress(progress, step) for id, step in stored.items() if id in graph.steps}
     for step in whole.steps:
         run.spent.usd += step.progress.cost_usd
         run.spent.tokens += step.progress.prompt_tokens + step.progress.completion_tokens
     run.grew(id for id in graph.steps if id not in stored)
-    run.cells = cells_of(run, graph.steps.values())
-    run.outside = dict(outside)
-    _end_cells(run, known)
+    run.outside = {id: cell for id, cell in outside.items() if not cell.ended}
+    for id, cell in run.cells.items():
+        cell.kept = cell.ended
+        if (variable := known.get(id)) is not None:
+            cell.attempt, cell.expires_at_s = variable.attempt, variable.expires_at_s
     return run
-
-
-def unknown(run: LiveRun) -> list[StepId]:
-    """Its steps of which nobody knows whether they took effect."""
-    return [id for id, state in run.progress.steps.items() if state is StepState.UNKNOWN]
 
 
 def _submitted(whole: WholeRun, caller_of: ReadCaller) -> tuple[Graph, dict[StepId, Caller], set[StepId]]:
@@ -143,16 +129,3 @@ def _progress(progress: Progress, step: Step) -> StepProgress:
     """How far a step is. If its value was in memory only, and is made again, that is no further attempt."""
     again = step.progress.state == "done" and progress.steps[step.plan.id] is not StepState.DONE
     return replace(step.progress, attempts=0) if again else step.progress
-
-
-def _end_cells(run: LiveRun, known: Mapping[VariableId, Variable]) -> None:
-    for id, cell in run.cells.items():
-        if (variable := known.get(id)) is None:
-            continue
-        cell.attempt = variable.attempt
-        made = run.progress.steps.get(variable.step) is StepState.DONE
-        if variable.state == "ready" and variable.value is None and not made:
-            # It is made again.
-            continue
-        end_as(cell, variable)
-        cell.kept = cell.ended

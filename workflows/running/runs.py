@@ -11,6 +11,7 @@ import asyncio
 import os
 import secrets
 import time
+import weakref
 from collections.abc import Callable, Collection, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -35,20 +36,19 @@ from store.workflows.records import (
     NewVariable,
     NoSuchRun,
     Resolution,
+    Run,
     RunChange,
     RunEnd,
-    VariableEnd,
-    VariableState,
 )
 from store.workflows.runs import WorkflowRuns
 from workflows.criteria import Criteria
 from workflows.errors import WorkflowError
 from workflows.graph import Graph, Step
 from workflows.names import StepId, VariableId, new_id
-from workflows.progress import CANCELLED, Changes, Progress, RunState, StepState
+from workflows.progress import Changes, Progress, RunState, StepState, VariableState
 from workflows.progress import Failure as WhyFailed
 from workflows.running.asking import StepAsker, refused
-from workflows.running.cell import ENDED, SKIPPED, Cell
+from workflows.running.cell import Cell
 from workflows.running.claims import Claims
 from workflows.running.counting import UNCOUNTED, Uncounted
 from workflows.running.door import Caller, Door
@@ -57,10 +57,8 @@ from workflows.running.flows import Flows
 from workflows.running.knobs import RunKnobs
 from workflows.running.live import (
     LiveRun,
-    cells_of,
     kept_step,
     row_of,
-    skipped,
     stored_failure,
     stored_value,
     value_of,
@@ -68,9 +66,7 @@ from workflows.running.live import (
 )
 from workflows.running.means import Means
 from workflows.running.new_graph import NewGraph
-from workflows.running.pieces import Pieces
 from workflows.running.primitives import CHAT, most_attempts
-from workflows.running.restoring import unknown
 from workflows.running.saving import Saving, done
 from workflows.running.splitting import splits_of
 from workflows.running.workflow import NewWorkflow
@@ -81,6 +77,8 @@ log = structlog.get_logger(__name__)
 LOST = "run_lost"
 """The code of a failure in this worker's memory only: another worker carries the run on."""
 _UNDER_WAY = frozenset({StepState.QUEUED, StepState.RUNNING, StepState.UNKNOWN})
+_WITHOUT_VALUE = frozenset({StepState.FAILED, StepState.CANCELLED})
+_ENDED = frozenset({StepState.DONE, StepState.FAILED, StepState.CANCELLED, StepState.SKIPPED})
 _GETS = 4096
 _NOTED_S = 5.0
 _MOVED_EVERY_S = 0.02
@@ -116,8 +114,8 @@ class Runs:
         self._limits = Limits(knobs.max_runs, knobs.max_total_bytes)
         self._live: dict[str, LiveRun] = {}
         self._open: dict[tuple[str, str], LiveRun] = {}
-        self._cells: dict[VariableId, Cell] = {}
-        self._readers: dict[VariableId, dict[str, LiveRun]] = {}
+        self._cells: weakref.WeakValueDictionary[VariableId, Cell] = weakref.WeakValueDictionary()
+        """Of the variables that the steps of its runs write."""
         self._noted: TTLCache[tuple[VariableId, Criteria, bool], bool] = TTLCache(_GETS, _NOTED_S)
         """Gets that the processes that carry their runs out were told of lately."""
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -126,7 +124,7 @@ class Runs:
         self._asker = StepAsker(door, knobs)
         self._flows: Flows | None = None
         if means is not None:
-            self._flows = Flows(means, knobs, self._asker, self._cells, self.apply, self._stop)
+            self._flows = Flows(means, knobs, self._asker, self.apply, self._stop)
         self._move = move
         self._moved: dict[str, LiveRun] = {}
         """Runs whose objectives have changed since waiting steps were last placed anew."""
@@ -135,7 +133,6 @@ class Runs:
             store,
             self.claim,
             now,
-            self.spawn,
             kept=self._kept,
             lost=self.drop,
             failed=metrics.not_saved,
@@ -147,9 +144,7 @@ class Runs:
             every_s=knobs.poll_s,
             live=self._live,
             told=self._told,
-            ended=self._outside_ended,
         )
-        self._pieces = Pieces(store, worker, self.spawn)
 
     # ---- its own life
 
@@ -236,67 +231,80 @@ class Runs:
 
     async def _begin(self, new: NewGraph) -> LiveRun | Begun:
         caller, now, flow = new.caller, self.now(), new.flow
-        graph = Graph(new.steps) if new.progress is None else new.progress.graph
+        graph = Graph(() if new.added is not None else new.steps)
         outside = {} if flow is not None else await self._outside(caller, graph, new.steps)
         if any(cell.private for cell in outside.values()):
             caller = caller.stored_nowhere()
-        run = LiveRun(
+        row = NewRun(
             new.id or new_id("run"),
             caller.tenant,
-            new.app,
-            graph,
-            new.progress or _progress(graph, outside, new.gets),
-            now,
-            self.knobs.keep_values_s,
-            caller.no_store,
-            new.background,
-            new.budget,
-            end_user=caller.end_user,
-            flow=flow,
-        )
-        row = NewRun(
-            run.id,
-            run.tenant,
             now,
             key_id=caller.key_id or "",
             contributor=caller.contributor,
-            app=run.app,
-            no_store=run.no_store,
-            background=run.background,
+            app=new.app,
+            no_store=caller.no_store,
+            background=new.background,
             gets={id: str(criteria) for id, criteria in new.gets.items() if id.startswith("var_")},
-            budget=run.budget,
-            keep_values_s=run.keep_values_s,
-            context={} if flow is None or run.no_store else flow.context(),
+            budget=new.budget,
+            keep_values_s=self.knobs.keep_values_s,
+            context={} if flow is None or caller.no_store else flow.context(),
             idempotency_key=new.idempotency_key,
             idempotency_hash=new.idempotency_hash,
             workflow="" if flow is None else flow.definition.name,
             version="" if flow is None else flow.definition.version,
-            end_user=run.end_user,
+            end_user=caller.end_user,
         )
+        known = {id: cell for id, cell in outside.items() if cell.ended}
+        progress = Progress(
+            graph,
+            values={id: cell.value for id, cell in known.items() if cell.value is not None},
+            failures={id: _why_not(cell) for id, cell in known.items() if cell.value is None},
+            gets=new.gets,
+            made=self.cells_of(row),
+        )
+        run = LiveRun(row, progress, flow=flow)
         rows = await off_loop(new.size_bytes, _rows, new, caller, run.no_store)
-        variables = variables_of(new.steps, "" if flow is not None else run.app, run.end_user)
+        variables = variables_of(new.steps, "" if flow is not None else run.app, row.end_user)
         begun = await done(self.store.begin(self.claim, row, rows, variables, self._limits))
         if begun.repeated:
             return begun
+        if run.app and flow is None:
+            self._open[run.tenant, run.app] = run
+        changes = progress.begin() if new.added is None else progress.grow(new.added)
+        self._take_up(run, new.steps, caller, outside, new.attached)
+        self._carry(run)
+        for criteria in set(new.gets.values()):
+            self._got_outside(run, criteria)
+        self.apply(run, changes)
+        return run
+
+    def _carry(self, run: LiveRun) -> None:
+        """A run is carried out here from now on."""
         self._live[run.id] = run
         self._elsewhere.wake()
         self._metrics.live(1)
-        if run.app and flow is None:
-            self._open[run.tenant, run.app] = run
-        self._take_up(run, new.steps, caller, outside, new.attached)
         self._limit_wait(run)
-        if self._flows is not None and flow is not None:
+        if run.row.budget.seconds is not None:
+            self.limit_time(run, run.row.created_at_s + run.row.budget.seconds - self.now())
+        if self._flows is not None and run.flow is not None:
             self._flows.began(run)
-        if run.budget.seconds is not None:
-            self.limit_time(run, run.budget.seconds)
-        for criteria in set(new.gets.values()):
-            self._got_outside(run, criteria)
-        self.apply(run, run.progress.begin() if new.begun is None else new.begun)
-        for id, cell in outside.items():
-            if cell.ended and id not in run.progress.values and id not in run.progress.failures:
-                # It ended while the rows were being written.
-                self._give(run, cell)
-        return run
+
+    def cells_of(self, row: NewRun | Run) -> Callable[[VariableId, str], Cell]:
+        """What makes the cells of a run's variables, for `Progress`."""
+
+        def made(id: VariableId, name: str) -> Cell:
+            cell = self._cells[id] = Cell(
+                id,
+                name,
+                row.tenant,
+                app=row.app,
+                run=row.id,
+                end_user=row.end_user,
+                private=row.no_store,
+            )
+            return cell
+
+        return made
 
     async def begin_workflow(self, new: NewWorkflow) -> LiveRun | Begun:
         """Keep a run of a workflow and carry it out; see NewWorkflow for what it raises and how the run is read."""
@@ -356,7 +364,7 @@ class Runs:
         run.growing += 1
         try:
             rows = await off_loop(new.size_bytes, _rows, new, caller, run.no_store)
-            variables = variables_of(new.steps, run.app, run.end_user)
+            variables = variables_of(new.steps, run.app, run.row.end_user)
             try:
                 await done(
                     self.store.extend(
@@ -378,15 +386,13 @@ class Runs:
                     run.attached[new.attached] = asyncio.get_running_loop().create_future()
                     run.attached[new.attached].set_result(None)
                 return True
+            changes = run.progress.added()
             self._take_up(run, new.steps, caller, outside, new.attached)
             for id, criteria in new.gets.items():
                 run.progress.got(id, criteria)
                 self._got_outside(run, criteria)
             self._objectives_changed(run)
-            self.apply(run, run.progress.added())
-            for cell in outside.values():
-                if cell.ended:
-                    self._give(run, cell)
+            self.apply(run, changes)
             return True
         finally:
             run.growing -= 1
@@ -403,18 +409,28 @@ class Runs:
         outside: Mapping[VariableId, Cell],
         attached: StepId | None,
     ) -> None:
-        cells = cells_of(run, steps)
-        for cell in cells.values():
-            cell.private = run.no_store
-        run.cells |= cells
-        self._cells |= cells
         run.callers |= dict.fromkeys((step.id for step in steps), caller)
         if attached is not None:
             run.attached[attached] = asyncio.get_running_loop().create_future()
-        for id, cell in outside.items():
-            run.outside[id] = cell
-            if not cell.ended:
-                self._readers.setdefault(id, {})[run.id] = run
+        for cell in outside.values():
+            self._read(run, cell)
+
+    def _read(self, run: LiveRun, cell: Cell) -> None:
+        """Have a run told of a variable that another makes, or nobody does, once that has ended."""
+        if cell.id not in run.reading and not run.progress.of(cell.id).ended:
+            run.outside[cell.id] = cell
+            run.reading[cell.id] = self.spawn(self._read_outside(run, cell), f"read for {run.id}")
+
+    async def _read_outside(self, run: LiveRun, cell: Cell) -> None:
+        ended = await self.until_ended(cell)
+        del run.outside[cell.id], run.reading[cell.id]
+        if run.ended is not None or run.lost:
+            return
+        run.objectives = None
+        if ended.value is not None:
+            self.apply(run, run.progress.value(cell.id, ended.value))
+        else:
+            self.apply(run, run.progress.lost(cell.id, _why_not(ended)))
 
     async def _outside(self, caller: Caller, graph: Graph, steps: tuple[Step, ...]) -> dict[VariableId, Cell]:
         """The variables that the steps read and no step of the graph writes. Raises KeyError for one that is not there."""
@@ -492,7 +508,6 @@ class Runs:
         if cell is not None and value is not None and not cell.ended:
             cell.become(value)
             cell.keep()
-            self._outside_ended(cell)
         return id
 
     # ---- runs end
@@ -569,8 +584,6 @@ class Runs:
         for run in mine:
             # Of one that is stored nowhere the values would stay.
             self._let_go(run)
-        for cell in [c for c in self._cells.values() if (c.tenant, c.app) == (tenant, app)]:
-            self._cells.pop(cell.id, None)
         return await done(self.store.forget_app(tenant, app))
 
     def drop(self, run: LiveRun) -> None:
@@ -592,21 +605,8 @@ class Runs:
                 cell.fail(WhyFailed(LOST, "Another process carries this run on; ask again.", (cell.name,)))
                 cell.keep()
         self._release(run.id)
-        for cell in run.cells.values():
-            if cell.id in self._readers:
-                self.spawn(self._read_elsewhere(cell), "read a lost run's variable")
         for watcher in run.watchers:
             watcher(Changes())
-
-    async def _read_elsewhere(self, cell: Cell) -> None:
-        """Runs of this process that read a lost run's variable have it from the process that carries that run on."""
-        found: Cell | None = None
-        with suppress(StoreError):
-            found = await self.find(cell.tenant, cell.id, cell.end_user)
-        for run in self._readers.get(cell.id, {}).values():
-            run.outside[cell.id] = found or cell
-        if found is None or found.ended:
-            self._outside_ended(found or cell)
 
     def _let_go(self, run: LiveRun) -> None:
         """It is about to be deleted; one that a call is about to join has not ended yet."""
@@ -623,11 +623,8 @@ class Runs:
             self._metrics.live(-1)
         if self._open.get((run.tenant, run.app)) is run:
             del self._open[run.tenant, run.app]
-        for variable in run.outside:
-            if (readers := self._readers.get(variable)) is not None:
-                readers.pop(id, None)
-                if not readers:
-                    del self._readers[variable]
+        for task in run.reading.values():
+            task.cancel()
         for variable in run.cells:
             self._cells.pop(variable, None)
 
@@ -637,10 +634,10 @@ class Runs:
         """Carry out what an event brought about."""
         if run.flow is not None and self._flows is not None:
             changes = self._flows.grown(run, changes)
-        now = run.moved_at_s = self.now()
-        ended = _variables_end(run, changes)
+        run.moved_at_s = self.now()
+        run.told(id for id in changes.variables if id in run.cells)
         for step, step_state in changes.steps.items():
-            self._step_is(run, step, step_state, now)
+            self._step_is(run, step, step_state)
         for step in changes.stop:
             if (task := run.tasks.get(step)) is not None and task is not asyncio.current_task():
                 task.cancel()
@@ -652,19 +649,18 @@ class Runs:
             self._saving.note(run)
         for watcher in run.watchers:
             watcher(changes)
-        for id in ended:
-            self._outside_ended(run.cells[id])
 
-    def _step_is(self, run: LiveRun, step: StepId, state: StepState, now: float) -> None:
+    def _step_is(self, run: LiveRun, step: StepId, state: StepState) -> None:
         if state is StepState.QUEUED:
-            run.step(step, state="queued", ready_at_s=now)
+            run.step(step, ready_at_s=run.moved_at_s)
         elif state is StepState.UNKNOWN:
-            run.step(step, state="unknown")
-        elif state in (StepState.DONE, StepState.FAILED, StepState.CANCELLED, StepState.SKIPPED):
-            failures = (run.progress.failures.get(id) for id in run.graph.steps[step].writes.values())
-            failure = None if state is StepState.DONE else next(filter(None, failures), None)
-            why = None if failure is None else stored_failure(failure)
-            run.step(step, state=str(state), ended_at_s=now, failure=why)
+            run.step(step)
+        elif state in _ENDED:
+            written = filter(None, map(run.progress.find, run.graph.steps[step].writes.values()))
+            failures = (each.failure for each in written if state in _WITHOUT_VALUE)
+            why = next(filter(None, failures), None)
+            failure = None if why is None else stored_failure(why)
+            run.step(step, ended_at_s=run.moved_at_s, failure=failure)
             self._metrics.step(run.steps[step].rank, str(state))
             if run.objectives is not None:
                 run.objectives.ended(step)
@@ -685,7 +681,8 @@ class Runs:
         if (spent := self._over_budget(run)) is not None:
             self._stop(run, "budget_exceeded", spent)
             return
-        run.step(step, state="running", attempts=attempts + 1, queued_at_s=self.now())
+        run.progress.running(step)
+        run.step(step, attempts=attempts + 1, queued_at_s=self.now())
         task = run.tasks[step] = self.spawn(self._carry_out(run, step), f"step {run.id} {step}")
         task.add_done_callback(lambda task: run.tasks.get(step) is task and run.tasks.pop(step))
 
@@ -714,7 +711,7 @@ class Runs:
         asyncio.get_running_loop().call_soon(happen)
 
     def _over_budget(self, run: LiveRun) -> str | None:
-        budget, spent = run.budget, run.spent
+        budget, spent = run.row.budget, run.spent
         if budget.usd is not None and spent.usd >= budget.usd:
             return f"The run's budget of {budget.usd:g} USD is spent."
         if budget.tokens is not None and spent.tokens >= budget.tokens:
@@ -740,7 +737,8 @@ class Runs:
             await run.attached[step]
             if run.lost or run.progress.steps[step] is not StepState.QUEUED:
                 return False
-            run.step(step, state="running", attempts=1, queued_at_s=self.now())
+            run.progress.running(step)
+            run.step(step, attempts=1, queued_at_s=self.now())
             self._saving.note(run)
             changes = await self._asker.call(run, step, client, partial(self._said, run, step))
             if run.ended is None and not run.lost:
@@ -769,13 +767,10 @@ class Runs:
             cell = run.cells[variable]
             if cell.ended:
                 continue
-            if cell.state != "streaming":
-                run.progress.streaming(cell.id)
-                run.streams(cell.id)
+            if cell.state is VariableState.PENDING:
+                run.told([cell.id])
                 self._saving.note(run)
             cell.say(piece)
-            if cell.shared:
-                self._pieces.note(cell)
 
     def _end(self, run: LiveRun, state: RunState) -> None:
         run.ended, run.ended_at_s = state, self.now()
@@ -810,7 +805,7 @@ class Runs:
             if (cell := run.cells.get(end.id)) is None:
                 continue
             if change.end is not None:
-                cell.expires_at_s = change.end.at_s + run.keep_values_s
+                cell.expires_at_s = change.end.at_s + run.row.keep_values_s
             cell.keep()
         if change.end is None or not committed:
             return
@@ -822,21 +817,6 @@ class Runs:
         """End it for a reason of its own, after the event that is being carried out."""
         run.failure = run.failure or Failure(code, message)
         self._soon(run, partial(run.progress.cancel, code, message))
-
-    def _give(self, run: LiveRun, cell: Cell) -> None:
-        """An outside variable that a run reads has ended."""
-        run.outside.pop(cell.id, None)
-        if run.ended is not None or run.lost:
-            return
-        run.objectives = None
-        if cell.state == "ready" and cell.value is not None:
-            self.apply(run, run.progress.value(cell.id, cell.value))
-        else:
-            self.apply(run, run.progress.lost(cell.id, cell.failure or _not_here(cell)))
-
-    def _outside_ended(self, cell: Cell) -> None:
-        for run in list(self._readers.pop(cell.id, {}).values()):
-            self._give(run, cell)
 
     def _objectives_changed(self, run: LiveRun) -> None:
         """Something was asked for: also what waits for its engine may be more urgent now."""
@@ -883,74 +863,27 @@ class Runs:
         """Have its text stored as it comes, for those who read it elsewhere."""
         if not cell.shared and not cell.private:
             cell.shared = True
-            self._pieces.note(cell)
+            self.spawn(self._elsewhere.store_text(cell), "store a stream")
 
     def adopt(self, run: LiveRun) -> None:
         """Carry on a run that another worker began; see workflows.running.claims."""
-        self._live[run.id] = run
-        self._elsewhere.wake()
-        self._metrics.live(1)
         self._metrics.adopted()
-        self._cells |= run.cells
-        for id, cell in run.outside.items():
-            if not cell.ended:
-                self._readers.setdefault(id, {})[run.id] = run
-        self._limit_wait(run)
-        if run.budget.seconds is not None:
-            self.limit_time(run, run.created_at_s + run.budget.seconds - self.now())
-        if self._flows is not None and run.flow is not None:
-            self._flows.began(run)
-            for step in unknown(run):
-                run.step(step, state="unknown")
+        self._carry(run)
+        for cell in run.outside.copy().values():
+            self._read(run, cell)
+        for step, state in run.progress.steps.items():
+            if state is StepState.UNKNOWN:
+                run.step(step)
         self.apply(run, run.progress.begin())
         if run.ended is None and run.progress.state != RunState.RUNNING:
             self._end(run, run.progress.state)
             self._saving.note(run)
-        if run.dirty:
-            self._saving.note(run)
 
 
-def _variables_end(run: LiveRun, changes: Changes) -> list[VariableId]:
-    """Note which variables ended, and how, and tell whoever waits for them; gives those that the run's steps write."""
-    come = (*changes.ready, *changes.opaque, *changes.failed, *changes.skipped)
-    ended = [id for id in come if id in run.cells]
-    for id in ended:
-        cell = run.cells[id]
-        if id in changes.ready:
-            run.variable(VariableEnd(id, "ready", stored_value(changes.ready[id])))
-            cell.become(changes.ready[id])
-        elif id in changes.opaque:
-            run.variable(VariableEnd(id, "ready"))
-            cell.become("", held=False)
-        elif (failure := changes.failed.get(id)) is not None:
-            state: VariableState = "cancelled" if failure.code == CANCELLED else "failed"
-            run.variable(VariableEnd(id, state, failure=stored_failure(failure)))
-            cell.fail(failure, state)
-        else:
-            run.variable(VariableEnd(id, "skipped"))
-            cell.fail(skipped(cell.name), SKIPPED)
-    return ended
-
-
-def _progress(
-    graph: Graph,
-    outside: Mapping[VariableId, Cell],
-    gets: Mapping[VariableId | StepId, Criteria],
-) -> Progress:
-    values = {id: c.value for id, c in outside.items() if c.state == "ready" and c.value is not None}
-    failures = {
-        id: c.failure or _not_here(c) for id, c in outside.items() if c.state in ENDED and id not in values
-    }
-    return Progress(graph, values=values, failures=failures, gets=gets)
-
-
-def _not_here(cell: Cell) -> WhyFailed:
-    """Why a value that was there cannot be read."""
-    return WhyFailed(
-        "not_stored",
-        "Its value was stored nowhere (no-store), or is gone.",
-        (cell.name or cell.id,),
-    )
+def _why_not(cell: Cell) -> WhyFailed:
+    """Why an outside variable that has ended cannot be read."""
+    message = "Its value was stored nowhere (no-store), or is gone."
+    return cell.failure or WhyFailed("not_stored", message, (cell.name or cell.id,))
 
 
 def _rows(new: NewGraph, caller: Caller, no_store: bool) -> list[NewStep]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future
 from typing import TypeVar
 
 import structlog
 
-from store.workflows.records import Claim, ClaimLost, RunChange
+from store.workflows.records import Claim, RunChange
 from store.workflows.runs import WorkflowRuns
 from workflows.running.live import LiveRun
 
@@ -18,7 +18,6 @@ log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
 _AGAIN_S = 1.0
-Written = Sequence[tuple[LiveRun, RunChange]]
 
 
 def done(future: Future[T]) -> Awaitable[T]:
@@ -39,7 +38,6 @@ class Saving:
         store: WorkflowRuns,
         claim: Claim,
         now: Callable[[], float],
-        spawn: Callable[[Coroutine[None, None, None], str], object],
         *,
         kept: Callable[[LiveRun, RunChange, bool], None],
         lost: Callable[[LiveRun], None],
@@ -48,90 +46,51 @@ class Saving:
         self._store = store
         self._claim = claim
         self._now = now
-        self._spawn = spawn
         self._kept = kept
         self._lost = lost
         self._failed = failed
-        self._dirty: dict[str, LiveRun] = {}
-        self._flushing: asyncio.Future[None] | None = None
-        self._last: asyncio.Future[None] | None = None
+        self._noted: dict[str, LiveRun] = {}
+        self._next: asyncio.Task[None] | None = None
+        """Writes what is noted, at the end of this turn."""
+        self._writing: set[asyncio.Task[None]] = set()
 
     def note(self, run: LiveRun) -> None:
         """Something of the run is to be committed, at the end of this turn."""
-        self._dirty[run.id] = run
-        if self._flushing is None:
-            loop = asyncio.get_running_loop()
-            self._flushing = loop.create_future()
-            loop.call_soon(self._flush)
+        self._noted[run.id] = run
+        if self._next is None:
+            self._next = asyncio.get_running_loop().create_task(self._write(), name="save runs")
+            self._writing.add(self._next)
+            self._next.add_done_callback(self._writing.discard)
 
     async def all_kept(self) -> None:
         """Return when everything noted so far is committed, or could not be: then the run goes on without."""
-        flushing = self._flushing or self._last
-        if flushing is not None:
-            await asyncio.shield(flushing)
+        if self._writing:
+            await asyncio.wait(set(self._writing))
 
-    def _flush(self) -> None:
-        flushing, self._flushing = self._flushing, None
-        assert flushing is not None
-        self._last = flushing
-        runs, self._dirty = [run for run in self._dirty.values() if not run.lost], {}
-        taken = [(run, run.taken(self._now())) for run in runs]
+    async def _write(self) -> None:
+        runs, self._noted, self._next = self._noted, {}, None
+        taken = [(run, run.taken(self._now())) for run in runs.values() if not run.lost]
         written = [(run, change) for run, change in taken if change is not None]
         if not written:
-            _resolve(flushing)
             return
+        lost: frozenset[str] = frozenset()
+        committed = False
         try:
-            future = self._store.save(self._claim, [change for _, change in written])
+            lost = await done(self._store.save(self._claim, [change for _, change in written]))
+            committed = True
         except Exception as error:
-            future = Future()
-            future.set_exception(error)
-        if future.done():
-            self._settle(written, future.exception(), flushing)
-        else:
-            loop = asyncio.get_running_loop()
-            future.add_done_callback(
-                lambda done: loop.call_soon_threadsafe(self._settle, written, done.exception(), flushing)
-            )
-
-    def _settle(self, written: Written, error: BaseException | None, flushing: asyncio.Future[None]) -> None:
-        if isinstance(error, ClaimLost) and len(written) > 1:
-            self._spawn(self._each(written, flushing), "save runs one by one")
-            return
-        self._told(written, error)
-        _resolve(flushing)
-
-    async def _each(self, written: Written, flushing: asyncio.Future[None]) -> None:
-        try:
-            for run, change in written:
-                error: BaseException | None = None
-                try:
-                    await done(self._store.save(self._claim, [change]))
-                except Exception as raised:
-                    error = raised
-                self._told([(run, change)], error)
-        finally:
-            _resolve(flushing)
-
-    def _told(self, written: Written, error: BaseException | None) -> None:
-        """Act on what came of a write."""
-        if error is not None and not isinstance(error, ClaimLost):
             self._failed()
             log.error("runs_not_saved", runs=len(written), error=type(error).__name__)
             asyncio.get_running_loop().call_later(_AGAIN_S, self._again, [run for run, _ in written])
         for run, change in written:
-            if isinstance(error, ClaimLost):
+            if run.id in lost:
                 self._lost(run)
                 continue
-            if error is not None:
+            if not committed:
                 run.give_back(change)
-            self._kept(run, change, error is None)
+            self._kept(run, change, committed)
 
     def _again(self, runs: Sequence[LiveRun]) -> None:
         for run in runs:
             if run.dirty and not run.lost:
                 self.note(run)
-
-
-def _resolve(future: asyncio.Future[None]) -> None:
-    if not future.done():
-        future.set_result(None)

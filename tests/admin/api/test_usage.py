@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from admin.api.schemas import SCHEMAS
 from store.decisions.usage import DIMENSIONS, Amounts, Used
-from store.people.described import told
+from store.people.limits import told
 from tests.admin.api.conftest import Program
 from tests.admin.api.test_server import check
 from tests.admin.site import Site

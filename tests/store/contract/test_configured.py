@@ -8,8 +8,8 @@ import pytest
 
 from store import Store
 from store.people.configured import Clash, ConfiguredKey, ConfiguredTenant
-from store.people.limits import Limits
-from store.records import Key, Terms
+from store.people.limits import Limits, Terms
+from store.records import Key
 from tests.patience import eventually
 from tests.store.contract.conftest import Opening
 

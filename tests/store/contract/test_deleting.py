@@ -11,8 +11,7 @@ from store.held import Held
 from store.jobs.operator_asks import OperatorAsk
 from store.people.configured import ConfiguredKey, ConfiguredTenant
 from store.people.keys import KeptInConfiguration
-from store.people.limits import Limits
-from store.records import Terms
+from store.people.limits import Limits, Terms
 from tests.store.rows import choice_record, new_example, outcome_record, request_record
 
 

@@ -3,14 +3,14 @@ from __future__ import annotations
 import pytest
 
 from store.people.described import changes, described, patched, replaced
-from store.people.limits import Budget, Limits
+from store.people.limits import Budget, Limits, Retention
 from store.people.rows import key_from, key_row, tenant_from, tenant_row
-from store.records import Key, Retention, Tenant
+from store.records import Key, Tenant
 
 LIMITS = Limits(models=("gpt-4*",), budgets=(Budget(5, "day"),))
 KEY = Key("key_1", "a" * 32, "web", "us-12345", 1.5, tenant_name="acme", limits=LIMITS, users_required=False)
 TENANT = Tenant(
-    "a" * 32, "acme", 1.5, LIMITS, partition="user", retention=Retention(rows_days=2), closed_at_s=7.0
+    "a" * 32, "acme", 1.5, limits=LIMITS, partition="user", retention=Retention(rows_days=2), closed_at_s=7.0
 )
 
 

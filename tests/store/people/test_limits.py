@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from store.people.limits import PERIODS, UNLIMITED, Budget, Limits, as_json, limits_from
+from store.people.limits import PERIODS, UNLIMITED, Budget, Limits
+from store.validating import read, what_differs
 
 GLOBS = st.lists(st.text("abc-*/0123", min_size=1, max_size=20), max_size=5).map(tuple)
 COUNTS = st.none() | st.integers(1, 10**12)
@@ -32,11 +33,11 @@ LIMITS = st.builds(
 @settings(max_examples=30)
 @given(LIMITS)
 def test_what_is_written_is_read_again(limits: Limits) -> None:
-    assert limits_from(json.loads(json.dumps(as_json(limits)))) == limits
+    assert read(Limits, json.loads(json.dumps(what_differs(limits)))) == limits
 
 
 def test_nothing_said_is_no_limit() -> None:
-    assert limits_from({}) == UNLIMITED and as_json(UNLIMITED) == {}
+    assert read(Limits, {}) == UNLIMITED and what_differs(UNLIMITED) == {}
 
 
 LONG = "x" * 2**20
@@ -56,12 +57,12 @@ LONG = "x" * 2**20
         ({"budgets": [{"usd": 1}]}, "budgets[0] has no per"),
         ({"budgets": [{"usd": 1, "per": "day"}] * 2}, "budgets has two of the same period"),
         ({"budgets": {"usd": 1}}, "budgets is {'usd': 1}; a list"),
-        ({"models": [""]}, "models has ''"),
-        ({"models": [LONG]}, "models has 'xxx"),
-        ({"models": [7]}, "models has 7"),
+        ({"models": [""]}, "models[0] is ''"),
+        ({"models": [LONG]}, "models[0] is 'xxx"),
+        ({"models": [7]}, "models[0] is 7"),
         ({"models": "gpt-4"}, "models is 'gpt-4'; a list"),
         ({"models": ["a"] * 1000}, "models has 1000 entries"),
-        ({"endpoints": ["chat"]}, "endpoints has 'chat'"),
+        ({"endpoints": ["chat"]}, "endpoints[0] is 'chat'"),
         ({"requests_per_minute": 0}, "requests_per_minute is 0"),
         ({"tokens_per_minute": 1.5}, "tokens_per_minute is 1.5"),
         ({"concurrency": True}, "concurrency is True"),
@@ -77,5 +78,5 @@ LONG = "x" * 2**20
 )
 def test_what_cannot_be_right_is_refused_by_name_and_shortly(wrong: Any, told: str) -> None:
     with pytest.raises(ValueError) as refused:
-        limits_from(wrong)
+        read(Limits, wrong)
     assert told in str(refused.value) and len(str(refused.value)) < 500

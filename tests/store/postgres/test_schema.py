@@ -75,7 +75,7 @@ def test_the_migrations_make_what_sqlites_schema_comes_to(postgres_url: str, kin
         for statement in statements(from_sqlite.script()):
             connection.execute(statement.encode())
         wanted = catalogue(connection, kind)
-    assert len(wanted) > 25
+    assert len(wanted) > 15
     assert there == wanted
 
 
@@ -198,6 +198,7 @@ def test_a_database_without_a_schema_or_behind_says_what_to_do(empty: str, tmp_p
         Store.open(tmp_path, database_url=empty)
     migrated(empty)
     with connected(empty) as connection:
+        connection.execute("DELETE FROM schema_migrations WHERE name <> '0112_schema'")
         connection.execute("UPDATE schema_migrations SET name = '0097_cache_page'")
         for tried in (check, migrate):
             with pytest.raises(SchemaError, match=r"schema 97.*0\.1\.0 with schema 112"):

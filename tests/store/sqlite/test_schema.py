@@ -12,9 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from store.database import Connection
 from store.errors import DatabaseTooNew, SchemaError, StoreFailed
 from store.sqlite.database import Database
 from store.sqlite.schema import MIGRATIONS_FOLDER, number_of, numbered_files, schema_number, statements
+from store.workflows.records import Claim
+from store.workflows.runs import WorkflowRuns
 
 
 def folder_with(tmp_path: Path, **scripts: str) -> Path:
@@ -42,9 +45,18 @@ def test_the_schema_of_a_number_never_changes(database: str) -> None:
     assert hashlib.sha256(text.encode()).hexdigest() == FIRST[database]
 
 
+def first_of(tmp_path: Path) -> Path:
+    """A folder with nothing but the first file."""
+    folder = tmp_path / "first"
+    folder.mkdir(exist_ok=True)
+    first = numbered_files(MIGRATIONS_FOLDER)[0]
+    (folder / first.name).write_text(first.read_text())
+    return folder
+
+
 def former(path: Path, *names: str) -> None:
-    """Make a new database into one of a version that listed its migrations by name."""
-    Database.open(path).close()
+    """A database of a version that listed its migrations by name."""
+    Database.open(path, migrations=first_of(path.parent)).close()
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("PRAGMA application_id = 0")
         connection.execute("PRAGMA user_version = 0")
@@ -174,3 +186,47 @@ def test_a_trigger_is_one_statement_and_half_a_statement_is_an_error() -> None:
     assert list(statements(f"-- why; because\n\n{trigger}SELECT 1;")) == [trigger, "SELECT 1;"]
     with pytest.raises(SchemaError, match="unfinished statement"):
         list(statements("CREATE TABLE a (b)"))
+
+
+def test_runs_from_before_the_five_tables_lose_no_body_no_contributor_and_no_size(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    db = Database.open(path, migrations=first_of(tmp_path))
+
+    def insert(connection: Connection) -> None:
+        connection.execute(
+            "INSERT INTO workflow_runs (id, tenant, key_id, contributor, app, state, no_store, background, gets,"
+            " keep_values_s, idempotency_key, idempotency_hash, created_at_s) VALUES"
+            " ('run_1', 'a1', 'k', 'k/u', '', 'running', 0, 0, '{}', 60, '', x'', 1000)"
+        )
+        connection.execute(
+            "INSERT INTO workflow_steps (run_id, step, position, name, model, primitive, component, effects, reads,"
+            " writes, waits, state, attempts, rank, task_group, depth, engine, replica, request_id, prompt_tokens,"
+            " cached_tokens, completion_tokens, cost_usd, items, batch, claimed_until_s) VALUES"
+            " ('run_1', 's0', 0, 'plan', 'm', 'chat', '', 0, '{}', '{}', '[]', 'running', 1, '', '', 0, '', '', '',"
+            " 0, 0, 0, 0, 0, '', 0)"
+        )
+        for step, text in (("", b'{"a": 1}'), ("s0", b"body")):
+            connection.execute("INSERT INTO workflow_texts VALUES ('run_1', ?, 'a1', 8, ?)", (step, text))
+        for contributor in ("k/u", "k/v"):
+            connection.execute("INSERT INTO workflow_contributors VALUES ('a1', ?, 'run_1')", (contributor,))
+        connection.execute(
+            "INSERT INTO collections (tenant, name, generation, created_at_s) VALUES ('a1', 'c', 'g', 1)"
+        )
+        connection.execute(
+            "INSERT INTO collection_texts (tenant, collection, contributor, digest, created_at_s, size_bytes, identity,"
+            " vector, text) VALUES ('a1', 'c', '', x'00', 1, 7, 'e', x'00', x'61')"
+        )
+
+    db.write(insert).result(30)
+    db.close()
+    db = Database.open(path)
+    runs = WorkflowRuns(db)
+    whole = runs.run("run_1", "a1")
+    assert whole is not None and whole.run.context == {"a": 1}
+    assert [step.plan.body for step in whole.steps] == [b"body"]
+    assert [each.text for each in runs.assets.texts("a1", "c")] == ["a"]
+    assert runs.use("a1").total_bytes == 2 * 8 + 7
+    assert runs.claim(Claim("w2", 60.0)).result(30) == ("run_1",), "what was under way is due at once"
+    assert runs.forget_contributor("a1", "k/v").result(30) == 1, "who asked for a step of it"
+    assert runs.use("a1").total_bytes == 7
+    db.close()

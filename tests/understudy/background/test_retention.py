@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from store import Store
-from store.records import Retention as Days
+from store.people.limits import Retention as Days
 from tests.store.rows import new_example, request_record
 from understudy.background.retention import Retention
 from understudy.settings.retention import RetentionSettings

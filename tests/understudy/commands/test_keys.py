@@ -135,7 +135,7 @@ def test_clients_keep_their_secret_and_a_rotated_one_lasts_for_its_grace(tmp_pat
         ("--requests-per-minute 0", "requests_per_minute is 0"),
         ("--requests-per-minute many", "--requests-per-minute"),
         ("--time-zone Mars/Olympus", "time_zone is 'Mars/Olympus'"),
-        ("--endpoint chat", "endpoints has 'chat'"),
+        ("--endpoint chat", "endpoints[0] is 'chat'"),
         ("--expires soon", "--expires"),
         ("--expires 2020-01-01", "'2020-01-01' has passed"),
         ("--name " + "x" * 100_000, "1 to 200 printable characters"),

@@ -160,7 +160,7 @@ REFUSED = {
     ),
     "a budget below nothing": (
         UP + f"memory: {{}}\nkeys: {{a: {KEY}, limits: {{budgets: [{{usd: -1, per: day}}]}}}}}}\n",
-        ["budgets[0].usd is -1"],
+        ["keys.a.limits.budgets.0.usd is -1"],
     ),
     "a time zone that is none": (
         UP + f"memory: {{}}\nkeys: {{a: {KEY}, limits: {{time_zone: Mars/Base}}}}}}\n",

@@ -9,7 +9,7 @@ from workflows.running.cell import Cell
 
 
 async def test_readers_are_told_of_each_change() -> None:
-    cell = Cell("var_1", "ann", name="n")
+    cell = Cell("var_1", "n")
 
     async def read() -> list[str]:
         texts = []
@@ -28,12 +28,12 @@ async def test_readers_are_told_of_each_change() -> None:
 
 
 async def test_who_wants_it_committed_waits_longer_and_who_leaves_is_not_kept() -> None:
-    cell = Cell("var_1", "ann")
+    cell = Cell("var_1")
     leaving, waiting = (asyncio.create_task(cell.until_ended(kept=kept)) for kept in (False, True))
     await asyncio.sleep(0)
     leaving.cancel()
     await asyncio.wait([leaving])
-    cell.fail(Failure("cancelled", "", ()), "cancelled")
+    cell.fail(Failure("cancelled", "", ()))
     await asyncio.sleep(0)
     assert not waiting.done()
     cell.keep()
@@ -42,7 +42,7 @@ async def test_who_wants_it_committed_waits_longer_and_who_leaves_is_not_kept() 
 
 
 async def test_a_piece_of_text_wakes_nobody_who_wants_the_whole() -> None:
-    cell = Cell("var_1", "ann")
+    cell = Cell("var_1")
     waiting = asyncio.create_task(cell.until_ended())
     await asyncio.sleep(0)
     before = list(cell._waiting_for_end)

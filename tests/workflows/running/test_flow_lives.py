@@ -35,7 +35,6 @@ from tests.workflows.running.test_flows import QUESTION, ended, over
 from workflows.definition import Definition, Splits, StepSpec
 from workflows.progress import StepState
 from workflows.running.live import LiveRun
-from workflows.running.restoring import unknown
 from workflows.running.runs import Runs
 from workflows.transform import Transform
 from workflows.unfolding import Unfolding
@@ -320,7 +319,7 @@ def test_wherever_its_process_ends_a_run_comes_to_the_same_end(
         assert there is not None
         ended_there = {s.plan.id for s in there.steps if s.progress.state in ("done", "failed", "cancelled")}
         async with carried_on(second, store, run.id) as (runs, again):
-            waiting = unknown(again)
+            waiting = [id for id, state in again.progress.steps.items() if state is StepState.UNKNOWN]
             assert all(again.graph.steps[step].effects for step in waiting)
             told = {key.partition(":")[2] for key in first.effects}
             assert told - ended_there <= set(waiting), "what was asked and has not ended is not known"

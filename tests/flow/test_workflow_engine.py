@@ -1,0 +1,286 @@
+"""A workflow is a model as others are: each API, limits, guardrails, memory, the request log and the books hold for it, and
+for each of its steps, which is a request."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from store.people.limits import Budget, Limits
+from store.records import RequestRecord, Terms
+from tests.flow.line import Asked, Got, Line, Upstream, line
+from tests.flow.line import upstream as scripted
+from tests.flow.test_line_runs import KEY, get
+from tests.flow.test_line_workflows import ECHO, answers
+from tests.patience import until
+
+TWO = {
+    "inputs": {"question": "last_user"},
+    "steps": {
+        "draft": {"chat": "Draft {{question}}", "model": "m"},
+        "answer": {"chat": "Say {{draft}}", "model": "m"},
+    },
+    "output": "answer",
+}
+ORDER = {
+    "inputs": {"question": "last_user"},
+    "steps": {"placed": {"tool": "order", "args": {"dish": "{{question}}"}, "effects": True}},
+    "output": "placed",
+}
+SAID = "<Say <Draft Oslo?>>"
+PRICE = {"input_usd_per_mtok": 1.0, "output_usd_per_mtok": 10.0}
+"""The scripted model counts 7 tokens in and 3 out: 37 millionths of a dollar."""
+COST_USD = 37e-6
+BODIES: dict[str, dict[str, Any]] = {
+    "chat/completions": {"messages": [{"role": "user", "content": "Oslo?"}]},
+    "responses": {"input": "Oslo?"},
+    "messages": {"messages": [{"role": "user", "content": "Oslo?"}], "max_tokens": 50},
+    "completions": {"prompt": "Oslo?"},
+}
+
+
+@pytest.fixture
+async def behind() -> AsyncIterator[Upstream]:
+    async with scripted() as made:
+        made.script = answers
+        yield made
+
+
+def config(behind: Upstream, tmp_path: Path, **more: Any) -> dict[str, Any]:
+    engine = {"kind": "openai", "base_url": behind.url, "api_key": "sk-up", "price": PRICE}
+    return {
+        "engines": {"big": engine},
+        "models": {"m": {"engines": ["big"], "policy": "fixed"}},
+        "memory": {"data_dir": str(tmp_path / "data"), "examples": {"enabled": False}},
+        "components": {"order": {"kind": "tool", "url": f"{behind.url}/order"}},
+        "workflows": {"two": TWO, "echo": ECHO, "order": ORDER},
+        **more,
+    }
+
+
+@pytest.fixture
+async def gate(behind: Upstream, tmp_path: Path) -> AsyncIterator[Line]:
+    async with line(config(behind, tmp_path)) as made:
+        yield made
+
+
+async def call(gate: Line, path: str = "chat/completions", headers: dict[str, str] = KEY, **more: Any) -> Got:
+    return await gate.post(f"/{path}", {"model": "two", **BODIES[path], **more}, headers)
+
+
+def text_of(path: str, got: Got) -> str:
+    """What an answer of this API says, streamed or not."""
+    if got.headers["Content-Type"].startswith("text/event-stream"):
+        told = [json.loads(each[6:]) for each in got.body.decode().splitlines() if each.startswith("data: {")]
+        if path == "responses":
+            return "".join(each["delta"] for each in told if each["type"] == "response.output_text.delta")
+        if path == "messages":
+            return "".join(
+                each["delta"].get("text", "") for each in told if each["type"] == "content_block_delta"
+            )
+        choices = [choice for each in told for choice in each["choices"]]
+        if path == "completions":
+            return "".join(choice["text"] for choice in choices)
+        return "".join(choice["delta"].get("content") or "" for choice in choices)
+    said = got.json
+    match path:
+        case "responses":
+            return str(said["output"][0]["content"][0]["text"])
+        case "messages":
+            return str(said["content"][0]["text"])
+        case "completions":
+            return str(said["choices"][0]["text"])
+    return str(said["choices"][0]["message"]["content"])
+
+
+def rows(gate: Line) -> list[RequestRecord]:
+    """The request log, the oldest first."""
+    assert gate.gateway.memory is not None
+    return gate.gateway.memory.store.decisions.requests.recent()[::-1]
+
+
+def booked(gate: Line) -> tuple[int, int, float, int]:
+    """(requests, tokens, dollars, requests without a price) in the books."""
+    assert gate.gateway.memory is not None
+    sums = [one.amounts for one in gate.gateway.memory.store.decisions.usage.sums()]
+    return (
+        sum(one.requests for one in sums),
+        sum(one.prompt_tokens + one.completion_tokens for one in sums),
+        round(sum(one.cost_usd for one in sums), 9),
+        sum(one.unpriced for one in sums),
+    )
+
+
+# ---- each API
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("path", BODIES)
+async def test_a_workflow_answers_in_every_api(gate: Line, path: str, stream: bool) -> None:
+    got = await call(gate, path, stream=stream)
+    assert got.status == 200 and text_of(path, got) == SAID, got.body
+    run = (await get(gate, f"/runs/{got.headers['x-understudy-run']}")).json
+    assert run["status"] == "done" and got.headers["x-understudy-engine"] == "workflow"
+    again = await call(gate, path, stream=not stream)
+    assert again.status == 200 and text_of(path, again) == SAID and "hit" in again.headers["Cache-Status"]
+
+
+@pytest.mark.parametrize("path", BODIES)
+async def test_errors_of_a_step_are_in_the_shape_of_the_api(gate: Line, behind: Upstream, path: str) -> None:
+    async def refuses(request: web.Request, asked: Asked) -> web.StreamResponse:
+        return web.json_response({"error": {"message": "The prompt is odd.", "code": "odd"}}, status=400)
+
+    behind.script = refuses
+    for stream in (False, True):
+        got = await call(gate, path, stream=stream)
+        assert got.status == 400 and "The prompt is odd." in got.json["error"]["message"]
+        assert got.json.get("type") == ("error" if path == "messages" else None)
+        assert got.headers["x-should-retry"] == "false" and got.headers["x-understudy-run"]
+    row = next(row for row in rows(gate) if not row.step)
+    assert (row.outcome, row.error_kind, row.engine) == ("failed", "step_failed", "workflow")
+
+
+async def test_a_conversation_of_responses_goes_on(gate: Line) -> None:
+    first = await call(gate, "responses")
+    id = first.json["id"]
+    assert (await get(gate, f"/responses/{id}")).json["id"] == id
+    second = await call(gate, "responses", previous_response_id=id, input="Bergen?")
+    assert second.status == 200 and text_of("responses", second) == SAID.replace("Oslo", "Bergen"), (
+        second.body
+    )
+    other = await call(gate, "responses", conversation="conv_1")
+    assert other.status in (400, 404)
+
+
+# ---- the log and the books
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_steps_are_booked_and_the_call_is_not_booked_again(gate: Line, stream: bool) -> None:
+    got = await call(gate, stream=stream)
+    run = got.headers["x-understudy-run"]
+    whole, *steps = rows(gate)
+    assert [(row.run, row.step, row.model) for row in steps] == [(run, "draft", "m"), (run, "answer", "m")]
+    assert (whole.run, whole.step, whole.model, whole.engine) == (run, "", "two", "workflow")
+    assert (whole.prompt_tokens, whole.completion_tokens, whole.cost_usd) == (14, 6, 0.0)
+    assert not whole.usage_estimated
+    assert booked(gate) == (3, 20, round(2 * COST_USD, 9), 0)
+    if not stream:
+        assert got.json["usage"]["total_tokens"] == 20
+        assert float(got.headers["x-understudy-cost"]) == pytest.approx(2 * COST_USD)
+    told = (await get(gate, f"/usage/{got.headers['x-understudy-decision-id']}")).json
+    assert (told["run"], told["prompt_tokens"], told["completion_tokens"]) == (run, 14, 6)
+
+
+async def test_rollups_and_sessions_count_tokens_once(gate: Line) -> None:
+    await call(gate, headers=KEY | {"x-understudy-session": "one"})
+    assert gate.gateway.memory is not None
+    rollups = gate.gateway.memory.store.decisions.rollups()
+    await asyncio.to_thread(rollups.catch_up, 100)
+    ((_, requests, cost_usd, tokens),) = rollups.by_tenant(0.0)
+    assert (requests, tokens) == (3, 20) and cost_usd == pytest.approx(2 * COST_USD)
+    (session,) = gate.gateway.memory.store.decisions.sessions.page().rows
+    assert (session.prompt_tokens, session.completion_tokens) == (14, 6)
+
+
+async def test_a_repeat_is_answered_from_memory_without_a_run(gate: Line, behind: Upstream) -> None:
+    first, again = await call(gate), await call(gate)
+    assert again.text == first.text == SAID and len(behind.asked) == 2
+    assert "x-understudy-run" not in again.headers and rows(gate)[-1].outcome == "hit"
+    fresh = await call(gate, headers=KEY | {"Cache-Control": "no-cache"})
+    assert fresh.headers["x-understudy-run"] != first.headers["x-understudy-run"]
+    other = await call(gate, messages=[{"role": "user", "content": "Bergen?"}])
+    assert other.text == SAID.replace("Oslo", "Bergen")
+    assert booked(gate)[1] == 60
+
+
+async def test_who_asks_the_same_meanwhile_gets_the_same_run(gate: Line, behind: Upstream) -> None:
+    got = await asyncio.gather(*(call(gate) for _ in range(5)))
+    assert {each.text for each in got} == {SAID}
+    assert len(behind.asked) == 2
+
+
+async def test_a_changed_definition_is_another_answer(behind: Upstream, tmp_path: Path) -> None:
+    made = config(behind, tmp_path)
+    async with line(made) as gate:
+        assert (await call(gate)).text == SAID
+    made["workflows"] = {"two": json.loads(json.dumps(TWO).replace("Draft", "Sketch"))}
+    async with line(made) as gate:
+        assert (await call(gate)).text == SAID.replace("Draft", "Sketch")
+
+
+async def test_effects_are_repeated_and_tenants_own_are_known_by_their_version(
+    gate: Line, behind: Upstream
+) -> None:
+    async def orders(request: web.Request, asked: Asked) -> web.StreamResponse:
+        if request.path.endswith("/order"):
+            return web.json_response("order 7")
+        return await answers(request, asked)
+
+    behind.script = orders
+    for n in (1, 2):
+        assert (await call(gate, model="order")).text == "order 7"
+        assert len(behind.asked) == n
+    await gate.post("/workflows", {"name": "mine", **ECHO}, KEY)
+    one, two = await call(gate, model="wf/mine"), await call(gate, "messages", model="wf/mine")
+    assert one.text == text_of("messages", two) == "<Say Oslo?>"
+    louder = json.loads(json.dumps(ECHO).replace("Say", "Shout"))
+    await gate.post("/workflows", {"name": "mine", **louder}, KEY)
+    assert (await call(gate, model="wf/mine")).text == "<Shout Oslo?>"
+    assert "hit" in (await call(gate, model="wf/mine")).headers["Cache-Status"]
+
+
+# ---- what a key may do
+
+
+async def key(gate: Line, limits: Limits, tenant: str = "acme", **more: Any) -> dict[str, str]:
+    assert gate.gateway.memory is not None
+    keys = gate.gateway.memory.store.keys
+    secret = (await asyncio.to_thread(keys.create, tenant, "web", terms=Terms(limits=limits, **more)))[1]
+    await until(lambda: keys.lookup(secret) is not None, "the key known")
+    return {"Authorization": f"Bearer {secret}"}
+
+
+async def test_tokens_and_dollars_are_limited_by_steps_and_once(gate: Line) -> None:
+    headers = await key(gate, Limits(tokens_per_minute=60, budgets=(Budget(1.0, "day"),), concurrency=1))
+    for text in ("Oslo?", "Bergen?", "Narvik?"):
+        got = await call(gate, headers=headers, messages=[{"role": "user", "content": text}], max_tokens=3)
+        assert got.status == 200, got.body
+    memory = gate.gateway.memory
+    assert memory is not None
+    (id,) = [each.id for each in memory.store.keys.list()]
+
+    def spent() -> dict[str, int]:
+        standings = memory.store.allowances.standings(f"key:{id}", 0)
+        return {one.window.kind: one.spent for one in standings if not one.leased}
+
+    await until(lambda: "usd:day" in spent(), "what was spent is booked")
+    assert spent()["usd:day"] == round(6 * COST_USD * 1e9)
+
+
+@pytest.mark.parametrize("path", BODIES)
+async def test_a_key_needs_the_models_of_the_steps_beside_the_workflow(gate: Line, path: str) -> None:
+    both = await key(gate, Limits(models=("two", "m")))
+    only = await key(gate, Limits(models=("two",)))
+    none = await key(gate, Limits(models=("m",)))
+    assert (await call(gate, path, both)).status == 200
+    refused = await call(gate, path, only)
+    assert refused.status == 403 and refused.json["error"]["code"] == "model_not_allowed"
+    assert "draft" in refused.json["error"]["message"]
+    assert (await call(gate, path, none)).status == 403
+
+
+async def test_a_step_of_a_run_asks_no_workflow(gate: Line, behind: Upstream) -> None:
+    step = {
+        "model": "two",
+        "messages": [{"role": "user", "content": "x"}],
+        "understudy": {"output": {"name": "x"}},
+    }
+    got = await gate.post("/runs", {"steps": [step]}, KEY)
+    assert (got.status, got.json["error"]["code"]) == (404, "model_not_found") and not behind.asked
