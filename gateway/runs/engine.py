@@ -144,7 +144,7 @@ class _Answer:
     async def _said(self, run: LiveRun, cell: Cell) -> Said:
         return Said(
             run.id,
-            int(run.created_at_s),
+            int(run.row.created_at_s),
             self._chat.model,
             text_of(cell),
             finish_reason=cell.finish_reason,
