@@ -152,7 +152,7 @@ class StepAsker:
         if fault:
             told = f"Your last answer could not be read: {fault} Answer once more, in the form that is asked for."
             fields["messages"] = [*fields["messages"], {"role": "user", "content": told}]
-        if run.flow is not None and step.of == run.flow.definition.output:
+        if step.of == run.flow.definition.output:
             fields = {**_left_open(run.flow.fields, fields), **fields}
         if streams:
             fields = streamed(fields)
@@ -175,7 +175,7 @@ class StepAsker:
         return placed
 
     def _objective(self, run: LiveRun, step: Step) -> Objective:
-        if run.flow is not None:
+        if run.flow.declared:
             return self.flowing.of(run, step)
         return self._objectives(run).of(step.id)
 

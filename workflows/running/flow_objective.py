@@ -43,7 +43,6 @@ class FlowObjectives:
 
     def begun(self, run: LiveRun) -> None:
         """A run is carried out here from now on."""
-        assert run.flow is not None
         left = self._left[run.id] = WorkLeft()
         specs = run.flow.definition.steps
         for spec in specs.values():
@@ -75,7 +74,6 @@ class FlowObjectives:
 
     def of(self, run: LiveRun, step: Step) -> Objective:
         """The objective of a chat step that has not ended."""
-        assert run.flow is not None
         flow = run.flow
         criteria = run.progress.gets.get(flow.output, Criteria.LATENCY)
         rank, group = Rank.LATENCY, ""

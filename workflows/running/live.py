@@ -95,8 +95,7 @@ class LiveRun:
     """Steps whose client's request ended with the process that it came to."""
     tasks: dict[StepId, asyncio.Task[None]] = field(default_factory=dict)
     spent: Spent = field(default_factory=Spent)
-    flow: Flow | None = None
-    """Of a workflow: by what it grows. None where its steps came from the client."""
+    flow: Flow = field(default_factory=Flow.of_calls)
     over: asyncio.TimerHandle | None = None
     """Ends it when its time is over."""
     waits: asyncio.TimerHandle | None = None
@@ -235,7 +234,6 @@ class LiveRun:
     @property
     def output(self) -> VariableId:
         """The variable of a workflow's output."""
-        assert self.flow is not None
         return self.flow.output
 
     @property

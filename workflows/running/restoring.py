@@ -67,13 +67,13 @@ def restored(
     values |= {id: c.value for id, c in outside.items() if c.state == "ready" and c.value is not None}
     failures = {id: why(v.failure) for id, v in known.items() if v.state in ("failed", "cancelled")}
     failures |= {id: c.failure or why(None) for id, c in outside.items() if c.ended and id not in values}
-    flow: Flow | None = None
+    flow = Flow.of_calls()
     left: set[StepId] = set()
     if row.workflow:
-        flow = Flow.read(row.id, caller_of(row.tenant, row.context["caller"]), row.context, max_items)
+        flow = Flow.read(row.id, row.context, max_items)
         graph = flow.unfolding.replay(values).graph()
         values |= flow.given
-        callers = dict.fromkeys(graph.steps, flow.caller)
+        callers = dict.fromkeys(graph.steps, caller_of(row.tenant, row.context["caller"]))
     else:
         graph, callers, left = _submitted(whole, caller_of)
     progress = Progress(
