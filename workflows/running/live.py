@@ -22,7 +22,7 @@ from store.workflows.records import (
     StepProgress,
     VariableEnd,
 )
-from workflows.graph import Graph, Step
+from workflows.graph import Graph, Step, dumped
 from workflows.names import StepId, VariableId
 from workflows.objective import Objectives
 from workflows.progress import Changes, Progress, RunState, VariableState
@@ -276,7 +276,7 @@ def kept_step(step: Step, caller: Caller, *, attached: bool = False, no_store: b
 
 def body_of(step: Step, caller: Caller, attached: bool) -> bytes:
     """What another process needs to ask a step. Integers beyond 64 bits are told as JSON numbers."""
-    whole = {"step": Graph([step]).dumped(), "caller": caller.kept(), "attached": attached}
+    whole = {"step": dumped(step), "caller": caller.kept(), "attached": attached}
     try:
         return orjson.dumps(whole)
     except TypeError:

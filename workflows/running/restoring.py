@@ -16,7 +16,7 @@ import structlog
 
 from store.workflows.records import Failure, Step, StepProgress, WholeRun
 from workflows.criteria import Criteria
-from workflows.graph import Graph
+from workflows.graph import Graph, loaded
 from workflows.graph import Step as Plan
 from workflows.names import StepId, VariableId
 from workflows.progress import Progress, StepState
@@ -106,7 +106,7 @@ def _submitted(whole: WholeRun, caller_of: ReadCaller) -> tuple[Graph, dict[Step
             continue
         try:
             kept: Mapping[str, Any] = orjson.loads(step.plan.body)
-            (plan,) = Graph.loaded(kept["step"]).steps.values()
+            plan = loaded(kept["step"])
             callers[plan.id] = caller_of(whole.run.tenant, kept["caller"])
         except (orjson.JSONDecodeError, KeyError, TypeError, ValueError) as error:
             log.error("run_step_unreadable", run=step.run_id, step=step.plan.id, error=type(error).__name__)
