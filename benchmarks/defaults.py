@@ -4,21 +4,15 @@ from __future__ import annotations
 
 from router.choosing import chooser
 from router.choosing.load import LoadKnobs
-from understudy.settings.knobs import knobs_of
-from understudy.settings.learning import LearningAdvanced
 from understudy.settings.models import ModelAdvanced
 
 ACTIONS = 2
 """Among which the benchmarks' choosers choose: a small and a large engine."""
-HALF_LIFE_S = LearningAdvanced().half_life_h * 3600
 
 
 def default_chooser(load_strength: float | None = None) -> chooser.Chooser:
     """A chooser as a served model gets it, but for `load_strength` where it is given."""
     model = ModelAdvanced()
     strength = model.load_strength if load_strength is None else load_strength
-    load = knobs_of(LoadKnobs, threshold=model.load_threshold, strength=strength)
-    knobs = knobs_of(
-        chooser.Knobs, gamma_scale=model.gamma, least_probability=model.epsilon / ACTIONS, load=load
-    )
+    knobs = chooser.Knobs(least_probability=model.epsilon / ACTIONS, load=LoadKnobs(strength))
     return chooser.Chooser(knobs)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,6 +11,7 @@ from multidict import CIMultiDict
 
 from engines.codecs.table import codec_named
 from engines.errors import EngineError
+from engines.off_loop import LARGE_BYTES, off_loop
 from gateway.relay import relay_for
 from gateway.send import SERVER
 
@@ -42,22 +42,35 @@ async def json_in_pieces(
     status: int,
     headers: Mapping[str, str],
 ) -> web.StreamResponse:
-    """The same for an object with a member that may hold megabytes: its members are made on a thread and sent one at a time.
+    """The same for an object with a member that may hold megabytes: its members, objects, are sent some at a time,
+    and large ones made on a thread.
 
     So the event loop does not wait for the whole, and memory does not hold it twice."""
     send = relay_for(request)
     head = {"Content-Type": "application/json", "Server": SERVER, **headers}
     write = await send.begin(status, CIMultiDict(head))
     rest = {name: each for name, each in content.items() if name != member}
-    await write(orjson.dumps({**rest, member: {}})[:-2])
+    held = orjson.dumps({**rest, member: {}})[:-2]
     between = b""
     for name, each in content[member].items():
         # Without their outer braces they are members of one object.
-        piece = await asyncio.to_thread(orjson.dumps, {name: each})
-        await write(between + piece[1:-1])
+        piece = await off_loop(_size_bytes(each), orjson.dumps, {name: each})
+        held += between + piece[1:-1]
         between = b","
-    await write(b"}}")
+        if len(held) > LARGE_BYTES:
+            await write(held)
+            held = b""
+    await write(held + b"}}")
     return send.response
+
+
+def _size_bytes(member: Mapping[str, Any]) -> int:
+    """About how large it is; what holds a list is taken to be large."""
+    return sum(
+        len(part) if isinstance(part, str) else LARGE_BYTES + 1
+        for part in member.values()
+        if isinstance(part, str | list)
+    )
 
 
 def error_response(

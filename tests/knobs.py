@@ -47,12 +47,12 @@ def few_shot_knobs(**changes: Any) -> few_shot.Knobs:
 
 
 def load_knobs(**changes: Any) -> LoadKnobs:
-    made = knobs_of(LoadKnobs, threshold=MODEL.load_threshold, strength=MODEL.load_strength)
+    made = LoadKnobs(MODEL.load_strength)
     return replace(made, **changes)
 
 
 def chooser_knobs(**changes: Any) -> chooser.Knobs:
-    made = knobs_of(chooser.Knobs, gamma_scale=MODEL.gamma, least_probability=0.01, load=load_knobs())
+    made = chooser.Knobs(least_probability=0.01, load=load_knobs())
     return replace(made, **changes)
 
 

@@ -631,11 +631,10 @@ class Gateway:
     def _make_features(self) -> Features:
         settings = self._config.memory
         exact = self.memory.exact if self.memory else None
-        single_flight = exact is not None and settings is not None and settings.advanced.exact_single_flight
         return Features(
             self._engines,
             exact,
-            InFlight() if single_flight else None,
+            InFlight() if exact is not None else None,
             self._semantic.answers if self._semantic else None,
             sampled=settings is not None and settings.exact.sampled,
             limiter=self._limiter,
@@ -699,7 +698,6 @@ class Gateway:
             served_by=lru_cache(maxsize=1024)(self._embedded_by),
             max_kept_bytes=int(settings.advanced.exact_max_entry_kib * 1024),
             end_users=end_users,
-            single_flight=settings.advanced.exact_single_flight,
             by_model=by_model,
             same=self._same,
         )

@@ -203,6 +203,12 @@ class Definition:
             for each in self.steps.values()
         )
 
+    @property
+    def calls_tools(self) -> bool:
+        """Whether it can answer with calls of a client's tools: its output is a chat's answer as it came."""
+        spec = self.steps[self.output]
+        return spec.kind == "chat" and spec.splits is None and not spec.transforms
+
     def before(self, step: str) -> tuple[str, ...]:
         """The steps a step refers to, each once: those it reads, `after`, its condition. Without the order of a chain."""
         named = (self.writers.get(name) for name in self.steps[step].refers)

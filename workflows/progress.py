@@ -167,9 +167,8 @@ class Progress:
         """`values`, `failures` and `states` are what is known of a run that another process began; `made` gives a variable
         for the id and the name of one that a step writes.
 
-        A step that was queued or running there waits anew, and so does one that is said to have ended while one of its
-        variables has neither a value nor a failure: but for one that made vectors or an index which nothing reads any more.
-        Its variable is ready, without a value: what only waits for it may start.
+        A step that was queued or running there waits anew, and so does one that made vectors or an index which something
+        still reads. Where nothing does, its variable is ready, without a value: what only waits for it may start.
         """
         self.graph = graph
         self.variables: dict[VariableId, Variable] = {}
@@ -195,7 +194,7 @@ class Progress:
             self.of(variable).become(value)
         for variable, failure in (failures or {}).items():
             self.of(variable).fail(failure)
-        for step in _unread(graph, states or {}, self._is_over):
+        for step in _unread(graph, states or {}, self._has_all):
             for variable in self._writes(step):
                 self.of(variable).become(None)
         self._take_up(graph.steps.values(), states or {})
@@ -272,11 +271,8 @@ class Progress:
 
     def inputs(self, step: StepId) -> Mapping[str, str]:
         """The texts of a step's inputs by template name. Raises KeyError while one is missing."""
-        each = self.graph.steps[step]
-        return {
-            **each.given,
-            **{name: as_text(self._value(variable)) for name, variable in each.reads.items()},
-        }
+        held = self.held(step).items()
+        return {name: as_text(each) for name, each in held if not isinstance(each, Opaque)}
 
     def held(self, step: StepId) -> Mapping[str, Held]:
         """A step's inputs by the names under which it reads them, texts of its own included. Of a step with `first` those
@@ -433,12 +429,6 @@ class Progress:
             raise KeyError(variable)
         return found.held
 
-    def _value(self, variable: VariableId) -> Value:
-        held = self._held(variable)
-        if isinstance(held, Opaque):
-            raise KeyError(variable)
-        return held
-
     def _is_over(self, variable: VariableId) -> bool:
         found = self.find(variable)
         return found is not None and found.ended
@@ -459,12 +449,11 @@ class Progress:
             said = states.get(step.id, StepState.WAITING)
             if said is StepState.SKIPPED:
                 self._note_skipped(step)
-            ended = _has_ended(step, said, self._is_over)
-            self._states[step.id] = said if ended and said not in _OPEN else self._implied(step, ended)
-            if said is StepState.UNKNOWN and not ended:
-                self._states[step.id] = said
+            if said in _ASKED or not (said in _OPEN or self._has_all(step)):
+                said = StepState.WAITING
+            self._states[step.id] = said
             self._note_care(step)
-            self._open += not ended
+            self._open += said in _OPEN
         for step in steps:
             # Only now is it known what was skipped.
             self._missing[step.id] = self._not_ended(step)
@@ -479,12 +468,9 @@ class Progress:
         if skippable or step.after or step.waits or not alone or any(among):
             self._careful.add(step.id)
 
-    def _implied(self, step: Step, ended: bool) -> StepState:
-        """The state of a step of which only its variables are known."""
-        if not ended:
-            return StepState.WAITING
-        wrote = any(self.of(variable).state is VariableState.READY for variable in step.writes.values())
-        return StepState.DONE if wrote else StepState.FAILED
+    def _has_all(self, step: Step) -> bool:
+        """Whether all variables that a step writes have ended."""
+        return all(map(self._is_over, step.writes.values()))
 
     def _begun(self, new: Iterable[StepId]) -> Changes:
         """Starts what is due of steps that were added; cancels them where the run was."""
@@ -709,11 +695,11 @@ def _skipped(variable: Variable) -> bool:
 
 
 def _unread(
-    graph: Graph, states: Mapping[StepId, StepState], over: Callable[[VariableId], bool]
+    graph: Graph, states: Mapping[StepId, StepState], has_all: Callable[[Step], bool]
 ) -> AbstractSet[StepId]:
     """Steps that made vectors or indexes, and whose readers have all ended: they need not run again.
 
-    `over`: whether a variable has a value, or a failure. What the run grows by later reads none of theirs: an index that a
+    `has_all`: whether all variables of a step have ended. What the run grows by later reads none of theirs: an index that a
     piece reads, its step's gather reads, too; and vectors come together with the piece that reads them.
     """
     if not any(_makes_opaque(step) for step in graph.steps.values()):
@@ -726,15 +712,9 @@ def _unread(
             if all(reader in ended for reader in _readers(graph, step)):
                 found.add(id)
                 ended.add(id)
-        elif state is StepState.SKIPPED or _has_ended(step, state, over):
+        elif state is StepState.SKIPPED or (state not in _OPEN and has_all(step)):
             ended.add(id)
     return found
-
-
-def _has_ended(step: Step, said: StepState, over: Callable[[VariableId], bool]) -> bool:
-    """Whether a step has, of which another process said so much, and of whose variables these are over."""
-    written = all(map(over, step.writes.values()))
-    return written and (said not in _OPEN or bool(step.writes))
 
 
 def _readers(graph: Graph, step: Step) -> Iterable[StepId]:

@@ -45,7 +45,8 @@ _SAMPLING = (
     "response_format",
 )
 """Fields of a chat completion that say how an answer is to be, and not to what."""
-_NOT_OF_A_WORKFLOW = ("tools", "tool_choice", "functions", "function_call", "audio", "logprobs", "prediction")
+_TOOLS = ("tools", "tool_choice", "parallel_tool_calls")
+_NOT_OF_A_WORKFLOW = ("functions", "function_call", "audio", "logprobs", "prediction")
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +118,8 @@ class RunAsked:
     def from_app(self) -> tuple[str, ...]:
         """Names that the run reads and does not write: the app's, to be looked up before `build`."""
         read = dict.fromkeys(name for step in self.steps for name in step.names)
-        return tuple(name for name in read if name not in frozenset(self.outputs))
+        written = frozenset(self.outputs)
+        return tuple(name for name in read if name not in written)
 
 
 def steps_of(specs: Iterable[StepSpec], variables: Mapping[str, VariableId]) -> tuple[Step, ...]:
@@ -178,9 +180,21 @@ def read_workflow_call(body: Mapping[str, Any]) -> WorkflowAsked:
     return WorkflowAsked(
         str(body.get("model")),
         fields.get("inputs"),
-        {name: body[name] for name in _SAMPLING if body.get(name) is not None},
+        {name: body[name] for name in _SAMPLING if body.get(name) is not None} | _tools(body),
         stream=_flag(body.get("stream"), "stream"),
     )
+
+
+def _tools(body: Mapping[str, Any]) -> dict[str, Any]:
+    """The client's tools, for the chat that answers; and what was called since the user's last message and what came of it,
+    which follows the messages of that chat."""
+    if not body.get("tools"):
+        return {}
+    messages = body.get("messages") or []
+    last = max((at for at, each in enumerate(messages) if each.get("role") == "user"), default=-1)
+    return {name: body[name] for name in _TOOLS if body.get(name) is not None} | {
+        "messages": messages[last + 1 :]
+    }
 
 
 def read_workflow_run(body: Mapping[str, Any]) -> WorkflowAsked:

@@ -1,21 +1,32 @@
-"""What do applications gain when the gateway knows them? `python -m benchmarks.applications [--only chains,mixed]
+"""What do applications gain when the gateway knows them? `python -m benchmarks.applications [--only steps,mixed]
 [--json FILE]`.
 
-The engines are SIMULATED, in virtual time (benchmarks.batching); the executor, the pipeline, the placement and the line
-are the gateway's own. Each figure is time without the gateway over time with it, beside what Parrot (OSDI 2024) reports
-of real GPUs. Without it: the client carries every answer to the next call, 200 to 300 ms away, over a least-queue
+Over real sockets (`steps`): what a step costs beside a plain call, and a run beside its client's own orchestration.
+
+In all other parts the engines are SIMULATED, in virtual time (benchmarks.batching); the executor, the pipeline, placement
+and the line are the gateway's own. Each figure is time without the gateway over time with it, beside what Parrot (OSDI 2024)
+reports of real GPUs. Without it: the client carries every answer to the next call, 200 to 300 ms away, over a least-queue
 balancer.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 
 from benchmarks.applications.figures import PARTS, Era, Figure
+from benchmarks.applications.over_sockets import of_steps
+from benchmarks.applications.row import Row
+from benchmarks.applications.row import table as rows_shown
 from benchmarks.applications.service import CAP_TOKENS, SPEEDS
+from benchmarks.applications.team import of_team
 from benchmarks.options import options, write
 from benchmarks.tables import markdown
+
+SOCKETS: dict[str, Callable[[], Iterator[Row]]] = {"steps": of_steps, "team": of_team}
+"""Parts that start a gateway and engines."""
+EVERY = (*SOCKETS, *PARTS)
 
 
 def constants() -> str:
@@ -51,22 +62,29 @@ def table(figures: list[Figure]) -> str:
 def main() -> None:
     """Measure and print."""
     parser = options(__doc__)
-    parser.add_argument("--only", metavar="PARTS", default=",".join(PARTS), help="of [%(default)s]")
+    parser.add_argument("--only", metavar="PARTS", default=",".join(EVERY), help="of [%(default)s]")
     parser.add_argument("--engines", choices=(*SPEEDS, "both"), default="both")
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
     parts = arguments.only.split(",")
-    if unknown := set(parts) - set(PARTS):
+    if unknown := set(parts) - set(EVERY):
         parser.error(f"no such part: {', '.join(sorted(unknown))}")
-    print(constants())
-    began, result = time.process_time(), {}
-    for name in SPEEDS if arguments.engines == "both" else (arguments.engines,):
-        figures = [figure for part in parts for figure in PARTS[part](Era(name, arguments.seed))]
-        print(f"\nEngines of {name}, seed {arguments.seed}\n\n{table(figures)}")
-        result[name] = [one.as_json() for one in figures]
+    began, over_sockets = time.process_time(), {}
+    for part in filter(SOCKETS.__contains__, parts):
+        rows = list(SOCKETS[part]())
+        print(f"\n{part}, over sockets\n\n{rows_shown(rows)}")
+        over_sockets[part] = [row.as_json() for row in rows]
+    simulated, result = [part for part in parts if part in PARTS], {}
+    if simulated:
+        print(constants())
+        for name in SPEEDS if arguments.engines == "both" else (arguments.engines,):
+            figures = [figure for part in simulated for figure in PARTS[part](Era(name, arguments.seed))]
+            print(f"\nEngines of {name}, seed {arguments.seed}\n\n{table(figures)}")
+            result[name] = [one.as_json() for one in figures]
     print(f"\n{time.process_time() - began:.0f} s of CPU")
     speeds = {name: asdict(speed) for name, speed in SPEEDS.items()}
-    write({"simulated": speeds, "seed": arguments.seed, "figures": result}, arguments.json)
+    found = {"simulated": speeds, "seed": arguments.seed, "figures": result, "over_sockets": over_sockets}
+    write(found, arguments.json)
 
 
 if __name__ == "__main__":

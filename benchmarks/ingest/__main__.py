@@ -80,7 +80,7 @@ async def measured(chosen: Any) -> dict[str, Any]:
     embedder = await asyncio.to_thread(
         lambda: Embedder.open(chosen.source, chosen.cache, deadline_ms=chosen.deadline_ms)
     )
-    limits = ComponentLimits(4, 10_000, None, 1, 5.0, 60.0, 2**20, 5, 10.0)
+    limits = ComponentLimits(4, None, 1, 60.0, 10_000, 5.0, 2**20, 5, 10.0)
     spec = ComponentSpec("local", "local", limits)
     components = ComponentRegistry([LocalEmbedder("local", lambda: embedder).member(spec)])
     draw = random.Random(chosen.seed)

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.options import options, write
-from gateway.components.table import VectorTable
+from workflows.running.vector_table import VectorTable
 
 SIZES = (1_000, 10_000, 100_000)
 

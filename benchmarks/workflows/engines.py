@@ -21,9 +21,9 @@ from engines.components.batch import EffectiveBatch
 from engines.components.component import SimulatedPace
 from engines.components.running import Answers, Portion
 from engines.engine import EngineInfo, EngineRequest
-from gateway.components.table import Hit, VectorTable
 from loadtest.applications.shapes import words
 from simulation.components import SimulatedComponent
+from workflows.running.vector_table import Hit, VectorTable
 
 _DIMENSIONS = 32
 

@@ -41,15 +41,15 @@ class ComponentLimits:
 
     max_in_flight: int
     """Requests under way at once; more wait in its queue."""
-    max_queued: int
-    """Parts of steps that may wait for it; more fail at once."""
     batch: int | None
     """Most texts in one request; None: measured (doubled until throughput gains less than 5 %)."""
     attempts: int
     """Most tries of one request, the first included. A tool with effects is asked once."""
-    connect_s: float
     answer_s: float
     """Longest wait for a whole answer."""
+    max_queued: int
+    """Parts of steps that may wait for it; more fail at once."""
+    connect_s: float
     max_answer_bytes: int
     breaker_failures: int
     """Consecutive failures that open its circuit breaker."""

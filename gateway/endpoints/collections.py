@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 from aiohttp import web
 
-from engines.errors import RequestError
+from gateway.endpoints.handler import no_such_path, not_taken
 from gateway.endpoints.steps import RunCallers
 from gateway.keys import needs_credential
 from gateway.own_response import json_response
@@ -50,11 +50,9 @@ class Collections:
                         raise absent("collection")
                     content = {"id": name, "object": "collection.deleted", "deleted": True}
                 case _, ["collections"] | ["collections", _]:
-                    raise RequestError(
-                        f"{path[:100]} does not take {request.method}.", status=405, code="method_not_allowed"
-                    )
+                    raise not_taken(request.method, path)
                 case _:
-                    raise RequestError("There is no such path.", status=404, code="unknown_url")
+                    raise no_such_path()
         journey.answered(200)
         return json_response(content)
 

@@ -58,7 +58,7 @@ class Embeddings:
     """The exact cache in front of the engines that serve a model, and of the default upstream.
 
     `served_by` says who answers, of the engines' names; none: the default upstream does.
-    `single_flight`: the same request, asked while it is being answered, waits for that answer and gets it from memory.
+    The same request, asked while it is being answered, waits for that answer and gets it from memory.
     """
 
     def __init__(
@@ -70,7 +70,6 @@ class Embeddings:
         served_by: Callable[[tuple[str, ...]], ServedBy],
         max_kept_bytes: int,
         end_users: EndUsers,
-        single_flight: bool,
         by_model: ByModel | None = None,
         same: SameRequest,
     ) -> None:
@@ -80,7 +79,7 @@ class Embeddings:
         self.names: Collection[str] = by_model.names if by_model is not None else ()
         self._same = same
         self._end_users = end_users
-        self._in_flight = InFlight() if single_flight else None
+        self._in_flight = InFlight()
         self._keeper = keeper
         self._exact = exact
         self._passthrough = passthrough
@@ -122,7 +121,7 @@ class Embeddings:
             await ask(send, ChunkBuffer(0), BYPASS)
             return
         accept_only_readable(headers)
-        flight = self._in_flight.lead_in(key, _FORM) if self._in_flight and shared else None
+        flight = self._in_flight.lead_in(key, _FORM) if shared else None
         if flight is None:
             await self._ask(ask, key, journey, behind.contributor, send)
         else:
@@ -154,7 +153,7 @@ class Embeddings:
             if keeping is not None:
                 await asyncio.wait({asyncio.wrap_future(keeping)})
             hit = await self._remembered(key, journey)
-            flight = self._in_flight.leader_of(key, _FORM) if more and self._in_flight and shared else None
+            flight = self._in_flight.leader_of(key, _FORM) if more and shared else None
             if hit is not None or flight is None:
                 return hit
             began = time.perf_counter()

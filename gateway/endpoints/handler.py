@@ -32,3 +32,13 @@ def mounted(handlers: Mapping[str, Handler], otherwise: Handler | None) -> Handl
         )
 
     return handle
+
+
+def not_taken(method: str, path: str) -> RequestError:
+    """The refusal of a method at a path that there is."""
+    return RequestError(f"{path[:100]} does not take {method}.", status=405, code="method_not_allowed")
+
+
+def no_such_path() -> RequestError:
+    """The refusal of a path below a segment of the gateway's own."""
+    return RequestError("There is no such path.", status=404, code="unknown_url")

@@ -16,6 +16,7 @@ from aiohttp import web
 
 from engines.errors import RequestError
 from engines.off_loop import LARGE_BYTES, off_loop
+from gateway.endpoints.handler import no_such_path, not_taken
 from gateway.endpoints.steps import RunCallers
 from gateway.errors import error_body
 from gateway.keys import needs_credential
@@ -24,9 +25,8 @@ from gateway.pipeline import Pipeline
 from gateway.response_owners import Asker
 from gateway.runs import shown
 from gateway.runs.caller import Caller
-from gateway.runs.catalogue import Catalogue, no_workflow
-from gateway.runs.events import Events
-from gateway.runs.follow import IDLE_S, ended_event, followed
+from gateway.runs.events import IDLE_S, Events
+from gateway.runs.follow import ended_event, followed
 from gateway.runs.intake import (
     Intake,
     Taken,
@@ -42,6 +42,7 @@ from store.workflows.records import Resolution, RunBudget
 from workflows.called import CallLimits, read_inputs
 from workflows.criteria import Criteria
 from workflows.names import is_id, scoped
+from workflows.running.catalogue import Catalogue, no_workflow
 from workflows.running.chats import chat_of
 from workflows.running.live import LiveRun, stored_value
 from workflows.running.runs import LOST
@@ -93,11 +94,9 @@ class RunsHandler:
             case "DELETE", ["runs", id]:
                 return await self._forget(request, journey, id)
             case _, ["runs"] | ["runs", _] | ["runs", _, "cancel"] | ["runs", _, "steps", _]:
-                raise RequestError(
-                    f"{path[:100]} does not take {request.method}.", status=405, code="method_not_allowed"
-                )
+                raise not_taken(request.method, path)
             case _:
-                raise RequestError("There is no such path.", status=404, code="unknown_url")
+                raise no_such_path()
 
     # ---- all at once
 

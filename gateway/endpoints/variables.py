@@ -12,6 +12,7 @@ from urllib.parse import unquote
 from aiohttp import web
 
 from engines.errors import RequestError
+from gateway.endpoints.handler import no_such_path, not_taken
 from gateway.endpoints.steps import RunCallers
 from gateway.keys import needs_credential
 from gateway.limits.headers import lend_place
@@ -64,11 +65,9 @@ class Variables:
             case "DELETE", ["apps", app]:
                 return await self._forget(request, journey, app)
             case _, ["variables", _] | ["apps", _, "variables", _] | ["apps", _]:
-                raise RequestError(
-                    f"{path[:100]} does not take {request.method}.", status=405, code="method_not_allowed"
-                )
+                raise not_taken(request.method, path)
             case _:
-                raise RequestError("There is no such path.", status=404, code="unknown_url")
+                raise no_such_path()
 
     # ---- get
 

@@ -14,16 +14,17 @@ from aiohttp import web
 
 from engines.errors import RequestError
 from engines.off_loop import off_loop
+from gateway.endpoints.handler import no_such_path, not_taken
 from gateway.endpoints.steps import RunCallers
 from gateway.keys import needs_credential
 from gateway.own_response import json_response
 from gateway.query import only, query_of
-from gateway.runs.catalogue import Catalogue, described, no_workflow
 from gateway.runs.intake import refusals
 from gateway.wire import read_body, read_json
 from router.finished import Journey
 from store.workflows.assets import KeptWorkflow
 from workflows.definition import Definition
+from workflows.running.catalogue import Catalogue, described, no_workflow
 from workflows.running.runs import Runs
 
 _MAX_BYTES = 256 * 1024
@@ -53,11 +54,9 @@ class Workflows:
                 case "DELETE", ["workflows", name]:
                     content = await self._remove(journey.admitted.tenant, name)
                 case _, ["workflows"] | ["workflows", _]:
-                    raise RequestError(
-                        f"{path[:100]} does not take {request.method}.", status=405, code="method_not_allowed"
-                    )
+                    raise not_taken(request.method, path)
                 case _:
-                    raise RequestError("There is no such path.", status=404, code="unknown_url")
+                    raise no_such_path()
         journey.answered(200)
         return json_response(content)
 

@@ -60,7 +60,7 @@ class Expected:
 class Expectations:
     """See the module. Safe to use from any thread."""
 
-    def __init__(self, unknown_output_tokens: int) -> None:
+    def __init__(self, unknown_output_tokens: int = 4096) -> None:
         """`unknown_output_tokens`: of an answer of a model of which nothing is known, and whose request sets no limit."""
         self._unknown = unknown_output_tokens
         self._lock = threading.Lock()

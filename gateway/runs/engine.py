@@ -6,7 +6,6 @@ client that leaves cancels the run. It charges nothing: its steps are requests, 
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from types import TracebackType
@@ -25,13 +24,13 @@ from engines.errors import RequestError
 from engines.loose_json import member
 from engines.run_call import WORKFLOW, RunCall
 from gateway.booking import COST, shown
+from gateway.runs.events import IDLE, pieces, text_of
 from gateway.runs.intake import refusals
 from workflows.progress import Failure
 from workflows.running.cell import Cell
 from workflows.running.live import LiveRun, used_by
 from workflows.running.runs import Runs
 from workflows.running.workflow import NewWorkflow
-from workflows.transform import as_text
 
 _NO_STEPS_FAULT = frozenset(
     {
@@ -45,8 +44,6 @@ _NO_STEPS_FAULT = frozenset(
 )
 _APIS: tuple[Api, ...] = ("chat", "responses", "messages", "completions")
 _JSON = "application/json"
-_IDLE_S = 15.0
-_IDLE = b": waiting\n\n"
 
 
 class WorkflowEngine:
@@ -132,7 +129,7 @@ class _Answer:
         growing = Growing(self._codec, self._chat, await self._said(run, cell))
         yield growing.begun
         async for piece in pieces(cell):
-            yield _IDLE if piece is None else growing.piece(piece)
+            yield IDLE if piece is None else growing.piece(piece)
         self._over = True
         if cell.state == "ready":
             yield growing.ended(await self._said(run, cell))
@@ -147,6 +144,7 @@ class _Answer:
             int(run.row.created_at_s),
             self._chat.model,
             text_of(cell),
+            [{name: value for name, value in call.items() if name != "index"} for call in cell.calls],
             finish_reason=cell.finish_reason,
             usage=await self._usage(run),
         )
@@ -179,37 +177,15 @@ class _Answer:
         )
         if content_type == EVENTS:
             headers["Cache-Control"] = "no-cache"
-        if isinstance(body, bytes):
+        elif isinstance(body, bytes):
             headers["Content-Length"] = str(len(body))
+        if isinstance(body, bytes):
             body = _one(body)
         return EngineReply(status, headers, body, engine=WORKFLOW)
 
 
 async def _one(body: bytes) -> AsyncIterator[bytes]:
     yield body
-
-
-async def pieces(cell: Cell) -> AsyncIterator[str | None]:
-    """The text of a variable as it comes, until its end is committed; None where nothing came for a while."""
-    told = 0
-    while True:
-        text = text_of(cell)
-        if len(text) > told:
-            piece, told = text[told:], len(text)
-            yield piece
-            continue
-        if cell.ended and cell.kept:
-            return
-        try:
-            async with asyncio.timeout(_IDLE_S):
-                await cell.changed()
-        except TimeoutError:
-            yield None
-
-
-def text_of(cell: Cell) -> str:
-    """What a variable says so far; of a list its items, a line each."""
-    return as_text(cell.value) if cell.value is not None else cell.text
 
 
 def step_failed(failure: Failure | None) -> RequestError:

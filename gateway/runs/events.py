@@ -19,10 +19,12 @@ from gateway.relay import relay_for
 from gateway.runs.shown import no_value_told, variable
 from gateway.send import SERVER, Write
 from workflows.running.cell import Cell
+from workflows.transform import as_text
 
 _ATTEMPT = 2**32
-_IDLE_S = 15.0
-_IDLE = b": waiting\n\n"
+IDLE_S = 15.0
+"""A client is told at least so often that its stream is alive."""
+IDLE = b": waiting\n\n"
 
 
 class Events:
@@ -41,7 +43,7 @@ class Events:
     async def send(self, event: dict[str, Any] | None) -> None:
         """Send one event; None: a comment, so that nobody on the way takes the stream for dead."""
         assert self._write is not None
-        await self._write(_IDLE if event is None else encode_typed(event))
+        await self._write(IDLE if event is None else encode_typed(event))
 
     async def end(self) -> web.StreamResponse:
         """That was all."""
@@ -71,16 +73,42 @@ async def deltas(cell: Cell, after: int = -1) -> AsyncIterator[dict[str, Any] | 
                 continue
             if cell.ended and cell.kept:
                 break
-            try:
-                async with asyncio.timeout(_IDLE_S):
-                    await cell.changed()
-            except TimeoutError:
+            if not await changed(cell):
                 yield None
     finally:
         cell.readers -= 1
     last = base + max(len(cell.text), 0) + 1
     if after < last:
         yield _last(cell, last)
+
+
+async def pieces(cell: Cell) -> AsyncIterator[str | None]:
+    """The text of a variable as it comes, until its end is committed; None where nothing came for a while."""
+    told = 0
+    while True:
+        text = text_of(cell)
+        if len(text) > told:
+            piece, told = text[told:], len(text)
+            yield piece
+        elif cell.ended and cell.kept:
+            return
+        elif not await changed(cell):
+            yield None
+
+
+async def changed(cell: Cell) -> bool:
+    """Whether anything of a variable has changed before its reader is to be told that its stream is alive."""
+    try:
+        async with asyncio.timeout(IDLE_S):
+            await cell.changed()
+    except TimeoutError:
+        return False
+    return True
+
+
+def text_of(cell: Cell) -> str:
+    """What a variable says so far; of a list its items, a line each."""
+    return as_text(cell.value) if cell.value is not None else cell.text
 
 
 def _head(cell: Cell) -> dict[str, Any]:

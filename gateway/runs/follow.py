@@ -6,14 +6,12 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
+from gateway.runs.events import IDLE_S
 from gateway.runs.shown import variable
 from workflows.criteria import Criteria
 from workflows.progress import Changes
 from workflows.running.cell import Cell
 from workflows.running.live import LiveRun
-
-IDLE_S = 15.0
-"""A client is told at least so often that its stream is alive."""
 
 
 async def followed(run: LiveRun) -> AsyncIterator[dict[str, Any] | None]:

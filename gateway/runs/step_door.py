@@ -141,6 +141,7 @@ def _answered(asked: Asked, send: StepSend, finished: Finished) -> Answered:
         usage,
         0.0 if hit or usage is None else finished.price.cost_usd(usage) or 0.0,
         hit,
+        send.calls,
     )
 
 

@@ -10,6 +10,7 @@ from multidict import CIMultiDict
 
 from engines.answers.answer import Body
 from engines.answers.heard import Heard
+from engines.answers.merging import merge_delta
 from engines.chat import Usage
 from engines.codecs.chat import CHAT
 from engines.errors import EngineError
@@ -36,6 +37,7 @@ class StepSend:
         "_size_bytes",
         "_streamed",
         "broken",
+        "calls",
         "calls_tools",
         "engine",
         "finish_reason",
@@ -68,6 +70,8 @@ class StepSend:
         self.finish_reason = ""
         """Why the engine ended the answer; empty where it did not say."""
         self.calls_tools = False
+        self.calls: list[dict[str, Any]] = []
+        """The calls of tools that the answer holds, as a message has them."""
         self.too_large = False
         self.first = False
         """Whether any text has come."""
@@ -169,6 +173,9 @@ class StepSend:
                     self._add(text)
                 if delta.get("tool_calls"):
                     self.calls_tools = True
+                    message = {"tool_calls": self.calls}
+                    merge_delta(message, {"tool_calls": delta["tool_calls"]}, [])
+                    self.calls = message["tool_calls"]
             if isinstance(reason := choice.get("finish_reason"), str):
                 self.finish_reason = reason
 
@@ -183,6 +190,8 @@ class StepSend:
             return
         self._heard = assembled.heard
         self.calls_tools = assembled.calls_tools()
+        if self.calls_tools:
+            self.calls = assembled.choices()[0]["message"]["tool_calls"]
         self.finish_reason = assembled.finish_reason()
         if text := assembled.text():
             self._add(text)

@@ -15,15 +15,18 @@ from engines.off_loop import off_loop
 from engines.run_call import WORKFLOW, RunCall
 from gateway.keys import needs_credential
 from gateway.runs.caller import Caller
-from gateway.runs.catalogue import Catalogue
 from gateway.runs.intake import refusals
 from gateway.stages.stage import Next, UnderWay
 from router.asked import Asked
 from router.plan import Attempt, Plan
 from workflows.called import CallLimits, read_inputs
 from workflows.criteria import Criteria
+from workflows.running.catalogue import Catalogue
 from workflows.running.workflow import NewWorkflow
 from workflows.submitted import read_workflow_call
+
+_CALL_TOOLS = ("chat", "responses")
+"""APIs in which a client's tools, and what came of them, are said as in a chat completion."""
 
 
 class WorkflowStage:
@@ -81,6 +84,13 @@ class WorkflowStage:
             )
         fields = _as_chat(chat)
         call = read_workflow_call(fields)
+        if "tools" in call.sampling and not (definition.calls_tools and chat.api in _CALL_TOOLS):
+            raise RequestError(
+                "Tools reach the chat that answers a workflow, in chat completions and responses; the output of"
+                f" {chat.model[:100]!r} has to be a chat's answer as it came.",
+                code="unsupported_field",
+                param="tools",
+            )
         inputs = await off_loop(len(chat.body), read_inputs, definition, fields, call.inputs, self._limits)
         return NewWorkflow(
             Caller.behind(asked, self._credential_headers),
@@ -97,6 +107,9 @@ def _as_chat(chat: ChatRequest) -> dict[str, object]:
     fields = {**chat.fields, "model": chat.model, "stream": chat.stream}
     if chat.api == "completions":
         fields["messages"] = [{**message, "role": "user"} for message in chat.messages]
+    choice = fields.get("tool_choice")
+    if chat.api == "responses" and isinstance(choice, dict) and "name" in choice:
+        fields["tool_choice"] = {"type": "function", "function": {"name": choice["name"]}}
     if (said := chat.own_fields.get("understudy")) is not None:
         fields["understudy"] = said
     return fields

@@ -18,7 +18,7 @@ import structlog
 
 from engines.asking import A_TOKEN
 from engines.engine import Price
-from store.decisions.rollups import DAY_S, HOUR_S, RequestRollups
+from store.decisions.rollups import DAY_S, RequestRollups
 from store.decisions.spending import Cap, Spending
 from store.jobs.replay_jobs import ReplayJobs
 
@@ -49,8 +49,7 @@ class SpendLimits:
     starting_requests: int
     """Allowance on top, once: the price of so many of the tenant's requests at the reference."""
     max_usd_per_day: float
-    """By all tenants together; likewise the next."""
-    max_usd_per_hour: float | None
+    """By all tenants together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,8 +246,6 @@ class Accounts:
             caps.append(Cap(at_s - span_s, allowance + of_saved, purse.tenant))
         if purse.unit == "usd":
             caps.append(Cap(at_s - DAY_S, limits.max_usd_per_day))
-            if limits.max_usd_per_hour is not None:
-                caps.append(Cap(at_s - HOUR_S, limits.max_usd_per_hour))
         return caps
 
     def _window(self, tenant: str, unit: Unit, span_s: float) -> Window:

@@ -22,11 +22,11 @@ class JudgingLimits:
     samples: int
     """Votes per order."""
     max_in_flight: int
-    max_tokens: int
-    """Of an answer that is asked for comparison."""
     verdict_tokens: int
     judge_fields: Mapping[str, Any]
     """Further fields of the body that the judge is sent, such as a temperature."""
+    max_tokens: int = 1024
+    """Of an answer that is asked for comparison."""
     tie: float = TIE_BAND
     max_waiting: int = 200
     """Requests that may wait to be judged."""

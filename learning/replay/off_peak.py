@@ -34,6 +34,8 @@ _WINSORISED = 0.98
 """Hours above this quantile of all observed ones count as if they were at it: one outage or one batch teaches no habit."""
 _SURELY = 0.95
 """A quiet hour's own ups and downs stay within the limit with this probability."""
+LEAST_IN_FLIGHT = 2
+"""Requests in flight that never pause replay, whatever was learnt of usual traffic."""
 _LOOK_S = 0.2
 
 
@@ -212,7 +214,7 @@ class UsualTraffic:
     """Weeks of requests it is learnt from."""
     quiet_share: float = 0.25
     """Share of a usual week's hours that counts as quiet."""
-    min_in_flight: int = 2
+    min_in_flight: int = LEAST_IN_FLIGHT
     """The limit is never lower."""
     max_in_flight: int | None = None
     """The limit is never higher."""

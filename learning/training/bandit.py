@@ -31,11 +31,15 @@ class Row:
     """Index of the option that was drawn; -1 for labels, where nothing was drawn."""
 
 
+HALF_LIFE_S = 14 * 86_400.0
+"""Age at which an outcome counts half: how fast the past is forgotten."""
+
+
 @dataclass(frozen=True, slots=True)
 class TrainingKnobs:
     """How a bandit is trained and compared."""
 
-    half_life_s: float
+    half_life_s: float = HALF_LIFE_S
     """A row this much older than the latest counts half."""
     least_weight: float = 0.01
     """Rows with a lower weight are left out."""

@@ -44,6 +44,8 @@ class Played:
     result: str = ""
     error: str = ""
     """Why it has no result; empty where it has."""
+    run: str = ""
+    """The id of the run, where the gateway carried it out."""
 
 
 @dataclass(slots=True)
@@ -109,6 +111,7 @@ class Player:
     async def _run(self, application: Application, played: Played) -> str:
         answer = await self._away(lambda: self._post("/runs", application.run_body(self.model), played))
         _count(answer.get("usage"), played)
+        played.run = str(answer.get("id") or "")
         variables = answer.get("variables") or {}
         values = []
         for name in application.wanted:

@@ -43,11 +43,11 @@ class NothingToChoose(Exception):
 class Knobs:
     """Settings of exploration and load."""
 
-    gamma_scale: float
-    """SquareCB: gamma = gamma_scale * (learned + LEARNED_BEFORE)^0.5. Larger explores less."""
     least_probability: float
     """Of every action that may be the best, while exploring; at most half of all probability goes to this."""
     load: LoadKnobs
+    gamma_scale: float = 1.0
+    """SquareCB: gamma = gamma_scale * (learned + LEARNED_BEFORE)^0.5. Larger explores less."""
     gamma_most: float = 1000.0
     """Largest gamma, so that a router that learnt for a year still notices a change."""
     answer_tokens: int = 256

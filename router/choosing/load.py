@@ -58,10 +58,10 @@ def engine_state(info: EngineInfo, load: EngineLoad) -> EngineState:
 class LoadKnobs:
     """How much reward an engine loses under load."""
 
-    threshold: float
-    """Utilisation below which nothing changes."""
     strength: float
-    """Largest reward that a fully loaded reference loses."""
+    """Largest reward that a fully loaded reference loses; 0 ignores load."""
+    idle_up_to: float = 0.7
+    """Utilisation below which nothing changes."""
     cheap_share: float = 0.2
     """Share of `strength` that an engine without a price loses under load: it must lose some, but less than dear ones."""
 
@@ -80,4 +80,4 @@ def pressure(used: float, threshold: float) -> float:
 def bias(used: float, relative_price: float, knobs: LoadKnobs) -> float:
     """What an engine's load adds to its reward: 0 or negative. `relative_price` is 0..1, 1 for the dearest engine."""
     share = knobs.cheap_share + (1 - knobs.cheap_share) * relative_price
-    return -knobs.strength * share * pressure(used, knobs.threshold)
+    return -knobs.strength * share * pressure(used, knobs.idle_up_to)

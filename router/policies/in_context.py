@@ -81,7 +81,6 @@ class Knobs:
     example_order: Order
     counts: CountKnobs | None
     """None: no other numbers of examples are tried."""
-    label_share: float
     preference: float
     key_preferences: Mapping[str, float]
     least_probability: float
@@ -90,6 +89,8 @@ class Knobs:
     """What the quality floor promises; None: there is none."""
     opted_out_keys: Collection[str]
     max_characters: int = EMBEDDED_CHARACTERS
+    label_share: float = 0.05
+    """Share of offloaded requests in which an example is dropped or swapped to learn what it is worth."""
     candidates: int = 20
     """Examples that are scored: the best by vector and by words."""
 

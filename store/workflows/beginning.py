@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from store.database import Connection
 from store.errors import ValueRefused
@@ -170,20 +170,15 @@ def grow(connection: Connection, run_id: str, size_bytes: int) -> None:
         )
 
 
-class Owned:
+class Owned(NamedTuple):
     """Whose what is added is, and when."""
 
-    def __init__(
-        self,
-        tenant: str,
-        contributor: str,
-        run_id: str | None,
-        no_store: bool,
-        now_s: float,
-        expires_at_s: float | None = None,
-    ) -> None:
-        self.tenant, self.contributor, self.run_id = tenant, contributor, run_id
-        self.no_store, self.now_s, self.expires_at_s = no_store, now_s, expires_at_s
+    tenant: str
+    contributor: str
+    run_id: str | None
+    no_store: bool
+    now_s: float
+    expires_at_s: float | None = None
 
 
 def add(

@@ -14,8 +14,6 @@ RunState = Literal["running", "done", "failed", "cancelled"]
 StepState = Literal["waiting", "queued", "running", "done", "failed", "cancelled", "skipped", "unknown"]
 """unknown: a step with side effects was cut off while it was asked: it waits for a `Resolution`."""
 VariableState = Literal["pending", "streaming", "ready", "failed", "cancelled", "skipped"]
-ENDED: frozenset[str] = frozenset(("ready", "failed", "cancelled", "skipped"))
-"""States of a variable that no write changes any more."""
 Value = str | tuple[str, ...]
 """A text, or a list of texts."""
 
@@ -156,9 +154,9 @@ class NewStep:
         return len(self.body) + self.held_bytes
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class StepProgress:
-    """How far a step is: what changes. Every field is written anew with each change."""
+    """How far a step is: what changes. A copy is written, every field of it, with each change."""
 
     state: StepState = "waiting"
     attempts: int = 0
@@ -298,35 +296,19 @@ class RunChange:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
-    """A run."""
+class Run(NewRun):
+    """A run, as it was asked for and as it is. Its context is empty once its values are gone."""
 
-    id: str
-    tenant: str
-    key_id: str
-    contributor: str
-    app: str
-    state: RunState
-    no_store: bool
-    background: bool
-    gets: Mapping[str, str]
-    budget: RunBudget
-    keep_values_s: float
-    context: Mapping[str, Any]
-    """Empty once its values are gone."""
-    cancel_asked: bool
-    adoptions: int
+    state: RunState = "running"
+    cancel_asked: bool = False
+    adoptions: int = 0
     """How often another worker claimed its steps, as the one that had them ended."""
-    created_at_s: float
-    ended_at_s: float | None
-    expires_at_s: float | None
+    ended_at_s: float | None = None
+    expires_at_s: float | None = None
     """When its values go."""
-    failure: Failure | None
-    critical_path: tuple[str, ...]
-    round_trips_saved: int
-    workflow: str = ""
-    version: str = ""
-    end_user: str = ""
+    failure: Failure | None = None
+    critical_path: tuple[str, ...] = ()
+    round_trips_saved: int = 0
 
 
 @dataclass(frozen=True, slots=True)

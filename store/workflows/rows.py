@@ -22,12 +22,10 @@ from store.workflows.records import (
 )
 from store.workflows.values import as_value, without_texts
 
-RUN = (
-    "SELECT r.id, r.tenant, r.key_id, r.contributor, r.app, r.state, r.no_store, r.background,"
-    " r.gets, r.budget_usd, r.budget_tokens, r.budget_s, r.keep_values_s, r.cancel_asked, r.adoptions, r.created_at_s,"
-    " r.ended_at_s, r.expires_at_s, r.failure, r.critical_path, r.round_trips_saved, r.workflow, r.version,"
-    " r.end_user, r.context FROM workflow_runs r"
-)
+_BUDGET = ("budget_usd", "budget_tokens", "budget_s")
+_NOT_READ = ("budget", "idempotency_key", "idempotency_hash")
+_OF_RUN = (*_BUDGET, *(field.name for field in fields(Run) if field.name not in _NOT_READ))
+RUN = f"SELECT {', '.join(f'r.{column}' for column in _OF_RUN)} FROM workflow_runs r"  # noqa: S608 - constants
 PROGRESS = (
     "state, attempts, rank, task_group, depth, engine, replica, request_id, ready_at_s, queued_at_s, started_at_s,"
     " first_at_s, ended_at_s, prompt_tokens, cached_tokens, completion_tokens, cost_usd, items, batch, failure"
@@ -58,27 +56,15 @@ CLAIMED_BY_ANOTHER = (
 
 def as_run(row: Sequence[Any]) -> Run:
     """A row of `RUN`."""
-    *asked, no_store, background, gets, usd, tokens, seconds, keep_s, cancel_asked, adoptions = row[:15]
-    (
-        created_at_s,
-        ended_at_s,
-        expires_at_s,
-        failure,
-        critical_path,
-        saved,
-        workflow,
-        version,
-        end_user,
-        context,
-    ) = row[15:]
-    columns: list[Any] = [
-        *asked,
-        *(bool(no_store), bool(background), json.loads(gets), RunBudget(usd, tokens, seconds), keep_s),
-        *(json.loads(context) if context else {}, bool(cancel_asked), adoptions),
-        *(created_at_s, ended_at_s, expires_at_s, as_failure(failure)),
-        *(tuple(json.loads(critical_path)), saved, workflow, version, end_user),
-    ]
-    return Run(*columns)
+    told: dict[str, Any] = dict(zip(_OF_RUN, row, strict=True))
+    budget = RunBudget(*(told.pop(column) for column in _BUDGET))
+    for flag in ("no_store", "background", "cancel_asked"):
+        told[flag] = bool(told[flag])
+    told["gets"] = json.loads(told["gets"])
+    told["context"] = json.loads(told["context"] or b"{}")
+    told["failure"] = as_failure(told["failure"])
+    told["critical_path"] = tuple(json.loads(told["critical_path"]))
+    return Run(budget=budget, **told)
 
 
 def as_step(row: Sequence[Any]) -> Step:

@@ -255,13 +255,14 @@ class WorkflowRuns:
         """One run with everything; None where it is absent, or another's than the tenant named."""
         read = self._db.read()
         found = read.execute(RUN + " WHERE r.id = ?", (run_id,)).fetchone()
-        if found is None or (tenant is not None and found[1] != tenant):
+        if found is None:
+            return None
+        run = as_run(found)
+        if tenant is not None and run.tenant != tenant:
             return None
         steps = read.execute(STEP + " WHERE s.run_id = ? ORDER BY s.position", (run_id,)).fetchall()
         variables = read.execute(VARIABLE + " WHERE v.run_id = ? ORDER BY v.rowid", (run_id,)).fetchall()
-        return WholeRun(
-            as_run(found), tuple(as_step(row) for row in steps), tuple(as_variable(row) for row in variables)
-        )
+        return WholeRun(run, tuple(map(as_step, steps)), tuple(map(as_variable, variables)))
 
     def runs(
         self,
@@ -297,21 +298,22 @@ class WorkflowRuns:
                 "limit": limit,
             },
         ).fetchall()
+        found = list(map(as_run, rows))
         sums = read.execute(
             "SELECT run_id, state, count(*), sum(prompt_tokens), sum(cached_tokens), sum(completion_tokens),"
             " sum(cost_usd) FROM workflow_steps"
             " WHERE run_id IN (SELECT value FROM json_each(?))"
             " GROUP BY run_id, state",
-            (ids_json(row[0] for row in rows),),
+            (ids_json(run.id for run in found),),
         ).fetchall()
         return [
             RunSummary(
-                as_run(row),
+                run,
                 {state: count for _, state, count, *_ in own},
                 *(sum(each[place] for each in own) for place in range(3, 7)),
             )
-            for row in rows
-            for own in [[each for each in sums if each[0] == row[0]]]
+            for run in found
+            for own in [[each for each in sums if each[0] == run.id]]
         ]
 
     def sharers(self, batches: Sequence[str]) -> list[Sharer]:

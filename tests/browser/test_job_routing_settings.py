@@ -32,7 +32,6 @@ CONFIG: dict[str, Any] = {
                 "outcomes_needed": 10,
                 "epsilon": 0.5,
                 "key_share": 1,
-                "gamma": 0.2,
                 "scorer_deadline_ms": 10_000,
             },
         }

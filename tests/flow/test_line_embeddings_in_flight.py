@@ -264,12 +264,6 @@ async def test_when_all_have_left_the_upstream_is_left(gate: Line, behind: Gated
     assert not (await gate.post(PATH, ASKED)).hit
 
 
-async def test_switched_off_everybody_asks(behind: Gated, tmp_path: Path) -> None:
-    async with gateway(behind, tmp_path, exact_single_flight=False) as gate:
-        await together(gate, behind, 3)
-        assert len(behind.asked) == 3
-
-
 class Held:
     """Holds up the reading of answers on any thread but the event loop's."""
 

@@ -132,6 +132,15 @@ async def test_a_run_in_any_order_is_answered_with_its_values(gate: Line) -> Non
     assert again["variables"] == run["variables"]
 
 
+async def test_steps_that_nobody_reads_along_are_asked_for_whole(gate: Line, behind: Upstream) -> None:
+    for more, streamed in (({}, False), ({"get": {"b": "ttft"}}, True), ({"get": {"b": "latency"}}, False)):
+        behind.asked.clear()
+        got = await gate.post("/runs", run_of(("A", "a"), ("B {{a}}", "b"), **more), KEY)
+        assert got.json["variables"]["b"]["value"] == "<B <A>>"
+        assert [bool(each.json.get("stream")) for each in behind.asked] == [streamed] * 2
+        assert got.json["usage"]["prompt_tokens"] > 0
+
+
 async def test_a_run_with_large_values_is_answered_whole(gate: Line) -> None:
     """Whoever asks: the answer goes out in pieces, by a connection of ours or by aiohttp's."""
     large = "x" * 100_000

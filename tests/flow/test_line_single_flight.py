@@ -399,10 +399,3 @@ async def test_who_wants_another_form_waits_for_no_answer_that_will_not_be_kept(
         assert (await follower.json())["choices"][0]["message"]["content"] == "Forty-two."
         behind.end.set()
         (await leading).close()
-
-
-async def test_switched_off_everybody_asks(behind: Gated, tmp_path: Path) -> None:
-    async with gateway(behind, tmp_path, exact_single_flight=False) as gate:
-        async with together(gate, 3):
-            behind.gate.set()
-        assert len(behind.asked) == 3

@@ -261,7 +261,7 @@ async def test_workflows_stand_among_the_models(gate: Line) -> None:
 @pytest.mark.parametrize(
     ("asked", "code", "param"),
     [
-        (question(tools=[{"type": "function", "function": {"name": "f"}}]), "unsupported_field", "tools"),
+        (question(functions=[{"name": "f"}]), "unsupported_field", "functions"),
         (question(n=2), "unsupported_field", "n"),
         (question(understudy={}), "missing_input", "understudy.inputs.documents"),
         (

@@ -45,7 +45,7 @@ replay:
   enabled: true
   judge: judge
   cron: "{cron}"
-  advanced: {{in_flight: 1, min_in_flight: 1, calm_s: 0.3}}
+  advanced: {{calm_s: 0.3}}
 """
 
 

@@ -14,9 +14,10 @@ from aiohttp import web
 
 from store.people.limits import Budget, Limits
 from store.records import RequestRecord, Terms
+from tests.aiohttp_server import aiohttp_server
 from tests.flow.line import Asked, Got, Line, Upstream, line
 from tests.flow.line import upstream as scripted
-from tests.flow.test_line_runs import KEY, get
+from tests.flow.test_line_runs import KEY, get, say
 from tests.flow.test_line_workflows import ECHO, answers
 from tests.patience import until
 
@@ -158,6 +159,75 @@ async def test_a_conversation_of_responses_goes_on(gate: Line) -> None:
     assert other.status in (400, 404)
 
 
+# ---- tools
+
+
+TOOL = {"type": "function", "function": {"name": "weather", "parameters": {"type": "object"}}}
+CALL = {"id": "call_1", "type": "function", "function": {"name": "weather", "arguments": '{"in":"Oslo"}'}}
+
+
+async def calls(request: web.Request, asked: Asked) -> web.StreamResponse:
+    """A model that calls the tool where it is given one, until it knows what the tool said."""
+    messages = asked.json["messages"]
+    if messages[-1]["role"] == "tool":
+        return await say(request, asked, f"It is {messages[-1]['content']}.")
+    if "tools" not in asked.json:
+        return await answers(request, asked)
+    response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+    await response.prepare(request)
+    begun = {**CALL, "index": 0, "function": {"name": "weather", "arguments": '{"in":'}}
+    rest = {"index": 0, "function": {"arguments": '"Oslo"}'}}
+    for delta, reason in ({"tool_calls": [begun]}, None), ({"tool_calls": [rest]}, None), ({}, "tool_calls"):
+        chunk = {"id": "c", "choices": [{"index": 0, "delta": delta, "finish_reason": reason}]}
+        await response.write(b"data: " + json.dumps(chunk).encode() + b"\n\n")
+    await response.write(b"data: [DONE]\n\n")
+    return response
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_clients_tools_are_called_by_the_chat_that_answers(
+    gate: Line, behind: Upstream, stream: bool
+) -> None:
+    behind.script = calls
+    got = await call(gate, stream=stream, tools=[TOOL])
+    assert got.status == 200, got.body
+    if stream:
+        deltas = [each["choices"][0]["delta"] for each in got.events]
+        (told,) = [delta["tool_calls"][0] for delta in deltas if delta.get("tool_calls")]
+        assert told == {"index": 0, **CALL}
+    else:
+        message = got.json["choices"][0]["message"]
+        assert (message["content"], message["tool_calls"]) == (None, [CALL])
+        assert got.json["choices"][0]["finish_reason"] == "tool_calls"
+    assert "tools" not in behind.asked[0].json and behind.asked[1].json["tools"] == [TOOL]
+    said = [
+        *BODIES["chat/completions"]["messages"],
+        {"role": "assistant", "content": None, "tool_calls": [CALL]},
+        {"role": "tool", "tool_call_id": "call_1", "content": "cold"},
+    ]
+    then = await call(gate, messages=said, tools=[TOOL], stream=stream)
+    assert then.text == "It is cold.", then.body
+
+
+async def test_responses_call_tools_too(gate: Line, behind: Upstream) -> None:
+    behind.script = calls
+    tool = {"type": "function", **TOOL["function"]}  # type: ignore[dict-item]
+    got = await call(gate, "responses", tools=[tool], tool_choice={"type": "function", "name": "weather"})
+    (item,) = got.json["output"]
+    assert (item["type"], item["call_id"], item["arguments"]) == ("function_call", "call_1", '{"in":"Oslo"}')
+    assert behind.asked[-1].json["tool_choice"] == {"type": "function", "function": {"name": "weather"}}
+    output = {"type": "function_call_output", "call_id": "call_1", "output": "cold"}
+    then = await call(gate, "responses", previous_response_id=got.json["id"], input=[output], tools=[tool])
+    assert text_of("responses", then) == "It is cold.", then.body
+
+
+async def test_tools_that_cannot_be_called_are_refused(gate: Line, behind: Upstream) -> None:
+    tool = {"name": "weather", "input_schema": {"type": "object"}}
+    for got in (await call(gate, model="order", tools=[TOOL]), await call(gate, "messages", tools=[tool])):
+        assert got.status == 400 and got.json["error"]["code"] == "unsupported_field", got.body
+    assert not behind.asked
+
+
 # ---- the log and the books
 
 
@@ -284,3 +354,119 @@ async def test_a_step_of_a_run_asks_no_workflow(gate: Line, behind: Upstream) ->
     }
     got = await gate.post("/runs", {"steps": [step]}, KEY)
     assert (got.status, got.json["error"]["code"]) == (404, "model_not_found") and not behind.asked
+
+
+# ---- each step is let in, answered and noted as a request, whichever way it came
+
+
+STEP = {"model": "m", "messages": [{"role": "user", "content": "Say Oslo?"}]}
+
+
+async def by_workflow(gate: Line, headers: dict[str, str], **more: Any) -> Got:
+    """A workflow of one step."""
+    return await call(gate, headers=headers, model="echo", **more)
+
+
+async def by_run(gate: Line, headers: dict[str, str], **more: Any) -> Got:
+    """A run of one step."""
+    return await gate.post(
+        "/runs", {"steps": [STEP | {"understudy": {"output": {"name": "x"}}} | more]}, headers
+    )
+
+
+async def by_call(gate: Line, headers: dict[str, str], **more: Any) -> Got:
+    """A call that waits for its inputs."""
+    return await gate.post(
+        "/chat/completions", STEP | {"understudy": {"output": {"name": "x"}}} | more, headers
+    )
+
+
+DOORS = [by_workflow, by_run, by_call]
+
+
+@pytest.mark.parametrize("door", DOORS)
+async def test_the_row_of_a_step_names_whose_it_is_and_its_run(gate: Line, door: Any) -> None:
+    headers = await key(gate, Limits())
+    got = await door(gate, headers, user="ann")
+    assert got.status == 200, got.body
+    (step,) = [row for row in rows(gate) if row.step]
+    assert (step.run, step.model, step.engine) == (got.headers["x-understudy-run"], "m", "big")
+    assert step.key_id and (step.cost_usd, step.prompt_tokens) == (pytest.approx(COST_USD), 7)
+
+
+@pytest.mark.parametrize("door", DOORS)
+async def test_a_step_is_answered_from_memory(gate: Line, behind: Upstream, door: Any) -> None:
+    assert (await door(gate, KEY)).status == 200
+    if door is by_workflow:
+        # The same again would be answered as a whole.
+        await gate.post("/workflows", {"name": "mine", **ECHO}, KEY)
+        got = await call(gate, model="wf/mine")
+    else:
+        got = await door(gate, KEY)
+    assert got.status == 200 and len(behind.asked) == 1, got.body
+    (hit,) = [row for row in rows(gate) if row.outcome == "hit"]
+    assert hit.run == got.headers["x-understudy-run"] and hit.step
+
+
+REFUSED: dict[str, tuple[Limits, str]] = {
+    "its model is none of the key's": (Limits(models=("echo",)), "model_not_allowed"),
+    "its model has no price": (Limits(budgets=(Budget(1.0, "day"),)), "unpriced"),
+    "it asks for more than a minute has": (Limits(tokens_per_minute=5), "tokens_per_minute_exceeded"),
+    "the budget is spent": (
+        Limits(budgets=(Budget(1e-9, "day"),), allow_unpriced=True),
+        "insufficient_quota",
+    ),
+}
+
+
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("why", REFUSED)
+async def test_a_step_is_refused_as_a_request_is(
+    behind: Upstream, tmp_path: Path, why: str, door: Any
+) -> None:
+    limits, code = REFUSED[why]
+    made = config(behind, tmp_path)
+    if code == "unpriced":
+        del made["engines"]["big"]["price"]
+    async with line(made) as gate:
+        headers = await key(gate, limits)
+        got = await door(gate, headers, max_tokens=3)
+        plain = await call(gate, headers=headers, model="m", max_tokens=3)
+        assert code in got.body.decode(), got.body
+        assert code in plain.body.decode() and got.status == plain.status, plain.body
+    assert not behind.asked
+
+
+@pytest.mark.parametrize("door", DOORS)
+async def test_a_step_is_answered_in_the_region_of_its_tenant(
+    behind: Upstream, tmp_path: Path, door: Any
+) -> None:
+    made = config(behind, tmp_path, tenants={"acme": {"region": "eu"}})
+    made["engines"] = {
+        "big": {**made["engines"]["big"], "region": "us"},
+        "near": {**made["engines"]["big"], "region": "eu"},
+    }
+    async with line(made) as gate:
+        refused = await door(gate, await key(gate, Limits()))
+        assert refused.status == 403 and "region_not_allowed" in refused.body.decode() and not behind.asked
+    made["models"]["m"]["engines"] = ["near", "big"]
+    async with line(made) as gate:
+        assert (await door(gate, await key(gate, Limits()))).status == 200
+        assert [row.engine for row in rows(gate) if row.step][-1] == "near"
+
+
+@pytest.mark.parametrize("door", DOORS)
+async def test_a_guardrail_is_asked_about_a_step(behind: Upstream, tmp_path: Path, door: Any) -> None:
+    seen: list[dict[str, Any]] = []
+
+    async def guard(request: web.Request) -> web.Response:
+        seen.append(await request.json())
+        said = "Say" in str(seen[-1])
+        return web.json_response({"action": "block" if said else "allow", "reason": "Not said here."})
+
+    async with aiohttp_server(guard) as origin:
+        made = config(behind, tmp_path, guardrails={"words": {"url": f"{origin}/check"}})
+        async with line(made) as gate:
+            got = await door(gate, KEY)
+            assert got.status == 400 and seen, got.body
+    assert not behind.asked

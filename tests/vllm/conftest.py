@@ -41,8 +41,6 @@ STILL: dict[str, Any] = {
         "epsilon": 0,
         "key_share": 0,
         "scorer_deadline_ms": 10_000,
-        "label_share": 0,
-        "adapt_count": False,
     },
 }
 """The learning policy with nothing left to chance: its rule decides, the prior scorer chooses the examples."""

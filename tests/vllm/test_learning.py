@@ -29,7 +29,7 @@ def test_feedback_moves_traffic_to_the_small_model_and_answers_stay_right(
     patient = {"embedding_deadline_ms": 10_000, "retrieve_deadline_ms": 10_000}
     advanced = {"embedding_cache_dir": str(MODELS), **patient}
     memory = {"memory": {"data_dir": str(tmp_path / "learnt"), "advanced": advanced}}
-    exploring = {"epsilon": 0.3, "key_share": 1.0, "gamma": 10}
+    exploring = {"epsilon": 0.3, "key_share": 1.0}
     training = {"every_s": 0.5, "min_new_outcomes": 10, "train_scorer": False}
     guide = open_guide(
         top=memory | {"learning": {"advanced": training}},
@@ -51,7 +51,7 @@ def test_feedback_moves_traffic_to_the_small_model_and_answers_stay_right(
     settled = open_guide(
         top=memory | {"learning": {"enabled": False}},
         **LEARNT,
-        advanced=PATIENT | {"epsilon": 0, "key_share": 0, "label_share": 0},
+        advanced=PATIENT | {"epsilon": 0, "key_share": 0},
     )
     until(lambda: _decided_by_what_was_learnt(settled, rng), "what was learnt, in use again")
     after, right = _round(settled, rng, SETTLED)

@@ -18,8 +18,6 @@ from understudy.commands.example_settings import embedder_for, example_settings
 from understudy.commands.giving_up import give_up
 from understudy.commands.import_progress import Progress
 from understudy.commands.tenant_option import tenant_named, tenant_option
-from understudy.settings.knobs import knobs_of
-from understudy.settings.learning import LearningAdvanced
 
 _FEWEST = 20
 
@@ -92,7 +90,7 @@ def bandit(
             trained = train(
                 rows,
                 settings=BanditSettings(dimensions=embedder.dimensions, embedding_version=embedder.version),
-                knobs=knobs_of(TrainingKnobs, LearningAdvanced()),
+                knobs=TrainingKnobs(),
                 incumbent=store.artifacts.read(active) if active else None,
             )
         except (NothingToLearn, BanditMissing) as error:

@@ -45,7 +45,7 @@ _JSON = click.option("--json", "as_json_", is_flag=True, help="For machines.")
 @click.option(
     "--budget-minutes",
     type=click.FloatRange(min=0),
-    help="Of engines' time [replay.advanced.max_run_minutes].",
+    help="Of engines' time [120].",
 )
 @click.option("--resume", is_flag=True, help="Go on with the latest run that ended before its plan did.")
 @_JSON

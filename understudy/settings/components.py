@@ -20,21 +20,12 @@ _KNOWN_PLACES = frozenset({"query", "k"})
 
 
 class ComponentAdvanced(Settings):
-    """The queue, the retries, the limits and the circuit breaker in front of a component."""
+    """How a component is asked again, and how long is waited for it."""
 
-    max_queued: int = Field(
-        10_000, ge=0, description="Parts of steps that may wait for it; the step of one more fails."
-    )
     attempts: int = Field(
         2, ge=1, le=6, description="Most tries of one request. A tool with effects is asked once."
     )
-    connect_s: float = Field(5, gt=0, description="Longest wait for a connection.")
     answer_s: float = Field(60, gt=0, description="Longest wait for a whole answer.")
-    max_answer_kib: float = Field(16_384, gt=0, description="Largest answer, in KiB.")
-    breaker_failures: int = Field(5, ge=1, description="Consecutive failures that open its circuit breaker.")
-    breaker_open_s: float = Field(
-        10, gt=0, description="How long the breaker stays open before one request is let through as a probe."
-    )
 
 
 class ComponentPrice(Settings):

@@ -14,9 +14,6 @@ class LearningAdvanced(Settings):
 
     every_s: float = Field(10, gt=0, description="Interval at which new outcomes are looked for.")
     min_new_outcomes: int = Field(20, ge=1, description="New outcomes needed for another round of training.")
-    half_life_h: float = Field(
-        24 * 14, gt=0, description="Age at which an outcome counts half: how fast the past is forgotten."
-    )
     max_outcomes: int = Field(20_000, ge=100, description="Latest outcomes trained on, per tenant and model.")
     starting_requests: int = Field(
         200,
@@ -62,11 +59,7 @@ class JudgingAdvanced(Settings):
     samples: int = Field(
         2, ge=1, le=8, description="Votes per order; both orders are always asked. One vote is noisy."
     )
-    max_usd_per_hour: float | None = Field(
-        None, ge=0, description="Most US dollars spent within an hour; null for no limit but the day's."
-    )
     max_in_flight: int = Field(4, ge=1, le=64, description="Judgements at once, per worker.")
-    max_tokens: int = Field(1024, ge=16, description="Longest answer asked for comparison, in tokens.")
     verdict_tokens: int = Field(
         300, ge=16, description="Longest verdict, in tokens; a reasoning judge needs more."
     )

@@ -103,10 +103,6 @@ class MemoryAdvanced(Settings):
     exact_tool_calls: bool = Field(
         False, description="Cache: whether answers that call tools may be replayed."
     )
-    exact_single_flight: bool = Field(
-        True,
-        description="Cache: whether the same request, asked while it is being answered, gets that answer.",
-    )
     embedding_deadline_ms: float | None = Field(
         None,
         gt=0,

@@ -69,26 +69,11 @@ class ModelAdvanced(Settings):
     scorer_deadline_ms: float = Field(
         10, gt=0, description="Longest wait for scores; after it the nearest examples are sent."
     )
-    adapt_count: bool = Field(
-        True, description="Whether to try other numbers of examples, to learn how many pay."
-    )
-    label_share: float = Field(
-        0.05,
-        ge=0,
-        le=0.5,
-        description="Share of offloaded requests in which an example is dropped or swapped to learn what it is worth.",
-    )
     epsilon: float = Field(
         0.02, ge=0, le=0.5, description="Exploration: least probability that all actions together share."
     )
-    gamma: float = Field(
-        1, gt=0, description="Exploration (SquareCB): the higher, the less is tried that looks worse."
-    )
     key_share: float = Field(
         0.1, ge=0, le=1, description="Exploration: most of a key's requests used for it, over an hour."
-    )
-    load_threshold: float = Field(
-        0.7, ge=0, description="Utilisation of an engine up to which load changes nothing (1: full)."
     )
     load_strength: float = Field(
         0.5, ge=0, description="Reward an engine loses per unit of utilisation above it; 0 ignores load."

@@ -43,11 +43,6 @@ class KvPlanSettings(Settings):
 class ReplayAdvanced(Settings):
     """Less common settings of replay."""
 
-    min_in_flight: int = Field(
-        2,
-        ge=0,
-        description="Requests in flight that never pause replay, whatever was learnt of usual traffic.",
-    )
     max_in_flight: int | None = Field(
         None,
         ge=0,
@@ -59,23 +54,12 @@ class ReplayAdvanced(Settings):
     max_run_tokens: int = Field(
         1_000_000, ge=0, description="Most tokens one run may spend, prompts and answers together."
     )
-    max_run_minutes: float = Field(
-        120,
-        gt=0,
-        description="Most minutes of engines' time one run may take: its requests' latencies added up.",
-    )
     engine: str | None = Field(
         None, description="Engine that answers anew; null: the reference of the model an example came by."
     )
     generator: str | None = Field(
         None, description="Engine that writes new questions; null: the model's reference engine."
     )
-    samples: int = Field(
-        3, ge=1, le=16, description="Answers asked of the reference engine per example; the best stays."
-    )
-    temperature: float = Field(0.8, ge=0, le=2, description="Temperature with which they are sampled.")
-    max_tokens: int = Field(1024, ge=16, description="Longest answer it asks for, in tokens.")
-    in_flight: int = Field(4, ge=1, le=64, description="Examples worked on at once.")
     expand: bool = Field(
         False,
         description="Also write new examples where few are near; for $0.49 that raised quality by .003, distilling by .072.",

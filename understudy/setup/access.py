@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from engines.engine import Engine
 from gateway.admission import Admission, Owners
-from gateway.runs.catalogue import OWN
 from learning.bank.contributor import EndUsers, UserSources
 from router.model_names import ByModelName
 from understudy.settings.config import Config
 from understudy.setup.engines import UPSTREAM, Tenants, own_keys
+from workflows.names import OWN
 
 if TYPE_CHECKING:
     from gateway.limits.limiter import Limiter

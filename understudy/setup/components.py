@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from engines.components.component import (
     ComponentLimits,
     ComponentSpec,
@@ -24,6 +26,15 @@ from understudy.settings.config import Config
 from understudy.settings.knobs import knobs_of
 from workflows.declaring.world import LOCAL
 
+_FIXED: dict[str, Any] = {
+    "max_queued": 10_000,
+    "connect_s": 5.0,
+    "max_answer_bytes": 16 * 2**20,
+    "breaker_failures": 5,
+    "breaker_open_s": 10.0,
+}
+"""Limits of every component that nobody outside could choose better."""
+
 
 def component_specs(config: Config) -> dict[str, ComponentSpec]:
     """Every component by name: those of the configuration, and `local`, which is there in any case."""
@@ -32,7 +43,7 @@ def component_specs(config: Config) -> dict[str, ComponentSpec]:
 
 
 def _spec(name: str, settings: AnyComponent) -> ComponentSpec:
-    limits = knobs_of(ComponentLimits, settings, settings.advanced)
+    limits = knobs_of(ComponentLimits, settings, settings.advanced, **_FIXED)
     http = _http(settings) if isinstance(settings, HTTPComponent) else None
     match settings:
         case SearchComponent():

@@ -188,11 +188,9 @@ def _prior(openers: ArtifactOpeners, metrics: LearningMetrics) -> Scorer | None:
 def chooser_knobs(settings: ModelSettings) -> chooser.Knobs:
     """How a served model explores."""
     advanced = settings.advanced
-    return knobs_of(
-        chooser.Knobs,
-        gamma_scale=advanced.gamma,
+    return chooser.Knobs(
         least_probability=advanced.epsilon / max(2, _actions(settings)),
-        load=knobs_of(LoadKnobs, threshold=advanced.load_threshold, strength=advanced.load_strength),
+        load=LoadKnobs(advanced.load_strength),
     )
 
 
@@ -207,7 +205,7 @@ def _knobs(settings: ModelSettings, remembered: MemorySettings) -> Knobs:
         advanced,
         remembered.examples,
         deadline_s=deadline_s,
-        counts=example_count.Knobs() if advanced.adapt_count else None,
+        counts=example_count.Knobs(),
         least_probability=advanced.epsilon / _actions(settings),
         max_loss=settings.max_loss if settings.proof == "floor" else None,
     )

@@ -14,6 +14,7 @@ from learning.bank.sharing import lenders
 from learning.evaluation.floor import caught_up
 from learning.tasks.proposals import TaskFinder
 from learning.tasks.trainer import StudentLearner
+from learning.training.bandit import HALF_LIFE_S
 from learning.training.learner import Learner, Pace, Trainer
 from learning.training.scorer.lessons import lessons_of
 from learning.training.scorer.rows import AnswersOf
@@ -94,8 +95,7 @@ def trainers(store: Store, config: Config, model: str) -> Sequence[Trainer]:
     if settings is None or settings.policy != "in_context":
         return ()
     learning, needed = config.learning.advanced, settings.advanced.outcomes_needed
-    half_life_s = learning.half_life_h * 3600
-    found: list[Trainer] = [BanditTrainer(needed, half_life_s)]
+    found: list[Trainer] = [BanditTrainer(needed, HALF_LIFE_S)]
     if learning.train_scorer:
         from router.examples.prior import prior_model
 

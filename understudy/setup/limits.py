@@ -22,8 +22,7 @@ def ledger(store: Store, workers: int) -> Ledger:
 
 def limiter(settings: LimitsSettings, store: Store, ledger: Ledger) -> Limiter:
     """Build what stands before the ledger."""
-    expectations = Expectations(settings.advanced.unknown_output_tokens)
-    return Limiter(ledger, expectations, partial(_key_of, store), when_blind=settings.when_blind)
+    return Limiter(ledger, Expectations(), partial(_key_of, store), when_blind=settings.when_blind)
 
 
 def _key_of(store: Store, key_id: str) -> tuple[Key, Tenant | None] | None:

@@ -25,6 +25,10 @@ from understudy.setup.examples import admission
 
 _MOST_STEPS = 2000
 """Most examples one run takes up."""
+_MOST_RUN_S = 7200.0
+"""Most time of engines one run takes: its requests' latencies added up."""
+_TEMPERATURE = 0.8
+"""Of the answers that are sampled: at 0 they would be one and the same."""
 
 
 class CannotReplay(Exception):
@@ -64,32 +68,30 @@ def replay(
         generator=settings.generator,
         judge=judge_name,
     )
-    jobs, sampled = memory.store.jobs.replay, {"temperature": settings.temperature}
+    jobs = memory.store.jobs.replay
     planner = Planner(
         material,
         jobs,
         judge,
-        samples=settings.samples,
         expand=settings.expand,
         most=_MOST_STEPS,
     )
     runner = ReplayRunner(
         jobs,
         {
-            "distil": Distil(material, jobs, judge, settings.samples, settings.max_tokens, sampled),
-            "expand": Expand(material, jobs, judge, memory.embedder, settings.max_tokens),
+            "distil": Distil(material, jobs, judge, fields={"temperature": _TEMPERATURE}),
+            "expand": Expand(material, jobs, judge, memory.embedder),
         },
         ReplayMetrics(registry),
         order=planner.order,
-        in_flight=settings.in_flight,
     )
     return Replay(memory.store, planner, runner)
 
 
 def budget_of(config: Config) -> ReplayBudget:
     """What the settings let one run spend."""
-    advanced = config.replay.advanced
-    return ReplayBudget(config.replay.max_run_usd, advanced.max_run_tokens, advanced.max_run_minutes * 60)
+    settings = config.replay
+    return ReplayBudget(settings.max_run_usd, settings.advanced.max_run_tokens, _MOST_RUN_S)
 
 
 @asynccontextmanager

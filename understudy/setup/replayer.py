@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry
 from engines.engine import Engine
 from learning.bank.warm.prefixes import KvMetrics, PrefixWarmer
 from learning.replay.nightly import WINDOW_S, Replayer, Schedule
-from learning.replay.off_peak import OffPeakGate, Quiet, UsualTraffic
+from learning.replay.off_peak import LEAST_IN_FLIGHT, OffPeakGate, Quiet, UsualTraffic
 from store.jobs.live_load import live_load
 from understudy.memory import Memory
 from understudy.settings.config import Config
@@ -55,7 +55,7 @@ def _parts(
     config: Config, folder: Path, memory: Memory, made: Mapping[str, Engine], registry: CollectorRegistry
 ) -> list[Coroutine[Any, Any, None]]:
     settings = config.replay
-    quiet = Quiet(settings.advanced.min_in_flight, settings.advanced.calm_s)
+    quiet = Quiet(LEAST_IN_FLIGHT, settings.advanced.calm_s)
     store = memory.store
     gate = OffPeakGate(store.jobs.loads.now if store.shared else lambda: live_load(folder), quiet)
     usual = UsualTraffic(
@@ -64,7 +64,6 @@ def _parts(
         time_zone(settings.time_zone),
         weeks=_WEEKS,
         quiet_share=_QUIET_SHARE,
-        min_in_flight=settings.advanced.min_in_flight,
         max_in_flight=settings.advanced.max_in_flight,
     )
     parts: list[Coroutine[Any, Any, None]] = [gate.watch(), usual.keep_learning()]

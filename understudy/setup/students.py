@@ -8,6 +8,7 @@ from collections.abc import Callable
 from learning.tasks.follower import StudentFollower
 from learning.tasks.trainer import Due, StudentLearner, StudentPace
 from learning.ticks import latest_tick
+from learning.training.bandit import HALF_LIFE_S
 from learning.training.metrics import LearningMetrics
 from router.tasks.requests import labels_of
 from store import Store
@@ -38,7 +39,7 @@ def student_learner(
         labels = next((row.labels for row in rows if row.model == model), ())
         return Due(TaskSettings().retrain_every, labels)
 
-    pace = StudentPace(most_labels=learning.max_outcomes, half_life_s=learning.half_life_h * 3600)
+    pace = StudentPace(most_labels=learning.max_outcomes, half_life_s=HALF_LIFE_S)
     return StudentLearner(store.tasks.answers, store.artifacts, due, pace, stopping=stopping, clock=clock)
 
 

@@ -7,8 +7,6 @@ from functools import partial
 
 from engines.components.registry import ComponentRegistry, Counted
 from engines.run_call import WORKFLOW
-from gateway.components.indexes import WorkflowIndexes
-from gateway.runs.catalogue import OWN, Catalogue
 from gateway.served_model import ServedModel
 from router.embedding.embedder import Embedder
 from router.policies.fixed import Fixed
@@ -21,7 +19,10 @@ from understudy.setup.components import component_specs
 from understudy.setup.examples import open_embedder
 from understudy.setup.served_by import digest, unknown_servers
 from workflows.called import CallLimits
+from workflows.names import OWN
 from workflows.plan import Profile
+from workflows.running.catalogue import Catalogue
+from workflows.running.kept_indexes import WorkflowIndexes
 from workflows.running.means import Means
 
 

@@ -13,6 +13,7 @@ from engines.chat import CHARACTERS_PER_TOKEN, ChatRequest, prompt_tokens
 from engines.errors import EngineError, RequestError
 from engines.off_loop import off_loop
 from engines.placement import Placement, Rank
+from workflows.criteria import Criteria
 from workflows.errors import WorkflowError
 from workflows.graph import Step
 from workflows.names import StepId, VariableId
@@ -99,10 +100,12 @@ class StepAsker:
 
         async def begun(request_id: str) -> bool:
             run.step(step.id, request_id=request_id)
-            await kept()
+            if run.row.background:
+                # A client that waits sends the run again with its key where this process ends; here nobody does.
+                await kept()
             return run.ended is None and not run.lost
 
-        chat, placement = await self._asked(run, step, fault, streams=True)
+        chat, placement = await self._asked(run, step, fault, streams=_read_along(run))
         async with run.spent.held(run.row.budget, partial(self.door.most, chat)):
             answer = await self.door.ask(
                 run.callers[step.id], chat, placement, said, self._knobs.max_value_bytes, begun
@@ -110,6 +113,11 @@ class StepAsker:
         if answer is None:
             return None
         self._note(run, step, chat, answer)
+        flow = run.flow
+        if step.of != flow.definition.output or "tools" not in flow.fields:
+            answer.calls = []
+        for variable in step.writes.values():
+            run.cells[variable].calls = answer.calls
         return await self._outcome(step, answer)
 
     async def call(self, run: LiveRun, id: StepId, client: Any, said: Said) -> Changes:
@@ -153,7 +161,9 @@ class StepAsker:
             told = f"Your last answer could not be read: {fault} Answer once more, in the form that is asked for."
             fields["messages"] = [*fields["messages"], {"role": "user", "content": told}]
         if step.of == run.flow.definition.output:
-            fields = {**_left_open(run.flow.fields, fields), **fields}
+            given = dict(run.flow.fields)
+            called = given.pop("messages", [])
+            fields = {**_left_open(given, fields), **fields, "messages": [*fields["messages"], *called]}
         if streams:
             fields = streamed(fields)
         return await off_loop(size, chat_of, fields), self._placement(run, step, filled)
@@ -242,7 +252,7 @@ class StepAsker:
             raise StepFailed("step_failed", message, answer.status)
         if answer.broken:
             raise StepFailed("step_failed", answer.broken, 502)
-        if answer.calls_tools:
+        if answer.calls_tools and not answer.calls:
             raise StepFailed("no_text", "The answer calls tools and holds no text.")
         return await off_loop(effort(step, answer.text), outcomes, step, answer.text, most_bytes)
 
@@ -268,6 +278,16 @@ def _given_up(run: LiveRun, step: Step, rules: Mapping[str, Any], failed: StepFa
     if failed.outcome is not None:
         return run.progress.answered(step.id, failed.outcome)
     return run.progress.refused(step.id, failed.code, failed.message, failed.status)
+
+
+def _read_along(run: LiveRun) -> bool:
+    """Whether somebody may want the answers as they come; a whole one costs a tenth of a stream.
+
+    Of a run whose client waits for its end nobody does, unless its gets or its stream say so; ids of what goes on in the
+    background are known, and items of a list in a workflow are worked on as they come.
+    """
+    wanted = Criteria.TTFT in run.progress.gets.values()
+    return run.row.background or run.flow.declared or bool(run.watchers) or wanted
 
 
 def _streams(step: Step) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from workflows.progress import Failure, Variable, VariableState
 from workflows.values import Held
@@ -25,6 +25,7 @@ class Cell(Variable):
         "_waiting_for_end",
         "app",
         "attempt",
+        "calls",
         "end_user",
         "expires_at_s",
         "finish_reason",
@@ -58,6 +59,8 @@ class Cell(Variable):
         self.attempt = 0
         self.finish_reason = "stop"
         """Why the answer that it holds ended, as its engine said; nothing of it is stored."""
+        self.calls: list[dict[str, Any]] = []
+        """Calls of the client's tools in that answer; nothing of them is stored."""
         self.kept = False
         """Its end is committed: what is told of it stays true when this process is killed."""
         self.readers = 0

@@ -6,7 +6,7 @@ The gateway's side is gateway.runs.step_door: a step is let in, limited, answere
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from engines.chat import ChatRequest, Usage
@@ -77,6 +77,8 @@ class Answered:
     cost_usd: float = 0.0
     kept: bool = False
     """It was answered with a kept answer: no engine was asked, and nothing is charged."""
+    calls: list[dict[str, Any]] = field(default_factory=list)
+    """The calls of tools that it holds."""
 
 
 class Bill(Protocol):

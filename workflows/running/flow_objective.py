@@ -7,7 +7,6 @@ asking costs nothing, however many there are. All figures are estimates.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 
 from engines.chat import prompt_tokens
 from workflows.criteria import Criteria
@@ -18,20 +17,11 @@ from workflows.objective import Objective, Rank
 from workflows.progress import StepState
 from workflows.running.expected import ExpectedTokens
 from workflows.running.live import LiveRun
+from workflows.running.workflow import WorkLeft
 
 _OPEN = (StepState.WAITING, StepState.QUEUED, StepState.RUNNING)
 _ITEMS = 3
 """Of a list of which nothing is known."""
-
-
-@dataclass(slots=True)
-class WorkLeft:
-    """Tokens expected of the chats of one run that have not ended."""
-
-    steps: dict[StepId, float] = field(default_factory=dict)
-    ahead: dict[str, float] = field(default_factory=dict)
-    """By step of the definition, of those that work on a list which is not known yet."""
-    total: float = 0.0
 
 
 class FlowObjectives:
@@ -39,11 +29,10 @@ class FlowObjectives:
 
     def __init__(self, expected: ExpectedTokens) -> None:
         self._expected = expected
-        self._left: dict[str, WorkLeft] = {}
 
     def begun(self, run: LiveRun) -> None:
         """A run is carried out here from now on."""
-        left = self._left[run.id] = WorkLeft()
+        left = run.flow.work = WorkLeft()
         specs = run.flow.definition.steps
         for spec in specs.values():
             if spec.kind in ("map", "fold") and spec.messages:
@@ -52,14 +41,9 @@ class FlowObjectives:
         left.total = sum(left.ahead.values())
         self.came(run, run.graph.steps.values())
 
-    def over(self, run: LiveRun) -> None:
-        """It is not, any more."""
-        self._left.pop(run.id, None)
-
     def came(self, run: LiveRun, steps: Iterable[Step]) -> None:
         """Steps that the run grew by."""
-        if (left := self._left.get(run.id)) is None:
-            return
+        left = run.flow.work
         for step in steps:
             if step.primitive == "chat" and run.progress.steps[step.id] in _OPEN:
                 left.total -= left.ahead.pop(step.of, 0.0)
@@ -69,8 +53,7 @@ class FlowObjectives:
 
     def ended(self, run: LiveRun, step: StepId) -> None:
         """A step ended, however."""
-        if (left := self._left.get(run.id)) is not None:
-            left.total -= left.steps.pop(step, 0.0)
+        run.flow.work.total -= run.flow.work.steps.pop(step, 0.0)
 
     def of(self, run: LiveRun, step: Step) -> Objective:
         """The objective of a chat step that has not ended."""
@@ -81,8 +64,7 @@ class FlowObjectives:
             rank = Rank.THROUGHPUT
         elif flow.definition.steps[step.of].kind == "map":
             rank, group = Rank.GROUP, step.of
-        left = self._left.get(run.id)
-        return Objective(rank, group, max(0, flow.depth - step.depth), 0.0 if left is None else left.total)
+        return Objective(rank, group, max(0, flow.depth - step.depth), flow.work.total)
 
     def _expect(self, left: WorkLeft, step: Step, tokens: float) -> None:
         left.total += tokens - left.steps.get(step.id, 0.0)

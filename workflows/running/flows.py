@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
+from itertools import count
 
 import structlog
 
 from engines.off_loop import off_loop
+from workflows.definition import Splits
 from workflows.errors import WorkflowError
 from workflows.graph import Step
+from workflows.items import Items
 from workflows.names import StepId, new_id
 from workflows.plan import StepPlan, planned
 from workflows.progress import Changes, RunState, StepState
@@ -19,7 +22,6 @@ from workflows.running.live import LiveRun
 from workflows.running.means import Means
 from workflows.running.new_graph import NewGraph
 from workflows.running.primitives import CHAT, Primitives
-from workflows.running.splitting import Splitting, splits_of
 from workflows.running.workflow import Flow, NewWorkflow
 from workflows.unfolding import Added, Unfolding
 
@@ -134,7 +136,6 @@ class Flows:
         run.progress.let_go()
         run.flow.indexes.clear()
         run.flow.scores.clear()
-        self._asker.flowing.over(run)
 
     async def carry_out(
         self, run: LiveRun, id: StepId, kept: Callable[[], Awaitable[None]], said: Said
@@ -149,11 +150,13 @@ class Flows:
         if step.what.get("on_error") or not _feeds_items(run, step.of):
             # Of a list that may be asked for again no item is handed on early.
             return _counted(run, step, await self._asker.ask(run, id, kept, partial(said, run, id)))
-        splitting = Splitting(splits, partial(self._item, run, id), self._knobs.max_items)
+        items = Items(splits, self._knobs.max_items)
+        places = count()
 
         def heard(piece: str) -> None:
             said(run, id, piece)
-            splitting.feed(piece)
+            for text in items.feed(piece):
+                self._item(run, id, next(places), text)
 
         return _counted(run, step, await self._asker.ask(run, id, kept, heard))
 
@@ -167,6 +170,12 @@ class Flows:
             self._stop(run, "too_many_steps", _too_many(self._knobs.max_steps))
         else:
             self._applied(run, changes)
+
+
+def splits_of(step: Step) -> Splits | None:
+    """How a step's answer becomes a list; None where it does not."""
+    splits = step.what.get("splits")
+    return None if splits is None else Splits(**splits)
 
 
 def merge(changes: Changes, more: Changes) -> None:

@@ -85,10 +85,8 @@ class LiveRun:
     callers: dict[StepId, Caller] = field(default_factory=dict)
     steps: dict[StepId, StepProgress] = field(default_factory=dict)
     """Times and figures of its steps; their `state` is the progress's."""
-    outside: dict[VariableId, Cell] = field(default_factory=dict)
-    """Of the variables that it reads, others write and have not written yet."""
-    reading: dict[VariableId, asyncio.Task[None]] = field(default_factory=dict)
-    """Who waits for those."""
+    reading: dict[Cell, asyncio.Task[None]] = field(default_factory=dict)
+    """The variables that it reads, others write and have not written yet; and who waits for them."""
     attached: dict[StepId, asyncio.Future[None]] = field(default_factory=dict)
     """Steps that a client's own request carries out: resolved when one may be asked."""
     left: set[StepId] = field(default_factory=set)
@@ -156,8 +154,16 @@ class LiveRun:
 
     def step(self, id: StepId, **changes: Any) -> None:
         """Note how far a step is."""
-        self.steps[id] = replace(self.steps.get(id, _NOTHING_YET), **changes)
+        one = self.steps.get(id)
+        if one is None:
+            one = self.steps[id] = StepProgress()
+        for name, value in changes.items():
+            setattr(one, name, value)
         self._changed[id] = None
+
+    def is_kept(self, step: StepId) -> bool:
+        """Whether all that was noted of a step, and is not being written, is committed."""
+        return step not in self._changed
 
     def told(self, variables: Iterable[VariableId]) -> None:
         """Note that the first text of variables came, or that they ended."""
@@ -244,9 +250,6 @@ class LiveRun:
     def name_of(self, id: StepId) -> str:
         """A step's name, for people."""
         return self.graph.steps[id].name or id
-
-
-_NOTHING_YET = StepProgress()
 
 
 def used_by(steps: Iterable[StepProgress]) -> Used:

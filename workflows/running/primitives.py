@@ -102,7 +102,7 @@ class Primitives:
 
     async def _committed(self, run: LiveRun, step: Step, kept: Callable[[], Awaitable[None]]) -> None:
         await kept()
-        if run.flow.committed.get(step.id) != "running":
+        if not run.is_kept(step.id):
             raise NotCommitted
 
     async def _outcome(self, run: LiveRun, step: Step, work: Work) -> Outcome:

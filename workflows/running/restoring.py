@@ -14,7 +14,15 @@ from typing import Any
 import orjson
 import structlog
 
-from store.workflows.records import Failure, Step, StepProgress, WholeRun
+from store.workflows.records import (
+    Failure,
+    RunChange,
+    RunEnd,
+    Step,
+    StepProgress,
+    VariableEnd,
+    WholeRun,
+)
 from workflows.criteria import Criteria
 from workflows.graph import Graph, loaded
 from workflows.graph import Step as Plan
@@ -90,7 +98,6 @@ def restored(
         run.spent.usd += step.progress.cost_usd
         run.spent.tokens += step.progress.prompt_tokens + step.progress.completion_tokens
     run.grew(id for id in graph.steps if id not in stored)
-    run.outside = {id: cell for id, cell in outside.items() if not cell.ended}
     for id, cell in run.cells.items():
         cell.kept = cell.ended
         if (variable := known.get(id)) is not None:
@@ -129,3 +136,21 @@ def _progress(progress: Progress, step: Step) -> StepProgress:
     """How far a step is. If its value was in memory only, and is made again, that is no further attempt."""
     again = step.progress.state == "done" and progress.steps[step.plan.id] is not StepState.DONE
     return replace(step.progress, attempts=0) if again else step.progress
+
+
+def lost_with_its_worker(whole: WholeRun, now_s: float) -> RunChange:
+    """The end of a run whose values were in the memory of a worker that ended."""
+    failure = Failure(
+        "restarted", "The worker that held this run's values in memory (no-store) ended; ask again."
+    )
+    steps = {
+        step.plan.id: replace(step.progress, state="failed", ended_at_s=now_s, failure=failure)
+        for step in whole.steps
+        if step.progress.state not in ("done", "failed", "cancelled", "skipped")
+    }
+    variables = [
+        VariableEnd(v.id, "failed", failure=replace(failure, chain=(v.name,)))
+        for v in whole.variables
+        if v.state in ("pending", "streaming")
+    ]
+    return RunChange(whole.run.id, now_s, steps, (), variables, RunEnd("failed", now_s, failure))

@@ -12,7 +12,7 @@ import os
 import secrets
 import time
 import weakref
-from collections.abc import Callable, Collection, Container, Coroutine, Mapping
+from collections.abc import Callable, Collection, Container, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -39,6 +39,7 @@ from store.workflows.records import (
     Run,
     RunChange,
     RunEnd,
+    WholeRun,
 )
 from store.workflows.runs import WorkflowRuns
 from workflows.criteria import Criteria
@@ -67,8 +68,8 @@ from workflows.running.live import (
 from workflows.running.means import Means
 from workflows.running.new_graph import NewGraph
 from workflows.running.primitives import CHAT, most_attempts
+from workflows.running.restoring import lost_with_its_worker, outside_of, restored
 from workflows.running.saving import Saving, done
-from workflows.running.splitting import splits_of
 from workflows.running.workflow import NewWorkflow
 from workflows.transform import Value
 
@@ -143,6 +144,7 @@ class Runs:
             live=self._live,
             told=self._told,
         )
+        self.claims = Claims(store, self.claim, self._live, self._carry_on)
 
     # ---- its own life
 
@@ -154,7 +156,7 @@ class Runs:
     def start(self) -> None:
         """Begin to follow other processes, and to hold on to runs. Inside the running loop."""
         if self._shared:
-            self.spawn(Claims(self).keep(), "claims of steps")
+            self.spawn(self.claims.keep(), "claims of steps")
             self.spawn(self._elsewhere.follow(), "runs elsewhere")
 
     async def aclose(self, grace_s: float = 5.0) -> None:
@@ -413,13 +415,14 @@ class Runs:
 
     def _read(self, run: LiveRun, cell: Cell) -> None:
         """Have a run told of a variable that another makes, or nobody does, once that has ended."""
-        if cell.id not in run.reading and not run.progress.of(cell.id).ended:
-            run.outside[cell.id] = cell
-            run.reading[cell.id] = self.spawn(self._read_outside(run, cell), f"read for {run.id}")
+        if cell not in run.reading and not run.progress.of(cell.id).ended:
+            run.reading[cell] = self.spawn(self._read_outside(run, cell), f"read for {run.id}")
 
     async def _read_outside(self, run: LiveRun, cell: Cell) -> None:
-        ended = await self.until_ended(cell)
-        del run.outside[cell.id], run.reading[cell.id]
+        ended = cell
+        with suppress(StoreError):
+            ended = await self.until_ended(cell)
+        del run.reading[cell]
         if run.ended is not None or run.lost:
             return
         run.objectives = None
@@ -484,7 +487,7 @@ class Runs:
 
     def _got_outside(self, run: LiveRun, criteria: Criteria) -> None:
         """Somebody asks for what a run makes, and so for what it reads of other runs."""
-        for cell in list(run.outside.values()):
+        for cell in list(run.reading):
             self.got(cell, criteria)
 
     async def put(
@@ -569,21 +572,21 @@ class Runs:
         """Cancel and delete a run."""
         run = self._live.get(id)
         if run is not None and run.tenant == tenant:
-            self.cancel(run)
-            await self._saving.all_kept()
-            self._let_go(run)
+            await self._end_all([run])
         return await done(self.store.forget_run(tenant, id))
 
     async def forget_app(self, tenant: str, app: str) -> int:
         """Cancel and delete what an app has."""
-        mine = [run for run in self._live.values() if (run.tenant, run.app) == (tenant, app)]
-        for run in mine:
+        await self._end_all([run for run in self._live.values() if (run.tenant, run.app) == (tenant, app)])
+        return await done(self.store.forget_app(tenant, app))
+
+    async def _end_all(self, runs: Sequence[LiveRun]) -> None:
+        """Cancel runs that are about to be deleted, and let go of them: values that are stored nowhere would stay."""
+        for run in runs:
             self.cancel(run)
         await self._saving.all_kept()
-        for run in mine:
-            # Of one that is stored nowhere the values would stay.
+        for run in runs:
             self._let_go(run)
-        return await done(self.store.forget_app(tenant, app))
 
     def drop(self, run: LiveRun) -> None:
         """Another process carries it out by now, or it is gone: stop, and write nothing more of it."""
@@ -643,7 +646,8 @@ class Runs:
         if changes.ended is not None and not run.growing:
             self._end(run, changes.ended)
         if run.dirty:
-            self._saving.note(run)
+            got = not run.progress.gets.keys().isdisjoint(changes.variables)
+            self._saving.note(run, soon=run.row.background or run.ended is not None or got)
         for watcher in run.watchers:
             watcher(changes)
 
@@ -751,7 +755,7 @@ class Runs:
         if run.steps[step].first_at_s is None:
             run.step(step, first_at_s=self.now())
         plan = run.graph.steps[step]
-        if splits_of(plan) is not None:
+        if "splits" in plan.what:
             # Its value is a list: nobody reads it as it comes, but items of it may be worked on.
             return
         along = [plan.writes[output.name] for output in plan.outputs if not output.transforms]
@@ -763,7 +767,7 @@ class Runs:
                 continue
             if cell.state is VariableState.PENDING:
                 run.told([cell.id])
-                self._saving.note(run)
+                self._saving.note(run, soon=False)
             cell.say(piece)
 
     def _end(self, run: LiveRun, state: RunState) -> None:
@@ -788,12 +792,6 @@ class Runs:
 
     def _kept(self, run: LiveRun, change: RunChange, committed: bool) -> None:
         """A change is committed; or a store that fails has not taken it, and whoever waits is told all the same."""
-        if committed:
-            run.flow.committed |= {
-                step: progress.state
-                for step, progress in change.steps.items()
-                if step in run.graph.steps and run.graph.steps[step].effects
-            }
         for end in change.variables:
             if (cell := run.cells.get(end.id)) is None:
                 continue
@@ -844,7 +842,7 @@ class Runs:
                 if run.id in news.cancelled:
                     self.cancel(run)
                 for id, criteria in news.gets.get(run.id, {}).items():
-                    if id in run.cells and run.progress.got(id, _criteria(criteria)):
+                    if id in run.cells and run.progress.got(id, Criteria(criteria)):
                         self._objectives_changed(run)
                 for id in news.streamed & run.cells.keys():
                     self._share(run.cells[id])
@@ -858,11 +856,16 @@ class Runs:
             cell.shared = True
             self.spawn(self._elsewhere.store_text(cell), "store a stream")
 
-    def adopt(self, run: LiveRun) -> None:
-        """Carry on a run that another worker began; see workflows.running.claims."""
+    async def _carry_on(self, whole: WholeRun) -> None:
+        """Carry on a run that another worker began."""
+        if whole.run.no_store:
+            await done(self.store.save(self.claim, [lost_with_its_worker(whole, self.now())]))
+            return
+        outside = await outside_of(whole, self.find)
+        run = restored(whole, self.knobs.max_items, outside, self.door.caller, self.cells_of(whole.run))
         self._metrics.adopted()
         self._carry(run)
-        for cell in run.outside.copy().values():
+        for cell in outside.values():
             self._read(run, cell)
         for step, state in run.progress.steps.items():
             if state is StepState.UNKNOWN:
@@ -871,6 +874,8 @@ class Runs:
         if run.ended is None and run.progress.state != RunState.RUNNING:
             self._end(run, run.progress.state)
             self._saving.note(run)
+        if whole.run.cancel_asked:
+            self.cancel(run)
 
 
 def _why_not(cell: Cell) -> WhyFailed:
@@ -889,10 +894,3 @@ def _rows(new: NewGraph, caller: Caller, no_store: bool) -> list[NewStep]:
     if no_store and rows:
         rows[0] = replace(rows[0], held_bytes=new.size_bytes)
     return rows
-
-
-def _criteria(text: str) -> Criteria:
-    try:
-        return Criteria(text)
-    except ValueError:
-        return Criteria.LATENCY

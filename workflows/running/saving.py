@@ -1,4 +1,7 @@
-"""Commits what happens to runs: once per turn of the event loop for all of them, in the order in which it happened."""
+"""Commits what happens to runs: for all of them together, in the order in which it happened.
+
+What somebody waits for is committed at the end of the turn of the event loop, all else with it, or a moment later.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,8 @@ log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
 _AGAIN_S = 1.0
+_GROUPED_S = 0.05
+"""What nobody waits for is committed together so long: several steps of a chain whose engine is fast."""
 
 
 def done(future: Future[T]) -> Awaitable[T]:
@@ -50,22 +55,35 @@ class Saving:
         self._lost = lost
         self._failed = failed
         self._noted: dict[str, LiveRun] = {}
+        self._due: asyncio.TimerHandle | None = None
+        """When what nobody waits for is written."""
         self._next: asyncio.Task[None] | None = None
         """Writes what is noted, at the end of this turn."""
         self._writing: set[asyncio.Task[None]] = set()
 
-    def note(self, run: LiveRun) -> None:
-        """Something of the run is to be committed, at the end of this turn."""
+    def note(self, run: LiveRun, *, soon: bool = True) -> None:
+        """Something of the run is to be committed; `soon`: at the end of this turn."""
         self._noted[run.id] = run
+        if soon:
+            self._begin()
+        elif self._due is None and self._next is None:
+            self._due = asyncio.get_running_loop().call_later(_GROUPED_S, self._begin)
+
+    async def all_kept(self) -> None:
+        """Return when everything noted so far is committed, or could not be: then the run goes on without."""
+        if self._noted:
+            self._begin()
+        if self._writing:
+            await asyncio.wait(set(self._writing))
+
+    def _begin(self) -> None:
+        if self._due is not None:
+            self._due.cancel()
+            self._due = None
         if self._next is None:
             self._next = asyncio.get_running_loop().create_task(self._write(), name="save runs")
             self._writing.add(self._next)
             self._next.add_done_callback(self._writing.discard)
-
-    async def all_kept(self) -> None:
-        """Return when everything noted so far is committed, or could not be: then the run goes on without."""
-        if self._writing:
-            await asyncio.wait(set(self._writing))
 
     async def _write(self) -> None:
         runs, self._noted, self._next = self._noted, {}, None

@@ -51,6 +51,16 @@ class NewWorkflow:
 
 
 @dataclass(slots=True)
+class WorkLeft:
+    """Tokens expected of the chats of one run that have not ended."""
+
+    steps: dict[StepId, float] = field(default_factory=dict)
+    ahead: dict[str, float] = field(default_factory=dict)
+    """By step of the definition, of those that work on a list which is not known yet."""
+    total: float = 0.0
+
+
+@dataclass(slots=True)
 class Flow:
     """By what a run grows, and what it has beside values. For the event loop's thread only."""
 
@@ -66,8 +76,8 @@ class Flow:
     """By `ingest` step of the definition."""
     scores: dict[str, Scores] = field(default_factory=dict)
     """By `rerank` step of the definition: pieces of a list may hold the same texts."""
-    committed: dict[StepId, str] = field(default_factory=dict)
-    """The state in which a step with effects was last committed."""
+
+    work: WorkLeft = field(default_factory=WorkLeft)
 
     @property
     def depth(self) -> int:

@@ -74,7 +74,7 @@ def test_what_only_some_engines_take_for_a_number_is_refused(name: str, given: A
 
 
 def test_one_request_whose_input_was_not_in_its_body_does_not_make_all_others_dear() -> None:
-    expectations = Expectations(4096)
+    expectations = Expectations()
     expectations.learn("m", 10, 1, Usage(200_000, 5))
     assert expectations.expected("m", 400, {}, "chat").input_tokens <= 401
 
@@ -87,7 +87,7 @@ def test_a_text_that_looks_like_a_file_is_counted() -> None:
 
 
 def test_output_is_what_the_request_says_else_what_was_rare_lately_else_a_cautious_number() -> None:
-    expectations = Expectations(4096)
+    expectations = Expectations()
     assert expectations.expected("m", 400, {"max_tokens": 10, "n": 3}, "chat").output_tokens == 30
     assert expectations.expected("m", 400, {}, "chat").output_tokens == 4096
     learnt(expectations, [100] * 150 + [900] * 1)
@@ -98,7 +98,7 @@ def test_output_is_what_the_request_says_else_what_was_rare_lately_else_a_cautio
 
 
 def test_an_input_that_was_underestimated_is_not_again() -> None:
-    expectations = Expectations(4096)
+    expectations = Expectations()
     first = expectations.expected("m", 400, {}, "chat")
     assert first.estimate == 100 and first.input_tokens > 100
     for _ in range(30):
@@ -107,7 +107,7 @@ def test_an_input_that_was_underestimated_is_not_again() -> None:
 
 
 def test_nothing_is_learnt_from_estimates() -> None:
-    expectations = Expectations(4096)
+    expectations = Expectations()
     for _ in range(30):
         expectations.learn("m", 100, 1, Usage(300, 5, estimated=True))
     assert expectations.expected("m", 400, {}, "chat").output_tokens == 4096

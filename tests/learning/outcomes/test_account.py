@@ -15,7 +15,7 @@ from learning.outcomes.account import Accounts, Purse, Served, SpendLimits, Unit
 from store import Store
 from tests.store.rows import request_record
 
-LIMITS = SpendLimits(spend_share=0.2, starting_requests=200, max_usd_per_day=1e9, max_usd_per_hour=None)
+LIMITS = SpendLimits(spend_share=0.2, starting_requests=200, max_usd_per_day=1e9)
 DAY_S = 86_400.0
 
 
@@ -106,13 +106,10 @@ async def test_where_nothing_has_a_price_tokens_are_counted(store: Store) -> Non
     assert await spend(of, 1e9, step=1000, unit="tokens") == 0.2 * 100 * 150
 
 
-async def test_caps_of_an_hour_and_a_day_hold_for_all_tenants_and_restarts(store: Store) -> None:
+async def test_the_cap_of_a_day_holds_for_all_tenants_and_restarts(store: Store) -> None:
     answered(store, "large", 1)
-    for limits, most in (
-        (replace(LIMITS, max_usd_per_hour=0.3), 0.3),
-        (replace(LIMITS, max_usd_per_day=0.5), 0.2),
-    ):
-        assert await spend(accounts(store, limits), 5.0) == pytest.approx(most)
+    limits = replace(LIMITS, max_usd_per_day=0.5)
+    assert await spend(accounts(store, limits), 5.0) == pytest.approx(0.5)
     assert await accounts(store, replace(LIMITS, max_usd_per_day=0.5)).reserve("b2", "usd", 0.01, 1.0) is None
 
 

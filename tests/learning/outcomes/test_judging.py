@@ -59,7 +59,7 @@ from tests.knobs import guard_of, judging_limits
 
 ENGINES = ("small", "large")
 ALWAYS = judging_limits(share_offloaded=1.0, share_reference=1.0, samples=1)
-PLENTY = SpendLimits(0.2, 10**9, 1e9, None)
+PLENTY = SpendLimits(0.2, 10**9, 1e9)
 SMALL, LARGE, JUDGE = Price(0.1, 0.4), Price(2.5, 10.0), Price(5.0, 15.0)
 
 

@@ -16,7 +16,7 @@ KNOBS = load_knobs(strength=0.6)
 USED = st.floats(0, 3)
 
 
-@given(st.floats(0, KNOBS.threshold), st.floats(0, 1))
+@given(st.floats(0, KNOBS.idle_up_to), st.floats(0, 1))
 def test_below_the_threshold_load_changes_nothing(used: float, price: float) -> None:
     assert bias(used, price, KNOBS) == 0.0
 

@@ -40,14 +40,14 @@ def configured(store: Store, price: dict[str, float], **more: Any) -> Config:
 
 @pytest.mark.parametrize("workers", [1, 4])
 async def test_all_workers_together_stay_within_the_money(store: Store, workers: int) -> None:
-    judging = {"engine": "large", "advanced": {"max_usd_per_hour": 2}}
+    judging = {"engine": "large", "max_usd_per_day": 2}
     learning = {"spend_share": 0.1, "advanced": {"starting_requests": 10**6}}
     config = configured(
         store, {"input_usd_per_mtok": 0, "output_usd_per_mtok": 10}, judging=judging, learning=learning
     )
     assert config.judging is not None
     each = [accounts(config, store, config.judging) for _ in range(workers)]
-    assert each[0].limits.spend_share == 0.1 and each[0].limits.max_usd_per_day == 5
+    assert each[0].limits.spend_share == 0.1 and each[0].limits.max_usd_per_day == 2
     reserved = [await one.reserve("t", "usd", 0.5, 1.0) is not None for one in each * 8]
     assert sum(reserved) == 4
 

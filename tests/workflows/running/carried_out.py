@@ -21,7 +21,6 @@ from router.finished import Finished, Outcome
 from store.workflows.records import Claim
 from store.workflows.runs import WorkflowRuns
 from tests.gateway.serving import open_admission
-from workflows.running.claims import Claims
 from workflows.running.knobs import RunKnobs
 from workflows.running.live import LiveRun
 from workflows.running.new_graph import NewGraph
@@ -98,7 +97,7 @@ def _finished(asked: Asked, outcome: Outcome, status: int) -> Finished:
 async def taken_over(runs: Runs, dead: str) -> None:
     """Have an executor carry on what the worker `dead` had, as if that had not renewed its claims."""
     runs.store.renew(Claim(dead, -1.0)).result()
-    await Claims(runs).take()
+    await runs.claims.take()
 
 
 @asynccontextmanager

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from engines.components.component import ComponentError
-from gateway.components.indexes import OfCollection, WorkflowIndexes
 from store.workflows.assets import Assets
 from store.workflows.records import Limits
 from tests.store.contract.conftest import BACKENDS, opener
+from workflows.running.kept_indexes import OfCollection, WorkflowIndexes
 
 EAST, NORTH, WEST = (
     np.array([[1, 0]], np.float32),

@@ -20,12 +20,11 @@ from store.workflows.records import Limits
 from store.workflows.runs import WorkflowRuns
 from workflows.declared import World, read_definition
 from workflows.definition import Definition
+from workflows.names import OWN
 from workflows.running.saving import done
 
 _READ = 256
 """Tenants' definitions that are held as they were read."""
-OWN = "wf/"
-"""What the name of a tenant's own begins with, as a model's."""
 
 
 class Catalogue:
@@ -39,10 +38,6 @@ class Catalogue:
         self._world = world
         self._limits = limits
         self._definitions: LRUCache[tuple[str, str, str], Definition] = LRUCache(_READ)
-
-    def __contains__(self, model: str) -> bool:
-        """Whether a model's name can be a workflow's."""
-        return model in self.configured or model.startswith(OWN)
 
     async def find(self, tenant: str, name: str) -> Definition | None:
         """The workflow that this tenant calls by this name, be it with the prefix or without; None where there is none.

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.components.table import VectorTable
+from workflows.running.vector_table import VectorTable
 
 
 def rows(many: int, dimensions: int = 8, seed: int = 1) -> np.ndarray:

@@ -15,9 +15,9 @@ import numpy.typing as npt
 from cachetools import LRUCache
 
 from engines.components.component import ComponentError
-from gateway.components.table import Hit, VectorTable
 from store.workflows.assets import Assets, CollectionPlace, CollectionText, NewText
 from store.workflows.records import Limits, TooManyBytes
+from workflows.running.vector_table import Hit, VectorTable
 
 Vectors = npt.NDArray[np.float32]
 _AT_ONCE = 1000
