@@ -6,21 +6,13 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Generic, TypeVar
 
 import structlog
-from cachetools import LRUCache
-
-from store.learned.artifacts import Artifacts
 
 log = structlog.get_logger(__name__)
 
 LOOK_EVERY_S = 0.25
 _LOOK_AGAIN_S = 0.005
-
-T = TypeVar("T")
-Slot = tuple[str, str]
-"""A tenant, and what of it: a served model, or one of its tasks."""
 
 
 class Poller(ABC):
@@ -65,48 +57,3 @@ class Poller(ABC):
                 log.error("follower_failed", follower=self._name, error=error)
             self._woken.wait(self._look_every_s)
             self._woken.clear()
-
-
-class VersionPoller(Poller, Generic[T]):
-    """Holds the published versions of those slots open that somebody asked for, the latest used of them."""
-
-    def __init__(self, name: str, artifacts: Artifacts, most: int, look_every_s: float) -> None:
-        """`most`: slots that are held."""
-        super().__init__(name, look_every_s)
-        self._artifacts = artifacts
-        self._slots: LRUCache[Slot, T] = LRUCache(most)
-        self._wanted: set[Slot] = set()
-        self._lock = threading.Lock()
-        self._seen = -1
-
-    @abstractmethod
-    def _refresh(self, slot: Slot) -> None:
-        """Opens what is published for a slot now, and keeps it in `_slots`."""
-
-    def _asked(self, slot: Slot) -> T | None:
-        """What is held of a slot; None where it was not looked for yet: it is soon. Never waits."""
-        with self._lock:
-            held = self._slots.get(slot)
-            if held is None:
-                self._wanted.add(slot)
-        if held is None:
-            self._woken.set()
-        return held
-
-    def _is_ready(self, slot: Slot, timeout_s: float) -> bool:
-        """Waits until a slot's versions are as published, and returns whether they are."""
-
-        def ready() -> bool:
-            return self._asked(slot) is not None and self._seen == self._artifacts.generation()
-
-        return self._waited(ready, timeout_s)
-
-    def look(self) -> None:
-        """See Poller."""
-        generation = self._artifacts.generation()
-        with self._lock:
-            wanted, self._wanted = self._wanted, set()
-            stale = list(self._slots) if generation != self._seen else []
-        for slot in {*wanted, *stale}:
-            self._refresh(slot)
-        self._seen = generation

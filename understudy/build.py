@@ -810,7 +810,7 @@ class Gateway:
         return made.policies
 
     def _make_gates(self, memory: Memory) -> dict[str, Gate]:
-        from learning.proof.follower import ProofFollower
+        from learning.guarantee.proof import ProofFollower
         from learning.rehearsal.kept import latest
         from understudy.setup.proof import gates
 

@@ -29,13 +29,13 @@ from gateway.journey import arrival
 from gateway.send import Write
 from learning.bank.contributor import EndUsers, user_of
 from learning.bank.importing.formats import Pair
+from learning.guarantee.proof import ProofFollower
 from learning.logs.purse import Paid, Purse
 from learning.logs.reasons import NOT_GOOD_ENOUGH
 from learning.logs.recorded import Recorded
 from learning.logs.report import Replayed, Way
 from learning.outcomes.equal import same, settles
 from learning.outcomes.judging import Judging
-from learning.proof.follower import ProofFollower
 from router.asked import Asked, Controls
 from router.digest import scope, shared_scope
 from router.finished import Finished, Outcome

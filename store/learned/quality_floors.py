@@ -29,7 +29,7 @@ class FloorRow:
     last_outcome: int
     """Id of the last outcome that is in it."""
     state: str
-    """JSON of router.choosing.floor; no text of anybody's."""
+    """JSON of router.guarantee.floor; no text of anybody's."""
 
 
 class QualityFloors:

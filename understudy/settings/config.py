@@ -49,7 +49,7 @@ from understudy.settings.terms import check_names
 from understudy.settings.upstream import Upstream
 from understudy.settings.users import UsersSettings
 from understudy.settings.webhooks import WebhookSettings
-from understudy.settings.workflows import WorkflowsSettings
+from understudy.settings.workflows import ApplicationsSettings, WorkflowsSettings
 from workflows.declared import DefinitionError, World, read_definition
 from workflows.definition import Definition
 
@@ -99,6 +99,9 @@ class Config(Settings):
     workflows: WorkflowsSettings = Field(
         WorkflowsSettings(),
         description="Runs: applications whose calls feed each other, and workflows that clients call as models.",
+    )
+    applications: ApplicationsSettings = Field(
+        ApplicationsSettings(), description="Applications that are found in plain calls; off by default."
     )
     learning: LearningSettings = Field(LearningSettings(), description="Training from outcomes.")
     judging: JudgingSettings | None = Field(

@@ -16,7 +16,7 @@ from admin.oidc import OidcOptions, OidcSignIn
 from admin.pages import PAGES
 from admin.sources import EngineFacts, GatewayInfo, ReplayFacts, ServedFacts, Sources, WorkflowFacts
 from learning.evaluation.replayed import Exploring
-from learning.proof.summary import ProofReader
+from learning.guarantee.summary import ProofReader
 from learning.replay.nightly import WINDOW_S
 from store import Store
 from understudy.operator_actions import AdminActions
@@ -122,6 +122,7 @@ def sources(
                 lambda name, value: read_definition(name, value, config.world()),
                 lambda: profile(config),
             ),
+            infer=config.applications.infer == "show",
             judged=config.judging is not None or any(m.policy != "fixed" for m in config.models.values()),
             quality_alarm=config.learning.quality_alarm,
             proven=ProofReader(

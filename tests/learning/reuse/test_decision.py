@@ -5,7 +5,8 @@ import random
 
 import pytest
 
-from learning.reuse.decision import Explore, Observation, Reuse, ReuseSettings, SemanticReuse
+from learning.reuse.decision import Explore, Observation, Reuse, SemanticReuse
+from learning.reuse.ledger import ReuseSettings
 
 
 class Traffic:

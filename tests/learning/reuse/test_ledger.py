@@ -4,8 +4,7 @@ from collections import Counter
 
 import pytest
 
-from learning.reuse.decision import ReuseSettings
-from learning.reuse.ledger import GRACE_CAUGHT, Ledger, Standing, Written
+from learning.reuse.ledger import GRACE_CAUGHT, Ledger, ReuseSettings, Standing, Written
 
 SETTINGS = ReuseSettings(delta=0.05)
 

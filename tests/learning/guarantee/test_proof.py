@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from structlog.testing import capture_logs
 
-from learning.proof.follower import ProofFollower
+from learning.guarantee.proof import ProofFollower
 from router.proving.gate import Gate
 from router.proving.standing import Action
 from store import Store

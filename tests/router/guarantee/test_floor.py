@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from router.choosing.floor import FloorSettings, Judged, QualityFloor, cap_in_force, rebuilt
+from router.guarantee.floor import FloorSettings, Judged, QualityFloor, cap_in_force, rebuilt
 
 SETTINGS = FloorSettings(x=0.05, alpha=0.05, judged_share=0.2, lag_requests=50)
 
