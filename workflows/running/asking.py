@@ -238,6 +238,7 @@ class StepAsker:
             run.spent.usd += usd
             run.spent.tokens += tokens
         run.step(step.id, **figures)
+        run.repeatable &= answer.repeatable
         if answer.finish_reason:
             for variable in (*step.writes.values(), *filter(None, [step.says])):
                 run.cells[variable].finish_reason = answer.finish_reason

@@ -110,6 +110,8 @@ class LiveRun:
     failure: Failure | None = None
     watchers: list[Callable[[Changes], object]] = field(default_factory=list)
     """Told of every change: streams of the whole run."""
+    repeatable: bool = True
+    """Whether all answers of its steps may be given to who asks the same again."""
     lost: bool = False
     """Another process carries it out."""
     id: str = field(init=False)
