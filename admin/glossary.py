@@ -14,7 +14,6 @@ TERMS: Mapping[str, str] = {
     "Exploration": "An engine that did not look best was asked now and then, to learn what it does.",
     "Failed over": "The engine that was chosen failed, and another one answered: neither offloaded nor saved.",
     "Few-shot": "Past questions with their answers were put into the prompt as examples.",
-    "Gain of paired example": "The improvement potential of a variation that would be written beside this example (expand).",
     "Gateway overhead": "The time of a request that was not spent waiting for an engine.",
     "Human-corrected": "A person gave this answer as the right one.",
     "Improvement potential": "How much better answers could become if this example had a better answer.",

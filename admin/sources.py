@@ -124,6 +124,8 @@ class GatewayInfo:
     gateway_url: str = ""
     replay: ReplayFacts = field(default_factory=ReplayFacts)
     workflows: WorkflowFacts = field(default_factory=WorkflowFacts)
+    infer: bool = False
+    """Whether applications are found in plain calls (applications.infer)."""
     judged: bool = False
     """Whether a judge is configured: without one quality is known from feedback only."""
     quality_alarm: float = 0.9

@@ -1,4 +1,7 @@
-"""A thread that looks for news every so often, and at once when it is woken; requests only read what it found."""
+"""What looks for news every so often, and at once when it is woken; requests only read what it found.
+
+A worker has one thread for all of them: `Pollers`.
+"""
 
 from __future__ import annotations
 
@@ -51,9 +54,58 @@ class Poller(ABC):
 
     def _run(self) -> None:
         while not self._stopping.is_set():
-            try:
-                self.look()
-            except Exception as error:
-                log.error("follower_failed", follower=self._name, error=error)
+            self._look_once()
             self._woken.wait(self._look_every_s)
             self._woken.clear()
+
+    def _look_once(self) -> None:
+        try:
+            self.look()
+        except Exception as error:
+            log.error("follower_failed", follower=self._name, error=error)
+
+
+class Pollers:
+    """Several pollers on one thread, each at its own pace; all look once one of them is woken.
+
+    Owns them from `add` on: they are not started by themselves, and stop with it.
+    """
+
+    def __init__(self, name: str = "followers") -> None:
+        """`name`: of the thread."""
+        self._pollers: list[Poller] = []
+        self._stopping = threading.Event()
+        self._woken = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def add(self, poller: Poller) -> None:
+        """Look for this one, too. Before `start`."""
+        poller._woken = self._woken
+        self._pollers.append(poller)
+
+    def start(self) -> None:
+        """Start the thread, unless there is nothing to look for."""
+        if self._pollers:
+            self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread, and stop the pollers, the last one first."""
+        for poller in self._pollers:
+            poller._stopping.set()
+        self._stopping.set()
+        self._woken.set()
+        if self._thread.is_alive():
+            self._thread.join()
+        for poller in reversed(self._pollers):
+            poller.stop()
+
+    def _run(self) -> None:
+        due_s = dict.fromkeys(self._pollers, 0.0)
+        while not self._stopping.is_set():
+            woken = self._woken.is_set()
+            self._woken.clear()
+            for poller in self._pollers:
+                if woken or due_s[poller] <= time.monotonic():
+                    poller._look_once()
+                    due_s[poller] = time.monotonic() + poller._look_every_s
+            self._woken.wait(max(0.0, min(due_s.values()) - time.monotonic()))

@@ -18,171 +18,6 @@ ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]
 ROOMS = tuple(PROJECT["hatch"]["build"]["targets"]["wheel"]["packages"])
 SOURCES = sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))
-TESTED_BY = {
-    "understudy/live_check.py": "understudy/commands/test_check_live.py",
-    "understudy/settings/secrets.py": "understudy/settings/test_bad_configurations.py",
-    "understudy/settings/users.py": "understudy/settings/test_bad_configurations.py",
-    "understudy/setup/access.py": "flow/test_access.py",
-    "admin/summaries/request_content.py": "admin/test_summaries_request_content.py",
-    # Wiring, and what only means something with sockets around it: tested by whole requests.
-    "understudy/__main__.py": "flow/process.py",
-    "understudy/build.py": "flow/line.py",
-    "understudy/processes/run.py": "flow/line.py",
-    "engines/telling_usage.py": "flow/providers/test_telling_usage.py",
-    "gateway/guardrails/guardrail.py": "flow/test_guardrails.py",
-    "gateway/guardrails/passed_on.py": "flow/test_guardrails.py",
-    "gateway/guardrails/stage.py": "flow/test_guardrails.py",
-    "understudy/setup/guardrails.py": "flow/test_guardrails.py",
-    "understudy/settings/guardrails.py": "flow/test_guardrails.py",
-    "understudy/setup/telemetry.py": "flow/test_telemetry.py",
-    "understudy/settings/telemetry.py": "flow/test_telemetry.py",
-    "understudy/setup/scraping.py": "flow/test_scraping.py",
-    "understudy/commands/import_config.py": "understudy/importing/test_litellm.py",
-    "understudy/commands/exported_requests.py": "understudy/commands/test_export.py",
-    "understudy/importing/litellm_deployments.py": "understudy/importing/test_litellm.py",
-    "understudy/importing/litellm_providers.py": "understudy/importing/test_litellm.py",
-    "understudy/importing/report.py": "understudy/importing/test_litellm.py",
-    "store/decisions/exported.py": "store/contract/test_exported.py",
-    "understudy/processes/supervisor.py": "flow/test_workers.py",
-    "understudy/processes/orders.py": "flow/test_reload.py",
-    "understudy/processes/wanted.py": "understudy/setup/test_students.py",
-    "understudy/commands/reload.py": "flow/test_reload.py",
-    "understudy/settings/reloading.py": "flow/test_reload.py",
-    "understudy/opening.py": "flow/test_reload.py",
-    "understudy/cannot_start.py": "flow/test_configured_keys.py",
-    "store/backup.py": "understudy/test_archive.py",
-    "store/sqlite/copying.py": "understudy/test_archive.py",
-    "store/decisions/kept_costs.py": "store/contract/test_deleting.py",
-    "store/tenant_scope.py": "understudy/background/test_retention.py",
-    "understudy/settings/retention.py": "understudy/background/test_retention.py",
-    "understudy/setup/tasks.py": "flow/test_line_tasks.py",
-    "understudy/setup/webhooks.py": "flow/test_webhooks.py",
-    "gateway/booking.py": "flow/test_booking.py",
-    "gateway/encodings.py": "flow/test_booking.py",
-    "gateway/http/framing.py": "gateway/test_server.py",
-    "understudy/setup/keys.py": "flow/test_configured_keys.py",
-    "understudy/commands/auditing.py": "understudy/commands/test_keys.py",
-    "understudy/settings/terms.py": "understudy/settings/test_keys.py",
-    "understudy/commands/terms_options.py": "understudy/commands/test_keys.py",
-    "admin/api/route.py": "admin/api/test_server.py",
-    "understudy/memory.py": "flow/test_line_examples.py",
-    "understudy/commands/demo.py": "flow/test_demo.py",
-    "simulation/demo/document_question.py": "flow/test_demo.py",
-    "understudy/commands/workflow_drawing.py": "understudy/commands/test_workflow.py",
-    "understudy/setup/assumed_profile.py": "understudy/commands/test_workflow.py",
-    "workflows/declaring/faults.py": "workflows/test_declared.py",
-    "workflows/declaring/fields.py": "workflows/test_declared.py",
-    "workflows/declaring/names.py": "workflows/test_declared.py",
-    "workflows/declaring/world.py": "workflows/test_declared.py",
-    "gateway/stages/stage.py": "gateway/test_pipeline.py",
-    "gateway/stages/engines.py": "gateway/test_pipeline.py",
-    "gateway/stages/policy.py": "gateway/test_pipeline.py",
-    "gateway/stages/tries.py": "gateway/test_pipeline.py",
-    "gateway/stages/replaying.py": "gateway/test_pipeline.py",
-    "gateway/stages/exact.py": "flow/test_line_exact.py",
-    "gateway/stages/single_flight.py": "flow/test_line_single_flight.py",
-    "gateway/stages/similar.py": "flow/test_line_semantic.py",
-    "gateway/stages/guardrails.py": "flow/test_guardrails.py",
-    "gateway/stages/reach.py": "flow/test_access.py",
-    "gateway/stages/limits.py": "flow/test_line_limits.py",
-    "gateway/endpoints/model_endpoint.py": "flow/test_line_exact.py",
-    "gateway/endpoints/by_pipeline.py": "flow/test_line_exact.py",
-    "gateway/endpoints/runs.py": "flow/test_line_runs.py",
-    "gateway/endpoints/steps.py": "flow/test_line_runs.py",
-    "gateway/endpoints/variables.py": "flow/test_line_runs.py",
-    "gateway/endpoints/collections.py": "flow/test_line_workflows.py",
-    "engines/run_call.py": "flow/test_line_workflows.py",
-    "gateway/runs/engine.py": "flow/test_line_workflows.py",
-    "gateway/stages/workflow.py": "flow/test_line_workflows.py",
-    "gateway/endpoints/workflows.py": "flow/test_line_workflows.py",
-    "workflows/running/catalogue.py": "flow/test_line_workflows.py",
-    "understudy/setup/workflows.py": "flow/test_line_workflows.py",
-    "gateway/runs/events.py": "flow/test_line_runs.py",
-    "gateway/runs/follow.py": "flow/test_line_runs.py",
-    "gateway/runs/shown.py": "flow/test_line_runs.py",
-    "gateway/runs/intake.py": "flow/test_line_runs.py",
-    "workflows/running/claims.py": "workflows/running/test_runs.py",
-    "workflows/running/elsewhere.py": "flow/test_runs_workers.py",
-    "gateway/runs/step_door.py": "workflows/running/test_runs.py",
-    "workflows/running/door.py": "workflows/running/test_runs.py",
-    "workflows/running/counting.py": "workflows/running/test_saving.py",
-    "workflows/running/asking.py": "workflows/running/test_runs.py",
-    "workflows/running/live.py": "workflows/running/test_runs.py",
-    "workflows/running/saving.py": "workflows/running/test_saving.py",
-    "workflows/running/expected.py": "workflows/running/test_runs.py",
-    "workflows/running/primitives.py": "workflows/running/test_flows.py",
-    "workflows/running/restoring.py": "workflows/running/test_flow_lives.py",
-    "gateway/runs/metrics.py": "flow/test_line_runs.py",
-    "gateway/query.py": "flow/test_line_demonstrations.py",
-    "understudy/setup/runs.py": "flow/test_line_runs.py",
-    "gateway/endpoints/embeddings.py": "flow/test_line_exact.py",
-    "gateway/endpoints/models.py": "flow/test_line_examples.py",
-    "gateway/endpoints/health.py": "flow/test_workers.py",
-    "gateway/endpoints/store_access.py": "flow/test_failing_store.py",
-    "gateway/keys.py": "flow/test_line_keys.py",
-    "gateway/limits/passing.py": "flow/test_line_limits_passing.py",
-    "understudy/setup/limits.py": "flow/test_line_limits.py",
-    "understudy/settings/limits.py": "flow/test_line_limits.py",
-    "understudy/setup/keepers.py": "flow/test_line_examples.py",
-    "gateway/keepers/example.py": "flow/test_line_admission.py",
-    "gateway/keepers/request.py": "flow/test_line_examples.py",
-    "gateway/keepers/use.py": "flow/test_line_examples.py",
-    "learning/outcomes/correction.py": "gateway/endpoints/test_feedback.py",
-    "understudy/setup/engines.py": "flow/line.py",
-    "understudy/processes/listening.py": "flow/line.py",
-    "gateway/cache_status.py": "flow/test_line_exact.py",
-    "gateway/own_response.py": "flow/test_line_exact.py",
-    "engines/registry.py": "flow/line.py",
-    "understudy/processes/admin.py": "flow/test_admin_process.py",
-    "gateway/endpoints/examples.py": "flow/test_line_demonstrations.py",
-    "understudy/processes/learner.py": "flow/test_learner_process.py",
-    "understudy/processes/replayer.py": "flow/test_replayer_process.py",
-    "understudy/processes/background.py": "flow/test_roles.py",
-    "learning/bank/example_store.py": "flow/test_line_demonstrations.py",
-    "learning/outcomes/feedback_intake.py": "gateway/endpoints/test_feedback.py",
-    "store/admission/cutting.py": "store/admission/test_chain.py",
-    "store/admission/pair.py": "store/admission/test_chain.py",
-    # Through the facade, as every database must pass it.
-    "store/examples/contributors.py": "store/contract/test_contributors.py",
-    "store/decisions/stamps.py": "store/contract/test_stamps.py",
-    "store/examples/places.py": "store/contract/test_places.py",
-    "store/workflows/runs.py": "store/contract/test_workflow_runs.py",
-    "store/workflows/beginning.py": "store/contract/test_workflow_runs.py",
-    "store/workflows/going_on.py": "store/contract/test_workflow_runs.py",
-    "store/workflows/going.py": "store/contract/test_workflow_runs.py",
-    "store/workflows/rows.py": "store/contract/test_workflow_runs.py",
-    "store/workflows/values.py": "store/contract/test_workflow_runs.py",
-    "learning/rehearsal/report.py": "understudy/commands/test_rehearse.py",
-    "learning/rehearsal/sources.py": "understudy/commands/test_rehearse.py",
-    "understudy/settings/admin.py": "flow/test_admin_process.py",
-    # Each is a line that names a summary and a template; every test of access asks for all of them.
-    "admin/pages/runs.py": "admin/test_summaries_runs.py",
-    "admin/page_handlers.py": "admin/test_refused_forms.py",
-    "admin/headers.py": "admin/test_access.py",
-    "admin/pages/datasets.py": "admin/test_datasets.py",
-    "understudy/imported_lines.py": "admin/test_datasets.py",
-    "simulation/demo/sorting_questions.py": "flow/test_demo_pages.py",
-    "admin/pages/accounts.py": "admin/test_access.py",
-    "admin/pages/audit.py": "admin/test_access.py",
-    "admin/pages/cache.py": "admin/test_summaries_cache.py",
-    "admin/summaries/cache.py": "admin/test_summaries_cache.py",
-    "learning/outcomes/corrected_answer.py": "admin/test_wrong_answers.py",
-    "admin/pages/overview.py": "admin/test_access.py",
-    "admin/pages/engines.py": "admin/test_access.py",
-    "admin/pages/learning.py": "admin/test_access.py",
-    "admin/pages/replay.py": "admin/test_access.py",
-    "admin/pages/settings.py": "admin/test_access.py",
-    "admin/pages/tenants.py": "admin/test_access.py",
-    "admin/pages/trends.py": "admin/test_access.py",
-    "admin/sign_in.py": "admin/test_access.py",
-    # Over real sockets.
-    "gateway/endpoints/responses.py": "flow/test_line_responses.py",
-    "gateway/endpoints/stored_responses.py": "flow/test_line_responses.py",
-    "understudy/setup/responses.py": "flow/test_line_responses.py",
-    # Seams: nothing to run.
-    "gateway/endpoints/handler.py": "gateway/serving.py",
-    "engines/engine.py": "simulation/test_engine.py",
-}
 
 
 def test_no_installed_distribution_ships_one_of_our_package_names() -> None:
@@ -227,33 +62,6 @@ def test_only_the_gateway_and_the_admin_pages_serve_http() -> None:
 @pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_every_module_says_what_it_is_for(path: Path) -> None:
     assert ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))), "a module opens with a docstring"
-
-
-def test_each_source_file_has_a_test_that_imports_it() -> None:
-    assert all(
-        (ROOT / "tests" / test).exists() and (ROOT / source).exists() for source, test in TESTED_BY.items()
-    )
-    tests = "\n".join(
-        line
-        for path in (ROOT / "tests").rglob("*.py")
-        for line in path.read_text(encoding="utf-8").splitlines()
-        if line.lstrip().startswith(("from ", "import "))
-    )
-    untested = []
-    for path in SOURCES:
-        name = str(path.relative_to(ROOT))
-        module, package = (
-            name.removesuffix(".py").replace("/", "."),
-            path.parent.relative_to(ROOT).as_posix().replace("/", "."),
-        )
-        mirrored = ROOT / "tests" / path.relative_to(ROOT).parent / f"test_{path.name}"
-        imported = (
-            rf"\b(?:from|import) {re.escape(module)}\b|\bfrom {re.escape(package)} import .*\b{path.stem}\b"
-        )
-        exempt = path.name in ("__init__.py", "__main__.py") or name in TESTED_BY
-        if not exempt and not mirrored.exists() and not re.search(imported, tests):
-            untested.append(name)
-    assert not untested
 
 
 @pytest.mark.slow
@@ -307,7 +115,7 @@ def test_the_example_configuration_is_current_and_short() -> None:
     assert (ROOT / "config.example.yaml").read_text(encoding="utf-8") == example(), (
         "run: python -m understudy.settings.example"
     )
-    assert len(re.findall(r"^ +[a-z_]+: \S", example(), re.MULTILINE)) <= 95
+    assert len(re.findall(r"^ +[a-z_]+: \S", example(), re.MULTILINE)) <= 50
 
 
 def test_every_setting_is_in_the_reference_and_it_is_current() -> None:

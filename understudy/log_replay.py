@@ -43,11 +43,13 @@ from router.plan import SHADOW, Plan
 from router.policies.nearest_examples import familiar, that_fit
 from router.prompt import example_tokens
 from understudy.build import Gateway
-from understudy.settings.config import Config, Listen, LogSettings, SharingSettings
+from understudy.settings.config import Config, LogSettings
+from understudy.settings.listen import Listen
 from understudy.settings.memory import MemorySettings
 from understudy.settings.models import ModelSettings
 from understudy.settings.private import PrivateSettings
 from understudy.settings.replay import ReplaySettings
+from understudy.settings.sharing import SharingSettings
 from understudy.setup.engines import price_of
 
 _TENANT = "default"

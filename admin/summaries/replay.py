@@ -169,7 +169,6 @@ async def plan(sources: Sources, asked: Asked) -> Done:
                     "kind": step.kind,
                     "example_id": step.example_id,
                     "improvement_potential": step.gain,
-                    "gain_of_paired_example": step.companion_gain,
                     "expected_effect": step.expected_effect,
                     "expected_usd": step.expected_usd,
                     "expected_s": step.expected_s,

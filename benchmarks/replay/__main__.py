@@ -77,7 +77,7 @@ async def spend(made: Replay, memory: Memory, arm: str, seed: int, usd: float) -
         ranked = sorted(memory.store.examples.page(TENANT, limit=100_000), key=order(arm, seed), reverse=True)
         # No gain, so that what comes of a step moves no other: these arms keep to their order.
         planned = [
-            NewStep(TENANT, "distil", e.id, 0.0, 0.0, float(len(ranked) - n), 0.0, 0, 0.0)
+            NewStep(TENANT, "distil", e.id, 0.0, float(len(ranked) - n), 0.0, 0, 0.0)
             for n, e in enumerate(ranked)
         ]
     run_id = await asyncio.wrap_future(made.jobs.want(TENANT, budget, asked_by="command"))

@@ -5,7 +5,7 @@ Pure functions. store.examples.accounting accumulates gains per use; learning.re
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 UNJUDGED = 0.5
 """The quality of an answer that nobody judged yet, halfway between worthless and perfect."""
@@ -37,16 +37,6 @@ def correction(model_cost: float, known: Sequence[float], now: Sequence[float]) 
     turns out better. Raises ValueError as `gain` does.
     """
     return gain(model_cost, _mean(now)) - gain(model_cost, _mean(known))
-
-
-def companion_gain(neighbours: Iterable[tuple[float, float]]) -> float:
-    """G(e+) of an example that does not exist yet, beside e: sum s_ie G(i) / sum s_ie over e's nearest neighbours i.
-
-    `neighbours`: (similarity s_ie, gain G(i)); those not similar at all (s <= 0) count for nothing. 0 without any.
-    """
-    pairs = [(similarity, max(0.0, gained)) for similarity, gained in neighbours if similarity > 0.0]
-    weight = sum(similarity for similarity, _ in pairs)
-    return sum(similarity * gained for similarity, gained in pairs) / weight if weight else 0.0
 
 
 def _mean(qualities: Sequence[float]) -> float:

@@ -319,13 +319,13 @@ def _insert_run(
 def _insert_plan(connection: Connection, run_id: int, steps: Sequence[NewStep]) -> None:
     now_s = time.time()
     connection.executemany(
-        "INSERT INTO replay_steps (run_id, position, tenant, kind, example_id, state, gain, companion_gain,"
+        "INSERT INTO replay_steps (run_id, position, tenant, kind, example_id, state, gain,"
         " expected_effect, expected_usd, expected_tokens, expected_s, changed_at_s)"
-        " VALUES (?, ?, ?, ?, ?, 'planned', ?, ?, ?, ?, ?, ?, ?)",
+        " VALUES (?, ?, ?, ?, ?, 'planned', ?, ?, ?, ?, ?, ?)",
         [
             (
                 *(run_id, position, step.tenant, step.kind, step.example_id, step.gain),
-                *(step.companion_gain, step.expected_effect, step.expected_usd),
+                *(step.expected_effect, step.expected_usd),
                 *(step.expected_tokens, step.expected_s, now_s),
             )
             for position, step in enumerate(steps)
@@ -347,7 +347,7 @@ def _as_run(row: Sequence[Any]) -> ReplayRun:
 
 
 def _as_step(row: Sequence[Any]) -> ReplayStep:
-    return ReplayStep(*row[:3], *(NewStep(*row[3:12]), *row[12:]))
+    return ReplayStep(*row[:3], *(NewStep(*row[3:11]), *row[11:]))
 
 
 _RUN = (
@@ -355,7 +355,7 @@ _RUN = (
     " budget_tokens, budget_s, stop_asked, note, by_user FROM replay_runs"
 )
 _STEP = (
-    "SELECT id, run_id, position, tenant, kind, example_id, gain, companion_gain, expected_effect, expected_usd,"
+    "SELECT id, run_id, position, tenant, kind, example_id, gain, expected_effect, expected_usd,"
     " expected_tokens, expected_s, state, result, detail, changed_at_s FROM replay_steps"
 )
 

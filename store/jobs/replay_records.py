@@ -77,7 +77,6 @@ class NewStep:
     kind: StepKind
     example_id: int
     gain: float
-    companion_gain: float
     expected_effect: float
     expected_usd: float
     expected_tokens: int

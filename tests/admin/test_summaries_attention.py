@@ -9,15 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from admin.summaries.attention import attention
 from store.jobs.replay_records import ReplayBudget
 from store.learned.quality_floors import FloorRow
 from tests.admin.runs_kept import of_workflow
 from tests.admin.site import Site, site
 from tests.admin.test_summaries_engines import say
 from tests.admin.test_summaries_overview import note
-
-assert attention, "asked for over HTTP below"
 
 
 @pytest.fixture

@@ -10,15 +10,11 @@ from typing import Any
 
 import pytest
 
-from admin.summaries.engine_load import engine_load
-from admin.summaries.engines import engines
 from store.decisions.usage import Amounts, Used
 from store.jobs.engine_states import EngineStateRow
 from tests.admin.site import Site, site
 from tests.engines.asking import closed_port
 from tests.store.rows import request_record
-
-assert engines and engine_load, "asked for over HTTP below"
 
 
 @pytest.fixture

@@ -8,13 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from admin.summaries.learning import learning
 from learning.rehearsal.kept import REPORT, VERSION
 from store.learned.artifacts import Artifacts
 from tests.admin.site import ENGINES, Site, site
 from tests.store.rows import choice_record, outcome_record
 
-assert learning, "asked for over HTTP below"
 SLOT = {"kind": "bandit", "tenant": "t1", "model": "demo"}
 
 

@@ -12,13 +12,10 @@ import pytest
 
 from admin.kept_plans import KeptPlan, kept_plans
 from admin.replay_benefits import shared_benefits
-from admin.summaries.replay import replay
 from store.jobs.replay_records import NewAsk, NewStep, ReplayBudget
 from tests.admin.site import ENGINES, Site, site
 from tests.flow.line import MODELS
 from tests.store.rows import outcome_record
-
-assert replay, "asked for over HTTP below"
 
 
 def config(**replay: Any) -> dict[str, Any]:
@@ -58,7 +55,7 @@ async def test_a_run_shows_how_far_it_is_and_what_each_step_bought(pages: Site) 
     jobs = pages.sources.store.jobs.replay
     run_id = jobs.want("", ReplayBudget(usd=1.0), asked_by="schedule").result(60)
     jobs.begin(run_id).result(60)
-    jobs.plan(run_id, [NewStep("t1", "distil", n, 0.5, 0.1, 0.25, 0.02, 100, 1.0) for n in (7, 8)]).result(60)
+    jobs.plan(run_id, [NewStep("t1", "distil", n, 0.5, 0.25, 0.02, 100, 1.0) for n in (7, 8)]).result(60)
     first, _ = jobs.steps(run_id)
     ask = jobs.asks.note(NewAsk(run_id, first.id, "t1", "answer:0", "large", "answer", 0.05, 500)).result(60)
     jobs.asks.answered(
@@ -127,7 +124,7 @@ async def test_a_plan_is_made_by_replays_own_planner_and_asks_nobody(tmp_path: P
 def ran(pages: Site, *results: str) -> int:
     """A run that is over, with a step for each result, of examples from 1 on; changed at about now."""
     jobs = pages.sources.store.jobs.replay
-    steps = [NewStep("t1", "distil", n + 1, 0.5, 0.1, 0.25, 0.02, 100, 1.0) for n in range(len(results))]
+    steps = [NewStep("t1", "distil", n + 1, 0.5, 0.25, 0.02, 100, 1.0) for n in range(len(results))]
     run_id = jobs.want("", ReplayBudget(usd=1.0), asked_by="schedule", steps=steps).result(60)
     for step, result in zip(jobs.steps(run_id), results, strict=True):
         jobs.finish(step.id, "done", result).result(60)
@@ -186,7 +183,7 @@ async def test_the_realised_benefit_stands_beside_the_cost_once_enough_is_judged
 
 
 async def test_a_plan_is_run_from_its_page_as_it_was_shown(pages: Site) -> None:
-    steps = (NewStep("t1", "distil", 5, 0.5, 0.1, 0.25, 0.02, 100, 1.0),)
+    steps = (NewStep("t1", "distil", 5, 0.5, 0.25, 0.02, 100, 1.0),)
     plans = kept_plans(pages.sources)
     fields = {"plan": plans.put(KeptPlan("", ReplayBudget(usd=0.7), steps))}
     operator = await pages.person("operator")

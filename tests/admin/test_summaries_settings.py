@@ -7,12 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from admin.summaries.settings import settings
 from tests.admin.site import ENGINES, Site, site
 from understudy.settings.effective import EffectiveSettings
 from understudy.settings.file import load_config
 
-assert settings, "asked for over HTTP below"
 FILE = """
 listen: {port: "${PORT:-8080}"}
 upstream: {base_url: http://127.0.0.1:1/v1, api_key: "${UPSTREAM_KEY}", advanced: {headers: {x-team: "${TEAM}"}}}

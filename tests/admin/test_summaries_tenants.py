@@ -12,11 +12,6 @@ from typing import Any
 
 import pytest
 
-from admin.summaries.keys import key as key_page
-from admin.summaries.limit_use import limit_use
-from admin.summaries.tenant import tenant as tenant_page
-from admin.summaries.tenants import tenants
-from admin.terms_form import terms_shown
 from learning.bank.left_behind import left_behind
 from store.decisions.rollups import DELETED
 from store.people.allowance import NANO, Booking, Window, Worker
@@ -24,8 +19,6 @@ from store.people.configured import ConfiguredKey
 from store.people.limits import Budget, Limits, Terms
 from tests.admin.site import Site, site
 from tests.store.rows import choice_record, new_example, outcome_record, request_record
-
-assert tenants and key_page and tenant_page and limit_use and terms_shown, "asked for over HTTP below"
 
 
 @pytest.fixture

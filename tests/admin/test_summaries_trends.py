@@ -13,13 +13,11 @@ from typing import Any
 
 import pytest
 
-from admin.summaries.trends import trends
 from store.decisions.usage import Amounts, Used
 from store.records import OutcomeRecord
 from tests.admin.site import Site, site
 from tests.admin.test_summaries_overview import note
 
-assert trends, "asked for over HTTP below"
 NOW = time.time()
 
 

@@ -7,10 +7,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from admin.summaries.dials import dials
 from admin.summaries.what_if_charts import frontier_chart, reward_chart
 
-assert dials, "asked for over HTTP in test_summaries_router.py"
 SHARE = st.floats(0.0, 1.0)
 FIGURE = st.builds(
     lambda value, low, high: {"value": value, "low": low, "high": high},

@@ -22,7 +22,6 @@ def plan_json(steps: Sequence[NewStep], budget: ReplayBudget) -> dict[str, Any]:
             "tenant": step.tenant,
             "example": step.example_id,
             "improvement_potential": step.gain,
-            "gain_of_paired_example": step.companion_gain,
             "effect": step.expected_effect,
             "usd": step.expected_usd,
             "tokens": step.expected_tokens,
@@ -46,13 +45,12 @@ def plan_table(steps: Sequence[NewStep], budget: ReplayBudget) -> str:
     if not steps:
         return "nothing to replay: no example has anything to gain, or the budget allows for none"
     rows = [
-        ("KIND", "EXAMPLE", "POTENTIAL", "PAIRED GAIN", "EXPECTED GAIN", "DOLLARS", "TOKENS", "SECONDS"),
+        ("KIND", "EXAMPLE", "POTENTIAL", "EXPECTED GAIN", "DOLLARS", "TOKENS", "SECONDS"),
         *(
             (
                 step.kind,
                 str(step.example_id),
                 f"{step.gain:.4f}",
-                f"{step.companion_gain:.4f}",
                 f"{step.expected_effect:.4f}",
                 f"{step.expected_usd:.5f}",
                 str(step.expected_tokens),
@@ -175,7 +173,6 @@ def _planned(step: NewStep) -> dict[str, Any]:
     """A planned step as data, its figures by their names."""
     fields = asdict(step)
     fields["improvement_potential"] = fields.pop("gain")
-    fields["gain_of_paired_example"] = fields.pop("companion_gain")
     return fields
 
 

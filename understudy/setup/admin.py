@@ -83,7 +83,6 @@ def _oidc(settings: OidcSettings | None, secret: bytes) -> OidcSignIn | None:
                 settings.roles,
                 client_secret=own.get_secret_value() if own is not None else "",
                 role_claim=settings.role_claim,
-                name_claim=advanced.name_claim,
                 default_role=advanced.default_role,
                 scopes=advanced.scopes,
             ),
@@ -123,6 +122,7 @@ def sources(
                 lambda name, value: read_definition(name, value, config.world()),
                 lambda: profile(config),
             ),
+            infer=config.applications.infer == "show",
             judged=config.judging is not None or any(m.policy != "fixed" for m in config.models.values()),
             quality_alarm=config.learning.quality_alarm,
             proven=ProofReader(

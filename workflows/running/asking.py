@@ -87,7 +87,7 @@ class StepAsker:
             if told and _streams(step):
                 # Who read its text as it came cannot take it back.
                 rules, left = {}, 0
-            if not left or run.ended is not None or run.lost:
+            if not left or not run.goes_on:
                 return _given_up(run, step, rules, failed)
             left, unread = left - 1, unread - 1
             run.step(id, attempts=run.steps[id].attempts + 1)
@@ -103,7 +103,7 @@ class StepAsker:
             if run.row.background:
                 # A client that waits sends the run again with its key where this process ends; here nobody does.
                 await kept()
-            return run.ended is None and not run.lost
+            return run.goes_on
 
         chat, placement = await self._asked(run, step, fault, streams=_read_along(run))
         async with run.spent.held(run.row.budget, partial(self.door.most, chat)):
@@ -238,6 +238,7 @@ class StepAsker:
             run.spent.usd += usd
             run.spent.tokens += tokens
         run.step(step.id, **figures)
+        run.repeatable &= answer.repeatable
         if answer.finish_reason:
             for variable in (*step.writes.values(), *filter(None, [step.says])):
                 run.cells[variable].finish_reason = answer.finish_reason

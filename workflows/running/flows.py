@@ -163,7 +163,7 @@ class Flows:
 
     def _item(self, run: LiveRun, step: StepId, index: int, text: str) -> None:
         """An item of a list came, which is not whole."""
-        if run.flow is None or run.ended is not None or run.lost:
+        if run.flow is None or not run.goes_on:
             return
         try:
             changes = self._take_up(run, run.flow.unfolding.item(step, index, text))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -47,7 +48,7 @@ def settings(folder: Path, **advanced: Any) -> dict[str, Any]:
             "data_dir": str(folder),
             "advanced": {"embedding_cache_dir": str(MODELS), "embedding_deadline_ms": 60_000},
         },
-        "replay": {"judge": "judge", "advanced": {"generator": "writer", "temperature": 0} | advanced},
+        "replay": {"judge": "judge", "advanced": {"generator": "writer"} | advanced},
     }
 
 
@@ -106,11 +107,15 @@ async def bank_of(
     pairs: Sequence[tuple[Fact, str]],
     *,
     used: float = 1.0,
+    samples: int = 3,
     tenant_of: Callable[[int], str] = lambda number: TENANT,
     **replay: Any,
 ) -> AsyncIterator[tuple[Replay, list[Example]]]:
-    """An open replay over a bank with these pairs, each of which was used so often."""
+    """An open replay over a bank with these pairs, each of which was used so often. `samples`: answers asked for at most."""
     async with opened(config(folder, **replay), CollectorRegistry()) as made:
+        made.planner = dataclasses.replace(made.planner, samples=samples)
+        work: dict[str, Any] = made._runner._work  # type: ignore[assignment]
+        work["distil"] = dataclasses.replace(work["distil"], samples=samples, fields={"temperature": 0})
         embedder = Embedder.open("package", MODELS, deadline_ms=60_000)
         try:
             store = made.store

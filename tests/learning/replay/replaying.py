@@ -65,7 +65,7 @@ def planned(
     db = database(folder, url)
     jobs = ReplayJobs(db)
     run = jobs.want("t", budget or ReplayBudget(), asked_by="command").result()
-    plan = [NewStep("t", "distil", n + 1, 0.1, 0.0, 0.1, 0.001, 100, 0.1) for n in range(steps)]
+    plan = [NewStep("t", "distil", n + 1, 0.1, 0.1, 0.001, 100, 0.1) for n in range(steps)]
     jobs.plan(run, plan).result()
     return db, jobs, run
 

@@ -65,7 +65,7 @@ async def test_going_on_after_everything_was_paid_for_costs_nothing_and_adds_not
 async def _expand(made, ids: list[int]) -> int:  # type: ignore[no-untyped-def]
     """Run a plan that expands these."""
     run: int = made.jobs.want(TENANT, ReplayBudget(usd=10.0), asked_by="command").result()
-    plan = [NewStep(TENANT, "expand", id, 0.0, 1.0, 0.5, 0.01, 100, 1.0) for id in ids]
+    plan = [NewStep(TENANT, "expand", id, 0.0, 0.5, 0.01, 100, 1.0) for id in ids]
     made.jobs.plan(run, plan).result()
     await made.take_up(run)
     return run

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from learning.replay.gain import UNJUDGED, companion_gain, correction, gain, model_cost
+from learning.replay.gain import UNJUDGED, correction, gain, model_cost
 from store.examples.accounting import accumulated, decayed
 
 HOUR = 3600.0
@@ -41,19 +41,6 @@ def test_a_free_model_or_a_perfect_answer_leaves_no_gain() -> None:
 def test_a_gain_of_figures_that_are_not_normalised_is_refused(cost: float, quality: float) -> None:
     with pytest.raises(ValueError, match="between 0 and 1"):
         gain(cost, quality)
-
-
-def test_a_companion_worked_out_by_hand() -> None:
-    # (0.9 x 0.6 + 0.6 x 0.3) / (0.9 + 0.6): the one that points away counts for nothing.
-    assert companion_gain([(0.9, 0.6), (0.6, 0.3), (-0.2, 5.0)]) == pytest.approx(0.48)
-    assert companion_gain([]) == 0
-    assert companion_gain([(0.0, 1.0)]) == 0
-
-
-@given(st.lists(st.tuples(st.floats(0.01, 1), st.floats(0, 10)), min_size=1))
-def test_a_companion_gains_no_more_than_its_best_neighbour(neighbours: list[tuple[float, float]]) -> None:
-    gains = [gained for _, gained in neighbours]
-    assert min(gains) - 1e-9 <= companion_gain(neighbours) <= max(gains) + 1e-9
 
 
 @given(SHARE, st.lists(SHARE, min_size=1, max_size=4))

@@ -93,7 +93,7 @@ class Scene:
 
     async def _run(self, run_id: int, may_go_on: MayGoOn) -> ReplayRun:
         self.begun.append(run_id)
-        plan = [NewStep("t", "distil", n + 1, 0.1, 0.0, 0.1, 0.001, 100, 0.1) for n in range(self.steps)]
+        plan = [NewStep("t", "distil", n + 1, 0.1, 0.1, 0.001, 100, 0.1) for n in range(self.steps)]
         await asyncio.wrap_future(self.jobs.plan(run_id, plan))
         return await runner(self.jobs, lead(self.pace)).run(run_id, may_go_on)
 

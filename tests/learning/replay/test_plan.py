@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from learning.replay.expand import DRIFTED_BELOW
-from learning.replay.gain import companion_gain
 from learning.replay.plan import (
+    THIN_BELOW,
     Candidate,
     Cost,
     Order,
@@ -30,28 +29,22 @@ from tests.patience import PATIENCE_S
 UNIT = Cost(0.01, 100, 2.0)
 
 
-def candidate(
-    id: int, gain: float, companion: float = 0.0, nearest: float = 0.9, **changes: object
-) -> Candidate:
-    made = Candidate("t", id, gain, companion, nearest, Way(UNIT, 0.5), Way(3 * UNIT, 0.5))
-    return replace(made, **changes)  # type: ignore[arg-type]
+def candidate(id: int, gain: float, **changes: object) -> Candidate:
+    return replace(Candidate("t", id, gain, Way(UNIT, 0.5), None), **changes)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
-    ("one", "kind"),
+    ("one", "kinds"),
     [
-        (candidate(1, 0.5, companion=0.1, nearest=0.2), "distil"),
-        (candidate(1, 0.5, companion=0.9, nearest=0.2), "expand"),
-        (candidate(1, 0.5, companion=0.9, nearest=0.95), "distil"),
-        (candidate(1, 0.0, companion=0.9, nearest=0.2), "expand"),
-        (candidate(1, 0.0), None),
-        (candidate(1, 0.5, distil=None), None),
-        (candidate(1, 0.5, companion=0.9, nearest=0.2, expand=None), "distil"),
+        (candidate(1, 0.5), ["distil"]),
+        (candidate(1, 0.5, expand=Way(3 * UNIT, 0.5)), ["distil", "expand"]),
+        (candidate(1, 0.5, distil=None, expand=Way(3 * UNIT, 0.5)), ["expand"]),
+        (candidate(1, 0.0, expand=Way(3 * UNIT, 0.5)), []),
+        (candidate(1, 0.5, distil=None), []),
     ],
 )
-def test_what_is_done_with_an_example(one: Candidate, kind: str | None) -> None:
-    step = one.step()
-    assert (step and step.kind) == kind
+def test_what_is_done_with_an_example(one: Candidate, kinds: list[str]) -> None:
+    assert [step.kind for step in one.steps()] == kinds
 
 
 def test_the_best_gain_per_cost_comes_first_and_a_dear_line_makes_way_for_cheap_ones() -> None:
@@ -68,7 +61,7 @@ def test_the_best_gain_per_cost_comes_first_and_a_dear_line_makes_way_for_cheap_
 
 
 def test_what_rarely_comes_to_something_is_worth_less() -> None:
-    both = [candidate(1, 0.5), candidate(2, 0.0, companion=2.0, nearest=0.1)]
+    both = [candidate(1, 0.5), candidate(2, 2.0, distil=None, expand=Way(3 * UNIT, 0.5))]
     assert plan(both, ReplayBudget())[0].kind == "expand"
     both[1] = replace(both[1], expand=Way(3 * UNIT, chance(0, 18)))
     assert plan(both, ReplayBudget())[0].kind == "distil"
@@ -107,22 +100,18 @@ def test_no_budget_is_ever_planned_beyond(
     assert all(step.gain > 0 for step in steps)
 
 
-async def test_companions_gain_is_the_mean_of_related_neighbours(tmp_path: Path) -> None:
+async def test_an_example_that_stands_alone_is_expanded_too(tmp_path: Path) -> None:
     some = kin(5)
     async with bank_of(tmp_path, [(f, wrong(f)) for f in some], expand=True) as (made, examples):
         found = {c.example_id: c for c in made.planner.candidates(TENANT)}
         assert set(found) == {e.id for e in examples}
         indexes = made.store.indexes
         assert indexes is not None
-        one = found[examples[0].id]
-        vector = made.store.examples.vectors_of(TENANT, [one.example_id], indexes.version)[one.example_id]
-        near = [(id, s) for id, s in indexes.nearest(TENANT, vector, 5) if id != one.example_id]
-        related = [(s, found[id].gain) for id, s in near if s >= DRIFTED_BELOW]
-        assert one.companion_gain == pytest.approx(companion_gain(related))
-        assert one.nearest == pytest.approx(max(s for _, s in near))
-        assert one.distil is not None
-        assert one.expand is not None
-        assert one.expand.cost.usd > 0 < one.distil.cost.usd
+        vectors = made.store.examples.vectors_of(TENANT, list(found), indexes.version)
+        for id, one in found.items():
+            near = [s for other, s in indexes.nearest(TENANT, vectors[id], 2) if other != id]
+            assert one.distil is not None
+            assert (one.expand is not None) == (near[0] < THIN_BELOW)
 
 
 async def test_what_came_of_replays_before_says_what_to_expect_and_what_to_leave(tmp_path: Path) -> None:
@@ -203,5 +192,5 @@ def test_without_similar_examples_the_plan_s_order_holds() -> None:
 
 
 def planned(number: int, example_id: int, *, gain: float) -> ReplayStep:
-    plan = NewStep(TENANT, "distil", example_id, gain, 0.0, 0.5 * gain, 0.01, 100, 1.0)
+    plan = NewStep(TENANT, "distil", example_id, gain, 0.5 * gain, 0.01, 100, 1.0)
     return ReplayStep(number + 1, 1, number, plan, "planned", "", "{}", 0.0)

@@ -19,7 +19,6 @@ def step(example_id: int = 1, tenant: str = "a1", **changes: object) -> NewStep:
         "kind": "distil",
         "example_id": example_id,
         "gain": 0.5,
-        "companion_gain": 0.25,
         "expected_effect": 0.125,
         "expected_usd": 0.01,
         "expected_tokens": 100,
