@@ -53,7 +53,7 @@ def configured(tmp_path: Path, server: Upstream, **private: Any) -> Path:
         "private": {
             "tenants": ["acme"],
             "epsilon": 8,
-            "advanced": {"releases": 2, "cells": 1, "words": 6, "planes": 2},
+            "advanced": {"releases": 2},
         }
         | private,
     }
