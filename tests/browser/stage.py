@@ -215,7 +215,7 @@ def replayed(jobs: ReplayJobs) -> None:
     run_id = jobs.want("", ReplayBudget(usd=1.0), asked_by="admin").result(PATIENCE_S)
     jobs.begin(run_id).result(PATIENCE_S)
     jobs.plan(
-        run_id, [NewStep("default", "distil", n, 0.4, 0.1, 0.2, 0.01, 300, 2.0) for n in (1, 2, 3)]
+        run_id, [NewStep("default", "distil", n, 0.4, 0.2, 0.01, 300, 2.0) for n in (1, 2, 3)]
     ).result(PATIENCE_S)
     jobs.finish(jobs.steps(run_id)[0].id, "done", "replaced", {"score": 1.5, "samples": 2}).result(PATIENCE_S)
     jobs.end(run_id, "stopped", "a person said so").result(PATIENCE_S)
