@@ -17,7 +17,7 @@ from learning.evaluation.floor_replay import Floor
 from learning.evaluation.logged import NothingLogged, Quality, logged
 from learning.evaluation.replayed import Routing, can_be_replayed
 from learning.evaluation.rule_replay import RuleEffect, RuleReplay
-from router.choosing.floor import FloorSettings, Judged, rebuilt
+from router.guarantee.floor import FloorSettings, Judged, rebuilt
 from store import Store
 from store.decisions.outcomes import Experience
 

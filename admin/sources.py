@@ -9,8 +9,8 @@ from typing import Any, Protocol, TypeVar
 
 from admin.actions import OperatorActions
 from learning.evaluation.replayed import Exploring
-from learning.proof.summary import ScopeSummary
-from router.choosing.floor import FloorSettings
+from learning.guarantee.summary import ScopeSummary
+from router.guarantee.floor import FloorSettings
 from router.tasks.task import Task
 from store import Store
 from store.decisions.rollups import DELETED, RequestRollups
@@ -124,6 +124,8 @@ class GatewayInfo:
     gateway_url: str = ""
     replay: ReplayFacts = field(default_factory=ReplayFacts)
     workflows: WorkflowFacts = field(default_factory=WorkflowFacts)
+    infer: bool = False
+    """Whether applications are found in plain calls (applications.infer)."""
     judged: bool = False
     """Whether a judge is configured: without one quality is known from feedback only."""
     quality_alarm: float = 0.9

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from admin.computing import Computations, ReportProgress
+from learning.guarantee.summary import ScopeSummary
 from learning.logs.explain import explained, label
-from learning.proof.summary import ScopeSummary
 from store import Store
 
 REQUESTS = 1_000

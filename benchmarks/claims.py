@@ -67,7 +67,12 @@ def claims() -> list[Claim]:
         title = f"Offloaded at the defaults: {KEYS[row['stream']]}"
         kind = "real" if row["stream"] in REAL else "recorded"
         command = f"python -m benchmarks.effect --only {row['stream']}"
-        code: tuple[str, ...] = ("router/proving", "learning/outcomes", "learning/proof")
+        code: tuple[str, ...] = (
+            "router/proving",
+            "router/guarantee",
+            "learning/outcomes",
+            "learning/guarantee",
+        )
         rows.append(Claim(title, found, kind, command, row["date"], row["commit"], code))
     for row in json.loads(OFFLINE.read_text(encoding="utf-8")) if OFFLINE.is_file() else ():
         arms = {name: arm_figures(row, name) for name in (ALONE, NEAREST.format(5), LARGE)}

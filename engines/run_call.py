@@ -17,5 +17,7 @@ class RunCall:
     request_id: str
     run: str = ""
     """Its id, once it has begun."""
+    repeatable: bool = True
+    """Whether its answer may be given to who asks the same again."""
     failed: str = ""
     """Why it has no output, a code."""

@@ -87,14 +87,14 @@ class ServerLimits:
     """What the server accepts, and how long it waits for open requests when it stops."""
 
     max_json_bytes: int
-    max_header_bytes: int
-    """Of a single header line."""
     body_gap_s: float
     """How long a client may pause in the middle of its request body."""
     max_connections: int
     grace_s: float
     cors: tuple[str, ...]
     """Origins whose pages may read answers: gateway.cors."""
+    max_header_bytes: int = 32 * 1024
+    """Of a single header line."""
 
 
 class _Fullness:

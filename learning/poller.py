@@ -1,4 +1,7 @@
-"""A thread that looks for news every so often, and at once when it is woken; requests only read what it found."""
+"""What looks for news every so often, and at once when it is woken; requests only read what it found.
+
+A worker has one thread for all of them: `Pollers`.
+"""
 
 from __future__ import annotations
 
@@ -6,21 +9,13 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Generic, TypeVar
 
 import structlog
-from cachetools import LRUCache
-
-from store.learned.artifacts import Artifacts
 
 log = structlog.get_logger(__name__)
 
 LOOK_EVERY_S = 0.25
 _LOOK_AGAIN_S = 0.005
-
-T = TypeVar("T")
-Slot = tuple[str, str]
-"""A tenant, and what of it: a served model, or one of its tasks."""
 
 
 class Poller(ABC):
@@ -59,54 +54,58 @@ class Poller(ABC):
 
     def _run(self) -> None:
         while not self._stopping.is_set():
-            try:
-                self.look()
-            except Exception as error:
-                log.error("follower_failed", follower=self._name, error=error)
+            self._look_once()
             self._woken.wait(self._look_every_s)
             self._woken.clear()
 
+    def _look_once(self) -> None:
+        try:
+            self.look()
+        except Exception as error:
+            log.error("follower_failed", follower=self._name, error=error)
 
-class VersionPoller(Poller, Generic[T]):
-    """Holds the published versions of those slots open that somebody asked for, the latest used of them."""
 
-    def __init__(self, name: str, artifacts: Artifacts, most: int, look_every_s: float) -> None:
-        """`most`: slots that are held."""
-        super().__init__(name, look_every_s)
-        self._artifacts = artifacts
-        self._slots: LRUCache[Slot, T] = LRUCache(most)
-        self._wanted: set[Slot] = set()
-        self._lock = threading.Lock()
-        self._seen = -1
+class Pollers:
+    """Several pollers on one thread, each at its own pace; all look once one of them is woken.
 
-    @abstractmethod
-    def _refresh(self, slot: Slot) -> None:
-        """Opens what is published for a slot now, and keeps it in `_slots`."""
+    Owns them from `add` on: they are not started by themselves, and stop with it.
+    """
 
-    def _asked(self, slot: Slot) -> T | None:
-        """What is held of a slot; None where it was not looked for yet: it is soon. Never waits."""
-        with self._lock:
-            held = self._slots.get(slot)
-            if held is None:
-                self._wanted.add(slot)
-        if held is None:
-            self._woken.set()
-        return held
+    def __init__(self, name: str = "followers") -> None:
+        """`name`: of the thread."""
+        self._pollers: list[Poller] = []
+        self._stopping = threading.Event()
+        self._woken = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
-    def _is_ready(self, slot: Slot, timeout_s: float) -> bool:
-        """Waits until a slot's versions are as published, and returns whether they are."""
+    def add(self, poller: Poller) -> None:
+        """Look for this one, too. Before `start`."""
+        poller._woken = self._woken
+        self._pollers.append(poller)
 
-        def ready() -> bool:
-            return self._asked(slot) is not None and self._seen == self._artifacts.generation()
+    def start(self) -> None:
+        """Start the thread, unless there is nothing to look for."""
+        if self._pollers:
+            self._thread.start()
 
-        return self._waited(ready, timeout_s)
+    def stop(self) -> None:
+        """End the thread, and stop the pollers, the last one first."""
+        for poller in self._pollers:
+            poller._stopping.set()
+        self._stopping.set()
+        self._woken.set()
+        if self._thread.is_alive():
+            self._thread.join()
+        for poller in reversed(self._pollers):
+            poller.stop()
 
-    def look(self) -> None:
-        """See Poller."""
-        generation = self._artifacts.generation()
-        with self._lock:
-            wanted, self._wanted = self._wanted, set()
-            stale = list(self._slots) if generation != self._seen else []
-        for slot in {*wanted, *stale}:
-            self._refresh(slot)
-        self._seen = generation
+    def _run(self) -> None:
+        due_s = dict.fromkeys(self._pollers, 0.0)
+        while not self._stopping.is_set():
+            woken = self._woken.is_set()
+            self._woken.clear()
+            for poller in self._pollers:
+                if woken or due_s[poller] <= time.monotonic():
+                    poller._look_once()
+                    due_s[poller] = time.monotonic() + poller._look_every_s
+            self._woken.wait(max(0.0, min(due_s.values()) - time.monotonic()))

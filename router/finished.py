@@ -11,7 +11,6 @@ from typing import NamedTuple
 from engines.answers.answer import Assembled, Body
 from engines.chat import ChatRequest, Usage
 from engines.engine import UNPRICED, Price
-from engines.run_call import RunCall
 from engines.trail import Tried
 from router.asked import Admitted, Arrival, Asked
 from router.bill import Bill
@@ -228,11 +227,6 @@ class Finished(Journey):
         """Whether there may be a row of it. What a guardrail withheld is as if its client had forbidden to keep it, but has
         a row."""
         return self.stored if self.guardrail else not self.asked.controls.no_store
-
-    @property
-    def call(self) -> RunCall | None:
-        """The run that it was, of a call of a workflow."""
-        return self.plan.attempts[0].call if self.plan is not None else None
 
     @property
     def complete(self) -> bool:

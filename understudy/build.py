@@ -52,6 +52,7 @@ from gateway.stages.features import Features
 from gateway.stages.stage import Stage
 from gateway.telemetry.trace_context import continued
 from gateway.websocket import with_upgrades
+from learning.poller import Pollers
 from router.finished import Finished, Journey
 from router.plan import Policy
 from router.policies.fixed import Fixed
@@ -155,6 +156,8 @@ class Gateway:
         self._upstream = upstream(config, tenants)
         self._engines = self._make_engines(tenants)
         self._semantic = self._make_semantic()
+        followers = self._followers = Pollers()
+        self.parts.add(followers, start=followers.start, stop=followers.stop)
         self._add_engine_watch()
         self._learning_metrics: LearningMetrics | None = None
         self._threads = ThreadPoolExecutor(2, thread_name_prefix="retrieve")
@@ -384,7 +387,8 @@ class Gateway:
 
         states, guards = self.memory.store.jobs.engine_states, self._engines.guards
         watch = EngineWatch(states, guards, keys=keys_of(self._config))
-        self.parts.add(watch, start=watch.start, stop=watch.stop)
+        self.parts.add(watch, start=watch.begin)
+        self._followers.add(watch)
 
     def _add_judging(self) -> None:
         memory, models = self.memory, self._config.models.values()
@@ -791,7 +795,7 @@ class Gateway:
             from learning.training.dial_follower import DialFollower
 
             dials = DialFollower(memory.store.dials, turns)
-            self.parts.add(dials, start=dials.start, stop=dials.stop)
+            self._followers.add(self.parts.add(dials))
         return policies
 
     def _with_tasks(self, policies: dict[str, Policy]) -> Mapping[str, Policy]:
@@ -806,11 +810,11 @@ class Gateway:
         if made is None:
             return policies
         for follower in made.followers:
-            self.parts.add(follower, start=follower.start, stop=follower.stop)
+            self._followers.add(self.parts.add(follower))
         return made.policies
 
     def _make_gates(self, memory: Memory) -> dict[str, Gate]:
-        from learning.proof.follower import ProofFollower
+        from learning.guarantee.proof import ProofFollower
         from learning.rehearsal.kept import latest
         from understudy.setup.proof import gates
 
@@ -819,7 +823,7 @@ class Gateway:
         if not made:
             return made
         follower = ProofFollower(memory.store.outcomes, memory.store.decisions.choices, made)
-        self.parts.add(follower, start=follower.start, stop=follower.stop)
+        self._followers.add(self.parts.add(follower))
         return made
 
     def _policy(
@@ -845,7 +849,7 @@ class Gateway:
         learned = in_context(
             name, settings, self._config, memory, self._engines, self._threads, metrics, gate
         )
-        self.parts.add(learned.follower, start=learned.follower.start, stop=learned.follower.stop)
+        self._followers.add(self.parts.add(learned.follower))
         turns[name] = learned.turn
         return learned.policy
 

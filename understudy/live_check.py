@@ -107,7 +107,7 @@ async def _examined(config: Config, engine: Engine, known: list[Known]) -> Found
     settings = config.judging or JudgingSettings(engine="")
     name = f"judge {engine.info.name}"
     limits = knobs_of(JudgingLimits, settings, settings.advanced)
-    judge = Judge(engine, verdict_tokens=limits.verdict_tokens, fields=limits.judge_fields)
+    judge = Judge(engine, verdict_tokens=limits.verdict_tokens)
     exam = Exam()
 
     async def verdict(request: VerdictRequest) -> int | None:

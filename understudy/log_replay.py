@@ -29,13 +29,13 @@ from gateway.journey import arrival
 from gateway.send import Write
 from learning.bank.contributor import EndUsers, user_of
 from learning.bank.importing.formats import Pair
+from learning.guarantee.proof import ProofFollower
 from learning.logs.purse import Paid, Purse
 from learning.logs.reasons import NOT_GOOD_ENOUGH
 from learning.logs.recorded import Recorded
 from learning.logs.report import Replayed, Way
 from learning.outcomes.equal import same, settles
 from learning.outcomes.judging import Judging
-from learning.proof.follower import ProofFollower
 from router.asked import Asked, Controls
 from router.digest import scope, shared_scope
 from router.finished import Finished, Outcome
@@ -43,11 +43,13 @@ from router.plan import SHADOW, Plan
 from router.policies.nearest_examples import familiar, that_fit
 from router.prompt import example_tokens
 from understudy.build import Gateway
-from understudy.settings.config import Config, Listen, LogSettings, SharingSettings
+from understudy.settings.config import Config, LogSettings
+from understudy.settings.listen import Listen
 from understudy.settings.memory import MemorySettings
 from understudy.settings.models import ModelSettings
 from understudy.settings.private import PrivateSettings
 from understudy.settings.replay import ReplaySettings
+from understudy.settings.sharing import SharingSettings
 from understudy.setup.engines import price_of
 
 _TENANT = "default"

@@ -19,7 +19,7 @@ from admin.pages.replay import REPLAY, REPLAY_RUN
 from admin.pages.requests import REQUEST, REQUESTS
 from admin.pages.review import REVIEW
 from admin.pages.router import CHANGE, ROUTER, SIMULATE
-from admin.pages.runs import RUN, RUNS
+from admin.pages.runs import APPLICATIONS, RUN, RUNS
 from admin.pages.sessions import SESSION, SESSIONS
 from admin.pages.settings import SETTINGS
 from admin.pages.tasks import TASK, TASKS
@@ -32,7 +32,7 @@ PAGES: tuple[Page, ...] = (
     TRENDS,
     *(REQUESTS, REQUEST),
     *(SESSIONS, SESSION),
-    *(RUNS, RUN),
+    *(RUNS, APPLICATIONS, RUN),
     *(WORKFLOWS, WORKFLOW),
     *(EXAMPLES, MAP, EXAMPLE),
     DATASETS_PAGE,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from admin.page import LONGEST_PARAMETER, Action, ActionFailed, Asked, BadParameter, Done, NotThere, Page
 from admin.sources import Sources
+from admin.summaries.applications import applications
 from admin.summaries.run import run
 from admin.summaries.runs import runs
 from store.workflows.records import Resolution
@@ -43,6 +44,15 @@ def resolve(sources: Sources, asked: Asked) -> Done:
 
 
 RUNS = Page("/runs", "Runs", "runs.html", runs, csv="rows")
+APPLICATIONS = Page(
+    "/applications",
+    "Applications",
+    "applications.html",
+    applications,
+    section="/runs",
+    in_menu=False,
+    csv="rows",
+)
 RUN = Page(
     "/runs/{id}",
     "Run",

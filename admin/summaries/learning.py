@@ -11,7 +11,7 @@ from admin.choices import offered
 from admin.formats import tenant_label
 from admin.page import ActionFailed, Asked, Done, Summary
 from admin.sources import Sources
-from learning.proof.summary import ScopeSummary, state_of
+from learning.guarantee.summary import ScopeSummary, state_of
 from learning.rehearsal.kept import latest
 from store.learned.artifacts import KINDS, ArtifactBroken
 from store.records import ArtifactRecord

@@ -20,7 +20,7 @@ from admin.summaries.tenant_quality import shown as tenants_shown
 from admin.summaries.tenant_quality import tenant_quality
 from admin.summaries.why_not import why_not
 from admin.usage_report import usage_total
-from learning.evaluation.quality_alarm import quality_standings
+from learning.guarantee.quality_alarm import quality_standings
 from learning.outcomes.account import IN_VAIN_USD, UNREAD
 from store.decisions.rollups import DAY_S, HOUR_S, MINUTE_S, LatencyCount, RequestSums, StageSums, percentile
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from admin.page import Summary
 from learning.evaluation.mean_quality import MeanQuality, mean_quality
-from learning.evaluation.quality_alarm import QualityStanding
-from router.choosing.floor import FloorSettings, QualityFloor
+from learning.guarantee.quality_alarm import QualityStanding
+from router.guarantee.floor import FloorSettings, QualityFloor
 from store.decisions.quality_rollups import QualitySums
 from store.learned.quality_floors import FloorRow
 

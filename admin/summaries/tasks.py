@@ -15,8 +15,8 @@ from admin.roles import Content
 from admin.sources import Sources
 from admin.summaries.learning import version
 from admin.summaries.spans import fitting
+from learning.guarantee.standings import TaskReader, TaskStanding
 from learning.tasks.distances import DistanceReader
-from learning.tasks.standings import TaskReader, TaskStanding
 from router.tasks.form import normalised
 from router.tasks.task import Task
 from store.records import ArtifactRecord, TaskAnswer

@@ -13,7 +13,7 @@ from admin.formats import tenant_label
 from admin.page import Summary
 from admin.sources import Sources
 from admin.summaries.quality import standings
-from learning.evaluation.quality_alarm import ALARMS, Level, QualityStanding, quality_of_tenants
+from learning.guarantee.quality_alarm import ALARMS, Level, QualityStanding, quality_of_tenants
 
 _FRESH_S = 60.0
 _SHOWN = 10

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict
 
 from benchmarks.applications.figures import PARTS, Era, Figure
+from benchmarks.applications.inferred import of_inferred
 from benchmarks.applications.over_sockets import of_steps
 from benchmarks.applications.row import Row
 from benchmarks.applications.row import table as rows_shown
@@ -24,8 +25,12 @@ from benchmarks.applications.team import of_team
 from benchmarks.options import options, write
 from benchmarks.tables import markdown
 
-SOCKETS: dict[str, Callable[[], Iterator[Row]]] = {"steps": of_steps, "team": of_team}
-"""Parts that start a gateway and engines."""
+SOCKETS: dict[str, Callable[[], Iterator[Row]]] = {
+    "steps": of_steps,
+    "team": of_team,
+    "inferred": of_inferred,
+}
+"""Parts that start a gateway and engines, or need none."""
 EVERY = (*SOCKETS, *PARTS)
 
 

@@ -121,7 +121,7 @@ def _trained(rows: Sequence[LearntFrom], asked: Asking) -> tuple[bytes | None, s
     except TooFewOutcomes as few:
         return None, str(few)
     said = f"{'accepted' if made.accepted else 'not accepted, so the prior serves'}: {made.reason}"
-    return (made.model if made.accepted else prior_model()), said
+    return (made.data if made.accepted else prior_model()), said
 
 
 def _without_models(of: Set, found: Found) -> dict[str, dict[int, Outcome]]:

@@ -239,7 +239,7 @@ def run(*, requests: int, seed: int, worlds: Sequence[int], cache: Path) -> dict
         },
         "training": made.metrics | {"accepted": made.accepted, "rows": len(rows)},
     }
-    models = {"prior": prior_model(), "trained": made.model}
+    models = {"prior": prior_model(), "trained": made.data}
     with opened(models, features, CLOCK) as scorers:
         for world, stream in zip(worlds, played, strict=True):
             key = f"world {world}"

@@ -289,7 +289,7 @@ def run(
         made = trained(rows, prior_model(), lessons=taught, tell=tell)
         for one in (bare, made):
             tell(one.reason)
-        models = {"prior": prior_model(), "outcomes alone": bare.model, "trained": made.model}
+        models = {"prior": prior_model(), "outcomes alone": bare.data, "trained": made.data}
         scorers = stack.enter_context(opened(models, features))
         later = town.requests(requests * 2 // 3, learnt=False)
         strange = town.requests(requests // 3, learnt=False, relevant=False)

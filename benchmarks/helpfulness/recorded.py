@@ -242,7 +242,7 @@ def _learnt(
     except TooFewOutcomes as few:
         return prior_model(), {"accepted": False, "reason": str(few)}
     told = {**made.metrics, "accepted": made.accepted, "reason": f"{made.reason} ({made.metrics['ranking']})"}
-    return made.model if made.accepted else prior_model(), told
+    return made.data if made.accepted else prior_model(), told
 
 
 def _explored(scored: list[Candidate], rng: random.Random) -> list[Candidate]:

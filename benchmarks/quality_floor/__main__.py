@@ -23,7 +23,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 from benchmarks.options import options, write
-from router.choosing.floor import FloorSettings, QualityFloor
+from router.guarantee.floor import FloorSettings, QualityFloor
 
 PROMISES = ("0.05,0.1", "0.02,0.3")
 LAST = 20_000
@@ -55,11 +55,11 @@ class Unchanging:
         self._batch: list[float] = []
 
     def note(self, deficit: float, probability: float, at_s: float) -> None:
-        """See router.choosing.floor."""
+        """See router.guarantee.floor."""
         self._batch.append(deficit)
 
     def passed(self, requests: int, offloaded: int) -> None:
-        """See router.choosing.floor; offloaded requests without a judgement are zeros."""
+        """See router.guarantee.floor; offloaded requests without a judgement are zeros."""
         zeros = max(0, offloaded - len(self._batch))
         for value in [*self._batch, *([0.0] * zeros)]:
             self._seen += 1
@@ -77,7 +77,7 @@ class Unchanging:
         self._batch.clear()
 
     def offload_cap(self) -> float:
-        """See router.choosing.floor."""
+        """See router.guarantee.floor."""
         if not self._weights:
             return self._x
         bound = (self._weighted + math.log(1 / self._alpha) + self._penalty) / self._weights / self._share

@@ -20,7 +20,7 @@ import numpy as np
 
 from benchmarks.admin_pages.content import Writing
 from benchmarks.options import options, write
-from learning.evaluation.quality_alarm import FEWEST, LATEST, quality_standings, standings_of_tenants
+from learning.guarantee.quality_alarm import FEWEST, LATEST, quality_standings, standings_of_tenants
 from store import Store
 from store.records import OutcomeRecord, RequestRecord
 

@@ -27,7 +27,8 @@ from benchmarks.options import options, write
 from benchmarks.recorded import NoData, rows
 from benchmarks.semantic_reuse.streams import Asked, Fixed, Growing, quora
 from learning.reuse.curve import Line, fit
-from learning.reuse.decision import Explore, Observation, Reuse, ReuseSettings, SemanticReuse
+from learning.reuse.decision import Explore, Observation, Reuse, SemanticReuse
+from learning.reuse.ledger import ReuseSettings
 from router.wording.lexical_gates import blocked
 
 DELTAS = (0.01, 0.02, 0.05)

@@ -18,6 +18,7 @@ from engines.chat import ChatRequest
 from engines.chat_json import read_chat_request
 from engines.errors import RequestError
 from gateway.controls import named_scope
+from gateway.endpoints.handler import not_taken
 from gateway.endpoints.store_access import stored
 from gateway.keys import needs_credential
 from gateway.own_response import json_response
@@ -84,9 +85,7 @@ class Examples:
             case "DELETE", _:
                 status, content = 200, await self._remove(store, name, journey, by)
             case _:
-                raise RequestError(
-                    f"{PATH} does not take {request.method}.", status=405, code="method_not_allowed"
-                )
+                raise not_taken(request.method, PATH)
         journey.answered(status)
         return json_response(content, status=status)
 

@@ -126,6 +126,8 @@ def _same(asks: Arrival, tenant: str, key_id: str) -> bool:
 
 
 def _shown(row: RequestRecord) -> dict[str, Any]:
+    # What a call of a workflow cost is charged with its steps: the run tells it.
+    cost_usd = None if row.sums_up else row.cost_usd
     return {
         "object": "usage",
         "decision_id": row.id,
@@ -143,8 +145,8 @@ def _shown(row: RequestRecord) -> dict[str, Any]:
         "images": row.images,
         "service_tier": row.service_tier or None,
         "estimated": row.usage_estimated,
-        "cost_usd": row.cost_usd,
-        "priced": row.cost_usd is not None,
+        "cost_usd": cost_usd,
+        "priced": cost_usd is not None,
         "examples": {"tokens": row.example_tokens, "cost_usd": row.examples_usd},
         "reference_cost_usd": row.reference_cost_usd,
     }

@@ -109,7 +109,8 @@ def row_of(ended: Journey, *, no_text: str = "", session: str = "") -> RequestRe
     stood_in_for, first_s = ended.stood_in_for, ended.first_chunk_s
     placement, call = None, None
     if finished is not None:
-        placement, call = finished.asked.placement, finished.call
+        placement, plan = finished.asked.placement, finished.plan
+        call = plan.attempts[0].call if plan is not None else None
     return RequestRecord(
         id=arrival.id,
         tenant=arrival.tenant,
@@ -148,7 +149,7 @@ def row_of(ended: Journey, *, no_text: str = "", session: str = "") -> RequestRe
         example_tokens=finished.example_tokens if finished is not None else 0,
         completion_id=completion_id(assembled),
         session=session,
-        error_kind=_error_kind(ended),
+        error_kind=(call.failed if call is not None else "") or _error_kind(ended),
         finish_reason=assembled.finish_reason()[:40] if assembled is not None else "",
         no_text=no_text,
         run=call.run if call is not None else placement.run if placement is not None else "",
@@ -179,8 +180,6 @@ def _error_kind(ended: Journey) -> str:
         return ""
     if ended.outcome is Outcome.REFUSED:
         return ended.error[:_CODE_CHARACTERS]
-    if isinstance(ended, Finished) and ended.call is not None and ended.call.failed:
-        return ended.call.failed[:_CODE_CHARACTERS]
     failed = [one.kind for one in ended.trail if one.kind is not None]
     if failed:
         return str(failed[-1])

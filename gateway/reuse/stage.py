@@ -20,8 +20,9 @@ from cachetools import LRUCache
 from gateway.reuse.metrics import SemanticMetrics
 from gateway.reuse.request import SemanticAsk, semantic_ask
 from gateway.same_request import tells_enough
-from learning.reuse.decision import Explore, Reuse, ReuseSettings
-from learning.reuse.proofs import Observations, Proofs
+from learning.reuse.decision import Explore, Reuse
+from learning.reuse.ledger import ReuseSettings
+from learning.reuse.proofs import Proofs
 from router.asked import Asked
 from router.deadline import Deadline
 from router.digest import scope, user_scope
@@ -32,7 +33,7 @@ from router.plan import Attempt, Plan
 from router.wording.lexical_gates import blocked
 from store.admission.cutting import EMBEDDED_CHARACTERS
 from store.answers.semantic_entries import SemanticEntry
-from store.answers.semantic_observations import SemanticScope
+from store.answers.semantic_observations import SemanticObservations, SemanticScope
 from store.records import ExactAnswer, Vector
 
 _SCOPES = 10_000
@@ -153,7 +154,7 @@ class SemanticAnswers:
         embedder: Embed,
         index: Index,
         entries: Entries,
-        observations: Observations,
+        observations: SemanticObservations,
         threads: Executor,
         metrics: SemanticMetrics,
         knobs: Knobs,

@@ -139,6 +139,7 @@ class _Answer:
             yield growing.failed(error)
 
     async def _said(self, run: LiveRun, cell: Cell) -> Said:
+        self._call.repeatable = run.repeatable and not run.lost
         return Said(
             run.id,
             int(run.row.created_at_s),

@@ -133,7 +133,7 @@ def _answered(asked: Asked, send: StepSend, finished: Finished) -> Answered:
         send.refusal,
         send.broken,
         send.too_large,
-        send.calls_tools and not send.first,
+        bool(send.calls) and not send.text,
         send.finish_reason,
         finished.engine,
         next((tried.replica for tried in finished.trail if tried.kind is None), ""),
@@ -141,6 +141,7 @@ def _answered(asked: Asked, send: StepSend, finished: Finished) -> Answered:
         usage,
         0.0 if hit or usage is None else finished.price.cost_usd(usage) or 0.0,
         hit,
+        not (finished.by_stand_in or finished.by_student or finished.replay_forbidden),
         send.calls,
     )
 

@@ -38,15 +38,14 @@ class StepSend:
         "_streamed",
         "broken",
         "calls",
-        "calls_tools",
-        "engine",
         "finish_reason",
-        "first",
-        "gone",
         "refusal",
         "status",
         "too_large",
     )
+
+    gone = False
+    """It has no reader that could leave. See gateway.send.Send."""
 
     def __init__(self, said: Callable[[str], object], *, max_text_bytes: int) -> None:
         self._said = said
@@ -58,23 +57,17 @@ class StepSend:
         self._streamed = self._encoded = False
         self._heard: Heard | None = None
         self._kind = ""
-        self.gone = False
-        """Whether the run no longer wants the answer."""
         self.status = 0
         """Of the answer; 0 before there is one."""
-        self.engine = ""
         self.broken = ""
         """Why the answer broke off after it had begun."""
         self.refusal = ""
         """The engine's own error, where its answer is one: the beginning of its body."""
         self.finish_reason = ""
         """Why the engine ended the answer; empty where it did not say."""
-        self.calls_tools = False
         self.calls: list[dict[str, Any]] = []
         """The calls of tools that the answer holds, as a message has them."""
         self.too_large = False
-        self.first = False
-        """Whether any text has come."""
 
     @property
     def text(self) -> str:
@@ -117,15 +110,12 @@ class StepSend:
     def begins(self, status: int, headers: CIMultiDict[str]) -> None:
         """Take note of the head."""
         self.status = status
-        self.engine = headers.get("x-understudy-engine", "")
         self._kind = headers.get("Content-Type", "")
         self._encoded = headers.get("Content-Encoding", "identity").lower() != "identity"
         self._streamed = self._kind.startswith("text/event-stream") and not self._encoded and status < 400
 
     def feed(self, chunk: bytes) -> None:
         """Read a chunk. Raises ClientGone where no more of it is wanted."""
-        if self.gone:
-            raise ClientGone
         if self._streamed:
             if whole := self._cutter.whole(chunk):
                 self._read_events(whole)
@@ -172,7 +162,6 @@ class StepSend:
                 if isinstance(text := delta.get("content"), str) and text:
                     self._add(text)
                 if delta.get("tool_calls"):
-                    self.calls_tools = True
                     message = {"tool_calls": self.calls}
                     merge_delta(message, {"tool_calls": delta["tool_calls"]}, [])
                     self.calls = message["tool_calls"]
@@ -189,8 +178,7 @@ class StepSend:
             self.broken = "the answer holds no chat completion"
             return
         self._heard = assembled.heard
-        self.calls_tools = assembled.calls_tools()
-        if self.calls_tools:
+        if assembled.calls_tools():
             self.calls = assembled.choices()[0]["message"]["tool_calls"]
         self.finish_reason = assembled.finish_reason()
         if text := assembled.text():
@@ -201,7 +189,6 @@ class StepSend:
         if self._size_bytes > self._max_text_bytes:
             self.too_large = True
             return
-        self.first = True
         self._pieces.append(text)
         self._said(text)
 

@@ -126,8 +126,10 @@ class EngineStage:
         record.engine_got = attempts.asked_for
         if way is None or plan is None:
             return
-        if way.call is not None and way.call.failed:
-            record.outcome, record.error = Outcome.FAILED, way.call.failed
+        if way.call is not None:
+            record.replay_forbidden |= not way.call.repeatable
+            if way.call.failed:
+                record.outcome, record.error = Outcome.FAILED, way.call.failed
         if any(carried.engine.info.name != way.engine for carried in carried_on):
             record.failed_over = _planned(plan, attempts)
         else:

@@ -1,6 +1,6 @@
 """Replays a quality floor beside other routing settings: what it would have let through, judgement by judgement.
 
-The account is the one that runs (router.choosing.floor). What an offloaded answer would have lost is drawn from judged
+The account is the one that runs (router.guarantee.floor). What an offloaded answer would have lost is drawn from judged
 answers of the same action of which about as much was predicted; each replay draws its judged answers anew (the bootstrap),
 so that what is not known of them shows as spread between the replays.
 """
@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from learning.evaluation.logged import Floats, Logged
 from learning.evaluation.off_policy import Figure, with_prediction
-from router.choosing.floor import FloorSettings, QualityFloor
+from router.guarantee.floor import FloorSettings, QualityFloor
 
 RUNS = 24
 _ALIKE = 15

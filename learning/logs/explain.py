@@ -13,9 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from learning.guarantee.summary import ProofReader, ScopeSummary, state_of
 from learning.logs.reasons import NO_JUDGE, NOT_GOOD_ENOUGH, SCOPE_CHANGES, SMALL_FAILED, told
 from learning.outcomes.account import REFUSED
-from learning.proof.summary import ProofReader, ScopeSummary, state_of
 from router.digest import shared_scope
 from router.plan import SHADOW
 from router.proving.gate import Gate, RegionSummary

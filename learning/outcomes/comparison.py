@@ -322,7 +322,6 @@ class Comparison:
             tie=limits.tie,
             verdict_tokens=limits.verdict_tokens,
             characters=limits.characters,
-            fields=limits.judge_fields,
         )
 
     async def _compared(

@@ -16,7 +16,7 @@ import orjson
 from engines.errors import RequestError
 from learning.bank.contributor import Behind, user_part
 from learning.bank.example_store import ExampleStore
-from learning.evaluation.floor import BY_REVIEW
+from learning.guarantee.floor import BY_REVIEW
 from learning.outcomes.correction import correct
 from learning.outcomes.feedback import UserFeedback
 from learning.outcomes.known_quality import OnOutcomes

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from learning.outcomes.judge import TIE_BAND
 
@@ -23,8 +21,6 @@ class JudgingLimits:
     """Votes per order."""
     max_in_flight: int
     verdict_tokens: int
-    judge_fields: Mapping[str, Any]
-    """Further fields of the body that the judge is sent, such as a temperature."""
     max_tokens: int = 1024
     """Of an answer that is asked for comparison."""
     tie: float = TIE_BAND

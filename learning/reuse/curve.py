@@ -3,7 +3,7 @@
 One line per entry (after vCache, arXiv 2502.03771, section 4: a logistic fit of "was it right?" over similarity, per
 remembered prompt), shrunk towards the tenant's line, because an entry sees a handful of observations and a line
 needs hundreds. Refuses to know what is done with the probability, and proves nothing: its order is used, its
-calibration is checked elsewhere (learning/reuse/evidence.py).
+calibration is checked elsewhere (learning/reuse/ledger.py).
 """
 
 from __future__ import annotations

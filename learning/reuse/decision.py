@@ -2,7 +2,7 @@
 
 The user's knob is delta, the share of reused answers that may be wrong; a similarity is nobody's knob. Three walls stand
 one behind the other: a line per entry ranks candidates (learning/reuse/curve.py), a ladder of ranks opens a rung
-only while labelled candidates prove its error (learning/reuse/evidence.py), and a monitor on random audits stops
+only while labelled candidates prove its error (learning/reuse/ledger.py), and a monitor on random audits stops
 everything. It refuses to know texts, engines and the store: whoever carries a decision out reports what came of it.
 """
 
@@ -14,7 +14,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from learning.reuse.curve import Line, fit
-from learning.reuse.ledger import Ledger, Standing, Written
+from learning.reuse.ledger import (
+    BAND_Z,
+    COMPARE_ABOVE,
+    ENTRY_MEMORY,
+    ENTRY_SD,
+    Ledger,
+    ReuseSettings,
+    Standing,
+    Written,
+)
 
 _SLOPE_SD = 0.5
 """How much entries differ in slope: small, so that one odd comparison cannot turn "nearer is safer" round."""
@@ -26,50 +35,6 @@ class Observation:
 
     similarity: float
     right: bool
-
-
-@dataclass(frozen=True, slots=True)
-class ReuseSettings:
-    """What a key is allowed. `delta` is what its owner chose; the rest is the operator's."""
-
-    delta: float
-    """At most this share of reused answers may be wrong: 0.01, 0.02 or 0.05."""
-    alpha: float = 0.05
-    """The chance that the ladder's proof, or the monitor's, is mistaken; each gets half."""
-    audit_share: float = 0.1
-    """Of what could be reused, this share is asked anyway and compared, by a coin."""
-    own_observations: int = 1
-    """An entry with fewer labels of its own is not reused, whatever its tenant's line says."""
-    entry_memory: int = 16
-    """Of an entry's observations the latest so many count."""
-    entry_sd: float = 1.5
-    """How much entries differ from their tenant's line, in logits."""
-    band_z: float = 1.0
-    """The confidence band's half-width in standard deviations. It only shapes the ranking."""
-    compare_above: float = 0.6
-    """Below this similarity nothing is compared: it would cost a comparison and could never be reused."""
-    max_phases: int = 5
-    """How often the monitor may stop reuse before only a person can allow it again."""
-
-    @property
-    def policy(self) -> str:
-        """Names everything the counts depend on: a change of any part starts from nothing."""
-        return (
-            f"v1 delta={self.delta:g} alpha={self.alpha:g} audit={self.audit_share:g} own={self.own_observations}"
-            f" memory={self.entry_memory} sd={self.entry_sd:g} z={self.band_z:g} above={self.compare_above:g}"
-        )
-
-    def __post_init__(self) -> None:
-        """Raises ValueError naming the setting that is out of range."""
-        for name in ("delta", "alpha", "audit_share"):
-            if not 0.0 < getattr(self, name) < 1.0:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must lie between 0 and 1")
-        if self.own_observations < 0 or self.entry_memory < max(1, self.own_observations):
-            raise ValueError(
-                f"own_observations {self.own_observations} and entry_memory {self.entry_memory} do not fit together"
-            )
-        if self.entry_sd <= 0.0 or self.band_z < 0.0 or self.max_phases < 1:
-            raise ValueError("entry_sd must be positive, band_z not negative, max_phases at least 1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,11 +87,11 @@ class SemanticReuse:
         one blocks, ask the model without asking here.
         """
         settings, ledger = self.settings, self.ledger
-        if not math.isfinite(similarity) or similarity < settings.compare_above:
+        if not math.isfinite(similarity) or similarity < COMPARE_ABOVE:
             return Explore("far", None, 1.0, compare=False)
         if len(entry) < settings.own_observations:
             return Explore("new_entry", None, 1.0, compare=True)
-        lower = self.line(entry).lower(similarity, settings.band_z)
+        lower = self.line(entry).lower(similarity, BAND_Z)
         rung = ledger.rung(lower)
         if rung is None:
             return Explore("unsure", None, 1.0, compare=True, lower=lower)
@@ -141,8 +106,8 @@ class SemanticReuse:
 
     def line(self, entry: Sequence[Observation]) -> Line:
         """The entry's line: the tenant's, widened by how much entries differ, moved by what was seen of this one."""
-        prior = self.ledger.line().widened(self.settings.entry_sd, _SLOPE_SD)
-        latest = entry[-self.settings.entry_memory :]
+        prior = self.ledger.line().widened(ENTRY_SD, _SLOPE_SD)
+        latest = entry[-ENTRY_MEMORY:]
         return (
             fit(prior, [(o.similarity, float(o.right), float(not o.right)) for o in latest])
             if latest

@@ -8,14 +8,13 @@ own. Refuses to know entries, texts and where the rows are kept.
 from __future__ import annotations
 
 import enum
-import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
 from learning.reuse.curve import SCEPTICAL, Line, fit
-from learning.reuse.evidence import certified, hidden_wrong_bound
+from router.guarantee.evidence import Detector, exceeds, spent
+from router.guarantee.losses import most_hidden
 
 Counts = Mapping[tuple[str, int], int]
 """(kind, slot) to how many. Kinds: right and wrong per hundredth of similarity, labelled and mistaken per rung, and reused,
@@ -26,11 +25,20 @@ RUNGS = (0.01, 0.02, 0.03, 0.05, 0.08, 0.12, 0.18, 0.27, 0.4)
 BINS = 100
 GRACE_CAUGHT = 3
 """So many wrong audits are forgiven before a phase has reused enough to pay for them: fewer would stop honest traffic."""
+ENTRY_MEMORY = 16
+"""Of an entry's observations the latest so many count."""
+ENTRY_SD = 1.5
+"""How much entries differ from their tenant's line, in logits."""
+BAND_Z = 1.0
+"""The confidence band's half-width in standard deviations. It only shapes the ranking."""
+COMPARE_ABOVE = 0.6
+"""Below this similarity nothing is compared: it would cost a comparison and could never be reused."""
+MAX_PHASES = 5
+"""How often the monitor may stop reuse before only a person can allow it again."""
 _SEEN = 20
 """A block ends at a rung with at least so many labels of its own."""
-_ALARM_LOG = math.log(1000.0)
-"""An alarm is false at most once in a thousand audits on average."""
-_ALARM_RATIO = 4.0
+_FALSE_ALARM_AFTER = 1000.0
+"""Audits, on average."""
 _FIRST_PHASE = 0.8
 """Most traffic never sees a second phase, so the first gets most of the confidence."""
 
@@ -43,17 +51,32 @@ class Standing(enum.Enum):
     GIVEN_UP = "given_up"
 
 
-class Limits(Protocol):
-    """What the ledger reads of the settings."""
+@dataclass(frozen=True, slots=True)
+class ReuseSettings:
+    """What a key is allowed. `delta` is what its owner chose; the rest is the operator's."""
+
+    delta: float
+    """At most this share of reused answers may be wrong: 0.01, 0.02 or 0.05."""
+    alpha: float = 0.05
+    """The chance that the ladder's proof, or the monitor's, is mistaken; each gets half."""
+    audit_share: float = 0.1
+    """Of what could be reused, this share is asked anyway and compared, by a coin."""
+    own_observations: int = 1
+    """An entry with fewer labels of its own is not reused, whatever its tenant's line says."""
 
     @property
-    def delta(self) -> float: ...
-    @property
-    def alpha(self) -> float: ...
-    @property
-    def audit_share(self) -> float: ...
-    @property
-    def max_phases(self) -> int: ...
+    def policy(self) -> str:
+        """Names everything the counts depend on: a change of any part starts from nothing."""
+        return (
+            f"v1 delta={self.delta:g} alpha={self.alpha:g} audit={self.audit_share:g} own={self.own_observations}"
+            f" memory={ENTRY_MEMORY} sd={ENTRY_SD:g} z={BAND_Z:g} above={COMPARE_ABOVE:g}"
+        )
+
+    def __post_init__(self) -> None:
+        """Raises ValueError naming the setting that is out of range."""
+        for name in ("delta", "alpha", "audit_share"):
+            if not 0.0 < getattr(self, name) < 1.0:
+                raise ValueError(f"{name} is {getattr(self, name)}; it must lie between 0 and 1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +90,8 @@ class Written:
 class Ledger:
     """The counts, and what follows from them. Not thread-safe."""
 
-    def __init__(self, limits: Limits) -> None:
-        self.limits = limits
+    def __init__(self, settings: ReuseSettings) -> None:
+        self.settings = settings
         self.phase = 0
         """How often every proof was taken back."""
         self.audits_under_way = 0
@@ -76,7 +99,7 @@ class Ledger:
         self._shape: Counter[tuple[str, int]] = Counter()
         self._now: Counter[tuple[str, int]] = Counter()
         self._labels = 0
-        self._alarm_log = 0.0
+        self._detector = Detector(_FALSE_ALARM_AFTER)
         self._line: Line | None = None
         self._line_at = 0
         self._proven: int | None = None
@@ -85,7 +108,7 @@ class Ledger:
         """Take these counts for the truth: what all workers wrote, this one included. The alarm keeps its memory."""
         phase = max(by_phase, default=0)
         if phase != self.phase:
-            self._alarm_log = 0.0
+            self._detector.restart()
         self.phase = phase
         self._shape.clear()
         for counts in by_phase.values():
@@ -138,9 +161,8 @@ class Ledger:
                     # Labels elsewhere must not open a rung that nobody has looked at.
                     if reached[end + 1] or self._now["labelled", end] < _SEEN:
                         continue
-                    reached[end + 1] = certified(
-                        labelled, wrong, self.limits.delta, other if start else first
-                    )
+                    told = {1.0: labelled - wrong, 0.0: wrong}
+                    reached[end + 1] = exceeds(told, 1.0 - self.settings.delta, other if start else first)
             self._proven = max(end for end, is_reached in enumerate(reached) if is_reached) - 1
         return self._proven
 
@@ -149,18 +171,18 @@ class Ledger:
 
         Audits under way are taken for wrong until they are known: slow answers must not buy reuse.
         """
-        if self.phase >= self.limits.max_phases:
+        if self.phase >= MAX_PHASES:
             return Standing.GIVEN_UP
         return Standing.OPEN if self._affordable(self.audits_under_way) else Standing.OVER_BUDGET
 
     def hidden_wrong(self, supposed_caught: int = 0) -> float:
         """How many of this phase's reused answers were wrong, at most, if so many more audits were wrong."""
         caught = self._now["audited_wrong", 0] + supposed_caught
-        return hidden_wrong_bound(caught, self.limits.audit_share, self._alpha())
+        return most_hidden(caught, self.settings.audit_share, self._alpha())
 
     def grace(self) -> float:
         """How many wrong answers must be allowed for before reuse has paid for any: audits are blind to so few."""
-        return 1.0 + hidden_wrong_bound(GRACE_CAUGHT, self.limits.audit_share, self._alpha())
+        return 1.0 + most_hidden(GRACE_CAUGHT, self.settings.audit_share, self._alpha())
 
     def add_label(
         self, similarity: float, right: bool, rung: int | None, *, audit: bool
@@ -177,11 +199,11 @@ class Ledger:
         if audit:
             counts["audited", 0] += 1
             counts["audited_wrong", 0] += not right
-            self._hear(right)
+            self._detector.add(float(right), 1.0 - self.settings.delta)
         counts = +counts
         self._add(counts)
         written = Written(self.phase, counts)
-        if self._alarm_log >= _ALARM_LOG or not self._affordable(0):
+        if self._detector.found or not self._affordable(0):
             return written, self.restart()
         return (written,)
 
@@ -194,7 +216,7 @@ class Ledger:
     def restart(self) -> Written:
         """Take every proof back: rungs must be earned again from labels that come after this."""
         self.phase += 1
-        self._alarm_log = 0.0
+        self._detector.restart()
         self._now.clear()
         self._proven = None
         counts = {("restart", 0): 1}
@@ -202,7 +224,7 @@ class Ledger:
         return Written(self.phase, counts)
 
     def _affordable(self, supposed_caught: int) -> bool:
-        budget = self.limits.delta * (self._now["reused", 0] + 1) + self.grace()
+        budget = self.settings.delta * (self._now["reused", 0] + 1) + self.grace()
         return self.hidden_wrong(supposed_caught) + 1.0 <= budget
 
     def _add(self, counts: Counts) -> None:
@@ -215,18 +237,7 @@ class Ledger:
                 if key[0] == "labelled":
                     self._proven = None
 
-    def _hear(self, right: bool) -> None:
-        """One step of a CUSUM against "wrong at most a share delta of the time" (an e-detector: Shin, Ramdas, Rinaldo 2023).
-
-        Each factor has mean at most 1 while the chance of being wrong is at most delta, so the product since the
-        best moment to start exceeds 1000 after a thousand audits or more, on average.
-        """
-        delta = self.limits.delta
-        rate = min(_ALARM_RATIO * delta, (1.0 + delta) / 2.0)
-        step = math.log((1.0 - rate) / (1.0 - delta)) if right else math.log(rate / delta)
-        self._alarm_log = max(0.0, self._alarm_log) + step
-
     def _alpha(self) -> float:
         """The confidence of this phase's ladder, and of its monitor: over all phases each spends half of alpha."""
-        share = _FIRST_PHASE if self.phase == 0 else (1.0 - _FIRST_PHASE) * 6.0 / (math.pi * self.phase) ** 2
-        return self.limits.alpha / 2.0 * share
+        share = _FIRST_PHASE if self.phase == 0 else (1.0 - _FIRST_PHASE) * spent(self.phase - 1)
+        return self.settings.alpha / 2.0 * share

@@ -8,46 +8,24 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, wait
-from typing import Any, Protocol
+from typing import Any
 
-from learning.reuse.decision import Explore, Observation, Reuse, ReuseSettings, SemanticReuse
-from store.answers.semantic_observations import ComparedRow, SemanticScope
+from learning.reuse.decision import Explore, Observation, Reuse, SemanticReuse
+from learning.reuse.ledger import ReuseSettings
+from store.answers.semantic_observations import SemanticObservations, SemanticScope
 
 _REFRESH_S = 1.0
 _OVERDUE_S = 5.0
 _COMMIT_S = 2.0
 
-Counts = Mapping[tuple[str, int], int]
-
-
-class Observations(Protocol):
-    """What is needed of store.answers.semantic_observations.SemanticObservations."""
-
-    def add(
-        self,
-        scope: SemanticScope,
-        phase: int,
-        entry_id: int,
-        similarity: float,
-        is_right: bool,
-        counts: Counts,
-    ) -> Future[None]: ...
-
-    def add_counts(self, scope: SemanticScope, phase: int, counts: Counts) -> Future[None]: ...
-
-    def of_entries(
-        self, tenant: str, embedding_version: str, entry_ids: Sequence[int]
-    ) -> dict[int, tuple[ComparedRow, ...]]: ...
-
-    def counts(self, scope: SemanticScope) -> dict[int, dict[tuple[str, int], int]]: ...
-
 
 class Proofs:
     """Of one scope, in one worker."""
 
-    def __init__(self, scope: SemanticScope, settings: ReuseSettings, observations: Observations) -> None:
+    def __init__(
+        self, scope: SemanticScope, settings: ReuseSettings, observations: SemanticObservations
+    ) -> None:
         self._scope = scope
         self._observations = observations
         self._reuse = SemanticReuse(settings)

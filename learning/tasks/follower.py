@@ -1,23 +1,16 @@
-"""Holds each task's students open: the version in use and those before it. The request path only reads a dictionary.
-
-One thread polls for new versions, opens and warms them. A version that cannot be opened is counted and passed over, so that
-the next best is used.
-"""
+"""Keeps the students of tasks open in a worker: the version in use, and some of those before it for the committee."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
-import structlog
-
-from learning.poller import LOOK_EVERY_S, Slot, VersionPoller
+from learning.learned.follower import Slot, VersionFollower, say_in_use
+from learning.poller import LOOK_EVERY_S
 from learning.tasks.trainer import KIND
 from router.tasks.student import Student
 from router.tasks.task import Task
 from store.learned.artifacts import Artifacts
 from store.records import ArtifactRecord
-
-log = structlog.get_logger(__name__)
 
 COMMITTEE = 4
 """Versions that are held open per task."""
@@ -27,7 +20,7 @@ _KEPT = 128
 Members = Sequence[tuple[int, Student]]
 
 
-class StudentFollower(VersionPoller[Members]):
+class StudentFollower(VersionFollower[Members]):
     """See router.tasks.student.Students."""
 
     def __init__(
@@ -38,40 +31,21 @@ class StudentFollower(VersionPoller[Members]):
         broken: Callable[[str], None] = lambda kind: None,
         look_every_s: float = LOOK_EVERY_S,
     ) -> None:
-        """`broken` is called with the kind of a version that cannot be used."""
-        super().__init__("students", artifacts, _KEPT, look_every_s)
+        super().__init__("students", artifacts, _KEPT, broken=broken, look_every_s=look_every_s)
         self._embedding_version = embedding_version
-        self._count_broken = broken
-        self._broken: set[int] = set()
 
     def of(self, task: Task) -> Members:
         """(version, student) of a task, the one in use first; empty until they were looked for. Never waits."""
         return self._asked((task.tenant, task.slot)) or ()
 
-    def ready(self, task: Task, timeout_s: float = 5.0) -> bool:
-        """Waits until a task's versions are as published, and returns whether they are. For tests and tools."""
-        return self._is_ready((task.tenant, task.slot), timeout_s)
-
-    def _refresh(self, slot: Slot) -> None:
-        members = self._opened(*slot)
-        with self._lock:
-            self._slots[slot] = members
-
-    def _opened(self, tenant: str, slot: str) -> Members:
-        with self._lock:
-            open_now = dict(self._slots.get((tenant, slot), ()))
-        members: list[tuple[int, Student]] = []
-        for record in self._candidates(tenant, slot):
-            student = open_now.get(record.id) or self._open(record)
-            if student is not None:
-                members.append((record.id, student))
-            if len(members) == COMMITTEE:
-                break
-        if members and members[0][0] not in open_now:
-            log.info("artifact_in_use", kind=KIND, id=members[0][0], tenant=tenant, model=slot)
-        elif open_now and not members:
-            log.info("artifact_out_of_use", kind=KIND, id=next(iter(open_now)), tenant=tenant, model=slot)
+    def _found(self, slot: Slot, held: Members | None) -> Members:
+        members = self._first(self._candidates(*slot), self._open, COMMITTEE)
+        before, now = (next((id for id, _ in each), None) for each in (held or (), members))
+        say_in_use(KIND, slot, before, now)
         return members
+
+    def _used(self, held: Members) -> Iterable[int]:
+        return (id for id, _ in held)
 
     def _candidates(self, tenant: str, slot: str) -> list[ArtifactRecord]:
         """The version in use, then those that were in use before it, the newest first; none where none is in use."""
@@ -81,14 +55,5 @@ class StudentFollower(VersionPoller[Members]):
         every = self._artifacts.versions(KIND, tenant, slot)
         return [active, *(r for r in every if r.state == "retired" and r.id < active.id)]
 
-    def _open(self, record: ArtifactRecord) -> Student | None:
-        if record.id in self._broken:
-            return None
-        try:
-            return Student.open(self._artifacts.read(record), embedding_version=self._embedding_version)
-        except Exception as error:
-            # Any exception: one task's version must not keep the others from theirs.
-            self._broken.add(record.id)
-            self._count_broken(KIND)
-            log.error("artifact_broken", kind=KIND, id=record.id, model=record.model, error=error)
-            return None
+    def _open(self, record: ArtifactRecord) -> Student:
+        return Student.open(self._artifacts.read(record), embedding_version=self._embedding_version)

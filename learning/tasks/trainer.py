@@ -1,27 +1,19 @@
-"""Trains the students of every task from its labels, in the learner's process: anew, from scratch, after
-so many new ones and when a schedule says.
-
-A version is published when it is not worse than the one in use on the labels that came since. It may be killed at any
-moment: what is published is complete.
-"""
+"""Trains the students of every task from its labels: anew, from scratch, after so many new ones and when a schedule says."""
 
 from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
-import structlog
-
-from learning.tasks.training import KINDS, Kind, Labelled, TooFew, TrainedStudent, faded, train
+from learning.learned.learner import Due, Incumbent, IsDue, Learner, Place, Trained, Tried
+from learning.tasks.training import KINDS, Kind, Labelled, TooFew, faded, train
 from router.tasks.form import Form, normalised, read, usual
-from store.jobs.leases import LeaseOver
-from store.learned.artifacts import ArtifactBroken, Artifacts
+from store.learned.artifacts import Artifacts
 from store.records import ArtifactRecord, TaskAnswer
 from store.tasks.answers import TaskAnswers
-
-log = structlog.get_logger(__name__)
 
 KIND = "student"
 _FEWEST = 20
@@ -46,7 +38,7 @@ class StudentPace:
 
 
 @dataclass(frozen=True, slots=True)
-class Due:
+class Rhythm:
     """What is known of a task beside its answers."""
 
     every: int
@@ -57,110 +49,61 @@ class Due:
     """When it was last to be trained by its schedule, whatever is new; None without a schedule."""
 
 
-class StudentLearner:
-    """Trains whatever is due, one task after the other."""
+class StudentLearner(Learner):
+    """See Learner. A version is published when it is not worse than the one in use on the labels that came since."""
 
     def __init__(
         self,
         answers: TaskAnswers,
         artifacts: Artifacts,
-        due: Callable[[str, str], Due | None],
+        rhythm: Callable[[str, str], Rhythm | None],
         pace: StudentPace,
         *,
         stopping: Callable[[], bool] = lambda: False,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """`due` is called with a tenant and a task's slot; None where nothing is to be learnt of it."""
+        """`rhythm` is called with a tenant and a task's slot; None where nothing is to be learnt of it."""
+        super().__init__(artifacts, stopping)
         self._answers = answers
-        self._artifacts = artifacts
-        self._due = due
+        self._rhythm = rhythm
         self._pace = pace
-        self._stopping = stopping
         self._clock = clock
-        self._seen = (-1, -1, -1)
-        self._tried: dict[tuple[str, str], tuple[int, int]] = {}
-        """By tenant and slot, at the last training: the place in the log, and how many labels there were up to it."""
 
-    def step(self) -> list[ArtifactRecord]:
-        """Trains what is due and returns what was published. Takes microseconds when no label is new and the minute the
-        same."""
-        seen = (self._answers.last_id(), self._artifacts.generation(), int(self._clock() // 60))
-        if seen == self._seen:
-            return []
-        published: list[ArtifactRecord] = []
+    def news(self) -> tuple[int, int]:
+        """See Learner."""
+        return self._answers.last_id(), int(self._clock() // 60)
+
+    def places(self) -> Iterator[tuple[Place, IsDue]]:
+        """See Learner."""
         for tenant, slot, _ in self._answers.slots():
-            if self._stopping():
-                return published
-            try:
-                record = self._train_if_due(tenant, slot)
-            except LeaseOver:
-                raise
-            except Exception as error:
-                # One task's odd rows must not keep the others from learning.
-                log.error("training_failed", kind=KIND, tenant=tenant, model=slot, error=error)
-                continue
-            published += [record] if record is not None else []
-        self._seen = (seen[0], self._artifacts.generation(), seen[2])
-        return published
+            yield (KIND, tenant, slot), partial(self._due, tenant, slot)
 
-    def _train_if_due(self, tenant: str, slot: str) -> ArtifactRecord | None:
-        due = self._due(tenant, slot)
-        if due is None:
+    def _due(self, tenant: str, slot: str, active: ArtifactRecord | None, tried: Tried | None) -> Due | None:
+        rhythm = self._rhythm(tenant, slot)
+        if rhythm is None:
             return None
-        active = self._artifacts.active(KIND, tenant, slot)
-        until, count = self._tried.get((tenant, slot), (0, 0))
+        until, count = tried.known if tried is not None else (0, 0)
         if active is not None:
             known = int(active.metrics.get("until_id", 0)), int(active.metrics.get("outcomes", 0))
             until, count = max((until, count), known)
         total, new = self._answers.labelled(tenant, slot), self._answers.labelled(tenant, slot, until)
         # A version that knows what was deleted since gives way to one that does not, however good it is.
         forgotten = total - new < count
-        scheduled = due.tick_s is not None and self._answers.labelled(tenant, slot, until, due.tick_s) > 0
-        if total < _FEWEST or not (new >= due.every or forgotten or scheduled):
+        scheduled = rhythm.tick_s is not None and (
+            self._answers.labelled(tenant, slot, until, rhythm.tick_s) > 0
+        )
+        if total < _FEWEST or not (new >= rhythm.every or forgotten or scheduled):
             return None
-        return self._train(tenant, slot, due, active, total, compared=not forgotten)
-
-    def _train(
-        self, tenant: str, slot: str, due: Due, active: ArtifactRecord | None, total: int, *, compared: bool
-    ) -> ArtifactRecord | None:
         rows = self._answers.training_rows(tenant, slot, self._pace.most_labels)
         until = max(row.id for row in rows)
-        self._tried[tenant, slot] = (until, total)
-        began = time.monotonic()
-        usable = _usable(rows, due.labels)
-        try:
-            trained = self._trained(usable, active if compared else None)
-        except TooFew:
-            return None
-        record = self._artifacts.publish(
-            KIND,
-            tenant,
-            slot,
-            trained.data,
-            metrics={
-                **trained.metrics,
-                "outcomes": total,
-                "until_id": until,
-                "until_s": max(row.at_s for row in rows),
-                "seconds": round(time.monotonic() - began, 3),
-            },
-            parent=active.id if active else None,
-            note=trained.reason,
-            state="active" if trained.accepted else "rejected",
-        )
-        log.info(
-            "artifact_published",
-            kind=KIND,
-            id=record.id,
-            tenant=tenant,
-            model=slot,
-            state=record.state,
-            reason=trained.reason,
-            outcomes=total,
-        )
-        return record
 
-    def _trained(self, rows: Sequence[TaskAnswer], active: ArtifactRecord | None) -> TrainedStudent:
+        def trained(incumbent: Incumbent | None) -> Trained | None:
+            return self._trained(_usable(rows, rhythm.labels), None if forgotten else incumbent)
+
+        metrics = {"until_id": until, "until_s": max(row.at_s for row in rows)}
+        return Due(trained, (until, total), total, active, metrics)
+
+    def _trained(self, rows: Sequence[TaskAnswer], incumbent: Incumbent | None) -> Trained | None:
         labelled = [
             Labelled(row.input, row.vector, row.label, row.weight, row.soft, row.at_s)
             for row in rows
@@ -169,25 +112,19 @@ class StudentLearner:
         weights = faded(
             labelled, half_life_labels=self._pace.half_life_labels, half_life_s=self._pace.half_life_s
         )
-        before = self._read(active)
-        return train(
-            [replace(row, weight=weight) for row, weight in zip(labelled, weights, strict=True)],
-            seed=0,
-            warm=before if self._pace.warm else None,
-            incumbent=before,
-            incumbent_until_s=float(active.metrics.get("until_s", 0.0)) if active else 0.0,
-            form=form_of(rows),
-            embedding_version=rows[-1].embedding_version if rows else "",
-            kinds=self._pace.kinds,
-        )
-
-    def _read(self, active: ArtifactRecord | None) -> bytes | None:
-        if active is None:
-            return None
+        before = incumbent.data if incumbent is not None else None
         try:
-            return self._artifacts.read(active)
-        except ArtifactBroken as error:
-            log.error("artifact_broken", kind=KIND, id=active.id, model=active.model, error=error)
+            return train(
+                [replace(row, weight=weight) for row, weight in zip(labelled, weights, strict=True)],
+                seed=0,
+                warm=before if self._pace.warm else None,
+                incumbent=before,
+                incumbent_until_s=float(incumbent.metrics.get("until_s", 0.0)) if incumbent else 0.0,
+                form=form_of(rows),
+                embedding_version=rows[-1].embedding_version if rows else "",
+                kinds=self._pace.kinds,
+            )
+        except TooFew:
             return None
 
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from learning.learned.learner import Trained
 from learning.tasks.network import Layers, written
 from learning.training.comparison import comparison
 from router.tasks import features
@@ -92,18 +93,6 @@ class Labelled:
     """Unix seconds: what is newest is what a new version is compared on."""
 
 
-@dataclass(frozen=True, slots=True)
-class TrainedStudent:
-    """The result of a training."""
-
-    data: bytes
-    """What router.tasks.student.Student.open reads."""
-    metrics: Mapping[str, Any]
-    accepted: bool
-    """Whether it is not worse than the version in use on the newest labels; true where there is none."""
-    reason: str
-
-
 def faded(
     rows: Sequence[Labelled],
     *,
@@ -130,7 +119,7 @@ def train(
     form: Form | None = None,
     embedding_version: str = "",
     kinds: Sequence[Kind] = KINDS,
-) -> TrainedStudent:
+) -> Trained:
     """Trains on `rows`; takes a second or some for thousands of them. Raises TooFew.
 
     `warm`: a former version, from whose network the network goes on. `incumbent`: the version in use, which was trained
@@ -198,7 +187,7 @@ class _Training:
 
     def run(
         self, began: float, incumbent: bytes | None, until_s: float, form: Form, embedding_version: str
-    ) -> TrainedStudent:
+    ) -> Trained:
         newest = (
             np.flatnonzero([row.at_s > until_s for row in self.rows]) if incumbent else np.zeros(0, np.int64)
         )
@@ -227,7 +216,7 @@ class _Training:
             "training_s": round(time.monotonic() - began, 3),
             **compared,
         }
-        return TrainedStudent(data, metrics, accepted, reason)
+        return Trained(data, metrics, accepted, reason)
 
     # ---- holding out
 

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from learning.learned.learner import Trained
 from learning.training.comparison import comparison
-from learning.training.learner import Trained
 from router.choosing import features
 from router.choosing.bandit import BanditError, BanditInput, Lesson, Option, Scene, check_lesson
 from router.choosing.bandit_vw import EVEN_SHARE, BanditSettings, VowpalBandit, action_key

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from learning.learned.learner import Incumbent, Trained
 from learning.training import bandit as bandit_training
-from learning.training.learner import Incumbent, Trained
 from learning.training.scorer.rows import AnswersOf, rows_from_log
 from store.decisions.outcomes import Experience
 from store.records import ChoiceRecord
@@ -88,10 +88,9 @@ class ScorerTrainer:
         try:
             before = incumbent.data if incumbent else self.prior()
             version, built_in = latest.embedding_version, incumbent is None
-            made = trained(rows, before, embedding_version=version, lessons=taught, built_in=built_in)
+            return trained(rows, before, embedding_version=version, lessons=taught, built_in=built_in)
         except TooFewOutcomes:
             return None
-        return Trained(made.model, made.metrics, made.accepted, made.reason)
 
 
 def _latest_embedded(experiences: Sequence[Experience]) -> ChoiceRecord | None:

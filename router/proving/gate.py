@@ -15,9 +15,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from router.digest import shared_scope
+from router.guarantee.evidence import Turned, spent
 from router.plan import Candidate
 from router.proving.neighbours import Near, near
-from router.proving.regions import CHECK_SHARE, PROBE_SHARE, Compared, Region, Regions, Turned, spent
+from router.proving.regions import CHECK_SHARE, PROBE_SHARE, Compared, Region, Regions
 from router.proving.standing import Action, Proof, Standing
 from router.shedding import NEVER, STILL_COMPARED, Loaded
 from store.records import Vector
@@ -46,7 +47,7 @@ class Opening:
     tenant: str
     scope: str
     action: Action
-    turned: Turned
+    turned: Turned[str]
 
 
 @dataclass(slots=True)
@@ -167,8 +168,9 @@ class Gate:
             compared = [decides] if decides is not None else _by_promise(weighed)
             shut, seconds = state.shut, state.seconds()
             if decides is not None:
-                decides.region.wish(decides.share * (STILL_COMPARED if self.load.holds("checks") else 1.0))
-                if decides.region.overdue(self.clock()) or decides.region.in_doubt:
+                awaited, now_s = decides.region.awaited, self.clock()
+                awaited.wish(decides.share * (STILL_COMPARED if self.load.holds("checks") else 1.0), now_s)
+                if awaited.overdue(now_s) or decides.region.in_doubt:
                     # The reference answers, and every request is to be compared, until it is known that all is well.
                     decides = None
                     compared = [replace(each, share=1.0) for each in compared]
@@ -258,7 +260,7 @@ class Gate:
             if seconds is not None:
                 state.took(key(action), seconds)
             regions = state.actions[action]
-            regions.of(predicted).told(self.clock())
+            regions.of(predicted).awaited.told()
             if action.with_examples:
                 regions.grown(noted.get(_BANK, 0.0))
             turned = regions.add(predicted, vector, _of(action, shown), told, opening=state.openings + 1)

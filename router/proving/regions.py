@@ -8,12 +8,12 @@ band is tested from the beginning without looking twice.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from router.proving.bounds import Evidence
+from router.guarantee.checks import Awaited, check_share
+from router.guarantee.evidence import Detector, Evidence, Turned
 from router.proving.neighbours import Near, Outcomes
 from store.records import Vector
 
@@ -27,11 +27,12 @@ PROBE_SHARE = 0.2
 """Where no proof is expected soon, while nothing of the allowance is spent; it falls with what is left."""
 _FULL_SHARE_WITHIN = 1000
 """Comparisons still expected up to which every request is wished to be compared."""
-CHECK_SHARE, _CHECK_FLOOR, _CHECK_HALVED_BY = 0.15, 0.1, 30
+CHECK_SHARE = 0.15
+"""Of what an open region decides, at first."""
 _BEFORE_LONG = 500
 """Comparisons still expected up to which one action is proven at a time."""
 _OVERDUE, _OVERDUE_S = 5, 2.0
-"""Expected checks, and seconds, without an outcome, after which an open region answers nobody until there is one."""
+"""See Awaited."""
 _DIVIDE_AFTER = 80
 """Comparisons after which the scope is divided where it is not expected to be proven as a whole."""
 _GIVE_UP_AFTER = 50
@@ -46,22 +47,6 @@ _IN_DOUBT = 20.0
 _PRAISE = 0.5
 _LEAST_WATCHED, _MOVED_IN_DOUBT = 0.05, 100.0
 """Least agreement whose fall is watched for, and the capital of that alarm above which there is doubt."""
-
-
-def spent(number: int) -> float:
-    """Share of alpha for the `number`-th of a series without end, from 0: they add up to 1."""
-    return 6 / (math.pi * (number + 1)) ** 2
-
-
-@dataclass(frozen=True, slots=True)
-class Turned:
-    """A region that was opened or closed."""
-
-    region: str
-    opened: bool
-    compared: int
-    lower: float
-    upper: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,33 +89,21 @@ class Region:
     def __init__(self, name: str, threshold: float, alpha: float) -> None:
         self.name = name
         self._threshold = threshold
-        self._alpha = alpha
-        self._begun = dict.fromkeys(_KIND_ALPHAS, 0)
         self._given_up = False
         self._open_since = 0
         self.opened_at = 0
         """Place among the openings under its scope: where several regions are open, the first decides."""
-        self.kinds = {kind: self._fresh(kind) for kind in _KIND_ALPHAS}
-        self._watch: Evidence | None = None
+        self.kinds = {
+            kind: Evidence(threshold, alpha * share, most=_TOP[kind]) for kind, share in _KIND_ALPHAS.items()
+        }
+        self.awaited = Awaited(_OVERDUE, _OVERDUE_S)
+        self._watched = 0.0
+        self._watch: Detector | None = None
         """Of agreement, where that is not what opened it: whether it stays where it was then."""
-        self._wished = 0.0
-        self._told_at = 0.0
         self._praised = 0
         """Words of people that were good ones, less the bad ones that counted."""
         self._served = 0
         self._lost_before = 0.0
-
-    def wish(self, share: float) -> None:
-        """Another request was to be compared with this probability."""
-        self._wished += share
-
-    def told(self, now: float) -> None:
-        """An outcome came at this time, by a clock that only runs forward."""
-        self._wished, self._told_at = 0.0, now
-
-    def overdue(self, now: float) -> bool:
-        """Whether checks that must have been made told nothing: then nobody would notice a change."""
-        return self._wished > _OVERDUE and now - self._told_at > _OVERDUE_S
 
     def serve(self) -> None:
         """The action answers another request of this process's."""
@@ -202,13 +175,13 @@ class Region:
         """The share of requests to compare."""
         if self.open:
             checks = self.agreement.compared - self._open_since
-            return max(_CHECK_FLOOR, CHECK_SHARE * _CHECK_HALVED_BY / (_CHECK_HALVED_BY + checks))
+            return check_share(CHECK_SHARE, checks)
         if self.hopeless or self.agreement.hopeless:
             return PROBE_SHARE
         more = self.agreement.expected_more()
         return PROBE_SHARE if more is None else max(PROBE_SHARE, min(1.0, _FULL_SHARE_WITHIN / max(1, more)))
 
-    def add(self, told: Compared, opening: int = 0) -> Turned | None:
+    def add(self, told: Compared, opening: int = 0) -> Turned[str] | None:
         """Count one comparison; returns what that changed. `opening`: the place of the opening if it opens now."""
         turned = self._added(told, opening)
         self._read_anew()
@@ -218,7 +191,7 @@ class Region:
         for name in _CACHED:
             self.__dict__.pop(name, None)
 
-    def _added(self, told: Compared, opening: int) -> Turned | None:
+    def _added(self, told: Compared, opening: int) -> Turned[str] | None:
         was_open = self.open
         if told.said is not None:
             praise = told.said >= _PRAISE
@@ -231,7 +204,7 @@ class Region:
             self.kinds[kind].add(value)
         self._read_anew()
         if self._watch is not None and told.quality is not None:
-            self._watch.add(told.quality)
+            self._watch.add(told.quality, self._watched)
         elif self._watch is None and (self.open or self._likely):
             self._watch = self._as_it_is()
         if self.open and not was_open:
@@ -245,7 +218,7 @@ class Region:
         hope = was_open or any(each.expected_more() is not None for each in self._two_sided())
         if not hope and self.agreement.compared >= _GIVE_UP_AFTER and self._poor():
             self._given_up = self.agreement.hopeless
-            self._begin(AGREEMENT)
+            self.agreement.begin_anew()
         return None
 
     def restart(self, *, given_up: bool) -> None:
@@ -253,9 +226,9 @@ class Region:
         self._lost_before, self._served = self.lost, 0
         self._given_up = given_up
         self._watch = None
-        for kind, evidence in self.kinds.items():
+        for evidence in self.kinds.values():
             if evidence.compared:
-                self._begin(kind)
+                evidence.begin_anew()
         self._read_anew()
 
     def reconsider(self) -> None:
@@ -263,46 +236,36 @@ class Region:
         if self.open:
             return
         self._given_up = False
-        for kind, evidence in self.kinds.items():
+        for evidence in self.kinds.values():
             if evidence.compared >= _TRY_AFTER and evidence.expected_more() is None:
-                self._begin(kind)
+                evidence.begin_anew()
         self._read_anew()
-
-    def _begin(self, kind: str) -> None:
-        self._begun[kind] += 1
-        self.kinds[kind] = self._fresh(kind)
 
     def _two_sided(self) -> list[Evidence]:
         """The evidence beside agreement, as far as there is any to go by: one word of a person's is."""
         return [each for kind, least in _TELLS_FROM.items() if (each := self.kinds[kind]).compared >= least]
 
     def _changed(self) -> bool:
-        watched = [*self.kinds.values(), *([self._watch] if self._watch is not None else [])]
-        return any(each.changed for each in watched)
+        fallen = self._watch is not None and self._watch.found
+        return fallen or any(each.changed for each in self.kinds.values())
 
-    def _as_it_is(self) -> Evidence | None:
+    def _as_it_is(self) -> Detector | None:
         """What notices that answers agree less with the reference's than they did, where agreement is not what proves it."""
         if self.agreement.compared < _TRY_AFTER or self.agreement.expected_more() is not None:
             return None
-        level = max(_LEAST_WATCHED, min(self._threshold, self.agreement.bounds()[0]))
-        watch = Evidence(level, self._alpha)
-        watch.proven = True
-        return watch
+        self._watched = max(_LEAST_WATCHED, min(self._threshold, self.agreement.bounds()[0]))
+        return Detector()
 
     def _poor(self) -> bool:
         """Whether a new beginning is worth its price: predictions get better, and so may what is expected of a band."""
         evidence = self.agreement
         more = evidence.expected_more()
         return evidence.hopeless or (
-            evidence.compared >= _ANEW_AFTER * 2 ** min(4, self._begun[AGREEMENT])
+            evidence.compared >= _ANEW_AFTER * 2 ** min(4, evidence.begun)
             and (more is None or more > 4 * evidence.compared)
         )
 
-    def _fresh(self, kind: str) -> Evidence:
-        alpha = self._alpha * _KIND_ALPHAS[kind] * spent(self._begun[kind])
-        return Evidence(self._threshold, alpha, most=_TOP[kind])
-
-    def _turned(self, *, opened: bool) -> Turned:
+    def _turned(self, *, opened: bool) -> Turned[str]:
         return Turned(self.name, opened, self.evidence.compared, *self.evidence.bounds())
 
 
@@ -350,7 +313,7 @@ class Regions:
 
     def add(
         self, predicted: float, vector: Vector, near: Near, told: Compared, opening: int = 0
-    ) -> Turned | None:
+    ) -> Turned[str] | None:
         """Count one comparison of a request with what was predicted of it before; returns what that changed."""
         if told.quality is not None:
             self._outcomes.add(vector, near, told.quality)

@@ -7,8 +7,9 @@ is learnt and the promise, which alone stops a student, is soon known to hold or
 
 from __future__ import annotations
 
+from router.guarantee.evidence import Detector
+
 FALSE_ALARM_AFTER = 1000.0
-_STAKES = (0.1, 0.3, 0.6)
 _LIKELIEST, _LEAST_LIKELY = 0.9, 0.02
 _MISCALIBRATED = 1.5
 """By how much confidences may be wrong before that is called a change."""
@@ -16,22 +17,6 @@ _REFERENCE = 200
 """First distances of a version, which say what is usual."""
 _FAR, _FAR_EXPECTED = 0.9, 0.2
 """Which quantile of them is far, and how many may be farther."""
-
-
-class Rise:
-    """Whether something has become likelier than was expected each time."""
-
-    def __init__(self) -> None:
-        self.found = False
-        self._capital = [0.0] * len(_STAKES)
-
-    def add(self, happened: bool, expected: float) -> None:
-        """Count one observation. `expected`: probability, 0 to 1, which it must exceed to be a rise."""
-        expected = min(_LIKELIEST, max(_LEAST_LIKELY, expected))
-        for place, stake in enumerate(_STAKES):
-            factor = 1 + stake * (1 - expected) / expected if happened else 1 - stake
-            self._capital[place] = (self._capital[place] + 1) * factor
-        self.found = self.found or sum(self._capital) / len(_STAKES) >= FALSE_ALARM_AFTER
 
 
 class Drift:
@@ -42,7 +27,7 @@ class Drift:
         self._begin()
 
     def _begin(self) -> None:
-        self.disagreement, self.distance = Rise(), Rise()
+        self.disagreement, self.distance = Detector(FALSE_ALARM_AFTER), Detector(FALSE_ALARM_AFTER)
         self._usual: list[float] = []
         self._far: float | None = None
 
@@ -59,12 +44,13 @@ class Drift:
             if len(self._usual) == _REFERENCE:
                 self._far = sorted(self._usual)[int(_FAR * _REFERENCE)]
             return
-        self.distance.add(distance > self._far, _FAR_EXPECTED)
+        self.distance.add(float(distance <= self._far), 1 - _FAR_EXPECTED)
 
     def told(self, version: int, confidence: float, *, agreed: bool) -> None:
         """The teacher answered as the student would have, or not; `confidence`: the student's, 0 to 1."""
         self._of(version)
-        self.disagreement.add(not agreed, _MISCALIBRATED * (1 - confidence))
+        expected = min(_LIKELIEST, max(_LEAST_LIKELY, _MISCALIBRATED * (1 - confidence)))
+        self.disagreement.add(float(agreed), 1 - expected)
 
     def _of(self, version: int) -> None:
         if version > self._version:

@@ -2,7 +2,7 @@
 
 **What is tested.** `LOSSES` are nested ways to let the student answer: the most confident requests, as many as are
 expected to lose a given multiple of `max_loss` of all the task's requests, by the latest calibrated confidences. A
-stricter one answers fewer. Of each it is tested whether it loses less than `max_loss` (router.proving.bounds), in a
+stricter one answers fewer. Of each it is tested whether it loses less than `max_loss` (router.guarantee.evidence), in a
 fixed order from the strictest: a laxer one is believed only once those before it are. No alpha is divided over them
 then: to be wrong one must first be wrong about the strictest that does not hold (fixed-sequence testing). A request that
 a way leaves to the teacher counts as equal.
@@ -16,7 +16,7 @@ threshold. Which version answers is known before, so evidence is carried over re
 were good enough, not that the next is. What makes that likely: ways are defined by expected losses, which mean the same
 for every version as far as confidences are calibrated; a version that is worse on the newest labels is not accepted; and
 the sample goes on. If the loss rises, an e-detector takes the way back: down to the strictest that is not in doubt, or,
-where all are, to none until a later version is there. What begins anew gets less of alpha (router.proving.regions.spent).
+where all are, to none until a later version is there. What begins anew gets less of alpha (router.guarantee.evidence.spent).
 
 **Share of checks.** It falls with the root of the number of requests, so that what checking costs and what it may win
 grow alike, to CHECK_FLOOR; it is at the floor at once where no laxer way is expected to be proven within as many
@@ -31,16 +31,15 @@ from collections import deque
 from dataclasses import dataclass
 from itertools import accumulate
 
-from router.proving.bounds import Evidence
-from router.proving.regions import spent
+from router.guarantee.checks import CHECK_FLOOR, check_share
+from router.guarantee.evidence import Evidence, Turned
 
 LOSSES = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.15, 1.3, 1.5)
 """Expected losses of the ways that are tested, as multiples of `max_loss`, strictest first."""
 ALPHA = 0.05
 """Chance, per task, that a way is ever opened wrongly."""
-CHECK_FLOOR = 0.1
 _CHECK_ROOT = 15.0
-_CHECK_FIRST, _CHECK_HALVED_BY = 0.2, 30
+_CHECK_FIRST = 0.2
 LEAST_CONFIDENCE = 0.6
 """Of an answer of the student's, whatever is proven: a new version may be much surer than the last, before that is known."""
 _RECENT = 300
@@ -72,39 +71,6 @@ class Standing:
     """Comparisons still expected until it answers; None: it is not expected to."""
 
 
-@dataclass(frozen=True, slots=True)
-class Turned:
-    """A laxer way that was opened, or one that was taken back."""
-
-    opened: bool
-    threshold: float
-    """Least confidence under it."""
-    compared: int
-    lower: float
-    upper: float
-
-
-class _Way:
-    """One way to let the student answer, and its evidence, begun anew where it is of no use."""
-
-    def __init__(self, wanted: float) -> None:
-        self.threshold = math.inf
-        self._wanted = wanted
-        self._begun = -1
-        self.begin_anew()
-
-    def begin_anew(self) -> None:
-        self._begun += 1
-        self.evidence = Evidence(self._wanted, ALPHA * spent(self._begun), _FALSE_ALARM_AFTER)
-
-    def add(self, quality: float, weight: float) -> None:
-        self.evidence.add(quality, weight)
-        if self.evidence.proven or self.evidence.compared < _ANEW_AFTER * 2**self._begun:
-            return
-        if self.evidence.hopeless or self.evidence.worthless:
-            self.begin_anew()
-
-
 class Promise:
     """What is proven of one task's student. Follows from the requests in their order alone."""
 
@@ -114,7 +80,10 @@ class Promise:
         `add` says nothing else."""
         self._rest_share = rest_share
         self._max_loss = max_loss
-        self._ways = [_Way(1 - max_loss / (1 - CHECK_FLOOR)) for _ in LOSSES]
+        wanted = 1 - max_loss / (1 - CHECK_FLOOR)
+        self._ways = [Evidence(wanted, ALPHA, _FALSE_ALARM_AFTER) for _ in LOSSES]
+        self._thresholds = [math.inf] * len(LOSSES)
+        """Least confidence with which the student answers, by way."""
         self._recent: deque[float] = deque(maxlen=_RECENT)
         self._seen = 0
         self._open = -1
@@ -125,7 +94,7 @@ class Promise:
 
     def add(
         self, confidence: float, version: int, agreed: bool | None, rest_share: float | None = None
-    ) -> Turned | None:
+    ) -> Turned[float] | None:
         """Count one request that the student predicted. `confidence`: 0 where it was not its to answer. `agreed`:
         whether the teacher gave the same label, for a fair comparison; None for any other request. `rest_share`: what it was
         when the request was answered."""
@@ -142,7 +111,7 @@ class Promise:
             self._settle()
         return turned
 
-    def corrected(self, confidence: float, version: int) -> Turned | None:
+    def corrected(self, confidence: float, version: int) -> Turned[float] | None:
         """Count that a person found the student's label of one request wrong.
 
         Nobody drew it, so it is no fair comparison: it stands for itself alone, and only ever speaks against the ways
@@ -151,36 +120,38 @@ class Promise:
         if self._broken is not None and version <= self._broken:
             return None
         share = min(self.standing.check_share, self._rest_share) if self._open >= 0 else self._rest_share
-        for way in self._ways:
-            if confidence >= way.threshold:
-                way.add(0.0, share)
-        if self._open < 0 or not self._ways[self._open].evidence.changed:
+        for way, threshold in zip(self._ways, self._thresholds, strict=True):
+            if confidence >= threshold:
+                _count(way, 0.0, share)
+        if self._open < 0 or not self._ways[self._open].changed:
             return None
         turned = self._taken_back(version)
         self._settle()
         return turned
 
-    def _compared(self, confidence: float, version: int, agreed: bool, rest_share: float) -> Turned | None:
+    def _compared(
+        self, confidence: float, version: int, agreed: bool, rest_share: float
+    ) -> Turned[float] | None:
         before = self._open
-        served = before >= 0 and confidence >= self._ways[before].threshold
+        served = before >= 0 and confidence >= self._thresholds[before]
         served_share = self.standing.check_share if before >= 0 else rest_share
         weight = min(served_share, rest_share) / (served_share if served else rest_share)
         self._checks += served
-        for way in self._ways:
-            way.add(float(agreed or confidence < way.threshold), weight)
-        if before >= 0 and self._ways[before].evidence.changed:
+        for way, threshold in zip(self._ways, self._thresholds, strict=True):
+            _count(way, float(agreed or confidence < threshold), weight)
+        if before >= 0 and self._ways[before].changed:
             return self._taken_back(version)
-        while self._open + 1 < len(self._ways) and self._ways[self._open + 1].evidence.proven:
+        while self._open + 1 < len(self._ways) and self._ways[self._open + 1].proven:
             self._open += 1
         if self._open == before:
             return None
         self._checks = 0
         return self._turned(self._open, opened=True)
 
-    def _taken_back(self, version: int) -> Turned:
+    def _taken_back(self, version: int) -> Turned[float]:
         turned = self._turned(self._open, opened=False)
         self._open -= 1
-        while self._open >= 0 and self._ways[self._open].evidence.alarm > _IN_DOUBT:
+        while self._open >= 0 and self._ways[self._open].alarm > _IN_DOUBT:
             self._open -= 1
         for way in self._ways[self._open + 1 :]:
             way.begin_anew()
@@ -191,11 +162,11 @@ class Promise:
     def _settle(self) -> None:
         ordered = sorted(self._recent, reverse=True)
         lost = list(accumulate(1 - confidence for confidence in ordered))
-        for way, loss in zip(self._ways, LOSSES, strict=True):
+        for place, loss in enumerate(LOSSES):
             count = bisect_right(lost, loss * self._max_loss * len(ordered))
-            way.threshold = max(LEAST_CONFIDENCE, ordered[count - 1]) if count else math.inf
-        evidence = self._ways[max(0, self._open)].evidence
-        threshold = self._ways[self._open].threshold if self._open >= 0 else None
+            self._thresholds[place] = max(LEAST_CONFIDENCE, ordered[count - 1]) if count else math.inf
+        evidence = self._ways[max(0, self._open)]
+        threshold = self._thresholds[self._open] if self._open >= 0 else None
         self.standing = Standing(
             threshold,
             self._check_share(),
@@ -208,13 +179,22 @@ class Promise:
     def _check_share(self) -> float:
         if self._open < 0:
             return 1.0
-        least = max(CHECK_FLOOR, _CHECK_FIRST * _CHECK_HALVED_BY / (_CHECK_HALVED_BY + self._checks))
+        least = check_share(_CHECK_FIRST, self._checks)
         share = min(1.0, _CHECK_ROOT / math.sqrt(self._seen))
         if share <= least or self._open + 1 == len(self._ways):
             return least
-        more = self._ways[self._open + 1].evidence.expected_more()
+        more = self._ways[self._open + 1].expected_more()
         return share if more is not None and more <= share * self._seen else least
 
-    def _turned(self, place: int, *, opened: bool) -> Turned:
+    def _turned(self, place: int, *, opened: bool) -> Turned[float]:
         way = self._ways[place]
-        return Turned(opened, way.threshold, way.evidence.compared, *way.evidence.bounds())
+        return Turned(self._thresholds[place], opened, way.compared, *way.bounds())
+
+
+def _count(way: Evidence, quality: float, weight: float) -> None:
+    """Count a comparison, and begin a way anew that gets nowhere."""
+    way.add(quality, weight)
+    if way.proven or way.compared < _ANEW_AFTER * 2**way.begun:
+        return
+    if way.hopeless or way.worthless:
+        way.begin_anew()

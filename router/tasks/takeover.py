@@ -1,6 +1,6 @@
 """Decides whether a task's student answers a request, by what is proven of it or by a budget; one per task and worker.
 
-What it knows of the past follows from the log alone (learning.tasks.evidence): the same in every worker, and after a
+What it knows of the past follows from the log alone (learning.guarantee.students): the same in every worker, and after a
 restart.
 """
 
@@ -16,11 +16,13 @@ from typing import Literal
 from cachetools import LRUCache
 
 from engines.prediction import Prediction
+from router.guarantee.checks import Awaited
+from router.guarantee.evidence import Turned
 from router.proving.standing import Proof
 from router.tasks.budget import Purse
 from router.tasks.drift import Drift
 from router.tasks.form import normalised
-from router.tasks.promise import Promise, Standing, Turned
+from router.tasks.promise import Promise, Standing
 from router.tasks.strategies import STRATEGIES, Threshold
 from router.tasks.task import Task
 from store.records import ALL_TO_TEACHER, DRAWN, TaskAnswer
@@ -29,8 +31,8 @@ REST_SHARE = 0.2
 """Of the requests that the student leaves to others, how many the teacher is asked for where small engines may answer them:
 only then is it a fair sample."""
 _DRIFT_SHARE = 0.5
-_OVERDUE, _OVERDUE_S = 10, 5.0
-"""Checks, and seconds, without one in the log, after which the student answers nobody until there is one."""
+_OVERDUE, _OVERDUE_S = 9, 5.0
+"""See Awaited."""
 
 _KNOWN_WRONG = 2_000
 
@@ -63,7 +65,7 @@ class Takeover:
         self._lock = threading.Lock()
         self._promise = Promise(task.max_loss, self._rest_share)
         self._drift = Drift()
-        self._asked, self._told_at = 0, 0.0
+        self._awaited = Awaited(_OVERDUE, _OVERDUE_S)
         self._open_scopes: set[str] = set()
         """Those in which a small engine may answer."""
         self._known_wrong: LRUCache[str, bool] = LRUCache(_KNOWN_WRONG)
@@ -131,11 +133,9 @@ class Takeover:
             fair = self._rest_share < 1 and self._rng.random() < self._rest_share
             return Decided("teacher", checked=True) if fair else Decided("inner")
         share = max(standing.check_share, _DRIFT_SHARE if self._drift.found else 0.0)
-        overdue = self._asked >= _OVERDUE and self._clock() - self._told_at > _OVERDUE_S
-        if overdue or self._rng.random() < share:
-            self._asked += 1
-            if self._asked == 1:
-                self._told_at = self._clock()
+        now_s = self._clock()
+        if self._awaited.overdue(now_s) or self._rng.random() < share:
+            self._awaited.wish(1.0, now_s)
             return Decided("teacher", checked=True)
         return Decided("student")
 
@@ -146,7 +146,7 @@ class Takeover:
         asked = self._threshold.exceeded(doubt, wanted)
         return Decided("inner") if asked and share > 0 else Decided("student")
 
-    def count(self, row: TaskAnswer) -> Turned | None:
+    def count(self, row: TaskAnswer) -> Turned[float] | None:
         """Count one row of the task's log; in its order. Returns what that changed."""
         with self._lock:
             if row.answered_by == "person":
@@ -162,7 +162,7 @@ class Takeover:
                 return None
             agreed = self._compare(row) if by_teacher else None
             if row.checked & DRAWN:
-                self._asked, self._told_at = 0, self._clock()
+                self._awaited.told()
             threshold = self._promise.standing.threshold
             served = threshold is not None and row.confidence >= threshold
             rest_share = 1.0 if row.checked & ALL_TO_TEACHER else self._rest_share
@@ -182,7 +182,7 @@ class Takeover:
         self._drift.told(row.version, row.confidence, agreed=agreed)
         return agreed
 
-    def _corrected(self, row: TaskAnswer) -> Turned | None:
+    def _corrected(self, row: TaskAnswer) -> Turned[float] | None:
         """A person's word outweighs the teacher's where it speaks against the student. Where it speaks for it, it proves
         nothing: who says so was not drawn."""
         if None in (row.label, row.student_label, row.confidence, row.version):

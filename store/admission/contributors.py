@@ -33,12 +33,12 @@ class Contributor:
 class ContributorLimits:
     """What one contributor among several may do."""
 
-    max_examples: int | None
-    """Live examples in one bank; None for no cap."""
     max_per_hour: int | None
     """Examples admitted within an hour; None for no cap."""
     quarantine_h: float
     """For how long a new contributor's examples are kept but not served to others; 0 for none."""
+    most_examples: int = 20_000
+    """Live examples in one bank."""
     trusted_after: int = 5
     """So many examples judged good, and none bad, end the quarantine early."""
 
@@ -47,7 +47,7 @@ def refusal(contributor: Contributor, limits: ContributorLimits) -> str | None:
     """`contributor_cap`, `contributor_rate`, or None: there is room."""
     if contributor.others == 0:
         return None
-    if limits.max_examples is not None and contributor.examples >= limits.max_examples:
+    if contributor.examples >= limits.most_examples:
         return "contributor_cap"
     if limits.max_per_hour is not None and contributor.last_hour >= limits.max_per_hour:
         return "contributor_rate"

@@ -111,6 +111,11 @@ class RequestTextLog:
         of_key = read.execute(_OF_KEY, (tenant, request_id)).fetchone()
         return None if of_key is None else _as_texts(of_key)
 
+    def latest(self, limit: int) -> list[tuple[RequestTexts, str, str]]:
+        """Texts with the key and the end user of their request, the latest first; repeats of a request are left out."""
+        rows = self._db.read().execute(_LATEST, (limit,)).fetchall()
+        return [(_as_texts(row[2:]), row[0], row[1]) for row in rows]
+
     def previews(self, request_ids: Sequence[str], characters: int = 160) -> dict[str, str]:
         """The beginnings of these requests' questions, by request id; those without texts are left out."""
         rows = self._db.read().execute(
@@ -195,6 +200,11 @@ class RequestTextLog:
 
 _COLUMNS = "tenant, request_id, contributor, at_s, same, size_bytes, question, answer, conversation, details"
 _SELECT = f"SELECT row_id, {_COLUMNS} FROM request_texts"  # noqa: S608 - a constant
+_LATEST = (
+    f"SELECT q.key_id, q.end_user, {', '.join(f'r.{name}' for name in f'row_id, {_COLUMNS}'.split(', '))}"  # noqa: S608
+    " FROM (SELECT * FROM request_texts WHERE conversation IS NOT NULL ORDER BY row_id DESC LIMIT ?) r"
+    " JOIN requests q ON q.id = r.request_id AND q.tenant = r.tenant ORDER BY r.row_id DESC"
+)
 _INSERT = (
     f"INSERT INTO request_texts ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608 - a constant
     " ON CONFLICT (tenant, request_id) DO NOTHING"

@@ -263,7 +263,7 @@ def _give_names_back(
 
 EXPIRE_VARIABLES = (
     "UPDATE variables SET expired = 1, value = NULL, size_bytes = 0,"  # noqa: S608 - constants
-    " failure = json_remove(failure, '$.message', '$.body')"
+    " failure = json_remove(failure, '$.message')"
     f" WHERE id IN (SELECT v.id FROM variables v WHERE v.expired = 0 AND v.expires_at_s <= :now AND NOT ({HELD})"
 )
 """To be gone on with: more conditions on `v`, and a closing bracket."""

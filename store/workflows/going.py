@@ -44,13 +44,13 @@ def expire(connection: Connection, now_s: float, limit: int) -> int:
     """`WorkflowRuns.expire`."""
     runs = connection.execute(
         "UPDATE workflow_runs SET expired = 1, size_bytes = 0, context = NULL,"
-        " failure = json_remove(failure, '$.message', '$.body') WHERE id IN"
+        " failure = json_remove(failure, '$.message') WHERE id IN"
         " (SELECT id FROM workflow_runs WHERE expired = 0 AND expires_at_s <= ? LIMIT ?) RETURNING id",
         (now_s, limit),
     ).fetchall()
     ids = ids_json(id for (id,) in runs)
     connection.execute(
-        "UPDATE workflow_steps SET body = NULL, failure = json_remove(failure, '$.message', '$.body')"
+        "UPDATE workflow_steps SET body = NULL, failure = json_remove(failure, '$.message')"
         " WHERE run_id IN (SELECT value FROM json_each(?))",
         (ids,),
     )

@@ -83,8 +83,6 @@ class Failure:
     """Of the engine's answer; 0 where no engine answered."""
     chain: tuple[str, ...] = ()
     """Names of variables, from this one to where the failure began. Stays."""
-    body: Mapping[str, Any] | None = None
-    """The engine's own error object. Goes with the values."""
 
 
 @dataclass(frozen=True, slots=True)

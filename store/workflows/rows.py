@@ -111,9 +111,7 @@ def as_failure(text: str | None) -> Failure | None:
     if text is None:
         return None
     told = json.loads(text)
-    return Failure(
-        told["code"], told.get("message", ""), told["status"], tuple(told["chain"]), told.get("body")
-    )
+    return Failure(told["code"], told.get("message", ""), told["status"], tuple(told["chain"]))
 
 
 def resolution_json(resolution: Resolution) -> str:

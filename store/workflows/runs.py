@@ -10,10 +10,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from typing import TypeVar, get_args
+from typing import Concatenate, ParamSpec, TypeVar, get_args
 
 from store.database import Connection, Database
 from store.workflows import assets, beginning, going, going_on
+from store.workflows.assets import room_of
 from store.workflows.beginning import NO_LIMITS
 from store.workflows.records import (
     Begun,
@@ -46,6 +47,7 @@ from store.workflows.rows import (
 )
 from store.workflows.values import as_text
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -71,10 +73,7 @@ class WorkflowRuns:
 
         The future raises VariableExists, IdempotencyConflict, TooManyRuns and TooManyBytes.
         """
-        return self._held(
-            run.tenant,
-            lambda connection: beginning.begin(connection, claim, run, steps, variables, limits),
-        )
+        return self._held(room_of(run.tenant), beginning.begin, claim, run, steps, variables, limits)
 
     def extend(
         self,
@@ -93,10 +92,7 @@ class WorkflowRuns:
         TooManyBytes.
         """
         return self._held(
-            tenant,
-            lambda connection: beginning.extend(
-                connection, claim, tenant, run_id, steps, variables, now_s, limits
-            ),
+            room_of(tenant), beginning.extend, claim, tenant, run_id, steps, variables, now_s, limits
         )
 
     def save(self, claim: Claim, changes: Sequence[RunChange]) -> Future[frozenset[str]]:
@@ -105,7 +101,7 @@ class WorkflowRuns:
         A step moves only while its worker has claimed it; one that has ended is claimed by nobody. A variable that has
         ended stays as it is. Gives the runs that are gone, or another worker's: nothing of what happened to them is kept.
         """
-        return self._db.write(lambda connection: going_on.save(connection, claim, changes))
+        return self._write(going_on.save, claim, changes)
 
     def append(self, worker: str, variable_id: str, offset: int, text: str) -> Future[None]:
         """Add to the text of a streaming variable, from `offset` characters on, so that other workers can read it.
@@ -113,13 +109,11 @@ class WorkflowRuns:
         Only wanted once somebody elsewhere streams it. Dropped where another worker has claimed the run or the variable has
         ended.
         """
-        return self._db.write(
-            lambda connection: going_on.append(connection, worker, variable_id, offset, text)
-        )
+        return self._write(going_on.append, worker, variable_id, offset, text)
 
     def renew(self, claim: Claim) -> Future[None]:
         """Hold on to all steps that the worker has claimed."""
-        return self._db.write(lambda connection: going_on.renew(connection, claim))
+        return self._write(going_on.renew, claim)
 
     def claim(self, claim: Claim, limit: int = 100) -> Future[tuple[str, ...]]:
         """Claim what is due: steps whose claim is over by the database's clock. Gives their runs.
@@ -132,16 +126,11 @@ class WorkflowRuns:
             nothing: Future[tuple[str, ...]] = Future()
             nothing.set_result(())
             return nothing
-
-        def take(connection: Connection) -> tuple[str, ...]:
-            self._db.hold(connection, "due steps")
-            return going_on.take(connection, claim, limit)
-
-        return self._db.write(take)
+        return self._held("due steps", going_on.take, claim, limit)
 
     def request_cancel(self, tenant: str, run_id: str) -> Future[bool]:
         """Have a live run's owner cancel it (change `cancel`, Run.cancel_asked); False where the tenant has none such."""
-        return self._db.write(lambda connection: going_on.request_cancel(connection, tenant, run_id))
+        return self._write(going_on.request_cancel, tenant, run_id)
 
     def resolve(self, tenant: str, run_id: str, step: str, resolution: Resolution) -> Future[bool]:
         """Have a live run's owner go on with a step that is `unknown` (change `resolve`, Step.resolution).
@@ -149,9 +138,7 @@ class WorkflowRuns:
         Gone once the step is in another state. False where the tenant has no such step, and for a value of a run that is
         not stored.
         """
-        return self._db.write(
-            lambda connection: going_on.resolve(connection, tenant, run_id, step, resolution)
-        )
+        return self._write(going_on.resolve, tenant, run_id, step, resolution)
 
     # ---- variables
 
@@ -171,17 +158,12 @@ class WorkflowRuns:
         the name is taken by one that is written, or that a step produces, and TooManyBytes.
         """
         return self._held(
-            tenant,
-            lambda connection: beginning.put(
-                connection, tenant, variable, now_s, keep_s, contributor, limits
-            ),
+            room_of(tenant), beginning.put, tenant, variable, now_s, keep_s, contributor, limits
         )
 
     def note_get(self, tenant: str, variable_id: str, criteria: str, *, stream: bool) -> Future[None]:
         """Tell the variable's owner that somebody waits for it (change `get`), and note it in the run's `gets`."""
-        return self._db.write(
-            lambda connection: going_on.note_get(connection, tenant, variable_id, criteria, stream)
-        )
+        return self._write(going_on.note_get, tenant, variable_id, criteria, stream)
 
     def variable(self, tenant: str, variable_id: str, *, now_s: float) -> Variable | None:
         """One variable, or None where it is absent, another tenant's or expired."""
@@ -393,12 +375,19 @@ class WorkflowRuns:
         """Delete runs that ended before then, at most `limit`; gives how many: call again while it gives `limit`."""
         return self._db.write(lambda connection: going.trim(connection, before_s, limit))
 
-    def _held(self, tenant: str, job: Callable[[Connection], T]) -> Future[T]:
-        """Write what is allowed by what the tenant has: nobody else adds to it meanwhile."""
+    def _write(
+        self, job: Callable[Concatenate[Connection, P], T], *args: P.args, **more: P.kwargs
+    ) -> Future[T]:
+        return self._db.write(lambda connection: job(connection, *args, **more))
+
+    def _held(
+        self, what: str, job: Callable[Concatenate[Connection, P], T], *args: P.args, **more: P.kwargs
+    ) -> Future[T]:
+        """Write what nobody else may at the same time; of a tenant's room: whoever adds to it."""
 
         def write(connection: Connection) -> T:
-            self._db.hold(connection, assets.room_of(tenant))
-            return job(connection)
+            self._db.hold(connection, what)
+            return job(connection, *args, **more)
 
         return self._db.write(write)
 

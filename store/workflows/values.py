@@ -50,7 +50,7 @@ def hold_room(total: int, added: int, limits: Limits) -> None:
 
 def without_texts(failure: Failure | None) -> Failure | None:
     """A failure without what may quote a client's texts."""
-    return None if failure is None else replace(failure, message="", body=None)
+    return None if failure is None else replace(failure, message="")
 
 
 def strictest(known: str | None, asked: str) -> str:

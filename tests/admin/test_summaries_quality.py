@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from admin.summaries.quality import floors, of_all, offloaded_quality
-from router.choosing.floor import FloorSettings, QualityFloor
+from router.guarantee.floor import FloorSettings, QualityFloor
 from store.decisions.quality_rollups import QualitySums
 from store.learned.quality_floors import FloorRow
 

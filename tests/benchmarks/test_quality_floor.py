@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import benchmarks.quality_floor.__main__ as benchmark
-from router.choosing.floor import FloorSettings, QualityFloor
+from router.guarantee.floor import FloorSettings, QualityFloor
 
 
 def test_a_collapse_breaks_what_assumes_that_nothing_changes_and_not_the_floor() -> None:

@@ -59,7 +59,7 @@ def small(
 ) -> Iterator[Gateway]:
     """A gateway with small limits: 64 KiB bodies, 16 KiB of JSON, 4 KiB headers."""
     path: Path = tmp_path_factory.mktemp("small") / "config.yaml"
-    sizes = {"max_body_mib": 0.0625, "max_json_mib": 0.015625, "max_header_kib": 4}
+    sizes = {"max_body_mib": 0.0625, "max_json_mib": 0.015625}
     path.write_text(f"upstream: {{base_url: {_upstream.url}}}\n{listen(request, advanced=sizes)}")
     with running("--config", str(path)) as process:
         yield process

@@ -46,10 +46,10 @@ def test_too_much_head_is_refused_in_openai_shape(
 
 
 @both("small")
-def test_the_header_limit_is_the_configured_one(small: Gateway, gateway: Gateway, upstream: Upstream) -> None:
-    headers = [("Authorization", "Bearer " + "t" * 6000)]
-    assert once(small.port, "POST", "/v1/chat/completions", b"{}", headers).status == 431
-    assert once(gateway.port, "POST", "/v1/chat/completions", b"{}", headers).status == 200
+def test_a_header_line_may_have_32_kib(small: Gateway, upstream: Upstream) -> None:
+    for length, status in ((6_000, 200), (33_000, 431)):
+        headers = [("Authorization", "Bearer " + "t" * length)]
+        assert once(small.port, "POST", "/v1/chat/completions", b"{}", headers).status == status
 
 
 def test_a_tls_client_is_told_that_this_is_http(gateway: Gateway) -> None:

@@ -16,7 +16,7 @@ import pytest
 from aiohttp import web
 
 from learning.training.artifact_follower import ArtifactFollower
-from learning.training.learner import Learner
+from learning.training.learner import RouterLearner
 from store.records import ArtifactRecord
 from tests.flow.line import Asked, Got, Line, Upstream, completion, line, upstream
 from understudy.settings.file import parse_config
@@ -35,7 +35,7 @@ class Loop:
     gate: Line
     small: Upstream
     large: Upstream
-    learner: Learner
+    learner: RouterLearner
     asked: int = 0
     published: list[ArtifactRecord] = field(default_factory=list)
 

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from learning.guarantee.proof import ProofFollower
 from learning.outcomes.account import Purse
 from learning.outcomes.judging import Judging
-from learning.proof.follower import ProofFollower
 from router.embedding.embedder import Embedder, EmbedderLate
 from router.plan import Plan
 from router.policies.late import LateDecisions

@@ -19,6 +19,7 @@ from router.tasks.student import Student
 from tests.flow.line import Asked, completion, line, upstream
 from tests.flow.tasks import ENUM, QUICK, SCHEMA, WORDS, Flow, by_student, flow, right
 from tests.flow.test_line_judging import judging_of, metrics_of, store_of
+from tests.patience import until
 from understudy.commands.forget import forget
 
 
@@ -75,10 +76,13 @@ async def test_nothing_of_a_task_crosses_to_another_tenant(tmp_path: Path) -> No
             assert (
                 got.headers["x-understudy-engine"] == "large" and got.headers["x-understudy-task"] == "intent"
             )
-        by_tenant = {tenant for tenant, _, _ in made.store.tasks.answers.slots()}
-        assert len(by_tenant) == 2
+
+        def by_tenant() -> set[str]:
+            return {tenant for tenant, _, _ in made.store.tasks.answers.slots()}
+
+        await until(lambda: len(by_tenant()) == 2, "the answers of both tenants")
         (student,) = {v.tenant for v in made.store.artifacts.versions("student")}
-        assert student in by_tenant
+        assert student in by_tenant()
 
 
 @pytest.mark.slow

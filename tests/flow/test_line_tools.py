@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from learning.guarantee.proof import ProofFollower
 from learning.outcomes.judging import Judging
-from learning.proof.follower import ProofFollower
 from tests.flow.line import Asked, Line, Script, completion, line, upstream
 
 TOOLS = [{"type": "function", "function": {"name": "weather", "parameters": {"type": "object"}}}]

@@ -309,16 +309,6 @@ async def test_a_step_that_fails_is_an_error_that_names_it(gate: Line, behind: U
         assert "'queries'" in error["message"]
 
 
-async def test_a_step_that_its_engine_refuses_names_the_cause(gate: Line, behind: Upstream) -> None:
-    async def refuses(request: web.Request, asked: Asked) -> web.StreamResponse:
-        return web.json_response({"error": {"message": "The prompt is odd.", "code": "odd"}}, status=400)
-
-    behind.script = refuses
-    got = await call(gate, question(model="echo"))
-    assert got.status == 400 and "The prompt is odd." in got.json["error"]["message"]
-    assert got.json["error"]["param"] == "answer"
-
-
 async def test_a_failure_after_the_first_piece_is_an_event(gate: Line, behind: Upstream) -> None:
     heard = asyncio.Event()
 

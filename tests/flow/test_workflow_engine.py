@@ -17,8 +17,8 @@ from store.records import RequestRecord, Terms
 from tests.aiohttp_server import aiohttp_server
 from tests.flow.line import Asked, Got, Line, Upstream, line
 from tests.flow.line import upstream as scripted
-from tests.flow.test_line_runs import KEY, get, say
-from tests.flow.test_line_workflows import ECHO, answers
+from tests.flow.test_line_runs import KEY, Slow, get, say
+from tests.flow.test_line_workflows import ECHO, answers, states
 from tests.patience import until
 
 TWO = {
@@ -143,6 +143,8 @@ async def test_errors_of_a_step_are_in_the_shape_of_the_api(gate: Line, behind: 
         assert got.status == 400 and "The prompt is odd." in got.json["error"]["message"]
         assert got.json.get("type") == ("error" if path == "messages" else None)
         assert got.headers["x-should-retry"] == "false" and got.headers["x-understudy-run"]
+        if path != "messages":
+            assert got.json["error"]["param"] == "draft"
     row = next(row for row in rows(gate) if not row.step)
     assert (row.outcome, row.error_kind, row.engine) == ("failed", "step_failed", "workflow")
 
@@ -246,6 +248,8 @@ async def test_steps_are_booked_and_the_call_is_not_booked_again(gate: Line, str
         assert float(got.headers["x-understudy-cost"]) == pytest.approx(2 * COST_USD)
     told = (await get(gate, f"/usage/{got.headers['x-understudy-decision-id']}")).json
     assert (told["run"], told["prompt_tokens"], told["completion_tokens"]) == (run, 14, 6)
+    assert told["cost_usd"] is None
+    assert (await get(gate, f"/runs/{run}")).json["cost_usd"] == pytest.approx(2 * COST_USD)
 
 
 async def test_rollups_and_sessions_count_tokens_once(gate: Line) -> None:
@@ -276,6 +280,21 @@ async def test_who_asks_the_same_meanwhile_gets_the_same_run(gate: Line, behind:
     assert len(behind.asked) == 2
 
 
+@pytest.mark.parametrize("stream", [False, True])
+async def test_the_run_ends_when_all_have_left_who_asked_for_it(
+    gate: Line, behind: Upstream, stream: bool
+) -> None:
+    slow = Slow("Os", "lo")
+    behind.script = slow.script
+    sent = [asyncio.create_task(call(gate, model="echo", stream=stream)) for _ in range(2)]
+    await slow.begun.wait()
+    for each in sent:
+        each.cancel()
+    await asyncio.wait(sent)
+    await until(lambda: states(gate) == ["cancelled"], "the run is cancelled")
+    await until(slow.left.is_set, "its engine is left")
+
+
 async def test_a_changed_definition_is_another_answer(behind: Upstream, tmp_path: Path) -> None:
     made = config(behind, tmp_path)
     async with line(made) as gate:
@@ -283,6 +302,30 @@ async def test_a_changed_definition_is_another_answer(behind: Upstream, tmp_path
     made["workflows"] = {"two": json.loads(json.dumps(TWO).replace("Draft", "Sketch"))}
     async with line(made) as gate:
         assert (await call(gate)).text == SAID.replace("Draft", "Sketch")
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_what_a_stand_in_had_a_part_in_is_not_remembered(
+    behind: Upstream, tmp_path: Path, stream: bool
+) -> None:
+    down = True
+
+    async def fails_at_first(request: web.Request, asked: Asked) -> web.StreamResponse:
+        if down and "/big/" in request.path:
+            return web.json_response({"error": {"message": "out of order"}}, status=503)
+        return await answers(request, asked)
+
+    behind.script = fails_at_first
+    made = config(behind, tmp_path, health={"every_s": None})
+    big = made["engines"]["big"]
+    made["engines"] = {"spare": big, "big": {**big, "base_url": f"{behind.url}/big"}}
+    made["models"]["m"]["engines"] = ["spare", "big"]
+    async with line(made) as gate:
+        first = await call(gate, stream=stream)
+        down = False
+        again = await call(gate, stream=stream)
+        assert text_of("chat/completions", first) == text_of("chat/completions", again) == SAID
+        assert "x-understudy-run" in again.headers, "it ran anew"
 
 
 async def test_effects_are_repeated_and_tenants_own_are_known_by_their_version(
@@ -344,6 +387,16 @@ async def test_a_key_needs_the_models_of_the_steps_beside_the_workflow(gate: Lin
     assert refused.status == 403 and refused.json["error"]["code"] == "model_not_allowed"
     assert "draft" in refused.json["error"]["message"]
     assert (await call(gate, path, none)).status == 403
+
+
+async def test_a_workflow_asks_no_workflow(behind: Upstream, tmp_path: Path) -> None:
+    """Where a default upstream could have a model of every name, only the call can tell."""
+    itself = json.loads(json.dumps(ECHO).replace('"m"', '"wf/mine"'))
+    async with line(config(behind, tmp_path, upstream={"base_url": behind.url})) as gate:
+        assert (await gate.post("/workflows", {"name": "mine", **itself}, KEY)).status == 200
+        got = await call(gate, model="wf/mine")
+        assert (got.status, got.json["error"]["code"]) == (404, "model_not_found"), got.body
+    assert not behind.asked
 
 
 async def test_a_step_of_a_run_asks_no_workflow(gate: Line, behind: Upstream) -> None:

@@ -25,6 +25,7 @@ from tests.flow.test_sdk_node import HERE, installed
 from tests.patience import PATIENCE_S
 
 openai = pytest.importorskip("openai")
+anthropic = pytest.importorskip("anthropic")
 
 FAILS = {
     "inputs": {"question": "last_user"},
@@ -94,6 +95,11 @@ def walk(url: str) -> dict[str, Any]:
         seen["streamed_usage"] = chunks[-1].usage.total_tokens
         with client.chat.completions.stream(**asked, **more) as stream:
             seen["final"] = stream.get_final_completion().choices[0].message.content
+        said = client.responses.create(model="echo", input="Oslo?")
+        with client.responses.stream(model="echo", input="Bergen?") as stream:
+            final = stream.get_final_response()
+        text = client.completions.create(model="echo", prompt="Oslo?").choices[0].text
+        seen["other_apis"] = [said.output_text, final.output_text, text]
         bad = {"extra_body": {"understudy": {"inputs": {"x": "y"}}}}
         for name, body in (("refused", asked | bad), ("failed", asked | {"model": "fails"})):
             with pytest.raises(openai.APIStatusError) as caught:
@@ -121,6 +127,16 @@ def check(seen: dict[str, Any]) -> None:
     assert seen["failed"][1:] == [424, "transform_failed", "list"]
 
 
+def walk_messages(url: str) -> list[str]:
+    """Through Anthropic's client."""
+    asked: Any = {"model": "echo", "max_tokens": 50, "messages": [{"role": "user", "content": "Narvik?"}]}
+    with anthropic.Anthropic(base_url=url.removesuffix("/v1"), api_key="sk-ann", max_retries=0) as client:
+        with client.messages.stream(**asked) as stream:
+            streamed = stream.get_final_message()
+        whole = client.messages.create(**asked)
+    return [each.text for message in (streamed, whole) for each in message.content if each.type == "text"]
+
+
 async def walk_async(url: str) -> None:
     """Through the asynchronous client: many at once, and one that leaves."""
     asked = question()
@@ -146,6 +162,8 @@ async def test_the_python_sdk_calls_a_workflow_as_a_model(tmp_path: Path) -> Non
     async with site(tmp_path) as run:
         seen = await asyncio.to_thread(walk, run.url)
         check(seen)
+        assert seen["other_apis"] == ["<Say Oslo?>", "<Say Bergen?>", "<Say Oslo?>"]
+        assert await asyncio.to_thread(walk_messages, run.url) == ["<Say Narvik?>"] * 2
         assert seen["broken"] == ["Osl", "step_failed", "said"]
         await walk_async(run.url)
 

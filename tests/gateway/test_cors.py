@@ -8,7 +8,7 @@ from multidict import CIMultiDict
 
 from gateway.cors import tell_browsers
 from tests.gateway.serving import exchange, get, served
-from understudy.settings.config import Listen
+from understudy.settings.listen import Listen
 
 
 async def test_without_origins_an_answer_says_nothing_of_them() -> None:

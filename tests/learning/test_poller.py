@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from structlog.testing import capture_logs
 
-from learning.poller import Poller
+from learning.poller import Poller, Pollers
 from tests.patience import wait_for
 
 
@@ -42,3 +42,16 @@ def test_it_stops_before_it_is_due_also_where_it_never_began() -> None:
     started.start()
     started.stop()
     assert not started._thread.is_alive()
+
+
+def test_one_thread_looks_for_several_each_at_its_own_pace_and_for_all_once_one_is_woken() -> None:
+    rare, often = _Looks(3600), _Looks(0.001)
+    together = Pollers()
+    together.add(rare)
+    together.add(often)
+    together.start()
+    wait_for(lambda: often.looked > 3, "looks of the one that is due often")
+    assert rare.looked == 1
+    assert rare._waited(lambda: rare.looked > 1, 60)
+    together.stop()
+    assert not together._thread.is_alive() and rare._stopping.is_set()

@@ -1,13 +1,12 @@
 """Says how this worker's engines stand, for the admin pages to show, and drains those an operator wants left alone.
 
-A thread of its own: once a second it looks whether anything changed. It owns no engine and asks none.
+Twice a second it looks whether anything changed. It owns no engine and asks none.
 """
 
 from __future__ import annotations
 
 import os
 import secrets
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -17,6 +16,7 @@ import structlog
 
 from engines.errors import Kind
 from engines.guard import Guard
+from learning.poller import Poller
 from store.admission.credentials import credentials
 from store.errors import StoreBusy, StoreClosed
 from store.jobs.engine_states import EngineStateRow, EngineStates
@@ -30,8 +30,8 @@ _SAY_EVERY_S = 1.0
 _SAY_AT_LEAST_EVERY_S = 5.0
 
 
-class EngineWatch:
-    """Owns its thread between `start` and `stop`."""
+class EngineWatch(Poller):
+    """See the module."""
 
     def __init__(
         self,
@@ -42,10 +42,10 @@ class EngineWatch:
         every_s: float = _EVERY_S,
     ) -> None:
         """`keys` are left out of the errors that are told."""
+        super().__init__("engines", every_s)
         self._states = states
         self._guards = list(guards)
         self._keys = [key for key in keys if key]
-        self._every_s = every_s
         self._worker = f"{os.getpid()}-{secrets.token_hex(4)}"
         self._said: list[EngineStateRow] = []
         self._said_at = 0.0
@@ -56,20 +56,15 @@ class EngineWatch:
         """Engines and replicas that are to be drained."""
         # Here, since an engine is begun with on an event loop, which must not wait for a database.
         self._guarded(self._look)
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="engines", daemon=True)
 
-    def start(self) -> None:
-        """Drain what is to be drained before the first request comes, and start the thread."""
+    def begin(self) -> None:
+        """Drain what is to be drained before the first request comes."""
         self._drain()
         self._guarded(self._say)
-        self._thread.start()
 
     def stop(self) -> None:
-        """End the thread, and take back what was said."""
-        self._stopping.set()
-        if self._thread.is_alive():
-            self._thread.join()
+        """End the thread, if there is one, and take back what was said."""
+        super().stop()
         self._guarded(self._count)
         try:
             self._states.gone(self._worker)
@@ -77,20 +72,12 @@ class EngineWatch:
             # What is left is not believed for long.
             return
 
-    def step(self) -> None:
-        """Look once. Raises what the store raises."""
+    def look(self) -> None:
+        """Tell what changed, and drain what is to be drained now. Raises what the store raises."""
         if self._look():
             self._drain()
         self._say()
         self._count()
-
-    def _run(self) -> None:
-        while not self._stopping.wait(self._every_s):
-            try:
-                self.step()
-            except Exception as error:
-                log.error("engine_watch_failed", error=error)
-                self._stopping.wait(5.0)
 
     def _guarded(self, work: Callable[[], object]) -> None:
         try:

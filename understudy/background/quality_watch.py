@@ -11,7 +11,7 @@ from functools import partial
 
 from prometheus_client import CollectorRegistry, Gauge
 
-from learning.evaluation.quality_alarm import (
+from learning.guarantee.quality_alarm import (
     ALARMS,
     Level,
     QualityStanding,

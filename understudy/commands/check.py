@@ -1,26 +1,28 @@
-"""`understudy check config.yaml`: validate, and print the effective settings with secrets masked."""
+"""`understudy check config.yaml`: validate, and print who may be asked and who may ask; or all settings, secrets masked."""
 
 from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import click
 import yaml
-from pydantic import BaseModel
 
+from store.validating import what_differs
 from understudy.settings.config import Config
 from understudy.settings.core_yaml import Dumper
 from understudy.settings.doubts import doubts
 from understudy.settings.file import ConfigError, load_config
+from understudy.settings.terms import TermsSettings
 from understudy.settings.unpriced import unpriced
 
 
 @click.command()
 @click.argument("path", type=click.Path(path_type=Path))
-@click.option("--all", "everything", is_flag=True, help="Print advanced settings that are not set, too.")
+@click.option("--all", "everything", is_flag=True, help="Print every setting with its value instead.")
 @click.option(
     "--live", is_flag=True, help="Ask each engine whether it is there, takes its key and has its model."
 )
@@ -30,7 +32,7 @@ from understudy.settings.unpriced import unpriced
     help="With --live: ask each for an answer of one token, too, and examine judges, which may cost.",
 )
 def check(path: Path, everything: bool, live: bool, ask: bool) -> None:
-    """Validate a configuration and print its effective settings, secrets masked.
+    """Validate a configuration and print a line per model, key and tenant, secrets never.
 
     Exits with 2 for one that cannot be used, or whose budgets refuse every request of a key or tenant.
     """
@@ -46,10 +48,12 @@ def check(path: Path, everything: bool, live: bool, ask: bool) -> None:
         sys.exit(2)
     if live or ask:
         sys.exit(_live(config, ask=ask))
+    if not everything:
+        for line in _lines(config):
+            click.echo(line)
+        return
     # In JSON mode pydantic masks SecretStr by itself.
     shown = config.model_dump(mode="json", by_alias=True)
-    if not everything:
-        _leave_out_unset(config, shown)
     click.echo(yaml.dump(shown, Dumper=Dumper, sort_keys=False, allow_unicode=True), nl=False)
 
 
@@ -71,17 +75,23 @@ def _live(config: Config, *, ask: bool) -> int:
     return 0 if all(one.works for one in found) else 1
 
 
-def _leave_out_unset(group: BaseModel, shown: dict[str, Any]) -> None:
-    """Take away what nobody set of the `advanced` blocks in `shown`, which has the values of `group`."""
-    for name, field in type(group).model_fields.items():
-        value, key = getattr(group, name), field.alias or name
-        if name == "advanced":
-            shown[name] = {each: shown[name][each] for each in shown[name] if each in value.model_fields_set}
-            if not shown[name]:
-                del shown[name]
-        elif isinstance(value, BaseModel):
-            _leave_out_unset(value, shown[key])
-        elif isinstance(value, dict):
-            for each, one in value.items():
-                if isinstance(one, BaseModel):
-                    _leave_out_unset(one, shown[key][each])
+def _lines(config: Config) -> Iterator[str]:
+    """What somebody set, in a line per model, key and tenant."""
+    yield f"listens on {config.listen.host}:{config.listen.port}, workers: {config.listen.workers}"
+    for name, model in config.models.items():
+        line = f"model {name}: {', '.join(model.engines)}; policy {model.policy}"
+        yield line if model.policy == "fixed" else f"{line}, proof {model.proof}, max_loss {model.max_loss:g}"
+    for name, key in config.keys.items():
+        yield f"key {name}: of tenant {key.tenant}; {_terms(key)}"
+    for name, tenant in config.tenants.items():
+        yield f"tenant {name}: {_terms(tenant)}"
+
+
+def _terms(settings: TermsSettings) -> str:
+    found = what_differs(settings.terms())
+    return ", ".join(f"{name} {_plain(value)}" for name, value in found.items()) or "no limits"
+
+
+def _plain(value: Any) -> str:
+    text: str = yaml.dump(value, Dumper=Dumper, default_flow_style=True, width=10_000, sort_keys=False)
+    return text.strip().removesuffix("...").strip()

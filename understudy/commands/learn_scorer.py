@@ -85,7 +85,7 @@ def scorer(
                 "scorer",
                 whose,
                 model,
-                made.model,
+                made.data,
                 metrics=made.metrics,
                 parent=active.id if active else None,
                 note=made.reason,

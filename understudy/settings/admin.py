@@ -44,7 +44,6 @@ ProviderURL = Annotated[str, AfterValidator(_provider_url)]
 class OidcAdvanced(Settings):
     """Less common settings of signing in with an OpenID provider."""
 
-    name_claim: str = Field("email", min_length=1, description="Claim that the account is called by.")
     default_role: RoleName | None = Field(
         None, description="Role of those whom role_claim gives none; null lets them not in."
     )

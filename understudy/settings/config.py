@@ -7,7 +7,6 @@ docs/reference/settings.md.
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
@@ -36,102 +35,23 @@ from understudy.settings.guardrails import GuardrailSettings
 from understudy.settings.keys import KeySettings
 from understudy.settings.learning import FeedbackSettings, JudgingSettings, LearningSettings
 from understudy.settings.limits import LimitsSettings
+from understudy.settings.listen import Listen
 from understudy.settings.memory import MemorySettings
 from understudy.settings.models import ModelSettings
 from understudy.settings.private import PrivateSettings
 from understudy.settings.reach import replay_out_of_reach
 from understudy.settings.replay import ReplaySettings
 from understudy.settings.retention import RetentionSettings
+from understudy.settings.sharing import SharingSettings
 from understudy.settings.telemetry import TelemetrySettings
 from understudy.settings.tenants import TenantSettings
 from understudy.settings.terms import check_names
 from understudy.settings.upstream import Upstream
 from understudy.settings.users import UsersSettings
 from understudy.settings.webhooks import WebhookSettings
-from understudy.settings.workflows import WorkflowsSettings
+from understudy.settings.workflows import ApplicationsSettings, WorkflowsSettings
 from workflows.declared import DefinitionError, World, read_definition
 from workflows.definition import Definition
-
-_ORIGIN = re.compile(r"\*|[A-Za-z][A-Za-z0-9+.-]*://[^/\s@?#]+")
-
-
-class ListenAdvanced(Settings):
-    """Less common settings of where the gateway listens."""
-
-    prefixes: tuple[str, ...] = Field(
-        ("/v1",), min_length=1, description="Paths below these reach the upstream; others are 404."
-    )
-
-    @field_validator("prefixes")
-    @classmethod
-    def _are_paths(cls, prefixes: tuple[str, ...]) -> tuple[str, ...]:
-        for prefix in prefixes:
-            if prefix and not prefix.startswith("/"):
-                raise ValueError(f"has {prefix!r}: a path such as /v1 is right")
-        return prefixes
-
-    max_body_mib: float = Field(512, gt=0, description="Largest request body passed through, in MiB.")
-    max_json_mib: float = Field(
-        32, gt=0, description="Largest body the pipeline will read and parse, in MiB."
-    )
-    max_header_kib: float = Field(32, gt=0, description="Largest single request header line, in KiB.")
-    body_gap_s: float = Field(
-        30, gt=0, description="How long a client may pause in the middle of its request body."
-    )
-    max_connections: int = Field(
-        10_000, ge=1, description="Most open connections of one worker; one more is refused with 503."
-    )
-
-
-class Listen(Settings):
-    """Where the gateway listens."""
-
-    host: str = Field(
-        "127.0.0.1",
-        description="Address to bind. Others than this machine's own, such as 0.0.0.0, need a gateway key where the "
-        "upstream or an engine has one.",
-    )
-    port: int = Field(8080, ge=0, le=65535, description="Port; 0 takes a free one and prints it.")
-    open: bool = Field(
-        False,
-        description="Whether anybody who reaches the address may use your keys while there is no gateway key.",
-    )
-    workers: int = Field(1, ge=1, le=64, description="Processes sharing the port (SO_REUSEPORT).")
-    tenant_headers: tuple[str, ...] = Field(
-        (),
-        description="Further request headers that tell clients apart while the gateway has no keys, beside credentials.",
-    )
-    cors: tuple[str, ...] = Field(
-        (),
-        description="Origins whose pages may ask from a browser, such as https://app.example, or * for all.",
-    )
-    grace_s: float = Field(30, ge=0, description="At SIGTERM, how long open requests may take to finish.")
-    advanced: ListenAdvanced = Field(ListenAdvanced(), description="Less common settings.")
-
-    @field_validator("cors")
-    @classmethod
-    def _are_origins(cls, origins: tuple[str, ...]) -> tuple[str, ...]:
-        for origin in origins:
-            if not _ORIGIN.fullmatch(origin):
-                raise ValueError(f"has {origin[:60]!r}: an origin such as https://app.example is right, or *")
-        return tuple(origin.lower() for origin in origins)
-
-
-class Grant(Settings):
-    """One tenant's examples, readable by others. One way, and no further."""
-
-    source: str = Field(
-        alias="from", description="Tenant whose examples are read: a name as in `keys create`, or id:HEX."
-    )
-    to: tuple[str, ...] = Field(min_length=1, description="Tenants that may read them.")
-
-
-class SharingSettings(Settings):
-    """What may cross from one tenant to another. Exact answers and everything else never do."""
-
-    grants: tuple[Grant, ...] = Field(
-        (), description="Explicit grants, each {from: TENANT, to: [TENANT, ...]}; none by default."
-    )
 
 
 class LogSettings(Settings):
@@ -180,6 +100,9 @@ class Config(Settings):
         WorkflowsSettings(),
         description="Runs: applications whose calls feed each other, and workflows that clients call as models.",
     )
+    applications: ApplicationsSettings = Field(
+        ApplicationsSettings(), description="Applications that are found in plain calls; off by default."
+    )
     learning: LearningSettings = Field(LearningSettings(), description="Training from outcomes.")
     judging: JudgingSettings | None = Field(
         None, description="An engine that judges a sample; null for none."
@@ -221,33 +144,16 @@ class Config(Settings):
                     f"models.{name} stands for several names, and what is learnt of one says nothing of another: leave its "
                     "policy fixed and its tasks away, and list names that are to be routed by themselves"
                 )
-            if len(set(model.engines)) < len(model.engines):
-                raise ValueError(
-                    f"models.{name}.engines names an engine twice: {', '.join(model.engines)}; each is asked once"
-                )
             for engine in (*model.engines, *((model.larger_context,) if model.larger_context else ())):
                 if engine not in self.engines:
                     raise ValueError(
                         f"models.{name} names the engine {engine!r}; known engines: {known}{meant(engine, self.engines)}"
                     )
-            if strangers := sorted(set(model.stand_ins or ()) - set(model.engines)):
-                raise ValueError(
-                    f"models.{name}.stand_ins names {', '.join(strangers)}; each must be one of models.{name}.engines: "
-                    f"{', '.join(model.engines)}"
-                )
-            if model.policy != "fixed" and len(model.engines) < 2:
-                raise ValueError(f"models.{name}: policy {model.policy} needs two engines, small then large")
             if model.policy == "in_context" and not any(map(self._price_of, model.engines)):
                 raise ValueError(
                     f"models.{name}: in_context weighs cost, but no engine of it has a price; set engines.*.price, "
                     "if only in relation to each other"
                 )
-            if model.policy == "in_context" and len(model.engines) > 8:
-                raise ValueError(
-                    f"models.{name} has {len(model.engines)} engines; in_context chooses among 8 at most"
-                )
-            if (model.policy, model.proof) == ("few_shot", "floor"):
-                raise ValueError(f"models.{name}: proof: floor needs policy in_context; write on or off")
             if (model.policy, model.proof) == ("in_context", "floor") and (
                 self.judging is None or self.judging.share_offloaded == 0 or not self.learning.enabled
             ):
@@ -350,9 +256,6 @@ class Config(Settings):
                 raise ValueError(
                     f"keys.{first} and keys.{name} have the same secret: nobody could tell who asks"
                 )
-        for grant in self.sharing.grants:
-            if grant.source in grant.to:
-                raise ValueError(f"sharing.grants has a grant from {grant.source!r} to itself")
         for setting, url in self._urls():
             parts = urlsplit(url)
             here = parts.hostname == self.listen.host or is_loopback(parts.hostname or "")
@@ -386,11 +289,6 @@ class Config(Settings):
                 raise ValueError(
                     f"models.{name}.tasks names tasks, but nothing is remembered to learn them from: set `memory`, with "
                     "examples.enabled left on"
-                )
-            if not model.remember:
-                raise ValueError(
-                    f"models.{name}.tasks names tasks, but models.{name}.remember is false: a student is trained on the "
-                    "reference's answers; leave remember on, or take the tasks away"
                 )
             if "student" in self.engines:
                 raise ValueError(

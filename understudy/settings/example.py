@@ -1,40 +1,74 @@
 """Writes `config.example.yaml`: `python -m understudy.settings.example`.
 
-It shows the settings an operator meets. Those under `advanced` and `health`, what bounds workflows, what goes with
-PostgreSQL, and the simulated engines, are in docs/reference/settings.md.
+It shows the settings that most operators meet on the first day; all are in docs/reference/settings.md.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, SecretStr
 
-from understudy.settings.config import Config
-from understudy.settings.engines import OpenAIEngine, VLLMEngine, VLLMLocalEngine
-from understudy.settings.learning import JudgingSettings
+from understudy.settings.admin import AdminSettings
+from understudy.settings.config import Config, LogSettings
+from understudy.settings.engines import OpenAIEngine, VLLMEngine
+from understudy.settings.learning import JudgingSettings, LearningSettings
+from understudy.settings.listen import Listen
 from understudy.settings.memory import MemorySettings
 from understudy.settings.models import ModelSettings
+from understudy.settings.names import groups_in
+from understudy.settings.replay import ReplaySettings
+from understudy.settings.retention import RetentionSettings
+from understudy.settings.telemetry import TelemetrySettings
 from understudy.settings.upstream import Upstream
+from understudy.settings.users import UsersSettings
 
 _HEAD = """\
-# The settings an operator meets, each with its default and a sentence. Less common ones stand under `advanced:` in the block
-# they belong to: docs/reference/settings.md lists them all. ${NAME} is read from the environment, ${NAME:-default} with a
-# fallback. `understudy check FILE` validates a file and shows what it comes to.
+# The settings that most operators meet, each with a sentence; docs/reference/settings.md lists them all. ${NAME} is
+# read from the environment, ${NAME:-default} with a fallback. `understudy check FILE` validates a file.
 # Written by `python -m understudy.settings.example`.
 """
-_ALSO_HAS = "# model, price, context_tokens and max_in_flight as above"
-_GROUPS: dict[str, tuple[type[BaseModel], Mapping[str, Any]]] = {
-    "upstream": (Upstream, {"base_url": "https://api.openai.com/v1"}),
-    "memory": (MemorySettings, {"data_dir": "./data"}),
-    "judging": (JudgingSettings, {"engine": "large"}),
+_GROUPS: dict[str, tuple[type[BaseModel], str]] = {
+    "listen": (Listen, "host port workers"),
+    "upstream": (Upstream, "base_url api_key"),
+    "memory": (
+        MemorySettings,
+        "data_dir partition exact.enabled exact.ttl_s examples.enabled examples.admission.secrets"
+        " examples.admission.private_data log_requests request_texts.enabled",
+    ),
+    "users": (UsersSettings, "sources"),
+    "retention": (RetentionSettings, "texts_days rows_days"),
+    "learning": (LearningSettings, "spend_share"),
+    "judging": (JudgingSettings, "engine share_offloaded max_usd_per_day"),
+    "replay": (ReplaySettings, "enabled cron max_run_usd"),
+    "admin": (AdminSettings, "host port https"),
+    "log": (LogSettings, "requests level"),
+    "otel": (TelemetrySettings, "endpoint"),
 }
-"""Groups that are off by default, or need a value, and what the example says in them."""
-_LEFT_OUT = {"health"}
-"""Groups of less common settings only."""
+"""Groups that are shown, and which of their settings."""
+_ENGINES: dict[str, tuple[type[BaseModel], str]] = {
+    "large": (
+        OpenAIEngine,
+        "kind base_url api_key model price.input_usd_per_mtok price.output_usd_per_mtok context_tokens",
+    ),
+    "small": (VLLMEngine, "kind base_url"),
+}
+_MODEL = "engines policy proof max_loss in_context.preference in_context.max_examples"
+_GIVEN: dict[str, Any] = {
+    "upstream.base_url": "https://api.openai.com/v1",
+    "engines.large.kind": "openai",
+    "engines.large.base_url": "https://api.openai.com/v1",
+    "engines.large.api_key": "${OPENAI_API_KEY}",
+    "engines.small.kind": "vllm",
+    "engines.small.base_url": "http://127.0.0.1:8000/v1",
+    "models.gpt-4o.engines": ["small", "large"],
+    "memory.data_dir": "./data",
+    "judging.engine": "large",
+}
+"""Values of the example that are not the default."""
 _SHOWN_ONLY = {
     "keys": """\
 keys:
@@ -53,6 +87,7 @@ tenants:
 components:
   web: {kind: search, url: "https://search.example/api?q={query}&count={k}", hits: /results, text: [/title, /text]}
 """,
+    "applications": "applications: {infer: show}  # docs/explanation/applications.md",
     "guardrails": """\
 guardrails:
   pii: {url: "http://127.0.0.1:9000/check", api_key: "${GUARD_KEY}", on_failure: refuse}  # docs/how-to/guardrails.md
@@ -72,77 +107,45 @@ workflows:
     output: answer
 """,
 }
-"""Groups that hold what operators make up, shown as comments; their other settings are less common ones."""
+"""Groups that hold what operators make up, shown as comments."""
 
 
 def example() -> str:
     """The whole example as YAML text."""
     lines = [_HEAD.rstrip()]
     for name, field in Config.model_fields.items():
-        if name in _LEFT_OUT:
-            continue
-        lines += ["", f"# {field.description}"]
         if name in _SHOWN_ONLY:
+            lines += ["", f"# {field.description}"]
             lines += [f"# {line}" for line in _SHOWN_ONLY[name].splitlines()]
-            continue
-        lines.append(f"{name}:")
-        match name:
-            case "engines":
-                lines += _engines()
-            case "models":
-                given = {"engines": ["small", "large"]}
-                lines += ["  gpt-4o:  # the name clients ask for", *_group(ModelSettings, 2, given)]
-            case _:
-                group, given = _GROUPS.get(name, (type(field.default), {}))
-                lines += _group(group, 1, given)
+        elif name == "engines":
+            lines += ["", f"# {field.description}", "engines:"]
+            for engine, (group, shown) in _ENGINES.items():
+                lines += [f"  {engine}:", *_group(group, f"engines.{engine}", shown.split())]
+        elif name == "models":
+            lines += ["", f"# {field.description}", "models:", "  gpt-4o:  # the name clients ask for"]
+            lines += _group(ModelSettings, "models.gpt-4o", _MODEL.split())
+        elif name in _GROUPS:
+            group, shown = _GROUPS[name]
+            lines += ["", f"# {field.description}", f"{name}:", *_group(group, name, shown.split())]
     return "\n".join(lines) + "\n"
 
 
-def _engines() -> Iterator[str]:
-    shown = set(OpenAIEngine.model_fields)
-    yield "  large:  # any name"
-    yield from _group(OpenAIEngine, 2, {"kind": "openai", "base_url": "https://api.openai.com/v1"})
-    yield "  small:"
-    yield f"    {_ALSO_HAS}, and api_key"
-    vllm = {"kind": "vllm", "base_url": "http://127.0.0.1:8000/v1"}
-    yield from _group(VLLMEngine, 2, vllm, shown - set(vllm))
-    yield "  local:"
-    yield f"    {_ALSO_HAS}"
-    local = {"kind": "vllm-local", "model_dir": "org/model"}
-    yield from _group(VLLMLocalEngine, 2, local, (shown | set(VLLMEngine.model_fields)) - set(local))
-
-
-def _group(
-    model: type[BaseModel], depth: int, given: Mapping[str, Any], left_out: set[str] | None = None
-) -> Iterator[str]:
-    pad = "  " * depth
+def _group(model: type[BaseModel], dotted: str, shown: list[str]) -> Iterator[str]:
+    """The lines of a group, of whose settings those named are shown; `price.input_usd` is one of a group within it."""
+    pad = "  " * (dotted.count(".") + 1)
     for name, field in model.model_fields.items():
-        if name in _WITH_ANOTHER or name in (left_out or ()):
-            continue
-        yield f"{pad}# {field.description or _KIND}"
-        if name in _INSTEAD:
-            yield f"{pad}# {name}: {_INSTEAD[name]}"
-            continue
-        value = given.get(name, None if field.is_required() else field.get_default())
-        if isinstance(value, BaseModel):
+        below = [one.partition(".")[2] for one in shown if one.startswith(f"{name}.")]
+        if below:
             yield f"{pad}{name}:"
-            yield from _group(type(value), depth + 1, {})
-        else:
+            (group,), _ = groups_in(field.annotation)
+            yield from _group(group, f"{dotted}.{name}", below)
+        elif name in shown:
+            default = None if field.is_required() else field.get_default()
+            value = _GIVEN.get(f"{dotted}.{name}", default)
+            yield f"{pad}# {field.description or _KIND}"
             yield f"{pad}{field.alias or name}: {json.dumps(value, default=_plain)}"
 
 
-_INSTEAD = {
-    "database_url": '"postgresql://understudy:${PGPASSWORD}@db.example/understudy?sslmode=verify-full"',
-    "base_urls": '["http://10.0.0.1:8000/v1", {"url": "http://10.0.0.2:8000/v1", "weight": 2}]',
-    "proxy": '"http://proxy.example:3128"',
-}
-"""Settings in the place of another one, and what they may look like."""
-_WITH_ANOTHER = {
-    "advanced",
-    *("cors", "tells_usage", "slo_tpot_ms"),
-    *("listen_url", "deadline_ms", "stale_s", "connections", "index", "index_memory_mib", "blobs_url"),
-}
-"""Less common settings that stand in no `advanced` block, and those that mean something with memory.database_url only."""
 _KIND = "Which kind of engine this is: openai, anthropic, azure, vllm, vllm-local, or simulated."
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pydantic import Field
 
 from understudy.settings.group import Settings
@@ -62,9 +60,6 @@ class JudgingAdvanced(Settings):
     max_in_flight: int = Field(4, ge=1, le=64, description="Judgements at once, per worker.")
     verdict_tokens: int = Field(
         300, ge=16, description="Longest verdict, in tokens; a reasoning judge needs more."
-    )
-    judge_fields: dict[str, Any] = Field(
-        {}, description="Further fields of the judge's requests, such as a temperature."
     )
     opted_out_keys: tuple[str, ...] = Field((), description="Ids of keys whose requests are never judged.")
 

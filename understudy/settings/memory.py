@@ -130,11 +130,6 @@ class MemoryAdvanced(Settings):
     instructions: Literal["refuse", "off"] = Field(
         "refuse", description="Admission: what to do with text that tries to instruct whoever reads it later."
     )
-    contributor_max_examples: int | None = Field(
-        20_000,
-        ge=1,
-        description="Admission: examples per key, where several keys fill one bank; null: no limit.",
-    )
     contributor_max_per_hour: int | None = Field(
         2000, ge=1, description="Admission: the same within an hour; null: no limit."
     )

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from understudy.settings.group import Settings
 from understudy.settings.tasks import TaskSettings, check_names
+
+_MOST_ENGINES = 8
 
 
 class FewShotSettings(Settings):
@@ -138,6 +140,13 @@ class ModelSettings(Settings):
     )
     advanced: ModelAdvanced = Field(ModelAdvanced(), description="Less common settings.")
 
+    @field_validator("engines")
+    @classmethod
+    def _each_once(cls, engines: tuple[str, ...]) -> tuple[str, ...]:
+        if len(set(engines)) < len(engines):
+            raise ValueError(f"names an engine twice: {', '.join(engines)}; each is asked once")
+        return engines
+
     @field_validator("tasks")
     @classmethod
     def _have_names(cls, tasks: dict[str, TaskSettings]) -> dict[str, TaskSettings]:
@@ -148,6 +157,27 @@ class ModelSettings(Settings):
     def _as_yaml_reads_it(cls, proof: object) -> object:
         # YAML takes a bare on and off for true and false.
         return {True: "on", False: "off"}.get(proof, proof) if isinstance(proof, bool) else proof
+
+    @model_validator(mode="after")
+    def _can_work(self) -> ModelSettings:
+        if strangers := sorted(set(self.stand_ins or ()) - set(self.engines)):
+            raise ValueError(
+                f"stand_ins names {', '.join(strangers)}; each must be one of its engines: {', '.join(self.engines)}"
+            )
+        if self.policy != "fixed" and len(self.engines) < 2:
+            raise ValueError(f"policy {self.policy} needs two engines, small then large")
+        if self.policy == "in_context" and len(self.engines) > _MOST_ENGINES:
+            raise ValueError(
+                f"it has {len(self.engines)} engines; in_context chooses among {_MOST_ENGINES} at most"
+            )
+        if (self.policy, self.proof) == ("few_shot", "floor"):
+            raise ValueError("proof: floor needs policy in_context; write on or off")
+        if self.tasks and not self.remember:
+            raise ValueError(
+                "tasks names tasks, but remember is false: a student is trained on the reference's answers; leave "
+                "remember on, or take the tasks away"
+            )
+        return self
 
     @property
     def find_tasks(self) -> bool:

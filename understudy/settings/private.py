@@ -18,11 +18,6 @@ class PrivateAdvanced(Settings):
     releases: int = Field(
         4, ge=1, le=1000, description="Releases the budget is divided into; then it is spent."
     )
-    cells: int = Field(
-        3, ge=1, le=100, description="Topics a contributor counts in at most; more costs more noise."
-    )
-    words: int = Field(8, ge=1, le=100, description="Words a contributor counts for in each of them at most.")
-    planes: int = Field(4, ge=0, le=12, description="Random planes that divide questions: 2^planes topics.")
 
 
 class PrivateSettings(Settings):

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import Field, PlainSerializer
 
 from store.people.limits import Flag, Limits, Moment, Partition, Terms, names_of
-from store.validating import fields_of
+from store.validating import fields_of, what_differs
 from understudy.settings.group import Settings
+
+Told = Annotated[Limits, PlainSerializer(what_differs)]
+"""Limits that are printed without what is as by default."""
 
 
 def _said(name: str) -> Any:
@@ -24,8 +27,8 @@ def _said(name: str) -> Any:
 class TermsSettings(Settings):
     """What may be said of a key and of a tenant alike: see store.people.limits."""
 
-    limits: Limits = _said("limits")
-    each_user: Limits = _said("each_user")
+    limits: Told = _said("limits")
+    each_user: Told = _said("each_user")
     expires_at: Moment | None = _said("expires_at_s")
     partition: Partition | None = _said("partition")
     users_required: Flag | None = _said("users_required")

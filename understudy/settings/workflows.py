@@ -27,6 +27,16 @@ class WorkflowsAdvanced(Settings):
     )
 
 
+class ApplicationsSettings(Settings):
+    """What is found out of applications whose clients say nothing of them."""
+
+    infer: Literal["off", "show"] = Field(
+        "off",
+        description="Whether the admin pages show which calls read each other's answers, by the latest texts that are kept "
+        "(memory.request_texts).",
+    )
+
+
 class WorkflowsSettings(Settings):
     """What applications may have under way, how long its values are kept, and workflows by name."""
 

@@ -16,7 +16,7 @@ from admin.oidc import OidcOptions, OidcSignIn
 from admin.pages import PAGES
 from admin.sources import EngineFacts, GatewayInfo, ReplayFacts, ServedFacts, Sources, WorkflowFacts
 from learning.evaluation.replayed import Exploring
-from learning.proof.summary import ProofReader
+from learning.guarantee.summary import ProofReader
 from learning.replay.nightly import WINDOW_S
 from store import Store
 from understudy.operator_actions import AdminActions
@@ -83,7 +83,6 @@ def _oidc(settings: OidcSettings | None, secret: bytes) -> OidcSignIn | None:
                 settings.roles,
                 client_secret=own.get_secret_value() if own is not None else "",
                 role_claim=settings.role_claim,
-                name_claim=advanced.name_claim,
                 default_role=advanced.default_role,
                 scopes=advanced.scopes,
             ),
@@ -123,6 +122,7 @@ def sources(
                 lambda name, value: read_definition(name, value, config.world()),
                 lambda: profile(config),
             ),
+            infer=config.applications.infer == "show",
             judged=config.judging is not None or any(m.policy != "fixed" for m in config.models.values()),
             quality_alarm=config.learning.quality_alarm,
             proven=ProofReader(

@@ -17,7 +17,6 @@ def admission(settings: MemorySettings) -> Admission:
     limits = knobs_of(
         ContributorLimits,
         advanced,
-        max_examples=advanced.contributor_max_examples,
         max_per_hour=advanced.contributor_max_per_hour,
     )
     return Admission(

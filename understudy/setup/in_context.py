@@ -23,7 +23,6 @@ from learning.training.metrics import LearningMetrics
 from router.choosing import chooser
 from router.choosing.chooser import Chooser
 from router.choosing.exploration_budget import ExplorationBudget
-from router.choosing.floor import cap_in_force
 from router.choosing.load import LoadKnobs
 from router.dials import Dials
 from router.embedding.retriever import Retriever
@@ -31,6 +30,7 @@ from router.examples import count as example_count
 from router.examples.features import Features
 from router.examples.rarity import Rarity
 from router.examples.scorer import Scorer, ScorerError
+from router.guarantee.floor import cap_in_force
 from router.policies.in_context import InContext, Knobs
 from router.proving.gate import Gate
 from store import Store

@@ -11,15 +11,15 @@ import structlog
 
 from learning.bank.answer_embedding import version_of
 from learning.bank.sharing import lenders
-from learning.evaluation.floor import caught_up
+from learning.guarantee.floor import caught_up
 from learning.tasks.proposals import TaskFinder
 from learning.tasks.trainer import StudentLearner
 from learning.training.bandit import HALF_LIFE_S
-from learning.training.learner import Learner, Pace, Trainer
+from learning.training.learner import Pace, RouterLearner, Trainer
 from learning.training.scorer.lessons import lessons_of
 from learning.training.scorer.rows import AnswersOf
 from learning.training.trainers import BanditTrainer, ScorerTrainer
-from router.choosing.floor import FloorSettings
+from router.guarantee.floor import FloorSettings
 from router.tasks.matching import MOST_TASKS
 from store import Store
 from store.jobs.leases import Leases
@@ -42,7 +42,7 @@ _SCORER_NEEDS = 300
 class Learning:
     """What the learner's process does."""
 
-    learner: Learner
+    learner: RouterLearner
     students: StudentLearner
     tasks: TaskFinder
     floors: Callable[[], None]
@@ -59,7 +59,7 @@ def learning(config: Config, stopping: Callable[[], bool]) -> Iterator[Learning]
     )
     store = open_store(memory)
     try:
-        learner = Learner(
+        learner = RouterLearner(
             store.outcomes,
             store.artifacts,
             lambda model: trainers(store, config, model),

@@ -17,6 +17,8 @@ from understudy.settings.private import PrivateSettings
 from understudy.settings.reach import out_of_reach
 from understudy.setup.examples import admission
 
+_PLANES = 4
+"""Random planes that divide questions: 2^4 topics."""
 _LEAST_WORDS = 3
 """Words that must be told of a topic before it is asked about."""
 _QUESTIONS = 5
@@ -35,8 +37,8 @@ def mechanism(settings: PrivateSettings) -> Mechanism:
     return Mechanism(
         PrivacyBudget(settings.epsilon, advanced.delta),
         advanced.releases,
-        Bounds(advanced.cells, advanced.words),
-        advanced.planes,
+        Bounds(),
+        _PLANES,
         _LEAST_WORDS,
     )
 

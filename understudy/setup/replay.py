@@ -53,11 +53,7 @@ def replay(
     if not config.models and settings.engine is None:
         raise CannotReplay("nobody can answer: set `models`, or replay.advanced.engine")
     how = judging.advanced if judging else JudgingAdvanced()
-    judge = Judge(
-        engines[judge_name],
-        verdict_tokens=how.verdict_tokens,
-        fields=how.judge_fields,
-    )
+    judge = Judge(engines[judge_name], verdict_tokens=how.verdict_tokens)
     material = Material(
         memory.store,
         engines,

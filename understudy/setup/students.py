@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 from learning.tasks.follower import StudentFollower
-from learning.tasks.trainer import Due, StudentLearner, StudentPace
+from learning.tasks.trainer import Rhythm, StudentLearner, StudentPace
 from learning.ticks import latest_tick
 from learning.training.bandit import HALF_LIFE_S
 from learning.training.metrics import LearningMetrics
@@ -23,7 +23,7 @@ def student_learner(
     """Trains the students of the tasks of every configured model."""
     learning, zone = config.learning.advanced, time_zone(config.replay.time_zone)
 
-    def due(tenant: str, slot: str) -> Due | None:
+    def rhythm(tenant: str, slot: str) -> Rhythm | None:
         # A model's name may have a slash in it, a task's may not.
         model, _, name = slot.rpartition("/")
         settings = config.models.get(model)
@@ -34,13 +34,13 @@ def student_learner(
             schema = declared.json_schema
             labels = declared.labels if schema is None else labels_of(schema)
             tick_s = latest_tick(declared.retrain, zone, clock()) if declared.retrain is not None else None
-            return Due(declared.retrain_every, labels, tick_s)
+            return Rhythm(declared.retrain_every, labels, tick_s)
         rows = store.tasks.known.all(tenant=tenant, name=name)
         labels = next((row.labels for row in rows if row.model == model), ())
-        return Due(TaskSettings().retrain_every, labels)
+        return Rhythm(TaskSettings().retrain_every, labels)
 
     pace = StudentPace(most_labels=learning.max_outcomes, half_life_s=HALF_LIFE_S)
-    return StudentLearner(store.tasks.answers, store.artifacts, due, pace, stopping=stopping, clock=clock)
+    return StudentLearner(store.tasks.answers, store.artifacts, rhythm, pace, stopping=stopping, clock=clock)
 
 
 def students(store: Store, embedding_version: str, metrics: LearningMetrics) -> StudentFollower:

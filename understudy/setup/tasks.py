@@ -10,8 +10,8 @@ from functools import partial
 
 from engines.engine import Engine
 from engines.student import STUDENT, StudentEngine
+from learning.guarantee.students import EvidenceFollower
 from learning.poller import Poller
-from learning.tasks.evidence import EvidenceFollower
 from learning.tasks.task_follower import TaskFollower
 from learning.training.metrics import LearningMetrics
 from router.plan import Policy

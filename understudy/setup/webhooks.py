@@ -67,7 +67,7 @@ def _look(config: Config, store: Store) -> Callable[[float], Sequence[Crossing]]
 
 def _qualities(config: Config, store: Store) -> Callable[[float], Sequence[Crossing]]:
     """How offloaded answers stand: everybody's, read every few seconds, and each tenant's, read every minute."""
-    from learning.evaluation.quality_alarm import quality_of_tenants, quality_standings
+    from learning.guarantee.quality_alarm import quality_of_tenants, quality_standings
     from understudy.webhooks import events
 
     references, bar = config.references(), config.learning.quality_alarm

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from learning.evaluation.quality_alarm import QualityStanding
+from learning.guarantee.quality_alarm import QualityStanding
 from store.jobs.engine_states import EngineStateRow
 from store.jobs.webhooks import Crossing
 from store.people.allowance import NANO, USD, Standing

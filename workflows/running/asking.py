@@ -87,7 +87,7 @@ class StepAsker:
             if told and _streams(step):
                 # Who read its text as it came cannot take it back.
                 rules, left = {}, 0
-            if not left or run.ended is not None or run.lost:
+            if not left or not run.goes_on:
                 return _given_up(run, step, rules, failed)
             left, unread = left - 1, unread - 1
             run.step(id, attempts=run.steps[id].attempts + 1)
@@ -103,7 +103,7 @@ class StepAsker:
             if run.row.background:
                 # A client that waits sends the run again with its key where this process ends; here nobody does.
                 await kept()
-            return run.ended is None and not run.lost
+            return run.goes_on
 
         chat, placement = await self._asked(run, step, fault, streams=_read_along(run))
         async with run.spent.held(run.row.budget, partial(self.door.most, chat)):
@@ -114,7 +114,7 @@ class StepAsker:
             return None
         self._note(run, step, chat, answer)
         flow = run.flow
-        if flow is None or step.of != flow.definition.output or "tools" not in flow.fields:
+        if step.of != flow.definition.output or "tools" not in flow.fields:
             answer.calls = []
         for variable in step.writes.values():
             run.cells[variable].calls = answer.calls
@@ -160,7 +160,7 @@ class StepAsker:
         if fault:
             told = f"Your last answer could not be read: {fault} Answer once more, in the form that is asked for."
             fields["messages"] = [*fields["messages"], {"role": "user", "content": told}]
-        if run.flow is not None and step.of == run.flow.definition.output:
+        if step.of == run.flow.definition.output:
             given = dict(run.flow.fields)
             called = given.pop("messages", [])
             fields = {**_left_open(given, fields), **fields, "messages": [*fields["messages"], *called]}
@@ -185,7 +185,7 @@ class StepAsker:
         return placed
 
     def _objective(self, run: LiveRun, step: Step) -> Objective:
-        if run.flow is not None:
+        if run.flow.declared:
             return self.flowing.of(run, step)
         return self._objectives(run).of(step.id)
 
@@ -238,6 +238,7 @@ class StepAsker:
             run.spent.usd += usd
             run.spent.tokens += tokens
         run.step(step.id, **figures)
+        run.repeatable &= answer.repeatable
         if answer.finish_reason:
             for variable in (*step.writes.values(), *filter(None, [step.says])):
                 run.cells[variable].finish_reason = answer.finish_reason
@@ -287,7 +288,7 @@ def _read_along(run: LiveRun) -> bool:
     background are known, and items of a list in a workflow are worked on as they come.
     """
     wanted = Criteria.TTFT in run.progress.gets.values()
-    return run.row.background or run.flow is not None or bool(run.watchers) or wanted
+    return run.row.background or run.flow.declared or bool(run.watchers) or wanted
 
 
 def _streams(step: Step) -> bool:

@@ -77,6 +77,8 @@ class Answered:
     cost_usd: float = 0.0
     kept: bool = False
     """It was answered with a kept answer: no engine was asked, and nothing is charged."""
+    repeatable: bool = True
+    """Whether it may be given to who asks the same again: no stand-in or student gave it, and its engine allows it."""
     calls: list[dict[str, Any]] = field(default_factory=list)
     """The calls of tools that it holds."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
@@ -22,7 +22,7 @@ from store.workflows.records import (
     StepProgress,
     VariableEnd,
 )
-from workflows.graph import Graph, Step
+from workflows.graph import Graph, Step, dumped
 from workflows.names import StepId, VariableId
 from workflows.objective import Objectives
 from workflows.progress import Changes, Progress, RunState, VariableState
@@ -87,18 +87,15 @@ class LiveRun:
     """Times and figures of its steps; their `state` is the progress's."""
     reading: dict[Cell, asyncio.Task[None]] = field(default_factory=dict)
     """The variables that it reads, others write and have not written yet; and who waits for them."""
-    attached: dict[StepId, asyncio.Future[None]] = field(default_factory=dict)
-    """Steps that a client's own request carries out: resolved when one may be asked."""
+    attached: dict[StepId, asyncio.Event] = field(default_factory=dict)
+    """Steps that a client's own request carries out: set when one may be asked, or never will be."""
     left: set[StepId] = field(default_factory=set)
     """Steps whose client's request ended with the process that it came to."""
     tasks: dict[StepId, asyncio.Task[None]] = field(default_factory=dict)
     spent: Spent = field(default_factory=Spent)
-    flow: Flow | None = None
-    """Of a workflow: by what it grows. None where its steps came from the client."""
-    over: asyncio.TimerHandle | None = None
-    """Ends it when its time is over."""
-    waits: asyncio.TimerHandle | None = None
-    """Looks whether it waits in vain."""
+    flow: Flow = field(default_factory=Flow.of_calls)
+    timers: dict[str, asyncio.TimerHandle] = field(default_factory=dict)
+    """`over` ends it when its time is over, `waits` looks whether it waits in vain."""
     moved_at_s: float = 0.0
     """When something of it happened last; 0: nothing yet."""
     template_tokens: dict[StepId, float] = field(default_factory=dict)
@@ -112,6 +109,8 @@ class LiveRun:
     failure: Failure | None = None
     watchers: list[Callable[[Changes], object]] = field(default_factory=list)
     """Told of every change: streams of the whole run."""
+    repeatable: bool = True
+    """Whether all answers of its steps may be given to who asks the same again."""
     lost: bool = False
     """Another process carries it out."""
     id: str = field(init=False)
@@ -135,6 +134,11 @@ class LiveRun:
             self.row.app,
             self.row.no_store,
         )
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether it has not ended, and is carried out here."""
+        return self.ended is None and not self.lost
 
     @property
     def graph(self) -> Graph:
@@ -241,7 +245,6 @@ class LiveRun:
     @property
     def output(self) -> VariableId:
         """The variable of a workflow's output."""
-        assert self.flow is not None
         return self.flow.output
 
     @property
@@ -265,9 +268,11 @@ def used_by(steps: Iterable[StepProgress]) -> Used:
     return used
 
 
-def kept_step(step: Step, caller: Caller, *, attached: bool = False, no_store: bool = False) -> NewStep:
-    """A step as it is stored: its templates, and who asked."""
-    dumped = b"" if no_store else body_of(step, caller, attached)
+def kept_step(
+    step: Step, caller: Caller, kept: Mapping[str, Any], *, attached: bool = False, no_store: bool = False
+) -> NewStep:
+    """A step as it is stored: its templates, and who asked. `kept` is Caller.kept, the same for all steps of a request."""
+    dumped = b"" if no_store else body_of(step, kept, attached)
     return NewStep(
         step.id,
         step.name,
@@ -279,9 +284,9 @@ def kept_step(step: Step, caller: Caller, *, attached: bool = False, no_store: b
     )
 
 
-def body_of(step: Step, caller: Caller, attached: bool) -> bytes:
+def body_of(step: Step, caller: Mapping[str, Any], attached: bool) -> bytes:
     """What another process needs to ask a step. Integers beyond 64 bits are told as JSON numbers."""
-    whole = {"step": Graph([step]).dumped(), "caller": caller.kept(), "attached": attached}
+    whole = {"step": dumped(step), "caller": caller, "attached": attached}
     try:
         return orjson.dumps(whole)
     except TypeError:

@@ -12,7 +12,7 @@ import os
 import secrets
 import time
 import weakref
-from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -123,9 +123,7 @@ class Runs:
         self._closing = False
         self._metrics = metrics
         self._asker = StepAsker(door, knobs)
-        self._flows: Flows | None = None
-        if means is not None:
-            self._flows = Flows(means, knobs, self._asker, self.apply, self._stop)
+        self._flows = Flows(means, knobs, self._asker, self.apply, self._stop)
         self._move = move
         self._moved: dict[str, LiveRun] = {}
         """Runs whose objectives have changed since waiting steps were last placed anew."""
@@ -216,7 +214,7 @@ class Runs:
             raise
 
     def _check_priced(self, new: NewGraph) -> None:
-        declared = new.flow.definition.steps.values() if new.flow is not None else ()
+        declared = new.flow.definition.steps.values()
         models = {each.model for each in declared} | {str(step.chat.get("model") or "") for step in new.steps}
         for model in sorted(filter(None, models)):
             for engine, price in self.door.prices(model).items():
@@ -234,7 +232,7 @@ class Runs:
     async def _begin(self, new: NewGraph) -> LiveRun | Begun:
         caller, now, flow = new.caller, self.now(), new.flow
         graph = Graph(() if new.added is not None else new.steps)
-        outside = {} if flow is not None else await self._outside(caller, graph, new.steps)
+        outside = await self._outside(caller, graph, new.steps, flow.given)
         if any(cell.private for cell in outside.values()):
             caller = caller.stored_nowhere()
         row = NewRun(
@@ -249,11 +247,11 @@ class Runs:
             gets={id: str(criteria) for id, criteria in new.gets.items() if id.startswith("var_")},
             budget=new.budget,
             keep_values_s=self.knobs.keep_values_s,
-            context={} if flow is None or caller.no_store else flow.context(),
+            context={} if caller.no_store else flow.context(caller),
             idempotency_key=new.idempotency_key,
             idempotency_hash=new.idempotency_hash,
-            workflow="" if flow is None else flow.definition.name,
-            version="" if flow is None else flow.definition.version,
+            workflow=flow.definition.name,
+            version=flow.definition.version,
             end_user=caller.end_user,
         )
         known = {id: cell for id, cell in outside.items() if cell.ended}
@@ -266,11 +264,11 @@ class Runs:
         )
         run = LiveRun(row, progress, flow=flow)
         rows = await off_loop(new.size_bytes, _rows, new, caller, run.no_store)
-        variables = variables_of(new.steps, "" if flow is not None else run.app, row.end_user)
+        variables = variables_of(new.steps, "" if flow.declared else run.app, row.end_user)
         begun = await done(self.store.begin(self.claim, row, rows, variables, self._limits))
         if begun.repeated:
             return begun
-        if run.app and flow is None:
+        if run.app and not flow.declared:
             self._open[run.tenant, run.app] = run
         changes = progress.begin() if new.added is None else progress.grow(new.added)
         self._take_up(run, new.steps, caller, outside, new.attached)
@@ -288,8 +286,7 @@ class Runs:
         self._limit_wait(run)
         if run.row.budget.seconds is not None:
             self.limit_time(run, run.row.created_at_s + run.row.budget.seconds - self.now())
-        if self._flows is not None and run.flow is not None:
-            self._flows.began(run)
+        self._flows.began(run)
 
     def cells_of(self, row: NewRun | Run) -> Callable[[VariableId, str], Cell]:
         """What makes the cells of a run's variables, for `Progress`."""
@@ -310,14 +307,13 @@ class Runs:
 
     async def begin_workflow(self, new: NewWorkflow) -> LiveRun | Begun:
         """Keep a run of a workflow and carry it out; see NewWorkflow for what it raises and how the run is read."""
-        assert self._flows is not None
         plans = await self._flows.planned(new)
         return await self.begin(self._flows.graph_of(new, plans))
 
     async def resolve(self, tenant: str, id: str, step: StepId, resolution: Resolution) -> bool:
         """Go on with a step that is `unknown`, whoever carries its run out; False where the tenant has none such."""
-        run = self._live.get(id)
-        if run is None or run.tenant != tenant or run.ended is not None:
+        run = self._here(tenant, id)
+        if run is None or run.ended is not None:
             return await done(self.store.resolve(tenant, id, step, resolution))
         if run.progress.steps.get(step) is not StepState.UNKNOWN:
             return False
@@ -335,7 +331,7 @@ class Runs:
     def open_run(self, tenant: str, app: str) -> LiveRun | None:
         """The app's run under way here that further calls may join."""
         run = self._open.get((tenant, app)) if app else None
-        if run is None or run.ended is not None or run.lost or run.progress.cancelled:
+        if run is None or not run.goes_on or run.progress.cancelled:
             return None
         return run if len(run.graph.steps) < self.knobs.max_steps else None
 
@@ -356,7 +352,7 @@ class Runs:
     async def _extend(self, run: LiveRun, new: NewGraph) -> bool:
         """Whether the run was extended: not where it is over by now. Once rows are written the answer is yes, so that
         nobody submits them a second time."""
-        if run.ended is not None or run.lost:
+        if not run.goes_on:
             # Since it was found: nothing of this may be written, for nobody would carry it out.
             return False
         caller = new.caller
@@ -385,8 +381,8 @@ class Runs:
             if run.lost:
                 # Whoever carries the run on has read these steps with it; if it was forgotten, so were they.
                 if new.attached is not None:
-                    run.attached[new.attached] = asyncio.get_running_loop().create_future()
-                    run.attached[new.attached].set_result(None)
+                    run.attached[new.attached] = asyncio.Event()
+                    run.attached[new.attached].set()
                 return True
             changes = run.progress.added()
             self._take_up(run, new.steps, caller, outside, new.attached)
@@ -398,7 +394,7 @@ class Runs:
             return True
         finally:
             run.growing -= 1
-            over = run.ended is None and not run.lost and run.progress.state != RunState.RUNNING
+            over = run.goes_on and run.progress.state != RunState.RUNNING
             if over and not run.growing:
                 self._end(run, run.progress.state)
                 self._saving.note(run)
@@ -413,7 +409,7 @@ class Runs:
     ) -> None:
         run.callers |= dict.fromkeys((step.id for step in steps), caller)
         if attached is not None:
-            run.attached[attached] = asyncio.get_running_loop().create_future()
+            run.attached[attached] = asyncio.Event()
         for cell in outside.values():
             self._read(run, cell)
 
@@ -427,7 +423,7 @@ class Runs:
         with suppress(StoreError):
             ended = await self.until_ended(cell)
         del run.reading[cell]
-        if run.ended is not None or run.lost:
+        if not run.goes_on:
             return
         run.objectives = None
         if ended.value is not None:
@@ -435,13 +431,16 @@ class Runs:
         else:
             self.apply(run, run.progress.lost(cell.id, _why_not(ended)))
 
-    async def _outside(self, caller: Caller, graph: Graph, steps: tuple[Step, ...]) -> dict[VariableId, Cell]:
-        """The variables that the steps read and no step of the graph writes. Raises KeyError for one that is not there."""
+    async def _outside(
+        self, caller: Caller, graph: Graph, steps: tuple[Step, ...], given: Container[VariableId] = ()
+    ) -> dict[VariableId, Cell]:
+        """The variables that the steps read, none of the graph writes and nobody gave. Raises KeyError for one that is not
+        there."""
         made = {id for step in steps for id in step.writes.values()}
         wanted = {id for step in steps for id in step.reads.values()} - made
         found = {}
         for id in wanted:
-            if graph.producer(id) is None:
+            if graph.producer(id) is None and id not in given:
                 cell = await self.find(caller.tenant, id, caller.end_user)
                 if cell is None:
                     raise KeyError(id)
@@ -517,7 +516,7 @@ class Runs:
 
     def cancel(self, run: LiveRun, code: str = "cancelled", message: str = "The run was cancelled.") -> None:
         """Cancel whatever of it has not ended."""
-        if run.ended is None and not run.lost:
+        if run.goes_on:
             if code != "cancelled":
                 run.failure = Failure(code, message)
             self.apply(run, run.progress.cancel(code, message))
@@ -531,12 +530,12 @@ class Runs:
 
     def cancel_step(self, run: LiveRun, step: StepId) -> None:
         """A call's client has left: its step fails, and what depends on it."""
-        if run.ended is None and not run.lost and step in run.graph.steps:
+        if run.goes_on and step in run.graph.steps:
             self.apply(run, run.progress.refused(step, "cancelled", "Its client left."))
 
     def limit_time(self, run: LiveRun, left_s: float) -> None:
         """Cancel it when so many seconds have passed."""
-        run.over = asyncio.get_running_loop().call_later(
+        run.timers["over"] = asyncio.get_running_loop().call_later(
             max(0.0, left_s),
             self.cancel,
             run,
@@ -553,17 +552,23 @@ class Runs:
             message = f"Nothing of it went on for {self.knobs.max_wait_s:g} s (workflows.max_wait_s)."
             self.cancel(run, "wait_too_long", message)
         else:
-            run.waits = asyncio.get_running_loop().call_later(left_s, self._limit_wait, run)
+            run.timers["waits"] = asyncio.get_running_loop().call_later(left_s, self._limit_wait, run)
 
-    def _limits_end(self, run: LiveRun) -> None:
-        for timer in (run.over, run.waits):
-            if timer is not None:
-                timer.cancel()
+    def _is_over(self, run: LiveRun) -> None:
+        """Nothing waits for its time any more, or needs its vectors."""
+        for timer in run.timers.values():
+            timer.cancel()
+        self._flows.ended(run)
+
+    def _here(self, tenant: str, id: str) -> LiveRun | None:
+        """The tenant's run of that id, if it is carried out here."""
+        run = self._live.get(id)
+        return run if run is not None and run.tenant == tenant else None
 
     async def request_cancel(self, tenant: str, id: str) -> bool:
         """Cancel a run, whoever carries it out; False where the tenant has none such that goes on."""
-        run = self._live.get(id)
-        if run is not None and run.tenant == tenant and run.ended is None:
+        run = self._here(tenant, id)
+        if run is not None and run.ended is None:
             self.cancel(run)
             await self._saving.all_kept()
             return True
@@ -571,8 +576,8 @@ class Runs:
 
     async def forget_run(self, tenant: str, id: str) -> bool:
         """Cancel and delete a run."""
-        run = self._live.get(id)
-        if run is not None and run.tenant == tenant:
+        run = self._here(tenant, id)
+        if run is not None:
             await self._end_all([run])
         return await done(self.store.forget_run(tenant, id))
 
@@ -594,14 +599,11 @@ class Runs:
         if run.lost:
             return
         run.lost = True
-        self._limits_end(run)
-        if self._flows is not None and run.flow is not None:
-            self._flows.ended(run)
+        self._is_over(run)
         for task in list(run.tasks.values()):
             task.cancel()
-        for future in run.attached.values():
-            if not future.done():
-                future.set_result(None)
+        for event in run.attached.values():
+            event.set()
         for cell in run.cells.values():
             if not cell.kept:
                 # Also one that had ended: its end is not committed, and the other process asks its step again.
@@ -635,8 +637,7 @@ class Runs:
 
     def apply(self, run: LiveRun, changes: Changes) -> None:
         """Carry out what an event brought about."""
-        if run.flow is not None and self._flows is not None:
-            changes = self._flows.grown(run, changes)
+        changes = self._flows.grown(run, changes)
         run.moved_at_s = self.now()
         run.told(id for id in changes.variables if id in run.cells)
         for step, step_state in changes.steps.items():
@@ -668,15 +669,14 @@ class Runs:
             self._metrics.step(run.steps[step].rank, str(state))
             if run.objectives is not None:
                 run.objectives.ended(step)
-            if (future := run.attached.get(step)) is not None and not future.done():
-                future.set_result(None)
+            if (event := run.attached.get(step)) is not None:
+                event.set()
 
     def _start(self, run: LiveRun, step: StepId) -> None:
         if self._closing or run.progress.steps[step] is not StepState.QUEUED:
             return
-        if (future := run.attached.get(step)) is not None:
-            if not future.done():
-                future.set_result(None)
+        if (event := run.attached.get(step)) is not None:
+            event.set()
             return
         attempts = run.steps[step].attempts if step in run.steps else 0
         if (refusal := self._never_asked(run, step, attempts)) is not None:
@@ -709,7 +709,7 @@ class Runs:
         """Have an event happen after the one that is being carried out."""
 
         def happen() -> None:
-            if run.ended is None and not run.lost:
+            if run.goes_on:
                 self.apply(run, event())
 
         asyncio.get_running_loop().call_soon(happen)
@@ -723,11 +723,8 @@ class Runs:
         return None
 
     async def _carry_out(self, run: LiveRun, step: StepId) -> None:
-        if self._flows is not None and run.flow is not None:
-            changes = await self._flows.carry_out(run, step, self._saving.all_kept, self._said)
-        else:
-            changes = await self._asker.ask(run, step, self._saving.all_kept, partial(self._said, run, step))
-        if run.ended is None and not run.lost:
+        changes = await self._flows.carry_out(run, step, self._saving.all_kept, self._said)
+        if run.goes_on:
             self.apply(run, changes)
             if (refusal := self._over_budget(run)) is not None and run.ended is None:
                 self.cancel(run, "budget_exceeded", refusal)
@@ -738,18 +735,18 @@ class Runs:
         `client` is the door's: see Door.call.
         """
         try:
-            await run.attached[step]
+            await run.attached[step].wait()
             if run.lost or run.progress.steps[step] is not StepState.QUEUED:
                 return False
             run.progress.running(step)
             run.step(step, attempts=1, queued_at_s=self.now())
             self._saving.note(run)
             changes = await self._asker.call(run, step, client, partial(self._said, run, step))
-            if run.ended is None and not run.lost:
+            if run.goes_on:
                 self.apply(run, changes)
             return True
         except (RequestError, EngineError, WorkflowError) as error:
-            if run.ended is None and not run.lost:
+            if run.goes_on:
                 self.apply(run, run.progress.refused(step, *refused(error)))
             raise
         except BaseException:
@@ -778,12 +775,10 @@ class Runs:
 
     def _end(self, run: LiveRun, state: RunState) -> None:
         run.ended, run.ended_at_s = state, self.now()
-        if run.flow is not None and (why_failed := run.progress.why()) is not None:
+        if run.flow.declared and (why_failed := run.progress.why()) is not None:
             run.failure = run.failure or stored_failure(why_failed)
         self._metrics.live(-1)
-        self._limits_end(run)
-        if self._flows is not None and run.flow is not None:
-            self._flows.ended(run)
+        self._is_over(run)
         steps, graph = run.steps, run.graph
 
         def took_s(step: StepId) -> float:
@@ -892,11 +887,13 @@ def _why_not(cell: Cell) -> WhyFailed:
 
 
 def _rows(new: NewGraph, caller: Caller, no_store: bool) -> list[NewStep]:
-    if new.flow is not None:
+    if new.flow.declared:
         rows = [row_of(step) for step in new.steps]
     else:
+        kept = {} if no_store else caller.kept()
         rows = [
-            kept_step(step, caller, attached=step.id == new.attached, no_store=no_store) for step in new.steps
+            kept_step(step, caller, kept, attached=step.id == new.attached, no_store=no_store)
+            for step in new.steps
         ]
     if no_store and rows:
         rows[0] = replace(rows[0], held_bytes=new.size_bytes)

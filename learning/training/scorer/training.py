@@ -11,12 +11,11 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from learning.learned.learner import Trained
 from learning.training.comparison import Floats, comparison
 from learning.training.scorer import rankers
 from learning.training.scorer.lessons import Lessons
@@ -42,18 +41,6 @@ _ROOM_TOKENS = 1_000_000
 
 class TooFewOutcomes(ValueError):
     """There are too few outcomes. The text says how many there are."""
-
-
-@dataclass(frozen=True, slots=True)
-class Trained:
-    """The result of a training."""
-
-    model: bytes
-    """ONNX (router.examples.scorer)."""
-    metrics: dict[str, Any]
-    """Plain JSON: what choices are worth on the hold-out, by who chooses."""
-    accepted: bool
-    reason: str
 
 
 def trained(

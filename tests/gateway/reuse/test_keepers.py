@@ -18,8 +18,9 @@ from gateway.keepers.keeper import Kept
 from gateway.reuse.keepers import Comparer, EntryKeeper, UnlessAgreed
 from gateway.reuse.metrics import SemanticMetrics
 from gateway.reuse.stage import Comparison, SemanticStage
-from learning.reuse.decision import Explore, ReuseSettings
+from learning.reuse.decision import Explore
 from learning.reuse.equivalence import same_text
+from learning.reuse.ledger import ReuseSettings
 from learning.reuse.proofs import Proofs
 from router.finished import Finished, Outcome
 from store.answers.semantic_entries import SemanticEntry

@@ -21,7 +21,8 @@ from gateway.controls import NONE
 from gateway.reuse.metrics import SemanticMetrics
 from gateway.reuse.request import SemanticAsk, semantic_ask
 from gateway.reuse.stage import Comparison, Knobs, SemanticAnswers, SemanticStage
-from learning.reuse.decision import Explore, ReuseSettings
+from learning.reuse.decision import Explore
+from learning.reuse.ledger import ReuseSettings
 from learning.reuse.proofs import Proofs
 from router.asked import Arrival, Asked
 from router.finished import Journey

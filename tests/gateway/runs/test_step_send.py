@@ -70,22 +70,17 @@ async def test_an_error_tools_and_an_end_too_early() -> None:
     assert odd.refusal == "<html>"
     tools = StepSend(lambda piece: None, max_text_bytes=100)
     tools.whole(200, JSON, completion(content=None, tool_calls=[{"id": "1", "function": {"name": "f"}}]))
-    assert tools.calls_tools and not tools.first
+    assert tools.calls and not tools.text
     broken = StepSend(lambda piece: None, max_text_bytes=100)
     await (await broken.begin(200, EVENTS))(chunk("half"))
     await broken.break_off(StreamBroken("it ended"))
     assert broken.broken == "it ended"
 
 
-async def test_too_much_and_nobody_left() -> None:
+async def test_too_much() -> None:
     send = StepSend(lambda piece: None, max_text_bytes=4)
     write = await send.begin(200, EVENTS)
     await write(chunk("four"))
     with pytest.raises(ClientGone):
         await write(chunk("!"))
     assert send.too_large and send.text == "four"
-    left = StepSend(lambda piece: None, max_text_bytes=4)
-    write = await left.begin(200, EVENTS)
-    left.gone = True
-    with pytest.raises(ClientGone):
-        await write(chunk("x"))

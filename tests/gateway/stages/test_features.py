@@ -40,6 +40,15 @@ def test_all_of_them_in_their_order() -> None:
     assert stages(keyed=True, **ALL) == [*outside, "Similar", *inside]
 
 
+def test_of_a_workflow_nothing_is_decided_limited_or_learnt_but_of_its_steps() -> None:
+    model = ServedModel("w", ("one",), Fixed(("one",)), remember=False, workflow=True)
+    features = Features({"one": Scripted("one")}, workflow=cast(Any, UnspokenStage()), **cast(Any, ALL))
+    apis: tuple[Api, ...] = ("chat", "responses", "messages", "completions")
+    for api in apis:
+        listed = [type(one).__name__ for one in features.stages(model, api, keyed=True)]
+        assert listed == ["GuardrailStage", "UnspokenStage", "ExactStage", "SingleFlightStage", "EngineStage"]
+
+
 @pytest.mark.parametrize(
     ("without", "gone"),
     [

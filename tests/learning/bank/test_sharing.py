@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from learning.bank.sharing import lenders
-from understudy.settings.config import Grant
+from understudy.settings.sharing import Grant
 
 
 def test_a_grant_goes_one_way_and_no_further() -> None:
     grants = [
-        Grant.model_validate({"from": "a", "to": ["b", "a"]}),
+        Grant.model_validate({"from": "a", "to": ["b"]}),
         Grant.model_validate({"from": "b", "to": ["c"]}),
     ]
     assert lenders(grants, lambda name: f"<{name}>") == {"<b>": ("<a>",), "<c>": ("<b>",)}

@@ -16,7 +16,7 @@ from gateway.keepers.choice import ChoiceKeeper
 from router.choosing.bandit import Estimate, Scene
 from router.choosing.chooser import Chooser
 from router.choosing.exploration_budget import ExplorationBudget
-from router.choosing.floor import FloorSettings, QualityFloor
+from router.guarantee.floor import FloorSettings, QualityFloor
 from router.plan import Ask, Candidate
 from router.policies.in_context import InContext, LearnedModels
 from store.decisions.choices import Choices

@@ -14,9 +14,9 @@ from learning.evaluation.logged import logged
 from learning.evaluation.replayed import Exploring, Routing, replayed
 from router.choosing.chooser import Chooser, Situation
 from router.choosing.features import Request
-from router.choosing.floor import FloorSettings
 from router.choosing.load import EngineState
 from router.choosing.rule_choice import choice_by_rule
+from router.guarantee.floor import FloorSettings
 from router.plan import Action
 from store.decisions.outcomes import Experience
 from tests.learning.evaluation.routed_stream import CHOOSER, JUDGED, Happened, streamed

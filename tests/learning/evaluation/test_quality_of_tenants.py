@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from learning.evaluation.quality_alarm import (
+from learning.guarantee.quality_alarm import (
     FEWEST,
     QualityStanding,
     quality_of_tenants,
@@ -18,7 +18,7 @@ from learning.evaluation.quality_alarm import (
 from store import Store
 from store.decisions.quality_rollups import EVERYBODY, LatelySums, QualitySums
 from store.decisions.rollups import DAY_S
-from tests.learning.evaluation.test_quality_alarm import BAR, NOW, REFERENCES, Log, drawn
+from tests.learning.guarantee.test_quality_alarm import BAR, NOW, REFERENCES, Log, drawn
 
 TENANTS = 200
 SEEDS = 40

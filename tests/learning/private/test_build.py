@@ -13,6 +13,7 @@ import pytest
 
 from learning.private.build import BudgetExhausted, NothingToRelease, PrivateBuilder, spent
 from learning.private.tenants import make_private
+from learning.private.words import Bounds
 from store import Store
 from store.examples.private_bank import BudgetMoved
 from store.records import Vector
@@ -25,7 +26,7 @@ from understudy.setup.private import CannotBuild, mechanism, reference_of
 SETTINGS = PrivateSettings(
     tenants=("id:a1",),
     epsilon=6,
-    advanced=PrivateAdvanced(releases=2, cells=1, words=3, planes=0),
+    advanced=PrivateAdvanced(releases=2),
 )
 PEOPLE = 90
 
@@ -56,7 +57,7 @@ def builder(
             synced.append(len(store.examples.private.releases("a1")))
 
     common = {"the", "what", "about"}
-    how = replace(mechanism(settings), least_words=1)
+    how = replace(mechanism(settings), bounds=Bounds(1, 3), planes=0, least_words=1)
     return PrivateBuilder(store.examples.private, how, north, common.__contains__, 2, sync)
 
 

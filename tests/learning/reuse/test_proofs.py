@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from learning.reuse.decision import Explore, Reuse, ReuseSettings
+from learning.reuse.decision import Explore, Reuse
+from learning.reuse.ledger import ReuseSettings
 from learning.reuse.proofs import Proofs
 from store.answers.semantic_observations import SemanticObservations, SemanticScope
 from store.sqlite.database import Database

@@ -61,18 +61,9 @@ def test_the_last_four_versions_are_open_the_one_in_use_first(
 ) -> None:
     assert follower.of(TASK) == ()
     versions = [published(store, student(n)).id for n in range(5)]
-    assert follower.ready(TASK) and ids(follower) == versions[:0:-1]
+    assert follower.ready(TASK.tenant, TASK.slot) and ids(follower) == versions[:0:-1]
     store.artifacts.rollback("student", "acme", TASK.slot)
-    assert follower.ready(TASK) and ids(follower) == versions[3::-1]
-
-
-def test_a_version_stays_open_while_others_come(store: Store, follower: StudentFollower) -> None:
-    first = published(store, student(0)).id
-    assert follower.ready(TASK)
-    kept = dict(follower.of(TASK))[first]
-    published(store, student(1))
-    assert follower.ready(TASK)
-    assert dict(follower.of(TASK))[first] is kept
+    assert follower.ready(TASK.tenant, TASK.slot) and ids(follower) == versions[3::-1]
 
 
 def test_a_broken_version_is_counted_once_and_the_next_best_is_used(
@@ -83,20 +74,20 @@ def test_a_broken_version_is_counted_once_and_the_next_best_is_used(
     published(store, train(labelled()[:60], seed=9, kinds=("logistic",), embedding_version="then").data)
     gone = published(store, student(2))
     store.artifacts.path(gone).unlink()
-    assert follower.ready(TASK) and ids(follower) == [good]
+    assert follower.ready(TASK.tenant, TASK.slot) and ids(follower) == [good]
     published(store, b"nor this")
     wait_for(lambda: len(counted) == 4, "four broken versions to be counted")
-    assert follower.ready(TASK) and ids(follower) == [good] and counted == ["student"] * 4
+    assert follower.ready(TASK.tenant, TASK.slot) and ids(follower) == [good] and counted == ["student"] * 4
 
 
 def test_another_tenants_students_are_not_ones_own(store: Store, follower: StudentFollower) -> None:
     published(store, student(0), tenant="globex")
-    assert follower.ready(TASK) and ids(follower) == []
+    assert follower.ready(TASK.tenant, TASK.slot) and ids(follower) == []
 
 
 def test_what_was_forgotten_is_not_held_on_to(store: Store, follower: StudentFollower) -> None:
     published(store, student(0))
-    assert follower.ready(TASK) and len(ids(follower)) == 1
+    assert follower.ready(TASK.tenant, TASK.slot) and len(ids(follower)) == 1
     store.artifacts.forget_tenant("acme")
     wait_for(lambda: ids(follower) == [], "the follower to let go")
 
@@ -106,7 +97,7 @@ def test_bytes_that_go_while_workers_hold_them_open_harm_nobody_and_a_fresh_star
     store: Store, follower: StudentFollower, counted: list[str], harm: str
 ) -> None:
     before, latest = published(store, student(0)), published(store, student(1))
-    assert follower.ready(TASK) and ids(follower) == [latest.id, before.id]
+    assert follower.ready(TASK.tenant, TASK.slot) and ids(follower) == [latest.id, before.id]
     file = store.artifacts.path(latest)
     data = file.read_bytes()
     if harm == "gone":
@@ -119,14 +110,20 @@ def test_bytes_that_go_while_workers_hold_them_open_harm_nobody_and_a_fresh_star
     for _, held in follower.of(TASK):
         assert held.predict(row.input, row.vector, 1).label
     newer = published(store, student(2))
-    assert follower.ready(TASK) and ids(follower) == [newer.id, latest.id, before.id] and counted == []
+    assert (
+        follower.ready(TASK.tenant, TASK.slot)
+        and ids(follower) == [newer.id, latest.id, before.id]
+        and counted == []
+    )
     store.artifacts.path(newer).unlink()
     fresh = StudentFollower(
         store.artifacts, embedding_version="now", broken=counted.append, look_every_s=0.01
     )
     fresh.start()
     try:
-        assert fresh.ready(TASK) and [version for version, _ in fresh.of(TASK)] == [before.id]
+        assert fresh.ready(TASK.tenant, TASK.slot) and [version for version, _ in fresh.of(TASK)] == [
+            before.id
+        ]
         assert counted == ["student"] * 2
         assert fresh.of(TASK)[0][1].predict(row.input, row.vector, 1).label
     finally:

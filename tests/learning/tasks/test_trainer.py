@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from learning.tasks.trainer import Due, StudentLearner, StudentPace
+from learning.tasks.trainer import Rhythm, StudentLearner, StudentPace
 from learning.tasks.training import Labelled
 from router.tasks.student import Student
 from store import Store
@@ -24,7 +24,7 @@ class Bench:
     """A store with labels, and a learner over it."""
 
     store: Store
-    due: Callable[[str, str], Due | None] = lambda tenant, slot: Due(every=60)
+    due: Callable[[str, str], Rhythm | None] = lambda tenant, slot: Rhythm(every=60)
     written: int = 0
     made: StudentLearner | None = field(default=None)
 
@@ -35,7 +35,7 @@ class Bench:
             self.made = StudentLearner(self.store.tasks.answers, self.store.artifacts, self.due_now, pace)
         return self.made
 
-    def due_now(self, tenant: str, slot: str) -> Due | None:
+    def due_now(self, tenant: str, slot: str) -> Rhythm | None:
         """What is due as of now."""
         return self.due(tenant, slot)
 
@@ -97,7 +97,7 @@ def test_it_is_trained_once_enough_is_new_and_answers_in_the_teachers_form(bench
 
 def test_a_schedule_trains_on_what_came_before_it_however_little_that_is(bench: Bench) -> None:
     now_s = ROWS[-1].at_s
-    bench.due = lambda tenant, slot: Due(every=1_000, tick_s=ROWS[29].at_s)
+    bench.due = lambda tenant, slot: Rhythm(every=1_000, tick_s=ROWS[29].at_s)
     pace = StudentPace(kinds=("logistic",))
     bench.made = StudentLearner(
         bench.store.tasks.answers, bench.store.artifacts, bench.due_now, pace, clock=lambda: now_s
@@ -109,7 +109,7 @@ def test_a_schedule_trains_on_what_came_before_it_however_little_that_is(bench: 
     assert bench.learner.step() == []
     # A minute passes, and with it the next time of the schedule; nothing else is new.
     now_s += 60
-    bench.due = lambda tenant, slot: Due(every=1_000, tick_s=ROWS[-1].at_s)
+    bench.due = lambda tenant, slot: Rhythm(every=1_000, tick_s=ROWS[-1].at_s)
     (second,) = bench.learner.step()
     assert second.metrics["until_id"] == 40
     now_s += 60
@@ -154,7 +154,7 @@ def test_a_label_that_one_end_user_alone_was_given_is_no_ones(bench: Bench) -> N
 
 
 def test_a_declared_label_needs_no_second_end_user(bench: Bench) -> None:
-    bench.due = lambda tenant, slot: Due(every=60, labels=("refund", "delivery", "account"))
+    bench.due = lambda tenant, slot: Rhythm(every=60, labels=("refund", "delivery", "account"))
     bench.say(60, end_user="alice")
     assert [record.state for record in bench.learner.step()] == ["active"]
 
@@ -167,18 +167,6 @@ def test_vectors_of_another_embedder_are_not_trained_on(bench: Bench) -> None:
         bench.store.tasks.answers.record(other).result(10)
     (record,) = bench.learner.step()
     assert record.metrics["inputs"] == 30
-
-
-def test_one_tasks_failure_is_no_others(bench: Bench) -> None:
-    def due(tenant: str, slot: str) -> Due | None:
-        if tenant == "acme":
-            raise RuntimeError("odd")
-        return Due(every=60)
-
-    bench.due = due
-    bench.say(60)
-    bench.say(60, tenant="globex")
-    assert [record.tenant for record in bench.learner.step()] == ["globex"]
 
 
 def test_a_task_that_is_nobodys_is_left_alone(bench: Bench) -> None:

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from learning.training.learner import Incumbent, Learner, Pace, Trained
+from learning.learned.learner import Incumbent, Trained
+from learning.training.learner import Pace, RouterLearner
 from store import Store
 from store.decisions.outcomes import Experience
 from store.records import ArtifactRecord
@@ -48,13 +49,13 @@ class Bench:
     trainers: list[Trainer]
     settings: dict[str, Any] = field(default_factory=dict)
     number: int = 0
-    made: Learner | None = None
+    made: RouterLearner | None = None
 
     @property
-    def learner(self) -> Learner:
+    def learner(self) -> RouterLearner:
         if self.made is None:
             more = {"pace": Pace(min_new_outcomes=3, max_outcomes=20_000)} | self.settings
-            self.made = Learner(
+            self.made = RouterLearner(
                 self.store.outcomes,
                 self.store.artifacts,
                 lambda model: self.trainers if model == MODEL else (),

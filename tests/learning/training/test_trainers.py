@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from learning.training.learner import Incumbent
+from learning.learned.learner import Incumbent
 from learning.training.scorer.rows import AnswersOf
 from learning.training.trainers import BanditTrainer, ScorerTrainer
 from router.choosing import features

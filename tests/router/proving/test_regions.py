@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from router.proving.neighbours import Near
-from router.proving.regions import Compared, Region, Regions, spent
+from router.proving.regions import Compared, Region, Regions
 
 VECTOR = np.array([1.0, 0.0], np.float32)
 GOOD, BAD = Near(0.95, 1.0), Near(0.8, 0.2)
@@ -16,10 +16,6 @@ GOOD, BAD = Near(0.95, 1.0), Near(0.8, 0.2)
 
 def region() -> Region:
     return Region("all", 0.95, 0.05)
-
-
-def test_what_is_spent_of_alpha_adds_up_to_it() -> None:
-    assert sum(map(spent, range(100_000))) == pytest.approx(1.0, abs=1e-4)
 
 
 def test_a_region_opens_once_and_says_what_it_rests_on() -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import random
 
+from router.guarantee.checks import CHECK_FLOOR
 from router.tasks.drift import Drift
-from router.tasks.promise import CHECK_FLOOR, Promise
+from router.tasks.promise import Promise
 
 MAX_LOSS = 0.05
 

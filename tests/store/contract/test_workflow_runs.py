@@ -140,9 +140,7 @@ def test_progress_values_and_end_are_written_as_told(runs: WorkflowRuns) -> None
         running, state="done", first_at_s=NOW + 3, ended_at_s=NOW + 4, prompt_tokens=9, cached_tokens=4,
         completion_tokens=5, cost_usd=0.25,
     )  # fmt: skip
-    refused = Failure(
-        "invalid_request_error", "too long: ...", 400, ("code",), {"message": "too long", "code": 7}
-    )
+    refused = Failure("invalid_request_error", "too long: ...", 400, ("code",))
     failed = StepProgress("failed", failure=refused)
     change = RunChange(
         "run_1",
@@ -599,7 +597,7 @@ def test_lists_are_newest_first_and_go_on(runs: WorkflowRuns) -> None:
 
 def test_values_go_when_their_time_is_over_and_the_rest_stays(runs: WorkflowRuns) -> None:
     begin(runs, new_run(app="game", keep_values_s=60.0, context={"secret": "words"}))
-    why = Failure("engine_error", "it said words", 500, ("code",), {"message": "words"})
+    why = Failure("engine_error", "it said words", 500, ("code",))
     change = RunChange(
         "run_1",
         NOW,
@@ -719,7 +717,7 @@ def test_another_process_sees_everything_and_finds_nothing_of_a_run_not_to_be_st
     begin(ours, new_run(no_store=True, app="game", context={"canary": 1}))
     assert holds(lambda: theirs.version() != version)
     ours.append("w1", "var_plan", 0, "canary").result()
-    failed = Failure("engine_error", "canary", 500, ("plan",), {"canary": 1})
+    failed = Failure("engine_error", "canary", 500, ("plan",))
     change = RunChange(
         "run_1",
         NOW,

@@ -11,7 +11,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from store import Store
-from tests.learning.evaluation.test_quality_alarm import NOW, REFERENCES, Log
+from tests.learning.guarantee.test_quality_alarm import NOW, REFERENCES, Log
 from tests.patience import wait_for
 from understudy.background.quality_watch import QualityMetrics, QualityWatch
 from understudy.settings.file import parse_config

@@ -48,7 +48,7 @@ def data(tmp_path: Path) -> Path:
         ]
         variables = [NewVariable("var_p", "plan", step="s0"), NewVariable("var_c", "code", step="s1")]
         store.runs.begin(CLAIM, NewRun("run_1", acme, 100.0, app="game"), steps, variables)
-        why = Failure("step_failed", "canary", 400, ("code",), {"message": "canary"})
+        why = Failure("step_failed", "canary", 400, ("code",))
         done = StepProgress(
             "done",
             1,

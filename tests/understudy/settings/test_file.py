@@ -108,7 +108,7 @@ def test_check_prints_effective_settings_with_secrets_masked(
     path.write_text(
         "upstream: {base_url: 'http://h/v1/', api_key: '${KEY}', advanced: {headers: {x-token: '${KEY}'}}}\n"
     )
-    result = CliRunner().invoke(check, [str(path)])
+    result = CliRunner().invoke(check, ["--all", str(path)])
     assert (
         result.exit_code == 0
         and "base_url: http://h/v1\n" in result.output

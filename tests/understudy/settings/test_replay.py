@@ -41,7 +41,7 @@ def configured(replay: dict[str, Any], **more: Any) -> dict[str, Any]:
         (configured({"time_zone": "Mars/Olympus"}), ["replay.time_zone is 'Mars/Olympus'", "Europe/Rome"]),
         (configured({"time_zone": "../../etc/passwd"}), ["no time zone"]),
         (configured({"time_zone": "Europe"}), ["no time zone"]),
-        (configured({"advanced": {"max_run_tokens": -1}}), ["replay.advanced.max_run_tokens is -1"]),
+        (configured({"max_run_usd": -1}), ["replay.max_run_usd is -1"]),
         (configured({"judge": "nobody"}), ["replay.judge", "'nobody'", "large, small"]),
         (
             configured({"advanced": {"kv_plan": {"engines": ["none"]}}}),

@@ -82,7 +82,7 @@ def test_a_task_that_cannot_work_is_refused_by_name(task: dict[str, Any], said: 
         ({"name": "my task"}, "'my task' is no name of a task"),
         ({"memory": None}, "models.gpt.tasks names tasks, but nothing is remembered"),
         ({"memory": {"examples": {"enabled": False}}}, "examples.enabled left on"),
-        ({"model": {"remember": False}}, "models.gpt.remember is false"),
+        ({"model": {"remember": False}}, "models.gpt: tasks names tasks, but remember is false"),
         ({"engines": {"large": ENGINE, "student": ENGINE}}, "engines.student has the name"),
     ],
 )

@@ -69,7 +69,9 @@ def test_a_student_is_trained_at_its_tasks_pace_and_opened_by_workers(store: Sto
     follower.start()
     try:
         task = Task("intent", "acme", "org/m")
-        assert follower.ready(task) and [version for version, _ in follower.of(task)] == [record.id]
+        assert follower.ready(task.tenant, task.slot) and [version for version, _ in follower.of(task)] == [
+            record.id
+        ]
     finally:
         follower.stop()
 

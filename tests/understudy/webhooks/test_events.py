@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from learning.evaluation.mean_quality import MeanQuality
-from learning.evaluation.quality_alarm import Level, QualityStanding
+from learning.guarantee.quality_alarm import Level, QualityStanding
 from store.jobs.engine_states import EngineStateRow
 from store.jobs.webhooks import Crossing
 from store.people.allowance import NANO, Standing, Window

@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from learning.training.scorer.training import TooFewOutcomes, Trained, choose, trained
+from learning.learned.learner import Trained
+from learning.training.scorer.training import TooFewOutcomes, choose, trained
 from router.examples.prior import prior_model
 from router.examples.scorer import ScorerModel
 from router.examples.set_quality import SetQuality
@@ -17,7 +18,7 @@ from tests.learning.training.scorer.scorer_world import CANDIDATES, lessons, out
 
 
 def chosen_by(made: Trained, folder: Path, rows: list) -> list[list[int]]:  # type: ignore[type-arg]
-    (folder / "m.onnx").write_bytes(made.model)
+    (folder / "m.onnx").write_bytes(made.data)
     model = ScorerModel(folder / "m.onnx")
     try:
         return [choose(model.worths, dict(model.declared.qualities), row) for row in rows]
@@ -72,7 +73,7 @@ def test_where_nothing_is_relevant_nothing_is_sent(tmp_path: Path) -> None:
 
 def test_what_the_same_outcomes_teach_is_the_same_and_no_better_than_itself() -> None:
     first = trained(outcomes(600), prior_model(), lessons=lessons(800))
-    again = trained(outcomes(600), first.model, lessons=lessons(800))
+    again = trained(outcomes(600), first.data, lessons=lessons(800))
     assert again.metrics["validation"] == pytest.approx(first.metrics["validation"], abs=1e-3)
     assert not again.accepted and "not worth more" in again.reason
 

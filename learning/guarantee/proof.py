@@ -1,4 +1,4 @@
-"""Tells the gates of all outcomes in the order of their log, so that workers and restarts come to the same state.
+"""Tells the gates of all outcomes.
 
 An outcome counts for the region that its request was in when it was decided, as its choice noted. Judgements and equal
 answers count, and what people said of an answer that they got from a small engine.
@@ -7,12 +7,13 @@ answers count, and what people said of an answer that they got from a small engi
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import structlog
 
-from learning.poller import LOOK_EVERY_S, Poller
+from learning.guarantee.follower import AT_ONCE, LogFollower
+from learning.poller import LOOK_EVERY_S
 from router.plan import Action
 from router.proving.gate import OF_REFERENCE, Gate, Opening
 from router.proving.regions import Compared
@@ -22,14 +23,11 @@ from store.records import OutcomeRecord
 
 log = structlog.get_logger(__name__)
 
-_AT_ONCE = 500
-_PAUSE_S = 0.005
-"""Between batches, so that requests are answered while many outcomes of old are read."""
 _SOURCES = frozenset({"judge", "user"})
 
 
-class ProofFollower(Poller):
-    """Polls on its own thread between `start` and `stop`; until the outcomes of old are told nothing is open."""
+class ProofFollower(LogFollower[str, Gate]):
+    """Until the outcomes of old are told nothing is open."""
 
     def __init__(
         self,
@@ -46,38 +44,20 @@ class ProofFollower(Poller):
         self._outcomes = outcomes
         self._choices = choices
         self._gates = dict(gates)
-        self._told = -1
-        self._places: dict[str, int] = {}
-        """By served model, the last outcome that its gate was told of."""
 
-    def caught_up(self, timeout_s: float = 5.0) -> bool:
-        """Waits until everything noted so far is told, and returns whether it is. For tests and tools."""
-        wanted = self._outcomes.last_id()
-        return self._waited(lambda: self._told >= wanted, timeout_s)
+    def _last_id(self) -> int:
+        return self._outcomes.last_id()
 
-    def look(self) -> None:
-        """Tells what was noted since the last time; see Poller."""
-        live = self._told >= 0
-        last = self._outcomes.last_id()
-        if self._told < last:
-            for model, gate in self._gates.items():
-                self._tell(model, gate, last, live=live)
-        if not self._stopping.is_set():
-            self._told = last
+    def _hearers(self) -> Iterable[tuple[str, Gate]]:
+        return self._gates.items()
 
-    def _tell(self, model: str, gate: Gate, last: int, *, live: bool) -> None:
-        while not self._stopping.is_set():
-            found = self._outcomes.after(self._places.get(model, 0), _AT_ONCE, model=model)
-            for outcome in found:
-                self._places[model] = outcome.id
-                for opening in self._counted(gate, outcome):
-                    if self._says:
-                        _say(model, opening, live=live)
-            if len(found) < _AT_ONCE:
-                # Nothing up to here is this model's: it need not be looked through again.
-                self._places[model] = max(self._places.get(model, 0), last)
-                return
-            self._stopping.wait(_PAUSE_S)
+    def _rows(self, key: str, after: int) -> Sequence[OutcomeRecord]:
+        return self._outcomes.after(after, AT_ONCE, model=key)
+
+    def _tell(self, key: str, hearer: Gate, row: OutcomeRecord, *, live: bool) -> None:
+        for opening in self._counted(hearer, row):
+            if self._says:
+                _say(key, opening, live=live)
 
     def _counted(self, gate: Gate, outcome: OutcomeRecord) -> list[Opening]:
         if outcome.source not in _SOURCES or (outcome.source == "user" and not outcome.served):
@@ -118,7 +98,7 @@ def _say(model: str, opening: Opening, *, live: bool) -> None:
         scope=opening.scope[:8],
         engine=opening.action.engine,
         examples=opening.action.with_examples,
-        region=turned.region,
+        region=turned.way,
         compared=turned.compared,
         lower=round(turned.lower, 3),
         upper=round(turned.upper, 3),

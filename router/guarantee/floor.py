@@ -1,26 +1,35 @@
 """The quality floor: answers lose at most a share x of quality against the reference engine, with confidence 1 - alpha.
 
-Every request earns x of loss; every offloaded request spends its deficit, of which only sampled judgements are seen. An
-upper bound on what was spent, valid at all times at once, comes from a test supermartingale whose only randomness is the
-coin that decides which requests are judged: requests may depend on each other, drift, or be chosen by an adversary,
-including by this floor's own decisions. What is left decides how much may be offloaded until the next judgements arrive,
-counting each of those requests as a total loss.
+Every request earns x of loss; every offloaded request spends its deficit, of which only sampled judgements are seen:
+router.guarantee.losses bounds what was spent. What is left decides how much may be offloaded until the next judgements
+arrive, counting each of those requests as a total loss.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
+
+from router.guarantee.losses import Losses
 
 FloorStatus = Literal["holds", "limiting", "threatened"]
 """holds: everything may be offloaded. limiting: the share is limited to keep the floor. threatened: it is not proven."""
 
-_TILTS = (0.98, 0.8, 0.6, 0.45, 0.33, 0.24, 0.17, 0.12, 0.08, 0.05, 0.03, 0.018, 0.01, 0.005, 0.002, 0.001)
-"""Tilts of the mixture, in units of the largest tilt that the judged share allows; all have equal weight."""
-_LARGEST_TILT = 8.0
+_KEPT = (
+    "requests",
+    "offloaded",
+    "judged",
+    "weighted_deficit",
+    "forfeited",
+    "lag",
+    "widest_lag",
+    "pace_per_s",
+    "at_s",
+)
+"""What is kept of an account beside the losses it saw, none of it below 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +44,6 @@ class FloorSettings:
     """Least probability with which any offloaded request is judged."""
     lag_requests: int = 100
     """Requests that may pass before the judgement of a request, if there is one, has arrived and changed the share."""
-    credit: float | None = None
-    """Largest credit that can be saved up, in whole lost answers; None: see `most_credit`."""
 
     def __post_init__(self) -> None:
         for name in ("x", "alpha"):
@@ -46,13 +53,11 @@ class FloorSettings:
             raise ValueError(f"judged_share is {self.judged_share}; it must be above 0 and at most 1")
         if self.lag_requests < 1:
             raise ValueError(f"lag_requests is {self.lag_requests}; it must be at least 1")
-        if self.credit is not None and not self.credit >= 0.0:
-            raise ValueError(f"credit is {self.credit}; it cannot be negative")
 
     def most_credit(self, lag_requests: int) -> float:
-        """The configured credit; by default enough to offload all of one lag, plus a few bad judgements of 1 / share
-        each."""
-        return 1.5 * lag_requests + 5.0 / self.judged_share if self.credit is None else self.credit
+        """Largest credit that can be saved up, in whole lost answers: enough to offload all of one lag, plus a few bad
+        judgements of 1 / share each."""
+        return 1.5 * lag_requests + 5.0 / self.judged_share
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,30 +74,24 @@ class QualityFloor:
 
     def __init__(self, settings: FloorSettings) -> None:
         self.settings = settings
-        # The martingale needs 1 - exp(-u) below every request's chance of being judged.
-        share = settings.judged_share
-        largest = min(_LARGEST_TILT, -math.log1p(-share) if share < 1.0 else math.inf)
-        self._tilts = tuple(largest * each for each in _TILTS)
-        self._spent = [0.0] * len(self._tilts)
-        self._requests = self._offloaded = self._blind = self._judged = 0
+        self._losses = Losses(settings.judged_share, settings.alpha)
+        self._requests = self._offloaded = self._judged = 0
         self._weighted_deficit = 0.0
         self._forfeited = 0.0
         self._at_s = 0.0
         self._lag = self._widest_lag = settings.lag_requests
         self._pace_per_s = 0.0
 
-    def passed(self, requests: int, offloaded: int, *, blind: int = 0) -> None:
+    def passed(self, requests: int, offloaded: int) -> None:
         """Counts requests that were decided since the last call, whichever engine answered.
 
-        `offloaded` of them went to another engine than the reference; `blind` of those could not have been judged
-        (judging was off for them) and count as lost. Call it after `note` for the judgements that arrived. Raises
-        ValueError for impossible counts.
+        `offloaded` of them went to another engine than the reference. Call it after `note` for the judgements that arrived.
+        Raises ValueError for impossible counts.
         """
-        if not 0 <= blind <= offloaded <= requests:
-            raise ValueError(f"{blind} blind of {offloaded} offloaded of {requests} requests is impossible")
+        if not 0 <= offloaded <= requests:
+            raise ValueError(f"{offloaded} offloaded of {requests} requests is impossible")
         self._requests += requests
         self._offloaded += offloaded
-        self._blind += blind
         self._forfeited += max(0.0, self._budget() - self.settings.most_credit(self._widest_lag))
 
     def note(self, deficit: float, probability: float, at_s: float) -> None:
@@ -113,8 +112,7 @@ class QualityFloor:
         self._judged += 1
         self._weighted_deficit += deficit / probability
         self._at_s = max(self._at_s, at_s)
-        for index, tilt in enumerate(self._tilts):
-            self._spent[index] += self._price(tilt, deficit, probability)
+        self._losses.add(deficit, probability)
 
     def advance(self, requests: Iterable[tuple[float, bool]], judged: Sequence[Judged]) -> None:
         """Records judgements and counts requests since the last call; requests as (decided at, whether offloaded).
@@ -141,33 +139,8 @@ class QualityFloor:
         self.passed(counted, offloaded)
 
     def loss_bound(self) -> float:
-        """Upper bound on the sum of the deficits of all offloaded requests so far, in lost answers.
-
-        For a tilt u let t(q) solve 1 - q + q * exp(-t) = exp(-u). For a request with deficit d that is judged with
-        probability q, u * d + log(1 - q + q * exp(-t * d)) is convex in d, and zero at 0 and 1: exp(u * d - t * d * judged)
-        has mean at most 1 over the coin, whatever d is. The product over requests is a supermartingale, and so is a
-        mixture over u: it ever exceeds 1 / alpha with probability at most alpha. (Ville 1939; Howard, Ramdas, McAuliffe,
-        Sekhon 2021, "Time-uniform Chernoff bounds via nonnegative supermartingales", section 3.)
-        """
-        target = -math.log(self.settings.alpha)
-        silent = self._silent()
-        terms = [
-            (tilt, spent + silent * self._price(tilt, 1.0, self.settings.judged_share))
-            for tilt, spent in zip(self._tilts, self._spent, strict=True)
-        ]
-        seen = self._offloaded - self._blind
-        high = min((spent + target + math.log(len(terms))) / tilt for tilt, spent in terms)
-        # No answer can lose more than all of itself.
-        if high >= seen and _log_mixture(terms, seen) <= target:
-            return float(self._offloaded)
-        low = 0.0
-        while high - low > 1e-6 * high:
-            middle = (low + high) / 2.0
-            if _log_mixture(terms, middle) < target:
-                low = middle
-            else:
-                high = middle
-        return min(high, float(seen)) + self._blind
+        """Upper bound on the sum of the deficits of all offloaded requests so far, in lost answers."""
+        return self._losses.most(float(self._offloaded), self._silent())
 
     def keep_pace(self, requests: int, over_s: float, lag_s: float) -> None:
         """Sets the lag to the requests that arrive in `lag_s` seconds at the present rate, if more than configured.
@@ -214,7 +187,7 @@ class QualityFloor:
             "offloaded": self._offloaded,
             "judged": self._judged,
             "judgements_missing": self._silent(),
-            "loss_estimate": (self._weighted_deficit + self._blind) / max(1, self._requests),
+            "loss_estimate": self._weighted_deficit / max(1, self._requests),
             "loss_bound": bound / max(1, self._requests),
             "deficit_bound": min(1.0, bound / self._offloaded) if self._offloaded else 1.0,
             "credit": self._budget(),
@@ -224,57 +197,36 @@ class QualityFloor:
 
     def to_json(self) -> str:
         """The whole account, from which `from_json` continues."""
-        settings = self.settings
-        return json.dumps(
-            {
-                "x": settings.x,
-                "alpha": settings.alpha,
-                "judged_share": settings.judged_share,
-                "spent": self._spent,
-                "requests": self._requests,
-                "offloaded": self._offloaded,
-                "blind": self._blind,
-                "judged": self._judged,
-                "weighted_deficit": self._weighted_deficit,
-                "forfeited": self._forfeited,
-                "lag": self._lag,
-                "widest_lag": self._widest_lag,
-                "pace_per_s": self._pace_per_s,
-                "at_s": self._at_s,
-            },
-            sort_keys=True,
-        )
+        promised = dict(zip(("x", "alpha", "judged_share"), self._promised(), strict=True))
+        kept = {name: getattr(self, f"_{name}") for name in _KEPT}
+        return json.dumps(promised | kept | {"spent": self._losses.spent}, sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str, settings: FloorSettings) -> QualityFloor:
         """Reads `to_json`. Raises ValueError if `text` is no account or has other settings: rebuild it from the log then."""
+        floor = cls(settings)
         try:
-            found: Mapping[str, Any] = json.loads(text)
-            floor = cls(settings)
+            found = json.loads(text)
             promised = (found["x"], found["alpha"], found["judged_share"])
-            spent = [float(each) for each in found["spent"]]
-            floor._requests, floor._offloaded = int(found["requests"]), int(found["offloaded"])
-            floor._blind, floor._judged = int(found["blind"]), int(found["judged"])
-            floor._weighted_deficit, floor._forfeited, floor._at_s, floor._pace_per_s = (
-                float(found[name]) for name in ("weighted_deficit", "forfeited", "at_s", "pace_per_s")
-            )
-            floor._lag = max(settings.lag_requests, int(found["lag"]))
-            # The credit needed at noon must not be forfeited at night, when the lag is short.
-            floor._widest_lag = max(floor._lag, int(found["widest_lag"]))
-        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            spent, kept = [float(each) for each in found["spent"]], {name: found[name] for name in _KEPT}
+            possible = all(0.0 <= each < math.inf for each in (*spent, *kept.values()))
+        except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"not a quality floor's state: {type(error).__name__}") from error
-        if promised != (settings.x, settings.alpha, settings.judged_share):
+        if promised != floor._promised():
             raise ValueError(f"a state of another promise (x, alpha, judged_share): {promised}")
-        numbers = (*spent, floor._weighted_deficit, floor._forfeited, floor._at_s, floor._pace_per_s)
-        counts_fit = 0 <= floor._blind <= floor._offloaded <= floor._requests and floor._judged >= 0
-        if len(spent) != len(floor._tilts) or not counts_fit or not all(0.0 <= n < math.inf for n in numbers):
+        counted = possible and kept["offloaded"] <= kept["requests"]
+        if not counted or len(spent) != len(floor._losses.spent):
             raise ValueError("not a quality floor's state: counts or sums are impossible")
-        floor._spent = spent
+        floor._losses.spent = spent
+        for name, value in kept.items():
+            setattr(floor, f"_{name}", value)
+        floor._lag = max(settings.lag_requests, floor._lag)
+        # The credit needed at noon must not be forfeited at night, when the lag is short.
+        floor._widest_lag = max(floor._lag, floor._widest_lag)
         return floor
 
-    @staticmethod
-    def _price(tilt: float, deficit: float, probability: float) -> float:
-        return deficit * -math.log1p(math.expm1(-tilt) / probability)
+    def _promised(self) -> tuple[float, float, float]:
+        return self.settings.x, self.settings.alpha, self.settings.judged_share
 
     def _silent(self) -> float:
         """Judgements missing beyond what chance and the lag explain; each counts as deficit 1.
@@ -282,7 +234,7 @@ class QualityFloor:
         A judge that is down, or that fails on exactly the bad answers, must not look like good news.
         """
         share = self.settings.judged_share
-        due = share * max(0, self._offloaded - self._blind - self._lag)
+        due = share * max(0, self._offloaded - self._lag)
         return max(0.0, due - 3.0 * math.sqrt(due) - self._judged)
 
     def _budget(self) -> float:
@@ -307,9 +259,3 @@ def cap_in_force(cap: float | None, x: float, age_s: float, trusted_for_s: float
     if cap is None:
         return x
     return cap if age_s <= trusted_for_s else min(cap, x)
-
-
-def _log_mixture(terms: list[tuple[float, float]], loss: float) -> float:
-    exponents = [tilt * loss - spent for tilt, spent in terms]
-    top = max(exponents)
-    return top + math.log(sum(math.exp(each - top) for each in exponents) / len(exponents))

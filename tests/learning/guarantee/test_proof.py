@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from structlog.testing import capture_logs
 
-from learning.proof.follower import ProofFollower
+from learning.guarantee.proof import ProofFollower
 from router.proving.gate import Gate
 from router.proving.standing import Action
 from store import Store
@@ -65,14 +65,6 @@ def test_a_worker_that_starts_later_comes_to_the_same_state(store: Store) -> Non
     late, other = following(store)
     late.look()
     assert gate.summary() == other.summary() != []
-
-
-def test_an_outcome_is_counted_once_however_often_one_looks(store: Store) -> None:
-    follower, gate = following(store)
-    note(store, 1)
-    for _ in range(3):
-        follower.look()
-    assert gate.summary()[0].compared == 1
 
 
 @pytest.mark.slow

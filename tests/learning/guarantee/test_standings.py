@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from learning.tasks.evidence import EvidenceFollower
-from learning.tasks.standings import TaskReader
+from learning.guarantee.standings import TaskReader
+from learning.guarantee.students import EvidenceFollower
 from router.tasks.takeover import Takeovers
 from router.tasks.task import Budget, Task
 from store import Store

@@ -15,6 +15,10 @@ compared with the same probability, fixed before its outcome is known, so no wei
 differ, a comparison counts with the weight w, the least of them by its own: what the stake gives is raised to the power w,
 and (1 + y)^w is at most 1 + w y (Bernoulli), which is what a fair sample would give in expectation.
 
+As long as every stake is fixed, the same holds of the mean of what was expected each time: the product of the factors
+1 + f (e - m) / m is at most 1 where the mean of the e is at most m. So values may drift, depend on each other, or follow
+from earlier ones.
+
 A change is found by betting the other way with the capital restarted at every step (Shin, Ramdas and Rinaldo, "E-detectors",
 of the Shiryaev-Roberts kind): while the mean is at least m, an alarm comes after `FALSE_ALARM_AFTER` comparisons or more in
 expectation, however much good evidence lies behind.
@@ -23,7 +27,10 @@ expectation, however much good evidence lies behind.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import lru_cache
+from typing import Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -43,9 +50,67 @@ _USUAL_FOR = 15
 _ENOUGH = 20
 """Comparisons from which on the usual growth is no longer assumed at least: fewer are luck."""
 
+W = TypeVar("W")
+
+
+@dataclass(frozen=True, slots=True)
+class Turned(Generic[W]):
+    """A way that was opened or closed."""
+
+    way: W
+    """The name of its region, or the least confidence that it asks for."""
+    opened: bool
+    compared: int
+    lower: float
+    upper: float
+
+
+def spent(number: int) -> float:
+    """Share of alpha for the `number`-th of a series without end, from 0: they add up to 1."""
+    return 6 / (math.pi * (number + 1)) ** 2
+
+
+def exceeds(counts: Mapping[float, int], threshold: float, alpha: float) -> bool:
+    """Whether values from 0 to 1, given by how often each was seen, prove a mean above `threshold`, with a chance of `alpha`
+    of ever being wrong, however often one looks."""
+    logs = [0.0] * len(_STAKES)
+    for value, count in counts.items():
+        gains, _ = _gains(threshold, value, 1.0)
+        for i, gain in enumerate(gains):
+            logs[i] += count * gain
+    return _reaches(logs, _CAPITAL, -math.log(alpha))
+
+
+class Detector:
+    """Notices that values have lately fallen below what they must be on average."""
+
+    def __init__(self, false_alarm_after: float = FALSE_ALARM_AFTER, most: float = 1.0) -> None:
+        """`false_alarm_after`: values after which it may be expected to have `found` a change while there is none. `most`:
+        the largest value, 1 or more."""
+        self._false_alarm_after = false_alarm_after
+        self._most = most
+        self.restart()
+
+    def restart(self) -> None:
+        """Begin anew."""
+        self._capital = [0.0] * len(_AGAINST_STAKES)
+        self.found = False
+
+    def add(self, value: float, level: float, weight: float = 1.0) -> None:
+        """Count one value, whose expectation is to be `level` at least. `weight` as of `Evidence.add`."""
+        _, gains = _gains(level, value, self._most)
+        for i, gain in enumerate(gains):
+            self._capital[i] = (self._capital[i] + 1) * math.exp(weight * gain)
+        self.found = self.found or self.alarm >= self._false_alarm_after
+
+    @property
+    def alarm(self) -> float:
+        """The capital of the bet that values have fallen."""
+        return sum(map(float.__mul__, self._capital, _AGAINST_CAPITAL))
+
 
 class Evidence:
-    """The comparisons of one action in one region since it was last restarted, and what they prove of their mean."""
+    """The comparisons of one way to answer since it was last begun anew, and what they prove of their mean."""
 
     def __init__(
         self,
@@ -54,26 +119,32 @@ class Evidence:
         false_alarm_after: float = FALSE_ALARM_AFTER,
         most: float = 1.0,
     ) -> None:
-        """`threshold`: what the mean must exceed, 0 to 1, exclusive. `alpha`: chance of ever finding so wrongly.
-        `false_alarm_after`: comparisons after which it may be expected to have `changed` while the mean is the threshold.
-        `most`: the largest value, 1 or more."""
-        self._false_alarm_after = false_alarm_after
+        """`threshold`: what the mean must exceed, 0 to 1, exclusive. `alpha`: chance of ever finding so wrongly, however
+        often it is begun anew. `false_alarm_after`: comparisons after which it may be expected to have `changed` while the
+        mean is the threshold. `most`: the largest value, 1 or more."""
+        self.threshold = threshold
+        self._all_alpha = alpha
         self._most = most
         self._capital = _capital_for(most)
-        self.threshold = threshold
-        self.alpha = alpha
+        self._detector = Detector(false_alarm_after, most)
+        self.begun = -1
+        """How often it was begun anew."""
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """Forget all comparisons; those to come get a smaller share of alpha."""
+        self.begun += 1
+        self.alpha = self._all_alpha * spent(self.begun)
         self.compared = 0
         self.proven = False
         """Whether the mean exceeds the threshold."""
         self.hopeless = False
         """Whether the mean is below the threshold."""
-        self.changed = False
-        """Whether the mean fell below the threshold after it was proven to exceed it."""
         self._for = [0.0] * len(_STAKES)
         self._against = [0.0] * len(_AGAINST_STAKES)
-        self._restarting = [0.0] * len(_AGAINST_STAKES)
-        self._seen = np.zeros(int(most * _LEVELS) + 1)
-        self._bounds: tuple[int, float, float] = (0, 0.0, most)
+        self._seen = np.zeros(int(self._most * _LEVELS) + 1)
+        self._bounds: tuple[int, float, float] = (0, 0.0, self._most)
+        self._detector.restart()
 
     def add(self, quality: float, weight: float = 1.0) -> None:
         """Count one comparison. `weight`, 0 to 1: for one that was made with a higher probability than others of the region,
@@ -85,18 +156,21 @@ class Evidence:
             self._for[i] += weight * gain
         for i, gain in enumerate(against):
             self._against[i] += weight * gain
-            self._restarting[i] = (self._restarting[i] + 1) * math.exp(weight * gain)
+        self._detector.add(quality, self.threshold, weight)
         if not self.proven and _reaches(self._for, self._capital, -math.log(self.alpha)):
             self.proven = True
-            self._restarting = [0.0] * len(_AGAINST_STAKES)
+            self._detector.restart()
         self.hopeless = self.hopeless or _reaches(self._against, _AGAINST_CAPITAL, -math.log(_HOPELESS_ALPHA))
-        if self.proven and self.alarm >= self._false_alarm_after:
-            self.changed = True
+
+    @property
+    def changed(self) -> bool:
+        """Whether the mean fell below the threshold after it was proven to exceed it."""
+        return self.proven and self._detector.found
 
     @property
     def alarm(self) -> float:
         """The capital of the bet that the mean fell lately: `changed` once it is large, if the mean was proven before."""
-        return sum(map(float.__mul__, self._restarting, _AGAINST_CAPITAL))
+        return self._detector.alarm
 
     @property
     def worthless(self) -> bool:

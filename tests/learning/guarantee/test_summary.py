@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from learning.proof.summary import ProofReader, state_of
+from learning.guarantee.summary import ProofReader, state_of
 from router.proving.gate import Gate
 from store import Store
-from tests.learning.proof.test_follower import note
+from tests.learning.guarantee.test_proof import note
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """Updates the quality floor's account of a tenant and served model from the log. Blocks: for the learner.
 
-router.choosing.floor holds the guarantee and its mathematics; this module selects the rows it is computed from.
+router.guarantee.floor holds the guarantee and its mathematics; this module selects the rows it is computed from.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 
-from router.choosing.floor import FloorSettings, Judged, QualityFloor
+from router.guarantee.floor import FloorSettings, Judged, QualityFloor
 from store.decisions.choices import Choices
 from store.decisions.outcomes import Outcomes
 from store.learned.quality_floors import FloorRow
@@ -39,36 +39,28 @@ def caught_up(
     `lag_s`: seconds within which a judgement, if there is one, has arrived and changed the share; at the rate of the
     traffic this is the lag in requests, if it is more than the settings'.
     """
-    if last is not None and (floor := _restored(last.state, settings)) is not None:
-        before = floor.requests
-        try:
-            row = _read(
-                floor, last.last_choice, last.last_outcome, choices, outcomes, tenant, model, reference, now_s
-            )
-        except _JudgedMoreRarely:
-            pass
-        else:
-            if now_s > last.at_s:
-                floor.keep_pace(floor.requests - before, now_s - last.at_s, lag_s)
-            return replace(
-                row, cap=floor.offload_cap(), standing=floor.status(), state=floor.to_json()
-            ), floor
-    share = settings.judged_share
+    floor, place = QualityFloor(settings), (0, 0)
+    continued = last is not None and _restored(last.state, settings)
+    if last is not None and continued:
+        floor, place = continued, (last.last_choice, last.last_outcome)
+    before = floor.requests
     while True:
         try:
-            floor = QualityFloor(replace(settings, judged_share=share))
-            row = _read(floor, 0, 0, choices, outcomes, tenant, model, reference, now_s)
+            place = _read(floor, place, choices, outcomes, tenant, model, reference)
+            break
         except _JudgedMoreRarely as error:
-            share = error.probability
-        else:
-            if last is not None:
-                # What lies before these ids was read just now or is deleted: ids are never reused.
-                row = replace(
-                    row,
-                    last_choice=max(row.last_choice, last.last_choice),
-                    last_outcome=max(row.last_outcome, last.last_outcome),
-                )
-            return row, floor
+            floor, place, continued = (
+                QualityFloor(replace(settings, judged_share=error.probability)),
+                (0, 0),
+                None,
+            )
+    if last is not None and continued and now_s > last.at_s:
+        floor.keep_pace(floor.requests - before, now_s - last.at_s, lag_s)
+    if last is not None:
+        # What lies before these ids was read just now or is deleted: ids are never reused.
+        place = max(place[0], last.last_choice), max(place[1], last.last_outcome)
+    row = FloorRow(tenant, model, now_s, floor.offload_cap(), floor.status(), *place, floor.to_json())
+    return row, floor
 
 
 def _restored(state: str, settings: FloorSettings) -> QualityFloor | None:
@@ -90,16 +82,16 @@ class _JudgedMoreRarely(ValueError):
 
 def _read(
     floor: QualityFloor,
-    last_choice: int,
-    last_outcome: int,
+    place: tuple[int, int],
     choices: Choices,
     outcomes: Outcomes,
     tenant: str,
     model: str,
     reference: str,
-    now_s: float,
-) -> FloorRow:
-    """Reads the rows after the given ids into `floor`. Raises _JudgedMoreRarely."""
+) -> tuple[int, int]:
+    """Reads the rows after these ids, of a choice and an outcome, into `floor`; gives those of the last. Raises
+    _JudgedMoreRarely."""
+    last_choice, last_outcome = place
     waiting: list[Judged] = []
     while True:
         rows = choices.after(last_choice, _BATCH, tenant=tenant, model=model)
@@ -113,17 +105,7 @@ def _read(
         waiting = [each for each in waiting if each.at_s > until_s]
         floor.advance(((c.at_s, c.engine != reference) for _, c in rows), due)
         if len(rows) < _BATCH and len(noted) < _BATCH:
-            break
-    return FloorRow(
-        tenant,
-        model,
-        now_s,
-        floor.offload_cap(),
-        floor.status(),
-        last_choice,
-        last_outcome,
-        floor.to_json(),
-    )
+            return last_choice, last_outcome
 
 
 def judgements(outcomes: Sequence[OutcomeRecord], reference: str, judged_share: float) -> list[Judged]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from learning.evaluation.quality_alarm import FEWEST, QualityStanding, quality_standings
+from learning.guarantee.quality_alarm import FEWEST, QualityStanding, quality_standings
 from store import Store
 from store.decisions.rollups import DAY_S
 from store.records import OutcomeRecord

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from learning.evaluation.floor import caught_up, judgements
-from router.choosing.floor import FloorSettings, QualityFloor
+from learning.guarantee.floor import caught_up, judgements
+from router.guarantee.floor import FloorSettings, QualityFloor
 from store.decisions.choices import Choices
 from store.decisions.outcomes import Outcomes
 from store.learned.quality_floors import FloorRow, QualityFloors

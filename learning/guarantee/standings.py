@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from learning.tasks.evidence import EvidenceFollower
+from learning.guarantee.students import EvidenceFollower
 from router.tasks.promise import Standing
 from router.tasks.takeover import Takeovers
 from router.tasks.task import Task

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from learning.tasks.evidence import EvidenceFollower
+from learning.guarantee.students import EvidenceFollower
 from router.tasks.takeover import Takeover, Takeovers
 from router.tasks.task import Task
 from store.records import TaskAnswer
@@ -107,7 +107,7 @@ def test_a_correction_of_what_the_teacher_said_otherwise_is_not_counted_again() 
     checked = [row(5000 + n, rng, confidence=0.98, label="bad", checked=True) for n in range(3)]
     for each in checked:
         takeover.count(each)
-    compared = takeover._promise._ways[0].evidence.compared
+    compared = takeover._promise._ways[0].compared
     for each in checked:
         takeover.count(replace(each, answered_by="person"))
-    assert takeover._promise._ways[0].evidence.compared == compared
+    assert takeover._promise._ways[0].compared == compared

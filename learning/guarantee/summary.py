@@ -6,7 +6,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from learning.proof.follower import ProofFollower
+from learning.guarantee.proof import ProofFollower
 from router.proving.gate import Gate, RegionSummary
 from router.proving.standing import Action
 from store.decisions.choices import Choices

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import random
 
 import pytest
 
-from router.proving.bounds import Evidence
+from router.guarantee.evidence import Detector, Evidence, exceeds, spent
 
-ALPHA = 0.05
+ALPHA = 0.05 / spent(0)
+"""So that the first beginning has 0.05."""
 
 
 def told(*qualities: float, alpha: float = ALPHA) -> Evidence:
@@ -37,7 +39,7 @@ def test_a_mean_at_the_threshold_is_hardly_ever_proven_however_often_one_looks()
         for _ in range(800):
             evidence.add(float(rng.random() < 0.95))
         proven += evidence.proven
-    assert proven <= 200 * ALPHA
+    assert proven <= 200 * 0.05
 
 
 def test_a_good_engine_is_proven_with_a_few_hundred_comparisons() -> None:
@@ -92,3 +94,42 @@ def test_fewer_comparisons_are_expected_the_more_there_are() -> None:
     expected = [told(*[1.0] * count).expected_more() for count in (0, 20, 40, 60)]
     assert expected == sorted(expected, key=lambda each: -(each or 0)) and expected[0] is not None
     assert told(*[1.0] * 200).expected_more() == 0
+
+
+def test_what_is_spent_of_alpha_adds_up_to_it() -> None:
+    assert sum(map(spent, range(100_000))) == pytest.approx(1.0, abs=1e-4)
+
+
+def test_a_detector_hears_values_that_fall_below_what_is_expected_and_little_else() -> None:
+    rng, detector = random.Random(0), Detector(1000.0)
+    for _ in range(500):
+        detector.add(float(rng.random() < 0.96), 0.95)
+    assert not detector.found
+    for _ in range(60):
+        detector.add(float(rng.random() < 0.5), 0.95)
+    assert detector.found
+    detector.restart()
+    assert not detector.found
+
+
+@pytest.mark.parametrize("delta", [0.01, 0.05])
+def test_counts_that_are_wrong_too_often_hardly_ever_prove_anything_however_often_one_looks(
+    delta: float,
+) -> None:
+    alpha, runs, mistaken = 0.1, 150, 0
+    for seed in range(runs):
+        rng, wrong = random.Random(seed), 0
+        for told in range(1, 1000):
+            # Drifts around delta from above, and is worse after a run of luck.
+            wrong += rng.random() < delta * (1.02 if told % 200 < 100 else 1.3)
+            if exceeds({1.0: told - wrong, 0.0: wrong}, 1 - delta, alpha):
+                mistaken += 1
+                break
+    assert mistaken / runs <= alpha + 3 * math.sqrt(alpha / runs)
+
+
+def test_counts_that_are_seldom_wrong_do_prove_it_and_few_prove_nothing() -> None:
+    assert exceeds({1.0: 1996, 0.0: 4}, 0.99, 0.01)
+    assert exceeds({1.0: 495, 0.0: 5}, 0.95, 0.01)
+    assert not exceeds({}, 0.99, 0.05)
+    assert not exceeds({1.0: 290}, 0.99, 0.05)

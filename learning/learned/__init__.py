@@ -1,0 +1,1 @@
+"""What is learnt, once for every kind: trained from rows, compared with what serves, published, followed."""

@@ -1,1 +1,0 @@
-"""Tells the gates of new outcomes, in every worker."""
