@@ -14,7 +14,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from learning.reuse.curve import Line, fit
-from learning.reuse.ledger import Ledger, ReuseSettings, Standing, Written
+from learning.reuse.ledger import (
+    BAND_Z,
+    COMPARE_ABOVE,
+    ENTRY_MEMORY,
+    ENTRY_SD,
+    Ledger,
+    ReuseSettings,
+    Standing,
+    Written,
+)
 
 _SLOPE_SD = 0.5
 """How much entries differ in slope: small, so that one odd comparison cannot turn "nearer is safer" round."""
@@ -78,11 +87,11 @@ class SemanticReuse:
         one blocks, ask the model without asking here.
         """
         settings, ledger = self.settings, self.ledger
-        if not math.isfinite(similarity) or similarity < settings.compare_above:
+        if not math.isfinite(similarity) or similarity < COMPARE_ABOVE:
             return Explore("far", None, 1.0, compare=False)
         if len(entry) < settings.own_observations:
             return Explore("new_entry", None, 1.0, compare=True)
-        lower = self.line(entry).lower(similarity, settings.band_z)
+        lower = self.line(entry).lower(similarity, BAND_Z)
         rung = ledger.rung(lower)
         if rung is None:
             return Explore("unsure", None, 1.0, compare=True, lower=lower)
@@ -97,8 +106,8 @@ class SemanticReuse:
 
     def line(self, entry: Sequence[Observation]) -> Line:
         """The entry's line: the tenant's, widened by how much entries differ, moved by what was seen of this one."""
-        prior = self.ledger.line().widened(self.settings.entry_sd, _SLOPE_SD)
-        latest = entry[-self.settings.entry_memory :]
+        prior = self.ledger.line().widened(ENTRY_SD, _SLOPE_SD)
+        latest = entry[-ENTRY_MEMORY:]
         return (
             fit(prior, [(o.similarity, float(o.right), float(not o.right)) for o in latest])
             if latest

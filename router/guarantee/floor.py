@@ -21,7 +21,6 @@ FloorStatus = Literal["holds", "limiting", "threatened"]
 _KEPT = (
     "requests",
     "offloaded",
-    "blind",
     "judged",
     "weighted_deficit",
     "forfeited",
@@ -45,8 +44,6 @@ class FloorSettings:
     """Least probability with which any offloaded request is judged."""
     lag_requests: int = 100
     """Requests that may pass before the judgement of a request, if there is one, has arrived and changed the share."""
-    credit: float | None = None
-    """Largest credit that can be saved up, in whole lost answers; None: see `most_credit`."""
 
     def __post_init__(self) -> None:
         for name in ("x", "alpha"):
@@ -56,13 +53,11 @@ class FloorSettings:
             raise ValueError(f"judged_share is {self.judged_share}; it must be above 0 and at most 1")
         if self.lag_requests < 1:
             raise ValueError(f"lag_requests is {self.lag_requests}; it must be at least 1")
-        if self.credit is not None and not self.credit >= 0.0:
-            raise ValueError(f"credit is {self.credit}; it cannot be negative")
 
     def most_credit(self, lag_requests: int) -> float:
-        """The configured credit; by default enough to offload all of one lag, plus a few bad judgements of 1 / share
-        each."""
-        return 1.5 * lag_requests + 5.0 / self.judged_share if self.credit is None else self.credit
+        """Largest credit that can be saved up, in whole lost answers: enough to offload all of one lag, plus a few bad
+        judgements of 1 / share each."""
+        return 1.5 * lag_requests + 5.0 / self.judged_share
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,25 +75,23 @@ class QualityFloor:
     def __init__(self, settings: FloorSettings) -> None:
         self.settings = settings
         self._losses = Losses(settings.judged_share, settings.alpha)
-        self._requests = self._offloaded = self._blind = self._judged = 0
+        self._requests = self._offloaded = self._judged = 0
         self._weighted_deficit = 0.0
         self._forfeited = 0.0
         self._at_s = 0.0
         self._lag = self._widest_lag = settings.lag_requests
         self._pace_per_s = 0.0
 
-    def passed(self, requests: int, offloaded: int, *, blind: int = 0) -> None:
+    def passed(self, requests: int, offloaded: int) -> None:
         """Counts requests that were decided since the last call, whichever engine answered.
 
-        `offloaded` of them went to another engine than the reference; `blind` of those could not have been judged
-        (judging was off for them) and count as lost. Call it after `note` for the judgements that arrived. Raises
-        ValueError for impossible counts.
+        `offloaded` of them went to another engine than the reference. Call it after `note` for the judgements that arrived.
+        Raises ValueError for impossible counts.
         """
-        if not 0 <= blind <= offloaded <= requests:
-            raise ValueError(f"{blind} blind of {offloaded} offloaded of {requests} requests is impossible")
+        if not 0 <= offloaded <= requests:
+            raise ValueError(f"{offloaded} offloaded of {requests} requests is impossible")
         self._requests += requests
         self._offloaded += offloaded
-        self._blind += blind
         self._forfeited += max(0.0, self._budget() - self.settings.most_credit(self._widest_lag))
 
     def note(self, deficit: float, probability: float, at_s: float) -> None:
@@ -147,7 +140,7 @@ class QualityFloor:
 
     def loss_bound(self) -> float:
         """Upper bound on the sum of the deficits of all offloaded requests so far, in lost answers."""
-        return self._losses.most(float(self._offloaded - self._blind), self._silent()) + self._blind
+        return self._losses.most(float(self._offloaded), self._silent())
 
     def keep_pace(self, requests: int, over_s: float, lag_s: float) -> None:
         """Sets the lag to the requests that arrive in `lag_s` seconds at the present rate, if more than configured.
@@ -194,7 +187,7 @@ class QualityFloor:
             "offloaded": self._offloaded,
             "judged": self._judged,
             "judgements_missing": self._silent(),
-            "loss_estimate": (self._weighted_deficit + self._blind) / max(1, self._requests),
+            "loss_estimate": self._weighted_deficit / max(1, self._requests),
             "loss_bound": bound / max(1, self._requests),
             "deficit_bound": min(1.0, bound / self._offloaded) if self._offloaded else 1.0,
             "credit": self._budget(),
@@ -221,7 +214,7 @@ class QualityFloor:
             raise ValueError(f"not a quality floor's state: {type(error).__name__}") from error
         if promised != floor._promised():
             raise ValueError(f"a state of another promise (x, alpha, judged_share): {promised}")
-        counted = possible and kept["blind"] <= kept["offloaded"] <= kept["requests"]
+        counted = possible and kept["offloaded"] <= kept["requests"]
         if not counted or len(spent) != len(floor._losses.spent):
             raise ValueError("not a quality floor's state: counts or sums are impossible")
         floor._losses.spent = spent
@@ -241,7 +234,7 @@ class QualityFloor:
         A judge that is down, or that fails on exactly the bad answers, must not look like good news.
         """
         share = self.settings.judged_share
-        due = share * max(0, self._offloaded - self._blind - self._lag)
+        due = share * max(0, self._offloaded - self._lag)
         return max(0.0, due - 3.0 * math.sqrt(due) - self._judged)
 
     def _budget(self) -> float:

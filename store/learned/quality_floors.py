@@ -10,7 +10,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Literal
 
-from store.database import Connection, Database
+from store.database import Database
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +41,7 @@ class QualityFloors:
     def put(self, row: FloorRow) -> Future[bool]:
         """Keep it in place of the last one; False if that had seen more of the log: two learners must not undo each other.
 
-        An account that was rebuilt from the beginning (both places lower) needs the old one to be forgotten first. Raises
-        ValueError for a cap outside 0 to 1, and StoreBusy.
+        Raises ValueError for a cap outside 0 to 1, and StoreBusy.
         """
         if not 0.0 <= row.cap <= 1.0 or not math.isfinite(row.at_s):
             raise ValueError(f"cap is {row.cap} at {row.at_s}: a share lies between 0 and 1")
@@ -71,19 +70,6 @@ class QualityFloors:
             {"tenant": tenant, "model": model},
         )
         return [FloorRow(*row) for row in rows.fetchall()]
-
-    def forget(self, tenant: str, model: str) -> Future[bool]:
-        """Delete one account, so that it is computed anew from what the log still holds; whether there was one."""
-
-        def delete(connection: Connection) -> bool:
-            return (
-                connection.execute(
-                    "DELETE FROM quality_floors WHERE tenant = ? AND model = ?", (tenant, model)
-                ).rowcount
-                > 0
-            )
-
-        return self._db.write(delete)
 
     def forget_tenant(self, tenant: str) -> Future[int]:
         """Delete a tenant's accounts; gives how many. What may be offloaded then has to be earned from nothing."""

@@ -67,14 +67,6 @@ def test_a_worker_that_starts_later_comes_to_the_same_state(store: Store) -> Non
     assert gate.summary() == other.summary() != []
 
 
-def test_an_outcome_is_counted_once_however_often_one_looks(store: Store) -> None:
-    follower, gate = following(store)
-    note(store, 1)
-    for _ in range(3):
-        follower.look()
-    assert gate.summary()[0].compared == 1
-
-
 @pytest.mark.slow
 def test_what_is_proven_outlasts_a_restart_after_however_many_other_outcomes(store: Store) -> None:
     early, gate = following(store)

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from learning.reuse.ledger import GRACE_CAUGHT, Ledger, ReuseSettings, Standing, Written
+from learning.reuse.ledger import GRACE_CAUGHT, MAX_PHASES, Ledger, ReuseSettings, Standing, Written
 
 SETTINGS = ReuseSettings(delta=0.05)
 
@@ -94,7 +94,7 @@ def test_reuse_never_goes_on_beyond_what_the_audits_allow() -> None:
 
 def test_what_has_stopped_too_often_never_starts_again_by_itself() -> None:
     ledger = Ledger(SETTINGS)
-    for _ in range(SETTINGS.max_phases):
+    for _ in range(MAX_PHASES):
         ledger.restart()
     labelled(ledger, 0, 100_000 // 20, 0)
     assert ledger.standing() is Standing.GIVEN_UP
@@ -102,7 +102,7 @@ def test_what_has_stopped_too_often_never_starts_again_by_itself() -> None:
 
 def test_a_later_phase_never_spends_the_confidence_of_an_earlier_one() -> None:
     spent = 0.0
-    ledger = Ledger(ReuseSettings(delta=0.05, max_phases=10_000))
+    ledger = Ledger(SETTINGS)
     for _ in range(2000):
         spent += ledger._alpha()
         ledger.restart()

@@ -66,15 +66,6 @@ def test_the_last_four_versions_are_open_the_one_in_use_first(
     assert follower.ready(TASK.tenant, TASK.slot) and ids(follower) == versions[3::-1]
 
 
-def test_a_version_stays_open_while_others_come(store: Store, follower: StudentFollower) -> None:
-    first = published(store, student(0)).id
-    assert follower.ready(TASK.tenant, TASK.slot)
-    kept = dict(follower.of(TASK))[first]
-    published(store, student(1))
-    assert follower.ready(TASK.tenant, TASK.slot)
-    assert dict(follower.of(TASK))[first] is kept
-
-
 def test_a_broken_version_is_counted_once_and_the_next_best_is_used(
     store: Store, follower: StudentFollower, counted: list[str]
 ) -> None:

@@ -169,18 +169,6 @@ def test_vectors_of_another_embedder_are_not_trained_on(bench: Bench) -> None:
     assert record.metrics["inputs"] == 30
 
 
-def test_one_tasks_failure_is_no_others(bench: Bench) -> None:
-    def due(tenant: str, slot: str) -> Rhythm | None:
-        if tenant == "acme":
-            raise RuntimeError("odd")
-        return Rhythm(every=60)
-
-    bench.due = due
-    bench.say(60)
-    bench.say(60, tenant="globex")
-    assert [record.tenant for record in bench.learner.step()] == ["globex"]
-
-
 def test_a_task_that_is_nobodys_is_left_alone(bench: Bench) -> None:
     bench.due = lambda tenant, slot: None
     bench.say(60)

@@ -12,7 +12,6 @@ from typing import Any, cast
 
 import pytest
 
-from learning.training import artifact_follower as module
 from learning.training.artifact_follower import ArtifactFollower
 from router.choosing.bandit import Bandit
 from router.examples.scorer import Scorer
@@ -248,20 +247,6 @@ def test_what_tenants_share_is_opened_once_and_closed_once_nobody_uses_it(follow
         follower.publish(b"own too", tenant)
         assert follower.scorer(tenant) == b"own too"
     assert eventually(lambda: follower.openers.opened[0].closed == 1)
-
-
-def test_tenants_not_seen_for_long_are_let_go_and_come_back(
-    db: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "_KEPT", 3)
-    with following(db) as follower:
-        tenants = [f"t{n}" for n in range(5)]
-        for tenant in tenants:
-            follower.publish(tenant.encode(), tenant)
-        for tenant in tenants:
-            assert follower.scorer(tenant) == tenant.encode()
-        assert eventually(lambda: follower.openers.alive() == [b"t2", b"t3", b"t4"])
-        assert follower.scorer("t0") == b"t0"
 
 
 def test_stopping_closes_everything_once(db: Database) -> None:
