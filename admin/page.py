@@ -158,7 +158,8 @@ class Action:
     role: Role = Role.OPERATOR
     template: str = ""
     """Template of `Done.shown`."""
-    title: str = ""
+    name: str = ""
+    """What the audit log calls it; empty: its path."""
 
 
 @dataclass(frozen=True, slots=True)

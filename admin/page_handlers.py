@@ -204,6 +204,8 @@ class PageHandlers:
     # ---- actions
 
     def _does(self, action: Action, page: Page) -> Handler:
+        name = action.name or action.path
+
         async def act(request: web.Request) -> web.StreamResponse:
             form = await form_of(request)
             request[SENT] = texts_in(form)
@@ -214,7 +216,7 @@ class PageHandlers:
             try:
                 done = await self._run(action, asked)
             except (ActionFailed, BadParameter, NotThere) as error:
-                await self._access.note(request, action.path, outcome="failed", detail={"why": str(error)})
+                await self._access.note(request, name, outcome="failed", detail={"why": str(error)})
                 if isinstance(error, NotThere) or wants_json(request):
                     raise
                 return await self._refused(request, page, lists, error)
@@ -222,9 +224,9 @@ class PageHandlers:
                 why = type(error).__name__
                 # A store that fails may not note it either; the person is told of the first failure.
                 with suppress(StoreError, TimeoutError):
-                    await self._access.note(request, action.path, outcome="failed", detail={"why": why})
+                    await self._access.note(request, name, outcome="failed", detail={"why": why})
                 raise
-            await self._access.note(request, action.path, target=done.target, detail=dict(done.detail))
+            await self._access.note(request, name, target=done.target, detail=dict(done.detail))
             return self._done(request, action, page, done)
 
         return act

@@ -8,16 +8,13 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
-from admin.page import ActionFailed, Asked, BadParameter, Summary
-from store.people.described import described, replaced
+from admin.page import Asked, BadParameter, Summary
+from store.people.described import described
 from store.people.limits import MOST_COUNT, MOST_USD, PERIODS, Limits, Period, kind_of, told
 from store.records import Key, Tenant
 from store.validating import fields_of
-
-Record = TypeVar("Record", Key, Tenant)
 
 _USERS = "user_"
 _BUDGETS: dict[Period, str] = {
@@ -65,25 +62,13 @@ def version_of(record: Key | Tenant | None) -> str:
     return hashlib.sha256(said.encode()).hexdigest()[:16]
 
 
-def changed_by_form(asked: Asked, fields: dict[str, Any]) -> Callable[[Record], Record]:
-    """For `edit` of a store: the record with the sent fields. Raises ActionFailed where it changed meanwhile."""
-
-    def change(record: Record) -> Record:
-        if asked.text("version") != version_of(record):
-            raise ActionFailed(
-                "Somebody else has changed this meanwhile. Below is what you sent; compare it with what is in force, and"
-                " save again to put yours in its place.",
-                "version",
-            )
-        return replaced(record, fields)
-
-    return change
-
-
 def refused(error: ValueError) -> BadParameter:
     """What a record refused, at the form's field that it is about."""
     found = _NAMED.search(str(error))
-    field = "" if found is None else (_USERS if found[1] == "each_user" else "") + found[2]
+    if found is None:
+        # A refusal begins with the name of what it refuses.
+        return BadParameter(f"{error}.", str(error).partition(" ")[0])
+    field = (_USERS if found[1] == "each_user" else "") + found[2]
     return BadParameter(f"{error}.", field)
 
 

@@ -15,12 +15,6 @@ _COMMANDS = {
         "reload",
         "Have a running gateway take up its changed configuration.",
     ),
-    "backup": (
-        "understudy.commands.backup",
-        "backup",
-        "Write a data folder into one file, while it is in use.",
-    ),
-    "restore": ("understudy.commands.backup", "restore", "Make a data folder of a backup."),
     "store": (
         "understudy.commands.store",
         "store",
@@ -50,28 +44,10 @@ _COMMANDS = {
         "usage",
         "What was used and paid, by model, key, tenant, end user or day.",
     ),
-    "rehearse": (
-        "understudy.commands.rehearse",
-        "rehearse",
-        "Ask a small engine past requests, with examples and without.",
-    ),
-    "learn": ("understudy.commands.learn", "learn", "Train from labels, or from what was logged."),
-    "replay": ("understudy.commands.replay", "replay", "Better the bank of examples, within a budget."),
-    "evaluate": (
-        "understudy.commands.evaluate",
-        "evaluate",
-        "What would another policy, or another preference, have given? From the log.",
-    ),
-    "explain": (
-        "understudy.commands.explain",
-        "explain",
-        "Why is so little answered by a smaller engine, and what would it take?",
-    ),
-    "models": ("understudy.commands.models", "models", "List, roll back, freeze and export what was learnt."),
-    "tasks": (
-        "understudy.commands.tasks",
-        "tasks",
-        "Requests whose answers are labels: list, propose, enable, pause.",
+    "learn": (
+        "understudy.commands.learn",
+        "learn",
+        "Train, replay, evaluate, explain; what was learnt, tasks, private banks.",
     ),
     "runs": ("understudy.commands.runs", "runs", "Runs of applications: list, show, cancel."),
     "workflow": (
@@ -80,18 +56,11 @@ _COMMANDS = {
         "Workflows: check them, and explain how they are carried out.",
     ),
     "engines": ("understudy.commands.engines", "engines", "How engines stand; drain, resume and test them."),
-    "map": (
-        "understudy.commands.map",
-        "draw_map",
-        "Draw the bank of examples on a plane, for the admin pages.",
-    ),
     "admin": (
         "understudy.commands.admin",
         "admin",
         "Who may sign in to the admin pages, and tokens of the admin API.",
     ),
-    "kv-plan": ("understudy.commands.kv_plan", "kv_plan", "Which prefixes engines keep warm."),
-    "private": ("understudy.commands.private", "private", "Differentially private banks: status, build."),
     "load": ("loadtest.__main__", "load", "Load-test any OpenAI-compatible endpoint."),
 }
 

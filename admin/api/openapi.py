@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import Any
 
 from admin.api.route import Route
 from admin.api.schemas import SCHEMAS
 
-_IN_PATH = re.compile(r"\{(\w+)\}")
+DOCUMENT = "/api/openapi.json"
+"""Where it is served."""
 
 
 def document(routes: Iterable[Route]) -> dict[str, Any]:
@@ -17,6 +17,12 @@ def document(routes: Iterable[Route]) -> dict[str, Any]:
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
+    paths.setdefault(DOCUMENT, {})["get"] = {
+        "operationId": "openapi",
+        "summary": "This document.",
+        "security": [],
+        "responses": {"200": {"description": "Done.", "content": _json("Document")}},
+    }
     return {
         "openapi": "3.1.0",
         "info": {
@@ -36,7 +42,7 @@ def document(routes: Iterable[Route]) -> dict[str, Any]:
 def _operation(route: Route) -> dict[str, Any]:
     found: dict[str, Any] = {
         "operationId": route.name.replace("/", "_"),
-        "summary": route.summary,
+        "summary": route.operation.sentence,
         "responses": {
             str(route.status): {"description": "Done.", "content": _json(route.gives)},
             "default": {"description": "Why not.", "content": _json("Problem", "application/problem+json")},
@@ -44,19 +50,16 @@ def _operation(route: Route) -> dict[str, Any]:
     }
     if route.method == "PUT" and route.path.endswith("/{name}"):
         found["responses"]["201"] = {"description": "Made.", "content": _json(route.gives)}
-    parameters = [_in_path(name) for name in _IN_PATH.findall(route.path)]
+    parameters = [_in_path(name) for name in route.in_path]
     parameters += [
-        {"name": one.name, "in": "query", "description": one.description, "schema": dict(one.schema)}
-        for one in route.parameters
+        {"name": name, "in": "query", "description": schema.pop("description"), "schema": schema}
+        for name, schema in route.parameters.items()
     ]
     if parameters:
         found["parameters"] = parameters
     if route.takes:
         found["requestBody"] = {"required": route.takes != "Rotation", "content": _json(route.takes)}
-    if route.role is None:
-        found["security"] = []
-    else:
-        found["description"] = f"Needs the role {route.role.value}."
+    found["description"] = f"Needs the role {route.role.value}."
     return found
 
 

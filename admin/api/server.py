@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from http import HTTPStatus
 from typing import Any
@@ -17,14 +17,13 @@ import orjson
 from aiohttp import web
 
 from admin.access import Access, Handler
-from admin.api import keys, tenants, usage
-from admin.api.openapi import document
-from admin.api.route import Answer, Call, Problem, Route
+from admin.api.openapi import DOCUMENT, document
+from admin.api.route import ROUTES, Route
+from admin.operations.operation import By, Outcome
+from admin.page import ActionFailed, BadParameter, NotThere
 from admin.roles import Role
 from admin.sources import Sources
 from store.errors import StoreError
-from store.people.keys import KeptInConfiguration, NoSuchKey, SecretTaken
-from store.people.tenants import NoSuchTenantRecord
 from store.people.tokens import AdminToken
 
 _MOST_BODY_BYTES = 256 * 1024
@@ -32,16 +31,12 @@ _RETRY_AFTER_S = "5"
 _IN_PATH = re.compile(r"\{\w+\}")
 
 
-def _document(_: Call) -> Answer:
-    return Answer(document(ROUTES))
+class Problem(Exception):
+    """What was asked cannot be done: told as problem details (RFC 9457)."""
 
-
-ROUTES: tuple[Route, ...] = (
-    *keys.ROUTES,
-    *tenants.ROUTES,
-    *usage.ROUTES,
-    Route("GET", "/api/openapi.json", "openapi", "This document", _document, None, gives="Document"),
-)
+    def __init__(self, status: int, code: str, detail: str) -> None:
+        super().__init__(detail)
+        self.status, self.code, self.detail = status, code, detail
 
 
 class AdminApi:
@@ -59,26 +54,22 @@ class AdminApi:
         """Add every route, and one for what is none below /api."""
         for route in ROUTES:
             router.add_route(route.method, route.path, self._access.by_token(self._handler(route)))
+        router.add_get(DOCUMENT, self._access.by_token(self._document), allow_head=False)
         router.add_route("*", "/api{tail:(/.*)?}", self._access.by_token(self._unknown))
 
     def _handler(self, route: Route) -> Handler:
         async def handle(request: web.Request) -> web.StreamResponse:
             token: AdminToken | None = None
             try:
-                if route.role is not None:
-                    token = await self._token(request)
-                    await self._check_role(request, route, route.role, token)
-                call = Call(
-                    self._sources,
-                    time.time(),
-                    dict(request.match_info),
-                    dict(request.query),
-                    await _body(request) if route.takes else {},
-                )
-                answer = await asyncio.to_thread(route.act, call)
-                if route.changes and token is not None:
-                    await self._note(request, route, token, answer.target, dict(answer.detail))
-                return _told(answer)
+                token = await self._token(request)
+                await self._check_role(request, route, token)
+                sent = await _body(request) if route.takes else {} if route.changes else dict(request.query)
+                given = _with_path(sent, request.match_info)
+                by = By(f"token:{token.name}", time.time(), "api")
+                outcome = await asyncio.to_thread(route.operation.do, self._sources, by, given)
+                if route.changes:
+                    await self._note(request, route, token, outcome.target, dict(outcome.detail))
+                return _told(route, outcome)
             except Exception as error:
                 problem = self._problem_of(request, error)
                 if route.changes and token is not None and problem.code != "role":
@@ -90,6 +81,9 @@ class AdminApi:
                 return _told_problem(problem)
 
         return handle
+
+    async def _document(self, _: web.Request) -> web.StreamResponse:
+        return web.json_response(document(ROUTES))
 
     async def _unknown(self, request: web.Request) -> web.StreamResponse:
         path = request.rel_url.raw_path
@@ -116,7 +110,8 @@ class AdminApi:
             )
         return found
 
-    async def _check_role(self, request: web.Request, route: Route, needed: Role, token: AdminToken) -> None:
+    async def _check_role(self, request: web.Request, route: Route, token: AdminToken) -> None:
+        needed = route.role
         if Role(token.role).covers(needed):
             return
         if route.changes:
@@ -149,10 +144,12 @@ class AdminApi:
         match error:
             case Problem():
                 return error
-            case NoSuchKey() | NoSuchTenantRecord():
-                return Problem(404, "not_there", f"{error}.")
-            case KeptInConfiguration() | SecretTaken():
-                return Problem(409, "conflict", f"{error}.")
+            case NotThere():
+                return Problem(404, "not_there", str(error))
+            case ActionFailed():
+                return Problem(409, "conflict", str(error))
+            case BadParameter():
+                return Problem(400, "invalid", str(error))
             case ValueError():
                 return Problem(400, "invalid", f"{error}.")
             case web.HTTPRequestEntityTooLarge():
@@ -166,6 +163,14 @@ class AdminApi:
                 )
         self._failed(request.path, error)
         return Problem(500, "internal_error", "Something went wrong here; the gateway's log says where.")
+
+
+def _with_path(sent: dict[str, Any], path: Mapping[str, str]) -> dict[str, Any]:
+    """The input of an operation. Raises ValueError for a body that is of another object than the path."""
+    for name, value in path.items():
+        if sent.get(name, value) != value:
+            raise ValueError(f"{name} cannot be changed")
+    return {**sent, **path}
 
 
 async def _body(request: web.Request) -> dict[str, Any]:
@@ -186,12 +191,11 @@ async def _body(request: web.Request) -> dict[str, Any]:
     return found
 
 
-def _told(answer: Answer) -> web.Response:
-    response = web.Response(
-        status=answer.status, body=orjson.dumps(answer.body), content_type="application/json"
-    )
-    if answer.location:
-        response.headers["Location"] = answer.location
+def _told(route: Route, outcome: Outcome) -> web.Response:
+    status = 201 if outcome.made else route.status
+    response = web.Response(status=status, body=orjson.dumps(outcome.value), content_type="application/json")
+    if route.status == 201:
+        response.headers["Location"] = f"{route.path}/{outcome.target}"
     return response
 
 

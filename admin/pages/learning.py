@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
-from admin.page import Action, Page
-from admin.summaries.learning import freeze, learning, roll_back, unfreeze, use, use_built_in
+from collections.abc import Mapping
+from typing import Any
+
+from admin.operations.versions import freeze, rollback, unfreeze, use, use_built_in
+from admin.page import Asked, Page
+from admin.sources import Sources
+from admin.summaries.learning import learning
+
+
+def _rollback(_: Sources, asked: Asked) -> Mapping[str, Any]:
+    slot = {name: asked.text(name, longest=200) for name in ("kind", "tenant", "model")}
+    return {**slot, "in_use": asked.text("version")}
+
 
 LEARNING = Page(
     "/learning",
@@ -13,10 +24,10 @@ LEARNING = Page(
     charts=True,
     csv="rows",
     actions=(
-        Action("/learning/roll-back", roll_back),
-        Action("/learning/use", use),
-        Action("/learning/built-in", use_built_in),
-        Action("/learning/freeze", freeze),
-        Action("/learning/unfreeze", unfreeze),
+        rollback.form("/learning/roll-back", fields=_rollback),
+        use.form("/learning/use"),
+        use_built_in.form("/learning/built-in"),
+        freeze.form("/learning/freeze"),
+        unfreeze.form("/learning/unfreeze"),
     ),
 )

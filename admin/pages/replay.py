@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from admin.operations.replay import stop
 from admin.page import Action, Page
-from admin.summaries.replay import plan, replay, replay_run, revert, start, stop
+from admin.summaries.replay import plan, replay, replay_run, revert, start
 
 REPLAY = Page(
     "/replay",
@@ -24,5 +25,5 @@ REPLAY_RUN = Page(
     section="/replay",
     in_menu=False,
     csv="steps",
-    actions=(Action("/replay/{id}/stop", stop), Action("/replay/{id}/revert", revert)),
+    actions=(stop.form("/replay/{id}/stop", to="/replay/{id}"), Action("/replay/{id}/revert", revert)),
 )

@@ -2,52 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
+from typing import Any
 
+from admin.operations.tasks import enable_task, pause_task, propose
+from admin.operations.versions import rollback, use
 from admin.page import Action, ActionFailed, Asked, BadParameter, Done, Page
 from admin.sources import Sources
-from admin.summaries.learning import roll_back as roll_back_version
-from admin.summaries.learning import use as use_version
 from admin.summaries.tasks import find, labels_of, task, task_id, tasks
-from learning.tasks.proposals import COVERED, LEAST_ANSWERS, MOST_LABELS, proposals
-from router.tasks.matching import MOST_TASKS
 from store.records import TaskAnswer
-from store.tasks.tasks import State, TaskRow
 
 _WAIT_S = 30.0
-
-
-def propose(sources: Sources, asked: Asked) -> Done:
-    """Looks for tasks in what is remembered, and lists them. Form field: `tenant`, an id; empty for all."""
-    tenant = asked.text("tenant", longest=64)
-    store = sources.store
-    found = [row for of in ([tenant] if tenant else store.tenants()) for row in proposals(store, of)]
-    for row in found:
-        store.tasks.known.add(row, most=MOST_TASKS).result(_WAIT_S)
-    message = (
-        f"{len(found)} proposed: the teacher goes on answering until you enable one."
-        if found
-        else f"None found. A task has {LEAST_ANSWERS} answers or more under the same instructions, {COVERED:.0%} of them"
-        f" among {MOST_LABELS} labels."
-    )
-    return Done(message, "/tasks", target=tenant, detail={"proposed": len(found)})
-
-
-def enable(sources: Sources, asked: Asked) -> Done:
-    """Lets a student answer."""
-    return _switched(
-        sources,
-        asked,
-        "on",
-        "Enabled: the student answers once it is trained and meets the quality guarantee. Workers follow within a second.",
-    )
-
-
-def pause(sources: Sources, asked: Asked) -> Done:
-    """Has the teacher answer everything."""
-    return _switched(
-        sources, asked, "paused", "Paused: the teacher answers everything from within a second on."
-    )
 
 
 def label(sources: Sources, asked: Asked) -> Done:
@@ -69,7 +34,7 @@ def label(sources: Sources, asked: Asked) -> Done:
         if given is None
         else "Labelled: it outweighs the teacher's.",
         f"/tasks/{task_id(row)}#review",
-        target=_target(row),
+        target=f"{row.tenant}/{row.slot}",
         detail={"request_id": request_id, "none": none},
     )
 
@@ -79,42 +44,34 @@ def _refuse_if_labelled(latest: TaskAnswer) -> None:
         raise ActionFailed("Somebody has labelled this request meanwhile. Here are the next ones.")
 
 
-def roll_back(sources: Sources, asked: Asked) -> Done:
-    """Takes the student's version into use that was used before."""
+def _slot(sources: Sources, asked: Asked) -> Mapping[str, Any]:
+    """The slot of the task's student, and the version that was in use when the page was read."""
     row = find(sources, asked)
-    slot = {"kind": "student", "tenant": row.tenant, "model": row.slot, "version": asked.text("version")}
-    return _here(row, roll_back_version(sources, replace(asked, query=slot)))
+    return {"kind": "student", "tenant": row.tenant, "model": row.slot, "in_use": asked.text("version")}
 
 
-def use(sources: Sources, asked: Asked) -> Done:
-    """Takes `version` (form field) of the student into use."""
-    row = find(sources, asked)
-    record = sources.store.artifacts.get(asked.whole("version", 0))
+def _version(sources: Sources, asked: Asked) -> Mapping[str, Any]:
+    """The version of the form, if it is one of the task's student."""
+    row, id = find(sources, asked), asked.whole("version", 0)
+    record = sources.store.artifacts.get(id)
     if record is None or (record.kind, record.tenant, record.model) != ("student", row.tenant, row.slot):
         raise ActionFailed("This task has no such version; it may have been dropped for its age.")
-    return _here(row, use_version(sources, asked))
+    return {"version": id, "in_use": asked.text("in_use")}
 
 
-def _switched(sources: Sources, asked: Asked, state: State, message: str) -> Done:
+def _task(sources: Sources, asked: Asked) -> Mapping[str, Any]:
     row = find(sources, asked)
-    switched = sources.store.tasks.known.switch(
-        row.name, state, at_s=asked.now_s, by=asked.viewer.name, tenant=row.tenant, model=row.model
-    ).result(_WAIT_S)
-    if not switched:
-        raise ActionFailed("This task is not listed any more.")
-    return _here(row, Done(message, detail={"before": row.state}))
+    return {"name": row.name, "tenant": row.tenant, "model": row.model}
 
 
-def _here(row: TaskRow, done: Done) -> Done:
-    return replace(done, to=f"/tasks/{task_id(row)}", target=_target(row))
-
-
-def _target(row: TaskRow) -> str:
-    return f"{row.tenant}/{row.slot}"
-
-
+_HERE = "/tasks/{id}"
 TASKS = Page(
-    "/tasks", "Tasks", "tasks.html", tasks, csv="tasks", actions=(Action("/tasks/propose", propose),)
+    "/tasks",
+    "Tasks",
+    "tasks.html",
+    tasks,
+    csv="tasks",
+    actions=(propose.form("/tasks/propose", to="/tasks"),),
 )
 TASK = Page(
     "/tasks/{id}",
@@ -126,10 +83,10 @@ TASK = Page(
     charts=True,
     script="review.js",
     actions=(
-        Action("/tasks/{id}/enable", enable),
-        Action("/tasks/{id}/pause", pause),
+        enable_task.form("/tasks/{id}/enable", to=_HERE, fields=_task),
+        pause_task.form("/tasks/{id}/pause", to=_HERE, fields=_task),
         Action("/tasks/{id}/label", label),
-        Action("/tasks/{id}/roll-back", roll_back),
-        Action("/tasks/{id}/use", use),
+        rollback.form("/tasks/{id}/roll-back", to=_HERE, fields=_slot),
+        use.form("/tasks/{id}/use", to=_HERE, fields=_version),
     ),
 )

@@ -14,7 +14,7 @@ _BEST_FIRST = ("up", "unknown", "untested", "limited", "drained", "refused", "do
 
 
 def engine_load(sources: Sources, now_s: float) -> list[Summary]:
-    """One entry per configured engine, and per engine that a worker reports."""
+    """One entry per configured engine, per engine that a worker reports, and per drained one."""
     reported: dict[str, list[EngineStateRow]] = {}
     for row in sources.store.jobs.engine_states.now(now_s):
         reported.setdefault(row.engine, []).append(row)
@@ -25,7 +25,7 @@ def engine_load(sources: Sources, now_s: float) -> list[Summary]:
     for test in sources.store.jobs.engine_states.tests():
         tests.setdefault(test.engine, []).append(test)
     names = [engine.name for engine in sources.gateway.engines]
-    names += sorted(set(reported) - set(names))
+    names += sorted((set(reported) | set(drained)) - set(names))
     found = []
     for name in names:
         rows = reported.get(name, [])

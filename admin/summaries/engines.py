@@ -1,4 +1,4 @@
-"""Engines: their prices, past speed and present state; draining, restoring and testing them."""
+"""Engines: their prices, past speed and present state; testing them."""
 
 from __future__ import annotations
 
@@ -94,31 +94,6 @@ def _background(sources: Sources, since_s: float) -> dict[str, list[Summary]]:
             }
             found.setdefault(one.engine, []).append(line)
     return found
-
-
-def drain(sources: Sources, asked: Asked) -> Done:
-    """Drains `engine`, or its `replica`: within a second no worker sends it new requests, until it is restored."""
-    engine, replica = _named(sources, asked), asked.text("replica", longest=300)
-    reason = asked.text("reason", longest=200)
-    states = sources.store.jobs.engine_states
-    if replica and replica not in {row.replica for row in states.now(asked.now_s) if row.engine == engine}:
-        raise ActionFailed(f"No worker tells of a replica {replica!r} of {engine}.")
-    name = f"{engine}@{replica}" if replica else engine
-    if not states.drain(engine, asked.viewer.name, reason, replica).result(_WRITE_S):
-        raise ActionFailed(f"{name} is drained already.")
-    return Done(
-        f"{name} is drained: workers stop asking it within a second, and finish what is under way.",
-        target=name,
-        detail={"reason": reason} if reason else {},
-    )
-
-
-def restore(sources: Sources, asked: Asked) -> Done:
-    """Restores `engine`: workers send it requests again."""
-    engine = asked.text("engine", longest=200)
-    if not sources.store.jobs.engine_states.restore(engine).result(_WRITE_S):
-        raise ActionFailed(f"{engine} was not drained.")
-    return Done(f"{engine} is restored: workers ask it again within a second.", target=engine)
 
 
 async def test(sources: Sources, asked: Asked) -> Done:

@@ -1,25 +1,24 @@
-"""What was learnt: the versions of every model, how much better each was, and which are in use; rolling back, freezing."""
+"""What was learnt: the versions of every model, how much better each was, and which are in use."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
 from admin.charts import Chart, ranges
 from admin.choices import offered
 from admin.formats import tenant_label
-from admin.page import ActionFailed, Asked, Done, Summary
+from admin.operations.versions import ALL_TENANTS, Slot, serving_name
+from admin.page import Asked, Summary
 from admin.sources import Sources
 from learning.guarantee.summary import ScopeSummary, state_of
 from learning.rehearsal.kept import latest
-from store.learned.artifacts import KINDS, ArtifactBroken
+from store.learned.artifacts import KINDS
 from store.records import ArtifactRecord
 
 _MOST_SLOTS = 100
 _MOST_CHARTED = 20
 _OPERATOR = "operator"
-_ALL_TENANTS = "all tenants"
 _LEARNS = "in_context"
 """The policy whose models are learnt."""
 KIND_NAMES: Mapping[str, str] = {
@@ -35,8 +34,6 @@ _MEASURES: Mapping[str, tuple[str, bool]] = {
 }
 """learning.training.comparison.Measure: what it is called, and whether more is better."""
 _AXES: Mapping[str, str] = {"squared_error": "squared error", "quality": "quality", "agreement": "agreement"}
-Slot = tuple[str, str, str]
-"""Kind, tenant, model."""
 
 
 def learning(sources: Sources, asked: Asked) -> Summary:
@@ -64,7 +61,7 @@ def learning(sources: Sources, asked: Asked) -> Summary:
         "kind_names": dict(KIND_NAMES),
         "tenants": offered(
             sorted(
-                {(of or _OPERATOR, tenant_label(names, of) or _ALL_TENANTS) for _, of, _ in slots},
+                {(of or _OPERATOR, tenant_label(names, of) or ALL_TENANTS) for _, of, _ in slots},
                 key=lambda one: one[1],
             ),
             tenant,
@@ -95,7 +92,7 @@ def _row(name: str, names: Mapping[str, str], record: ArtifactRecord) -> Summary
     found = {
         "kind": name,
         "tenant": record.tenant,
-        "tenant_name": tenant_label(names, record.tenant) or _ALL_TENANTS,
+        "tenant_name": tenant_label(names, record.tenant) or ALL_TENANTS,
         "model": record.model,
         "version": record.id,
         "state": record.state,
@@ -125,7 +122,7 @@ def _slot_summary(
     frozen_since_s: float | None,
 ) -> Summary:
     kind, tenant, model = slot
-    whose = tenant_label(names, tenant) if tenant else _ALL_TENANTS
+    whose = tenant_label(names, tenant) if tenant else ALL_TENANTS
     in_use = next((record for record in found if record.state == "active"), None)
     serves = in_use or sources.store.artifacts.best(*slot)
     return {
@@ -137,16 +134,10 @@ def _slot_summary(
         "frozen_since_s": frozen_since_s,
         "in_use": in_use.id if in_use else None,
         "serves": serves.id if serves else None,
-        "serves_name": _serving_name(in_use, serves),
+        "serves_name": serving_name(in_use, serves),
         "versions": [version(record) for record in found],
         "chart": _chart(found),
     }
-
-
-def _serving_name(own: ArtifactRecord | None, serves: ArtifactRecord | None) -> str:
-    if own is not None:
-        return f"version {own.id}"
-    return f"version {serves.id} for {_ALL_TENANTS}" if serves is not None else "built-in"
 
 
 def _chart(found: list[ArtifactRecord]) -> Summary | None:
@@ -168,101 +159,6 @@ def _chart(found: list[ArtifactRecord]) -> Summary | None:
 def _comparison(record: ArtifactRecord) -> Mapping[str, Any] | None:
     found = record.metrics.get("comparison")
     return found if isinstance(found, Mapping) and found.get("measure") in _MEASURES else None
-
-
-def roll_back(sources: Sources, asked: Asked) -> Done:
-    """Takes the version into use that was used before; before the first, the built-in prior or rule.
-
-    Form field: `version`, that which was in use when the page was read.
-    """
-    slot = _slot(asked)
-    before = sources.store.artifacts.active(*slot)
-    if before is None:
-        raise ActionFailed("Nothing learnt is in use there: there is nothing to go back from.")
-    now = sources.store.artifacts.rollback(*slot, check=partial(_refuse_if_changed, asked, "version"))
-    return Done(
-        _now_in_use(sources, slot, now),
-        target="/".join(slot),
-        detail={"version": {"old": before.id, "new": now.id if now else None}},
-    )
-
-
-def use_built_in(sources: Sources, asked: Asked) -> Done:
-    """Takes the version in use out of use: what is built in serves, or the operator's version for all tenants.
-
-    Form field: `in_use`, as of `use`.
-    """
-    slot = _slot(asked)
-    before = sources.store.artifacts.retire(*slot, check=partial(_refuse_if_changed, asked, "in_use"))
-    if before is None:
-        raise ActionFailed("Nothing learnt is in use there: what is built in serves already.")
-    detail = {"version": {"old": before.id, "new": None}}
-    return Done(_now_in_use(sources, slot, None), target="/".join(slot), detail=detail)
-
-
-def _refuse_if_changed(asked: Asked, name: str, before: ArtifactRecord | None) -> None:
-    """Raises ActionFailed where the field `name` is not the version in use; one that is not sent claims nothing.
-
-    To be asked inside the transaction: a second operator at the same moment, in any process, is told.
-    """
-    now = "none" if before is None else str(before.id)
-    if asked.text(name) not in ("", now):
-        raise ActionFailed(
-            "Another version was taken into use meanwhile: "
-            f"{'what is built in' if before is None else before.id}. Nothing was changed; look again.",
-            name,
-        )
-
-
-def _now_in_use(sources: Sources, slot: Slot, now: ArtifactRecord | None) -> str:
-    said = _serving_name(now, now or sources.store.artifacts.best(*slot))
-    if slot in sources.store.artifacts.frozen():
-        return f"In use now: {said}. It stays frozen: new versions are kept, and not taken into use."
-    return f"In use now: {said}. The learner may publish a new version; freeze to keep it from that."
-
-
-def use(sources: Sources, asked: Asked) -> Done:
-    """Takes `version` into use, whatever its state. Form field: `in_use`, that which was when the page was read."""
-    version = asked.whole("version", 0)
-    record = sources.store.artifacts.get(version)
-    if record is None:
-        raise ActionFailed(f"There is no version {version}: it may have been dropped for its age.")
-    try:
-        sources.store.artifacts.read(record)
-    except ArtifactBroken as broken:
-        raise ActionFailed(f"{broken}.") from broken
-    before = sources.store.artifacts.active(record.kind, record.tenant, record.model)
-    sources.store.artifacts.activate(version, check=partial(_refuse_if_changed, asked, "in_use"))
-    return Done(
-        f"In use now: version {version}. Workers follow within a second.",
-        target=f"{record.kind}/{record.tenant}/{record.model}",
-        detail={"version": {"old": before.id if before else None, "new": version}},
-    )
-
-
-def freeze(sources: Sources, asked: Asked) -> Done:
-    """Freezes the version in use: new versions are stored, and not used."""
-    slot = _slot(asked)
-    sources.store.artifacts.freeze(*slot)
-    return Done("Frozen: new versions are kept, and not taken into use.", target="/".join(slot))
-
-
-def unfreeze(sources: Sources, asked: Asked) -> Done:
-    """Unfreezes: the next accepted version is taken into use."""
-    slot = _slot(asked)
-    if not sources.store.artifacts.unfreeze(*slot):
-        raise ActionFailed("It was not frozen.")
-    return Done(
-        "Not frozen any more: the next version that is better is taken into use.", target="/".join(slot)
-    )
-
-
-def _slot(asked: Asked) -> Slot:
-    return (
-        asked.choice("kind", KINDS, KINDS[0]),
-        asked.text("tenant", longest=64),
-        asked.text("model", longest=200),
-    )
 
 
 def _proof(scope: ScopeSummary, names: Mapping[str, str]) -> Summary:

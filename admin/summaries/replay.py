@@ -1,4 +1,4 @@
-"""Replay: its runs, their progress, results, cost and benefit; planning, starting, stopping and reverting."""
+"""Replay: its runs, their progress, results, cost and benefit; planning, starting and reverting."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def start(sources: Sources, asked: Asked) -> Done:
     facts = sources.gateway.replay
     if not facts.enabled:
         raise ActionFailed(
-            "Nothing would take it up: set replay.enabled and restart, or use `understudy replay`."
+            "Nothing would take it up: set replay.enabled and restart, or use `understudy learn replay`."
         )
     wanted = _kept_plan(sources, asked) or KeptPlan(_tenant(sources, asked), _budget(sources, asked), ())
     run_id = sources.store.jobs.replay.want(
@@ -177,14 +177,6 @@ async def plan(sources: Sources, asked: Asked) -> Done:
             ],
         },
     )
-
-
-def stop(sources: Sources, asked: Asked) -> Done:
-    """Stops a run before its next request to an engine."""
-    run = _run_named(sources, asked)
-    if not sources.store.jobs.replay.ask_to_stop(run.id).result(_WRITE_S):
-        raise ActionFailed(f"Run {run.id} does not go on: it is {run.shown_state}.")
-    return Done(f"Run {run.id} stops before its next request.", to=f"/replay/{run.id}", target=str(run.id))
 
 
 async def revert(sources: Sources, asked: Asked) -> Done:

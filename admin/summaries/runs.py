@@ -19,11 +19,12 @@ _LONGEST = 128
 
 
 def runs(sources: Sources, asked: Asked) -> Summary:
-    """Filters: `state`, `tenant` (an id), `app`, `workflow`. `before` continues after a page."""
+    """Filters: `state`, `tenant` (an id), `app`, `workflow`. `before` continues after a page of `limit` rows."""
     tenant, app = asked.text("tenant", longest=64), asked.text("app", longest=_LONGEST)
     workflow = asked.text("workflow", longest=_LONGEST)
     state = _state(asked)
     before = _before(asked.text("before", longest=100))
+    limit = asked.whole("limit", ROWS, least=1, most=1000)
     store = sources.store.runs
     found = store.runs(
         tenant=tenant or None,
@@ -31,7 +32,7 @@ def runs(sources: Sources, asked: Asked) -> Summary:
         workflow=workflow or None,
         states=(state,) if state else (),
         before=before,
-        limit=ROWS + 1,
+        limit=limit + 1,
     )
     names = sources.tenant_names()
     return {
@@ -39,8 +40,8 @@ def runs(sources: Sources, asked: Asked) -> Summary:
         "filtered": bool(state or tenant or app or workflow),
         "first_page": before is None,
         "day": {state: store.counts(since_s=asked.now_s - _DAY_S).get(state, 0) for state in STATES},
-        "rows": [listed(each, names, asked.now_s) for each in found[:ROWS]],
-        "next": _next(found, asked),
+        "rows": [listed(each, names, asked.now_s) for each in found[:limit]],
+        "next": _next(found, limit, asked),
         "tenants": tenants_to_choose(sources, tenant),
         "states": list(STATES),
     }
@@ -90,9 +91,9 @@ def _before(text: str) -> tuple[float, str] | None:
         raise BadParameter(f"before is {text!r}; it comes from the page before") from None
 
 
-def _next(found: list[RunSummary], asked: Asked) -> str | None:
-    if len(found) <= ROWS:
+def _next(found: list[RunSummary], limit: int, asked: Asked) -> str | None:
+    if len(found) <= limit:
         return None
-    last = found[ROWS - 1].run
+    last = found[limit - 1].run
     kept = {name: value for name in _FILTERS if (value := asked.text(name, longest=_LONGEST))}
     return urlencode(kept | {"before": f"{last.created_at_s!r}-{last.id}"})

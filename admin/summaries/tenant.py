@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 
 from admin.page import ActionFailed, Asked, BadParameter, Done, NotThere, Summary
 from admin.sources import Sources
@@ -10,14 +10,12 @@ from admin.summaries.keys import listed
 from admin.summaries.limit_use import DAYS, limit_use, usage_by
 from admin.summaries.quality import offloaded_quality
 from admin.summaries.tenants import name_of, state_of_tenant
-from admin.terms_form import changed_by_form, refused, terms_sent, terms_shown, version_of
+from admin.terms_form import terms_shown, version_of
 from learning.bank.forgetting import Forgetter
 from store.decisions.rollups import DAY_S, DELETED
-from store.people.described import TenantFields, changes, described
+from store.people.described import described
 from store.people.keys import KeptInConfiguration
-from store.people.tenants import NoSuchTenantRecord, TenantExists
 from store.records import Key, Tenant
-from store.validating import read, without_nulls
 
 _DAYS_KEPT = ("texts_days", "rows_days", "examples_days")
 _MOST_DAYS = 36_525
@@ -29,7 +27,7 @@ def tenant(sources: Sources, asked: Asked) -> Summary:
     id = asked.path["tenant"]
     span = asked.choice("span", tuple(DAYS), "week")
     since_s = asked.now_s - DAYS[span] * DAY_S
-    keys, record, name = _known(sources, id)
+    keys, record, name = known(sources, id)
     models = usage_by(sources, "model", since_s, asked.now_s, tenant=id)
     sources.rollups.catch_up()
     sources.store.decisions.quality.catch_up()
@@ -73,68 +71,12 @@ def tenant(sources: Sources, asked: Asked) -> Summary:
     }
 
 
-def edit_tenant(sources: Sources, asked: Asked) -> Done:
-    """Lays down what a tenant may use: every field of the form, as it was sent."""
-    id = asked.path["tenant"]
-    _, record, name = _known(sources, id)
-    if not name:
-        raise ActionFailed("Limits are laid down for tenants that keys name; this one has no name.")
-    fields = terms_sent(asked) | {
-        "region": asked.text("region", longest=64),
-        "retention": {
-            field: days
-            for field in _DAYS_KEPT
-            if (days := asked.number(field, None, least=0.001, most=_MOST_DAYS)) is not None
-        },
-        "closed": record is not None and record.closed_at_s is not None,
-    }
-    try:
-        detail = _save(sources, asked, name, record, fields)
-    except KeptInConfiguration as error:
-        raise ActionFailed(f"{error}.") from error
-    except (TenantExists, NoSuchTenantRecord) as error:
-        raise ActionFailed(f"{error}: look again, and save then.", "version") from error
-    except ValueError as error:
-        raise refused(error) from error
-    said = (
-        f"Saved: {', '.join(sorted(detail))}. Workers follow within a second."
-        if detail
-        else "It was so already."
-    )
-    return Done(said, f"/tenants/{id}", target=id, detail=detail)
-
-
-def open_or_close(sources: Sources, asked: Asked) -> Done:
-    """Has a tenant's keys refused, or taken again. Form field: `closed`, yes or no."""
-    id = asked.path["tenant"]
-    closed = asked.choice("closed", ("yes", "no"), "") == "yes"
-    keys, record, name = _known(sources, id)
-    records = sources.store.tenant_records
-    if not name:
-        raise ActionFailed("This tenant has no keys of this gateway's that could be refused.")
-    at_s = asked.now_s if closed else None
-    try:
-        if record is None:
-            records.create(name)
-        before, after = records.edit(name, lambda one: replace(one, closed_at_s=at_s))
-    except KeptInConfiguration as error:
-        raise ActionFailed(f"{error}.") from error
-    except (TenantExists, NoSuchTenantRecord) as error:
-        raise ActionFailed(f"{error}: look again, and send it then.") from error
-    said = (
-        f"Closed: its {len(keys)} keys are refused within a second, until it is opened again."
-        if closed
-        else "Open: its keys are taken again within a second."
-    )
-    return Done(said, f"/tenants/{id}", target=id, detail=changes(before, after))
-
-
 def deletion(sources: Sources, asked: Asked) -> Summary:
     """What would go with a tenant."""
     id = asked.path["tenant"]
     if id == DELETED:
         raise NotThere("What deleted tenants have left are sums of nobody: there is nothing to delete.")
-    keys, record, name = _known(sources, id)
+    keys, record, name = known(sources, id)
     in_force = [key for key in keys if key.revoked_at_s is None]
     return {
         "id": id,
@@ -155,7 +97,7 @@ def delete_tenant(sources: Sources, asked: Asked) -> Done:
     id = asked.path["tenant"]
     if id == DELETED:
         raise NotThere("What deleted tenants have left are sums of nobody: there is nothing to delete.")
-    _, _, name = _known(sources, id)
+    _, _, name = known(sources, id)
     if asked.text("name", longest=200) != (name or id):
         raise BadParameter(f"Type {name or id!r}, exactly so, to delete it. Nothing was deleted.", "name")
     while sources.rollups.catch_up():
@@ -176,7 +118,7 @@ def delete_tenant(sources: Sources, asked: Asked) -> Done:
     return Done(said, "/tenants", target=id, detail=asdict(done))
 
 
-def _known(sources: Sources, id: str) -> tuple[list[Key], Tenant | None, str]:
+def known(sources: Sources, id: str) -> tuple[list[Key], Tenant | None, str]:
     """Its keys, what is laid down for it, and its name. Raises NotThere for what is none, and for one that was deleted."""
     store = sources.store
     keys = [key for key in store.keys.listed() if key.tenant == id]
@@ -195,14 +137,3 @@ def _known(sources: Sources, id: str) -> tuple[list[Key], Tenant | None, str]:
 def _shown(record: Tenant | None) -> Summary:
     kept = asdict(record.retention) if record is not None else dict.fromkeys(_DAYS_KEPT)
     return terms_shown(record) | kept | {"region": record.region if record is not None else ""}
-
-
-def _save(
-    sources: Sources, asked: Asked, name: str, record: Tenant | None, fields: dict[str, object]
-) -> dict[str, object]:
-    records = sources.store.tenant_records
-    if record is not None:
-        return changes(*records.edit(name, changed_by_form(asked, fields)))
-    new = read(TenantFields, without_nulls(fields))
-    made = records.create(name, new, region=new.region, retention=new.retention)
-    return changes(None, made)

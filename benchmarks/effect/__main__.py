@@ -8,7 +8,8 @@ Offline: real models are asked the questions of recorded sets, with examples cho
 Streams: requests through `understudy serve` at its defaults: does a small engine come to answer, and as well? i, ii and
 v need recorded answers only. Real models are those of benchmarks.effect.weights, or SMALL and LARGE. What lacks something is
 skipped, and says so. One at a time: models need the processors. What they said is kept in --cache, so that all of it can be
-gone on with. --rehearse plays no stream: it prints what `understudy rehearse` foresees of each, beside what opened when it
+gone on with. --rehearse plays no stream: it prints what `understudy learn rehearse` foresees of each, beside
+what opened when it
 was played (--played). --told prints the tables of JSON files that were written before.
 """
 

@@ -191,6 +191,6 @@ def settings(stream: Stream, address: str, data: Path, port: int) -> dict[str, A
 
 def _explained(data: Path) -> str:
     """What the gateway says to whoever asks why so little is answered by the small engine."""
-    command = [sys.executable, "-m", "understudy", "explain", "--data", str(data)]
+    command = [sys.executable, "-m", "understudy", "learn", "explain", "--data", str(data)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     return (done.stdout + done.stderr).strip()

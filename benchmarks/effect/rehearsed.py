@@ -1,4 +1,4 @@
-"""Rehearses a stream before it is played: does `understudy rehearse` foresee the share that opens?
+"""Rehearses a stream before it is played: does `understudy learn rehearse` foresee the share that opens?
 
 The log holds the stream's requests with the large engine's answers, and what people would say of some of them. The small
 engine is asked over HTTP, by the command that an operator would type.
@@ -36,7 +36,7 @@ async def rehearsed(stream: Stream, engines: dict[str, Engine], *, questions: in
                 for engine in ("small", "large")
                 for option in (f"--{engine}-price", ",".join(map(str, USD_PER_MTOK[engine])))
             ]
-            command = ["rehearse", str(log), "--small", f"{address}/small/v1=small", *prices]
+            command = ["learn", "rehearse", str(log), "--small", f"{address}/small/v1=small", *prices]
             command += [
                 "--state",
                 str(Path(name) / "state.jsonl"),
@@ -48,7 +48,7 @@ async def rehearsed(stream: Stream, engines: dict[str, Engine], *, questions: in
             began = time.monotonic()
             process = await asyncio.create_subprocess_exec(sys.executable, "-m", "understudy", *command)
             if await process.wait():
-                raise RuntimeError(f"stream {stream.key}: understudy rehearse failed")
+                raise RuntimeError(f"stream {stream.key}: understudy learn rehearse failed")
         found: dict[str, Any] = json.loads(told.read_text(encoding="utf-8"))
         wall_s = time.monotonic() - began
     asked = upstreams.asked["small"].requests

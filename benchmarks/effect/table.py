@@ -66,7 +66,7 @@ def table(found: Sequence[Row]) -> str:
     for row in found:
         where = f"{row['date']}, commit {row['commit']}, {row['machine']}, {row['wall_s']:.0f} s"
         lines.append(
-            f"\n**{row['stream']}** ({where}), by engine {dict(row['by_engine'])}. `understudy explain` says:\n"
+            f"\n**{row['stream']}** ({where}), by engine {dict(row['by_engine'])}. `understudy learn explain` says:\n"
         )
         lines.append("    " + row["said"].replace("\n", "\n    "))
     return "\n".join(lines)

@@ -1,1 +1,1 @@
-"""Do the intervals of `understudy evaluate` cover the truth?"""
+"""Do the intervals of `understudy learn evaluate` cover the truth?"""

@@ -1,4 +1,4 @@
-"""Do the intervals of `understudy evaluate` cover the truth? `python -m benchmarks.off_policy`.
+"""Do the intervals of `understudy learn evaluate` cover the truth? `python -m benchmarks.off_policy`.
 
 On recorded questions the answers of both engines are known, so what any policy would have brought is known too. Each
 repetition draws questions, lets a logging policy with known probabilities decide, hides the answer not taken and, where

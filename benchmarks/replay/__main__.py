@@ -10,7 +10,7 @@ makes of it:
     random      distil examples in random order
     newest      distil the latest first
     most used   distil by uses alone
-    gain        the plan as `understudy replay` makes it, distil only
+    gain        the plan as `understudy learn replay` makes it, distil only
     expand      the lines of that plan that expand, alone
 
 quality: the mean grade of the small engine's answers where the rule offloads (nearest example of the same names within

@@ -296,7 +296,7 @@ class Replay:
             await asyncio.wrap_future(self.jobs.interrupt_dead())
             run = await asyncio.to_thread(self.jobs.run, run_id)
             if run is None:
-                raise NotThatRun(f"there is no run {run_id}; `understudy replay list` shows them")
+                raise NotThatRun(f"there is no run {run_id}; `understudy learn replay list` shows them")
             if budget is not None:
                 await asyncio.wrap_future(self.jobs.widen(run_id, budget))
             return await self._planned_and_run(run_id, budget or run.budget, run.tenant, may_go_on, progress)
@@ -347,7 +347,7 @@ async def take_back_run(store: Store, run_id: int) -> Undone:
     """
     run = await asyncio.to_thread(store.jobs.replay.run, run_id)
     if run is None:
-        raise NotThatRun(f"there is no run {run_id}; `understudy replay list` shows them")
+        raise NotThatRun(f"there is no run {run_id}; `understudy learn replay list` shows them")
     if run.state in ("running", "paused", "wanted"):
         raise NotThatRun(f"run {run_id} is {run.state}: stop it first")
     done = await asyncio.wrap_future(store.examples.versions.undo_run(run_id))

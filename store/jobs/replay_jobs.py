@@ -98,7 +98,7 @@ class ReplayJobs:
             self._db.hold(connection, _HELD)
             run = _run(connection, run_id)
             if run is None:
-                raise NotThatRun(f"there is no run {run_id}; `understudy replay list` shows them")
+                raise NotThatRun(f"there is no run {run_id}; `understudy learn replay list` shows them")
             if run.state in ("running", "paused"):
                 raise AnotherReplayRuns(f"run {run_id} goes on already")
             if run.state == "undone":

@@ -81,9 +81,9 @@ async def test_an_operator_drains_and_restores_and_it_is_noted(pages: Site) -> N
     assert pages.sources.store.jobs.engine_states.drained() == []
     rows = pages.sources.store.audit.page(limit=3)
     assert [(row.action, row.target, row.outcome) for row in rows] == [
-        ("/engines/restore", "large", "done"),
-        ("/engines/drain", "", "failed"),
-        ("/engines/drain", "large", "done"),
+        ("engines/resume", "large", "done"),
+        ("engines/drain", "", "failed"),
+        ("engines/drain", "large", "done"),
     ]
     assert rows[2].detail == {"reason": "maintenance"} and rows[2].user == "a-operator"
 

@@ -27,7 +27,7 @@ async def test_a_map_is_drawn_on_request_and_opens_examples(tmp_path: Path) -> N
         await here.ask(UNLIKE + " <b>")
         operator = await here.site.person("operator")
         empty = await operator.get("/examples-map")
-        assert empty.status == 200 and "understudy map" in empty.text
+        assert empty.status == 200 and "understudy learn map" in empty.text
         assert (await operator.post("/examples-map/draw", {"tenant": "default"})).status == 303
         async with asyncio.timeout(PATIENCE_S):
             while (told := (await operator.get("/examples-map.json")).json)["drawing"]:

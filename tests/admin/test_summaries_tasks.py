@@ -142,8 +142,8 @@ async def test_a_proposal_is_enabled_paused_and_audited(pages: Site) -> None:
         assert (row.state, row.by) == (state, "a-operator")
     audit = pages.sources.store.audit.page(user="a-operator")
     assert [(row.action, row.target) for row in audit][:2] == [
-        ("/tasks/{id}/enable", "t1/demo/task-1"),
-        ("/tasks/{id}/pause", "t1/demo/task-1"),
+        ("tasks/enable", "t1/demo/task-1"),
+        ("tasks/pause", "t1/demo/task-1"),
     ]
 
 

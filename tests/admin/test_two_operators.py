@@ -65,7 +65,7 @@ async def test_of_a_keys_rotation(pages: Site) -> None:
     assert "another secret" in (await operator.post(path, seen)).text
     prefix = keys.get(key.id).prefix
     second = await operator.post(path, seen)
-    assert second.status == 409 and "changed this key meanwhile" in second.text
+    assert second.status == 409 and "changed this meanwhile" in second.text
     assert keys.get(key.id).prefix == prefix, "the first one's secret goes on"
 
 

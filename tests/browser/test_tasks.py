@@ -187,6 +187,6 @@ def test_a_proposal_is_enabled_takes_over_is_reviewed_and_rolled_back(
     now = store.artifacts.active("student", known.tenant, known.slot)
     assert now is None or now.id < active.id
     assert [row.action for row in store.audit.page(user="a-operator")][:2] == [
-        "/tasks/{id}/roll-back",
+        "models/rollback",
         "/tasks/{id}/label",
     ]

@@ -1,4 +1,4 @@
-"""`understudy backup` and `understudy restore`: a data folder as one file, and back."""
+"""`understudy store backup` and `understudy store restore`: a data folder as one file, and back."""
 
 from __future__ import annotations
 

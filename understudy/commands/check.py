@@ -12,10 +12,10 @@ import click
 import yaml
 
 from store.validating import what_differs
+from understudy.commands.configured import config_in
 from understudy.settings.config import Config
 from understudy.settings.core_yaml import Dumper
 from understudy.settings.doubts import doubts
-from understudy.settings.file import ConfigError, load_config
 from understudy.settings.terms import TermsSettings
 from understudy.settings.unpriced import unpriced
 
@@ -36,11 +36,7 @@ def check(path: Path, everything: bool, live: bool, ask: bool) -> None:
 
     Exits with 2 for one that cannot be used, or whose budgets refuse every request of a key or tenant.
     """
-    try:
-        config = load_config(path)
-    except ConfigError as error:
-        click.echo(f"understudy: configuration error\n{error}", err=True)
-        sys.exit(2)
+    config = config_in(path)
     refused = unpriced(config).everything
     for told in doubts(config):
         click.echo(f"understudy: {'error' if told in refused else 'warning'}: {told}", err=True)

@@ -1,17 +1,17 @@
-"""`understudy evaluate`: what other policies, at any preference, would have brought, from the log of what was decided."""
+"""`understudy learn evaluate`: what other policies, at any preference, would have brought, from the log."""
 
 from __future__ import annotations
 
 import collections
-import json
-import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from understudy.commands.data_folder import data_option, store_in
+from understudy.commands.giving_up import give_up
+from understudy.commands.reports import write_report
 from understudy.commands.since import moment
 from understudy.commands.tenant_option import tenant_named, tenant_option
 
@@ -97,14 +97,10 @@ def evaluate(
             )
             result = frontier(found, wanted, chosen_preferences, level=level, clip=clip)
         except (NothingLogged, NoSuchPolicy, BanditError) as error:
-            _refuse(str(error))
+            give_up(str(error))
     result = {"tenant": whose, "model": which, "since_s": since_s, **result}
     click.echo(table(result, method))
-    try:
-        if json_file is not None:
-            json_file.write_text(json.dumps(result, indent=1, allow_nan=False) + "\n", encoding="utf-8")
-    except OSError as error:
-        _refuse(str(error))
+    write_report(result, json_file)
 
 
 def _slot(store: Store, tenant: str | None, model: str | None) -> tuple[str, str]:
@@ -116,12 +112,12 @@ def _slot(store: Store, tenant: str | None, model: str | None) -> tuple[str, str
     if model is not None:
         slots = [slot for slot in slots if slot[1] == model]
     if not slots:
-        _refuse(
+        give_up(
             "no decision of that tenant and model is in the log: only policies that weigh engines write them"
         )
     if len(slots) > 1:
         several = "; ".join(f"--tenant id:{whose} --model {which}" for whose, which in slots[:8])
-        _refuse(f"which one is meant? {several}")
+        give_up(f"which one is meant? {several}")
     return slots[0]
 
 
@@ -177,7 +173,7 @@ def _policy(store: Store, text: str, tenant: str, model: str) -> TargetPolicy:
             record = None
     if record is None:
         raise NoSuchPolicy(
-            f"{text}: no such version of the bandit for this tenant; `understudy models list` shows them"
+            f"{text}: no such version of the bandit for this tenant; `understudy learn models list` shows them"
         )
     try:
         return learnt(f"bandit:{record.id}", VowpalBandit.load(store.artifacts.read(record)))
@@ -195,8 +191,3 @@ def _preferences(text: str) -> tuple[float, ...]:
             f"{text!r}: numbers from 0 to 1, separated by commas", param_hint="--preferences"
         )
     return found
-
-
-def _refuse(why: str) -> NoReturn:
-    click.echo(f"understudy: {why}", err=True)
-    sys.exit(2)

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from understudy.commands.configured import config_in
 from understudy.commands.giving_up import give_up
-from understudy.settings.file import ConfigError, load_config
 from understudy.settings.memory import MemorySettings
 
 if TYPE_CHECKING:
@@ -19,11 +19,7 @@ def example_settings(config: Path | None) -> MemorySettings:
     """The file's memory; the defaults without a file or a memory in it. A broken file ends the process."""
     if config is None:
         return MemorySettings()
-    try:
-        memory = load_config(config).memory
-    except ConfigError as error:
-        give_up(str(error))
-    return memory or MemorySettings()
+    return config_in(config).memory or MemorySettings()
 
 
 @contextmanager

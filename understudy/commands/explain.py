@@ -1,11 +1,10 @@
-"""`understudy explain`: per task scope of the request log, why nothing or little is offloaded, and what it would take.
+"""`understudy learn explain`: per task scope of the request log, why nothing or little is offloaded, and what it would take.
 
 With `--cache`: which headers keep repeats from being answered from the cache, as the running gateway counted.
 """
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +12,7 @@ import click
 
 from understudy.commands.data_folder import data_option, store_in
 from understudy.commands.giving_up import give_up
+from understudy.commands.reports import write_report
 from understudy.commands.tenant_option import tenant_named, tenant_option
 
 if TYPE_CHECKING:
@@ -68,11 +68,7 @@ def explain(
         if not result["requests"]:
             give_up("no answered request is in the log")
         click.echo(_text(store, result))
-    try:
-        if json_file is not None:
-            json_file.write_text(json.dumps(result, indent=1, allow_nan=False) + "\n", encoding="utf-8")
-    except OSError as error:
-        give_up(str(error))
+    write_report(result, json_file)
 
 
 def _missed(gateway: str) -> str:

@@ -18,6 +18,34 @@ _COMMANDS = {
         "logs",
         "What would a log of past requests have saved? Also: --from logs.",
     ),
+    "rehearse": (
+        "understudy.commands.rehearse",
+        "rehearse",
+        "Ask a small engine past requests, with examples and without.",
+    ),
+    "evaluate": (
+        "understudy.commands.evaluate",
+        "evaluate",
+        "What would another policy, or another preference, have given? From the log.",
+    ),
+    "explain": (
+        "understudy.commands.explain",
+        "explain",
+        "Why is so little answered by a smaller engine, and what would it take?",
+    ),
+    "replay": ("understudy.commands.replay", "replay", "Better the bank of examples, within a budget."),
+    "models": ("understudy.commands.models", "models", "List, roll back, freeze and export what was learnt."),
+    "tasks": (
+        "understudy.commands.tasks",
+        "tasks",
+        "Requests whose answers are labels: list, propose, enable, pause.",
+    ),
+    "private": ("understudy.commands.private", "private", "Differentially private banks: status, build."),
+    "map": (
+        "understudy.commands.map",
+        "draw_map",
+        "Draw the bank of examples on a plane, for the admin pages.",
+    ),
 }
 
 
@@ -33,4 +61,4 @@ class _Learn(lazy_group(_COMMANDS)):  # type: ignore[misc]
 
 @click.group(cls=_Learn)
 def learn() -> None:
-    """Train by hand, which a running gateway's learner does by itself (docs/explanation/routing.md), or replay a log."""
+    """Everything about learning: train by hand, replay, evaluate and explain; versions of what was learnt, and tasks."""

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,10 +14,12 @@ import click
 from gateway.log import configure
 from learning.bank.importing.formats import FORMATS, Pair
 from learning.bank.importing.lines import BadFile
+from understudy.commands.configured import config_in
 from understudy.commands.giving_up import give_up
 from understudy.commands.import_progress import Progress
+from understudy.commands.reports import keep_report, now_and_then, write_report
 from understudy.settings.config import Config
-from understudy.settings.file import ConfigError, load_config, parse_config
+from understudy.settings.file import ConfigError, parse_config
 
 if TYPE_CHECKING:
     from learning.logs.pairs import ReadLog
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 _NOWHERE = "http://127.0.0.1:9/v1"
 """An engine that is never asked must still have an address."""
 _MOST_MODELS = 20
-_EVERY_S = 5.0
 
 
 _OF_A_LOG = (
@@ -161,10 +160,7 @@ def chosen_for(
 
 
 def _configured(path: Path) -> Config:
-    try:
-        config = load_config(path)
-    except ConfigError as error:
-        give_up(f"configuration error\n{error}")
+    config = config_in(path)
     if not any(len(model.engines) > 1 for model in config.models.values()):
         name, model = next(iter(config.models.items()))
         give_up(
@@ -259,8 +255,8 @@ def _replayed(
     purse = Purse(budget_usd)
     replay = LogReplay(config, purse, models_folder(config, folder))
     try:
-        with _progress(len(pairs), lambda: purse.spent_usd) as answered:
-            found = asyncio.run(replay.run(pairs, answered=answered))
+        answered = _progress(len(pairs), lambda: purse.spent_usd)
+        found = asyncio.run(replay.run(pairs, answered=answered))
     except (CannotStart, EmbeddingModelMissing, StoreError, Stuck, OSError) as error:
         give_up(str(error))
     priced = any(
@@ -288,24 +284,19 @@ def models_folder(config: Config, folder: Path | None) -> Path:
     return users_models()
 
 
-@contextmanager
-def _progress(total: int, spent: Callable[[], float]) -> Iterator[Callable[[int, Replayed], None]]:
+def _progress(total: int, spent: Callable[[], float]) -> Callable[[int, Replayed], None]:
     """A line now and then, on standard error."""
-    next_s = time.monotonic() + _EVERY_S
     ways: Counter[str] = Counter()
+    say = now_and_then()
 
     def answered(done: int, one: Replayed) -> None:
-        nonlocal next_s
         ways[one.way] += 1
-        if time.monotonic() >= next_s:
-            next_s = time.monotonic() + _EVERY_S
-            click.echo(
-                f"{done} of {total} requests replayed: {ways['exact']} cache hits, {ways['offloaded']} offloaded, "
-                f"${spent():.4f} spent",
-                err=True,
-            )
+        say(
+            f"{done} of {total} requests replayed: {ways['exact']} cache hits, {ways['offloaded']} offloaded, "
+            f"${spent():.4f} spent"
+        )
 
-    yield answered
+    return answered
 
 
 def _print(result: dict[str, Any], labels: dict[str, str]) -> None:
@@ -321,18 +312,7 @@ def _write(
 ) -> None:
     from learning.logs.report import REPORT
 
-    try:
-        if json_file is not None:
-            named = [{**row, "instructions": labels.get(row["scope"], "")} for row in result["scopes"]]
-            json_file.write_text(
-                json.dumps({**result, "scopes": named}, indent=1, allow_nan=False) + "\n", encoding="utf-8"
-            )
-        if folder is not None:
-            # Without the instructions' words: what is kept in the folder must go when somebody is forgotten.
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            target = folder / REPORT
-            target.touch(mode=0o600)
-            target.write_text(json.dumps(result, allow_nan=False) + "\n", encoding="utf-8")
-            click.echo(f"\nthe admin pages of {folder} show this report", err=True)
-    except OSError as error:
-        give_up(str(error))
+    named = [{**row, "instructions": labels.get(row["scope"], "")} for row in result["scopes"]]
+    write_report({**result, "scopes": named}, json_file)
+    # Without the instructions' words: what is kept in the folder must go when somebody is forgotten.
+    keep_report(result, folder, REPORT)

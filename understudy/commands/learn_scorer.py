@@ -41,7 +41,8 @@ def scorer(
     """Train a scorer of examples on logged outcomes. Running gateways take it into use within a second.
 
     The latest outcomes are held out. A scorer whose choices are not worth more on them than those of the one in use, and
-    as much as the nearest examples and as none, is kept as rejected, and the exit status is 1. `understudy models rollback
+    as much as the nearest examples and as none, is kept as rejected, and the exit status is 1. `understudy
+    learn models rollback
     scorer` reverts one that was accepted.
     """
     # Before anything that may stand on it is imported: onnxruntime first (router.embedding.onnx_session).

@@ -1,4 +1,4 @@
-"""`understudy map`: draws the maps of examples that the admin pages show, off-line."""
+"""`understudy learn map`: draws the maps of examples that the admin pages show, off-line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`understudy private`: what private banks have released and spent; release once more and have examples written."""
+"""`understudy learn private`: what private banks have released and spent; release once more and have examples written."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-import orjson
 
 from learning.alone import alone
 from learning.private.budget import AccountingMissing, epsilon_of
@@ -16,11 +15,12 @@ from store import Store
 from store.errors import StoreBusy
 from store.examples.private_bank import BudgetMoved, PrivateBank, Release
 from store.jobs.leases import LeaseOver, NotAlone
+from understudy.commands.as_json import JSON, print_json
 from understudy.commands.auditing import note
+from understudy.commands.configured import config_in
 from understudy.commands.giving_up import give_up
 from understudy.commands.tenant_option import NoSuchTenant, tenant_named
 from understudy.settings.config import Config
-from understudy.settings.file import ConfigError, load_config
 from understudy.setup.private import CannotBuild, builder, check_reach, reference_of, writer
 from understudy.setup.store import open_store
 
@@ -56,7 +56,7 @@ def private() -> None:
 
 @private.command()
 @_CONFIG
-@click.option("--json", "as_json", is_flag=True, help="For machines.")
+@JSON
 def status(config_path: Path, as_json: bool) -> None:
     """Per private tenant: questions put aside, releases, and how much of the privacy budget is spent."""
     config = _config(config_path)
@@ -71,7 +71,7 @@ def status(config_path: Path, as_json: bool) -> None:
     finally:
         store.close()
     if as_json:
-        click.echo(orjson.dumps(rows, option=orjson.OPT_INDENT_2).decode())
+        print_json(rows)
         return
     for row in rows:
         click.echo(
@@ -142,7 +142,7 @@ def _run(
     )
     if not written.whole:
         click.echo(
-            "understudy: the money ran out before all was written; `understudy private write` goes on",
+            "understudy: the money ran out before all was written; `understudy learn private write` goes on",
             err=True,
         )
 
@@ -168,7 +168,7 @@ async def _built(
             else:
                 releases = await asyncio.to_thread(bank.releases, tenant)
                 if not releases:
-                    raise NothingToRelease("nothing was told yet: `understudy private build`")
+                    raise NothingToRelease("nothing was told yet: `understudy learn private build`")
                 release = releases[-1]
             topics = f"{len(release.told)} topics of release {release.id}"
             click.echo(f"asking {generator} and {reference} about {topics}", err=True)
@@ -198,10 +198,7 @@ def _row(config: Config, bank: PrivateBank, tenant: str) -> dict[str, Any]:
 
 
 def _config(path: Path) -> Config:
-    try:
-        config = load_config(path)
-    except ConfigError as error:
-        give_up(f"configuration error\n{error}")
+    config = config_in(path)
     if config.memory is None or config.memory.data_dir is None:
         give_up("there is nothing private to keep: set memory.data_dir")
     return config

@@ -1,4 +1,4 @@
-"""`understudy rehearse`: what a small engine would be worth on past requests, before anything is switched on."""
+"""`understudy learn rehearse`: what a small engine would be worth on past requests, before anything is switched on."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from understudy.commands.learn_logs import (
     read_files,
     served_pairs,
 )
+from understudy.commands.reports import keep_report, now_and_then, write_report
 from understudy.commands.tenant_option import tenant_named, tenant_option
 from understudy.settings.config import Config
 
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from learning.rehearsal.arms import Answer, Past, Rehearsed
     from router.embedding.embedder import Embedder
 
-_EVERY_S = 5.0
 _MOST_TOKENS = 512
 """Of an answer to a request that names no bound."""
 _MOST_FAILED = 5
@@ -143,7 +143,10 @@ def rehearse(
     _print(result)
     if rehearsal.why:
         click.echo(rehearsal.why, err=True)
-    _write(result, json_file, folder)
+    from learning.rehearsal.kept import REPORT
+
+    write_report(result, json_file)
+    keep_report(result, folder, REPORT)
 
 
 def _served(config: Config, model: str | None) -> str:
@@ -293,15 +296,8 @@ def _kept(state: Path) -> Iterator[list[Any]]:
 
 def _told(purse: Purse) -> Callable[[int, int], None]:
     """A line now and then, on standard error."""
-    next_s = time.monotonic() + _EVERY_S
-
-    def advanced(done: int, of: int) -> None:
-        nonlocal next_s
-        if time.monotonic() >= next_s:
-            next_s = time.monotonic() + _EVERY_S
-            click.echo(f"{done} of {of} questions, ${purse.spent_usd:.4f} spent", err=True)
-
-    return advanced
+    say = now_and_then()
+    return lambda done, of: say(f"{done} of {of} questions, ${purse.spent_usd:.4f} spent")
 
 
 def _result(past: list[Past], found: Rehearsed, max_loss: float, examples: int) -> dict[str, Any]:
@@ -332,20 +328,3 @@ def _print(result: dict[str, Any]) -> None:
         "The loss is counted against the recorded answers: another answer may be as good. These are predictions, no proofs:"
         " a gateway has to see as much for itself."
     )
-
-
-def _write(result: dict[str, Any], json_file: Path | None, folder: Path | None) -> None:
-    """The report holds no words of the log: what is kept in the folder must go when somebody is forgotten."""
-    from learning.rehearsal.kept import REPORT
-
-    try:
-        if json_file is not None:
-            json_file.write_text(json.dumps(result, indent=1, allow_nan=False) + "\n", encoding="utf-8")
-        if folder is not None:
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            target = folder / REPORT
-            target.touch(mode=0o600)
-            target.write_text(json.dumps(result, allow_nan=False) + "\n", encoding="utf-8")
-            click.echo(f"\nthe admin pages of {folder} show this rehearsal", err=True)
-    except (OSError, ValueError) as error:
-        give_up(str(error))

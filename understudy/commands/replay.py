@@ -1,4 +1,4 @@
-"""`understudy replay`: plan it, run it by hand, go on with it, look at what it did and what that cost, take it back."""
+"""`understudy learn replay`: plan it, run it by hand, go on with it, see what it did and what that cost, take it back."""
 
 from __future__ import annotations
 
@@ -11,25 +11,30 @@ from typing import Any
 import click
 import orjson
 
+from admin.operations.replay import stop
+from admin.page import Asked, NotThere, Summary
+from admin.sources import Sources
 from store import Store
 from store.jobs.leases import LeaseOver
 from store.jobs.replay_jobs import AnotherReplayRuns, NotThatRun
 from store.jobs.replay_records import NewStep, ReplayBudget, ReplayRun
 from understudy.commands.auditing import note
+from understudy.commands.configured import config_in
 from understudy.commands.data_folder import data_option, store_in
 from understudy.commands.giving_up import give_up
+from understudy.commands.made import command, reading
 from understudy.commands.replay_tables import (
+    RUN,
+    SPEND,
+    STEP,
     as_json,
     plan_json,
     plan_table,
-    run_table,
-    spend_table,
+    run_rows,
     spent_in_words,
-    step_table,
 )
 from understudy.commands.tenant_option import NoSuchTenant, tenant_named, tenant_option
 from understudy.settings.config import Config
-from understudy.settings.file import ConfigError, load_config
 
 _JSON = click.option("--json", "as_json_", is_flag=True, help="For machines.")
 
@@ -69,10 +74,7 @@ def replay(
         return
     if config_path is None:
         raise click.UsageError("--config FILE is needed: it names the engines and the data folder")
-    try:
-        config = load_config(config_path)
-    except ConfigError as error:
-        give_up(f"configuration error\n{error}")
+    config = config_in(config_path)
     budget = _budget(config, budget_usd, budget_tokens, budget_minutes)
     widened = None if (budget_usd, budget_tokens, budget_minutes) == (None, None, None) else budget
     try:
@@ -82,7 +84,7 @@ def replay(
             return
         run, spent = asyncio.run(_run(config, budget, widened, tenant, resume))
     except KeyboardInterrupt:
-        give_up("stopped; `understudy replay --resume` goes on where it was", status=130)
+        give_up("stopped; `understudy learn replay --resume` goes on where it was", status=130)
     click.echo(orjson.dumps(spent) if as_json_ else f"run {run.id}: {run.state}. {run.note}".strip())
     if not as_json_:
         click.echo(spent_in_words(spent))
@@ -90,37 +92,42 @@ def replay(
         sys.exit(1)
 
 
-@replay.command("list")
-@data_option()
-@click.option("--limit", default=20, show_default=True, type=click.IntRange(min=1))
-@_JSON
-def list_(data: Path, limit: int, as_json_: bool) -> None:
-    """List runs, newest first: what they did and what they cost."""
-    with store_in(data) as store:
-        runs = store.jobs.replay.runs(limit=limit)
-        found = [as_json(store.jobs.replay, run) for run in runs]
-    if as_json_:
-        click.echo(orjson.dumps(found, option=orjson.OPT_INDENT_2))
-    else:
-        click.echo(run_table(found) if found else "nothing was replayed yet")
+def listed(sources: Sources, asked: Asked) -> Summary:
+    """Runs, newest first."""
+    jobs = sources.store.jobs.replay
+    return {"runs": run_rows(as_json(jobs, run) for run in jobs.runs(limit=asked.whole("limit", 20)))}
 
 
-@replay.command()
-@data_option()
-@click.argument("run", type=int)
-@_JSON
-def show(data: Path, run: int, as_json_: bool) -> None:
-    """Show one run: its steps and their results, and what it cost by engine and purpose."""
-    with store_in(data) as store:
-        found = store.jobs.replay.run(run)
-        if found is None:
-            give_up(f"there is no run {run}; `understudy replay list` shows them")
-        shown = as_json(store.jobs.replay, found, steps=True)
-    if as_json_:
-        click.echo(orjson.dumps(shown, option=orjson.OPT_INDENT_2))
-        return
-    click.echo(run_table([shown]))
-    click.echo(f"\n{step_table(shown['steps'])}\n\n{spend_table(shown['spend'])}")
+def shown(sources: Sources, asked: Asked) -> Summary:
+    """One run with its steps and what it cost."""
+    jobs, id = sources.store.jobs.replay, asked.whole("run", 0)
+    found = jobs.run(id)
+    if found is None:
+        raise NotThere(f"there is no run {id}; `understudy learn replay list` shows them")
+    return as_json(jobs, found, steps=True)
+
+
+replay.add_command(
+    reading(
+        "list",
+        "List runs, newest first: what they did and what they cost.",
+        listed,
+        options=[click.Option(["--limit"], default=20, show_default=True, type=click.IntRange(min=1))],
+        rows="runs",
+        tables={"runs": RUN},
+        nothing="nothing was replayed yet",
+    )
+)
+replay.add_command(
+    reading(
+        "show",
+        "Show one run: its steps and their results, and what it cost by engine and purpose.",
+        shown,
+        options=[click.Argument(["run"], type=int)],
+        tables={"steps": STEP, "spend": SPEND},
+    )
+)
+replay.add_command(command(stop))
 
 
 @replay.command()
@@ -154,18 +161,6 @@ def undo(data: Path, run: int | None, example: int | None, tenant: str | None) -
     )
     if example is not None and not done.restored:
         sys.exit(1)
-
-
-@replay.command()
-@data_option()
-@click.argument("run", type=int)
-def stop(data: Path, run: int) -> None:
-    """Have a run stop before its next request to an engine; another process may be running it."""
-    with store_in(data) as store:
-        asked = store.jobs.replay.ask_to_stop(run).result()
-        if asked:
-            note(store, "replay/stop", f"run {run}", {})
-    click.echo(f"run {run} stops before its next request" if asked else f"run {run} does not go on")
 
 
 def _budget(config: Config, usd: float | None, tokens: int | None, minutes: float | None) -> ReplayBudget:

@@ -1,17 +1,28 @@
-"""What `understudy replay` prints: plans, runs, steps and costs, as tables for people and as data for machines."""
+"""What `understudy learn replay` prints: plans, runs, steps and costs, as tables for people and as data for machines."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from datetime import UTC, datetime
 from typing import Any
 
 import orjson
 
 from store.jobs.replay_jobs import ReplayJobs
 from store.jobs.replay_records import NewStep, ReplayBudget, ReplayRun
+from understudy.commands.tables import table
+
+RUN = (
+    *("run", "state", "asked_by", "tenant", "started_at_s", "steps", "results", "usd", "unknown_usd"),
+    "note",
+)
+STEP = ("kind", "example", "state", "result", "improvement_potential", "expected_usd", "detail")
+SPEND = ("engine", "purpose", "asks", "usd", "unknown_usd", "tokens")
+_PLANNED = (
+    *("kind", "example", "improvement_potential", "effect", "usd", "tokens"),
+    "seconds",
+)
 
 
 def plan_json(steps: Sequence[NewStep], budget: ReplayBudget) -> dict[str, Any]:
@@ -44,23 +55,9 @@ def plan_table(steps: Sequence[NewStep], budget: ReplayBudget) -> str:
     """A plan for people: best first, with what each step is expected to bring and to cost."""
     if not steps:
         return "nothing to replay: no example has anything to gain, or the budget allows for none"
-    rows = [
-        ("KIND", "EXAMPLE", "POTENTIAL", "EXPECTED GAIN", "DOLLARS", "TOKENS", "SECONDS"),
-        *(
-            (
-                step.kind,
-                str(step.example_id),
-                f"{step.gain:.4f}",
-                f"{step.expected_effect:.4f}",
-                f"{step.expected_usd:.5f}",
-                str(step.expected_tokens),
-                f"{step.expected_s:.1f}",
-            )
-            for step in steps
-        ),
-    ]
-    sums = plan_json(steps, budget)["expected"]
-    return _table(rows) + (
+    plan = plan_json(steps, budget)
+    sums = plan["expected"]
+    return "\n".join(table(plan["lines"], _PLANNED)) + (
         f"\n\n{sums['distil']} to distil, {sums['expand']} to expand: an effect of {sums['effect']:.4f} for"
         f" {sums['usd']:.4f} dollars, {sums['tokens']} tokens, {sums['seconds'] / 60:.1f} minutes of engines' time"
         f"\nbudget: {_in_words(budget)}"
@@ -97,65 +94,17 @@ def as_json(jobs: ReplayJobs, run: ReplayRun, *, steps: bool = False) -> dict[st
     return shown
 
 
-def run_table(runs: Sequence[Mapping[str, Any]]) -> str:
-    """Runs for people."""
-    rows = [("RUN", "STATE", "BY", "TENANT", "BEGAN", "STEPS", "RESULTS", "DOLLARS", "UNKNOWN", "NOTE")]
-    for run in runs:
-        states = run["steps_by_state"]
-        rows.append(
-            (
-                str(run["run"]),
-                run["state"],
-                run["asked_by"],
-                run["tenant"][:12] or "all",
-                _time(run["started_at_s"]),
-                f"{states.get('done', 0)}/{sum(states.values())}",
-                " ".join(f"{name}:{count}" for name, count in sorted(run["results"].items())) or "-",
-                f"{run['spent']['usd']:.4f}",
-                f"{run['spent']['unknown_usd']:.4f}",
-                run["note"],
-            )
-        )
-    return _table(rows)
-
-
-def step_table(steps: Sequence[Mapping[str, Any]]) -> str:
-    """A run's steps for people."""
-    rows = [
-        ("KIND", "EXAMPLE", "STATE", "RESULT", "POTENTIAL", "EXPECTED DOLLARS", "DETAIL"),
-        *(
-            (
-                step["kind"],
-                str(step["example"]),
-                step["state"],
-                step["result"] or "-",
-                f"{step['improvement_potential']:.4f}",
-                f"{step['expected_usd']:.5f}",
-                " ".join(f"{name}={value}" for name, value in step["detail"].items()),
-            )
-            for step in steps
-        ),
+def run_rows(runs: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Runs as rows of a table with these columns: RUN."""
+    return [
+        {
+            **run,
+            "steps": run["steps_by_state"],
+            "usd": run["spent"]["usd"],
+            "unknown_usd": run["spent"]["unknown_usd"],
+        }
+        for run in runs
     ]
-    return _table(rows)
-
-
-def spend_table(lines: Sequence[Mapping[str, Any]]) -> str:
-    """What a run cost, by engine and purpose, for people."""
-    rows = [
-        ("ENGINE", "PURPOSE", "REQUESTS", "DOLLARS", "UNKNOWN", "TOKENS"),
-        *(
-            (
-                line["engine"],
-                line["purpose"],
-                str(line["asks"]),
-                f"{line['usd']:.6f}",
-                f"{line['unknown_usd']:.6f}",
-                str(line["tokens"]),
-            )
-            for line in lines
-        ),
-    ]
-    return _table(rows)
 
 
 def spent_in_words(run: Mapping[str, Any]) -> str:
@@ -185,14 +134,3 @@ def _in_words(budget: ReplayBudget) -> str:
     if budget.seconds is not None:
         parts.append(f"{budget.seconds / 60:g} minutes")
     return ", ".join(parts) or "none"
-
-
-def _table(rows: Sequence[Sequence[str]]) -> str:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
-    )
-
-
-def _time(at_s: float | None) -> str:
-    return "-" if at_s is None else datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%d %H:%M:%SZ")

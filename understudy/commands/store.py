@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -11,15 +11,20 @@ import click
 
 from store import Store
 from store.errors import StoreError
+from understudy.commands.backup import backup, restore
 from understudy.commands.giving_up import give_up
+from understudy.commands.reports import now_and_then
 
-_EVERY_S = 5.0
 _NEEDS = "PostgreSQL needs: pip install 'understudy-gateway[postgres]'"
 
 
 @click.group()
 def store() -> None:
-    """The database behind a gateway: its schema in PostgreSQL, and moving between SQLite and PostgreSQL."""
+    """The database behind a gateway: backing it up, its schema in PostgreSQL, and moving between SQLite and PostgreSQL."""
+
+
+store.add_command(backup)
+store.add_command(restore)
 
 
 @store.command()
@@ -109,7 +114,7 @@ def _copy(source: str, target: str, *, final: bool) -> None:
 
     began_s = time.monotonic()
     with opened(source, target, into=True) as (read, written, tables):
-        copied = copy_rows(read, written, tables, final=final, told=_Progress())
+        copied = copy_rows(read, written, tables, final=final, told=_progress())
         took = f"{copied.rows:,} rows read in {time.monotonic() - began_s:.1f} s"
         click.echo(f"{took}: {copied.written:,} written, {copied.deleted:,} deleted in {written.name}")
         if final:
@@ -131,7 +136,7 @@ def _verify(source: str, target: str) -> bool:
 
     equal = True
     with opened(source, target, into=False) as (read, written, tables):
-        for one in compare(read, written, tables, told=_Progress()):
+        for one in compare(read, written, tables, told=_progress()):
             equal = equal and one.equal
             said = one.checksum if one.equal else f"DIFFERENT: {one.checksum} and {one.checksum_of_target}"
             rows = (
@@ -143,16 +148,10 @@ def _verify(source: str, target: str) -> bool:
     return equal
 
 
-class _Progress:
+def _progress() -> Callable[[str, int, int], None]:
     """A line now and then on standard error."""
-
-    def __init__(self) -> None:
-        self._next_s = time.monotonic() + _EVERY_S
-
-    def __call__(self, table: str, done: int, total: int) -> None:
-        if time.monotonic() >= self._next_s:
-            self._next_s = time.monotonic() + _EVERY_S
-            click.echo(f"{table}: {done:,} of {total:,} rows", err=True)
+    say = now_and_then()
+    return lambda table, done, total: say(f"{table}: {done:,} of {total:,} rows")
 
 
 @contextmanager

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping
-from datetime import datetime
-from typing import Any, TypeVar
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import click
 
 from store.people.limits import PERIODS, Limits, Terms, kind_of, told
 from store.validating import fields_of
+from understudy.commands.since import moment as since
 
-F = TypeVar("F", bound=Callable[..., Any])
 _NONE = "none"
 _AGES = {"m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 7 * 86_400.0}
 _AGE = re.compile(r"(\d+(?:\.\d+)?)([mhdw])")
@@ -21,11 +20,9 @@ _BUDGET = re.compile(rf"([^/]+)/({'|'.join(PERIODS)})")
 _METAVARS = {"texts": "GLOB", "budgets": "USD/PERIOD", "count": "N", "text": "TEXT"}
 
 
-def terms_options(command: F) -> F:
+def terms_options() -> list[click.Option]:
     """Options for limits, limits of each end user, expiry, memory's partition and whether end users are needed."""
-    for option in reversed([*_limits("", ""), *_limits("user-", "Of every single end user. "), *_others()]):
-        command = option(command)
-    return command
+    return [*_limits("", ""), *_limits("user-", "Of every single end user. "), *_others()]
 
 
 def fields(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -56,31 +53,9 @@ def moment(text: str, option: str) -> float:
     """Seconds since 1970: so long from now on, or a date, of which UTC's midnight is meant. Raises click.BadParameter."""
     if _AGE.fullmatch(text):
         return time.time() + seconds(text, option)
-    try:
-        at = datetime.fromisoformat(text)
-        return (at if at.tzinfo else datetime.fromisoformat(at.isoformat() + "+00:00")).timestamp()
-    except (ValueError, OverflowError):
-        raise click.BadParameter(
-            f"{text[:40]!r}: write 90d, or a date such as 2027-01-31", param_hint=option
-        ) from None
-
-
-def not_past(expires: str | None) -> None:
-    """Raises click.BadParameter for an end of something new that has passed already."""
-    if expires is not None and expires != _NONE and moment(expires, "--expires") <= time.time():
-        raise click.BadParameter(
-            f"{expires[:40]!r} has passed: write 90d, or a date to come", param_hint="--expires"
-        )
-
-
-def said(record: Mapping[str, Any]) -> Iterable[str]:
-    """A described record as lines, without what is empty."""
-    for name, value in record.items():
-        if isinstance(value, Mapping):
-            for below, held in value.items():
-                yield f"{name}.{below}: {_plain(held)}"
-        elif value is not None and value != "":
-            yield f"{name}: {_plain(value)}"
+    found = since(option, text, time.time())
+    assert found is not None, "there is a text"
+    return found
 
 
 def _option(name: str, kind: str) -> str:
@@ -88,26 +63,26 @@ def _option(name: str, kind: str) -> str:
     return name.removesuffix("s") if kind in ("texts", "budgets") else name
 
 
-def _limits(prefix: str, whose: str) -> Iterable[Callable[[F], F]]:
+def _limits(prefix: str, whose: str) -> Iterable[click.Option]:
     for name, field in fields_of(Limits).items():
         kind, said = kind_of(field), whose + (field.description or "")
         option = prefix + _option(name, kind).replace("_", "-")
         if kind == "flag":
-            yield click.option(f"--{option}/--{prefix}no-{name.replace('_', '-')}", default=None, help=said)
+            yield click.Option([f"--{option}/--{prefix}no-{name.replace('_', '-')}"], default=None, help=said)
         elif kind in ("texts", "budgets"):
             said += " May be given several times."
-            yield click.option(f"--{option}", multiple=True, metavar=_METAVARS[kind], help=said)
+            yield click.Option([f"--{option}"], multiple=True, metavar=_METAVARS[kind], help=said)
         else:
-            yield click.option(f"--{option}", metavar=_METAVARS[kind], help=said)
+            yield click.Option([f"--{option}"], metavar=_METAVARS[kind], help=said)
 
 
-def _others() -> list[Callable[[F], F]]:
+def _others() -> list[click.Option]:
     said = {name: field.description for name, field in fields_of(Terms).items()}
     return [
-        click.option("--expires", metavar="WHEN", help="When it ends: 90d, or a date such as 2027-01-31."),
-        click.option("--partition", type=click.Choice(["user", "tenant", _NONE]), help=said["partition"]),
-        click.option(
-            "--users-required", type=click.Choice(["yes", "no", _NONE]), help=said["users_required"]
+        click.Option(["--expires"], metavar="WHEN", help="When it ends: 90d, or a date such as 2027-01-31."),
+        click.Option(["--partition"], type=click.Choice(["user", "tenant", _NONE]), help=said["partition"]),
+        click.Option(
+            ["--users-required"], type=click.Choice(["yes", "no", _NONE]), help=said["users_required"]
         ),
     ]
 
@@ -153,17 +128,3 @@ def _whole(text: str, hint: str) -> int:
         return int(text)
     except ValueError:
         raise click.BadParameter(f"{text[:40]!r}: a whole number, or none", param_hint=hint) from None
-
-
-def _plain(value: Any) -> str:
-    if isinstance(value, list):
-        return ", ".join(map(_plain, value))
-    if isinstance(value, Mapping) and "per" in value:
-        return (
-            f"{value['usd']:g} USD per {value['per']}"
-            if value["per"] != "total"
-            else f"{value['usd']:g} USD in all"
-        )
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return str(value)

@@ -14,6 +14,7 @@ import click
 from understudy.commands.data_folder import data_option, store_in
 from understudy.commands.giving_up import give_up
 from understudy.commands.since import moment
+from understudy.commands.tables import table
 from understudy.commands.tenant_option import tenant_named, tenant_option
 
 if TYPE_CHECKING:
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
 
 _DIGEST = 12
 """Characters of a digest that are shown in a table."""
+_FIGURES = (
+    *("requests", "hits", "prompt_tokens", "cached_tokens", "completion_tokens", "cost_usd", "saved_usd"),
+    *("failed", "unpriced", "estimated"),
+)
 _HOURS_KEPT_S = 39 * 86_400
 """Sums of quality by the hour: before that by the day."""
 
@@ -175,25 +180,8 @@ def _without(by: Sequence[str]) -> set[str]:
 
 
 def _table(rows: Sequence[dict[str, Any]], by: Sequence[str], total: dict[str, Any]) -> str:
-    heads = ["line", *by, "requests", "hits", "tokens in", "cached", "tokens out", "cost", "saved", "notes"]
-    lines = [heads]
-    for row in rows:
-        names = [row[name] if name != "user" else row[name][:_DIGEST] for name in by]
-        notes = [f"{row[name]} {name}" for name in ("failed", "unpriced", "estimated") if row[name]]
-        figures = [
-            row[name] for name in ("requests", "hits", "prompt_tokens", "cached_tokens", "completion_tokens")
-        ]
-        cost = "unpriced" if row["unpriced"] and row["unpriced"] == row["requests"] else _usd(row["cost_usd"])
-        lines.append(
-            [row["line"], *names, *map(str, figures), cost, _usd(row["saved_usd"]), ", ".join(notes)]
-        )
-    widths = [max(len(str(line[at])) for line in lines) for at in range(len(heads))]
-    told = []
-    for line in lines:
-        cells = zip(line, widths, strict=True)
-        told.append(
-            "  ".join(_set(cell, width, at <= len(by)) for at, (cell, width) in enumerate(cells)).rstrip()
-        )
+    columns = ("line", *by, *_FIGURES)
+    shown = [row | ({"user": row["user"][:_DIGEST]} if "user" in by else {}) for row in rows]
     parts = ", ".join(
         f"{name} {_usd(total[f'{name}_usd'])}"
         for name in ("judge", "shadow", "replay", "manual_queries", "warm")
@@ -201,7 +189,7 @@ def _table(rows: Sequence[dict[str, Any]], by: Sequence[str], total: dict[str, A
     )
     return "\n".join(
         [
-            *told,
+            *table(shown, columns),
             "",
             f"answers {_usd(total['answer_usd'])}, of which examples {_usd(total['examples_usd'])}"
             f" ({total['example_tokens']} tokens)",
@@ -216,10 +204,6 @@ def _table(rows: Sequence[dict[str, Any]], by: Sequence[str], total: dict[str, A
             ),
         ]
     )
-
-
-def _set(text: str, width: int, left: bool) -> str:
-    return text.ljust(width) if left else text.rjust(width)
 
 
 def _usd(dollars: float) -> str:

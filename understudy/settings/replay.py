@@ -70,7 +70,9 @@ class ReplayAdvanced(Settings):
 class ReplaySettings(Settings):
     """Replay: off-peak, the reference engine answers again what matters most, and the best answer stays. Needs memory."""
 
-    enabled: bool = Field(False, description="Run replay by itself; `understudy replay` works either way.")
+    enabled: bool = Field(
+        False, description="Run replay by itself; `understudy learn replay` works either way."
+    )
     cron: Cron | None = Field(
         "0 2 * * *",
         description="When a run begins, as in crontab(5); null: daily, in the hour that is usually quietest.",

@@ -33,7 +33,7 @@ def test_a_password_is_printed_once_and_only_its_hash_is_kept(tmp_path: Path) ->
         operator is not None and operator.role == "operator" and matches(operator.password_hash, said.strip())
     )
     assert ann is not None and ann.role == "viewer" and matches(ann.password_hash, "x" * 12)
-    assert [line.split()[:2] for line in run("users", *data)[1].splitlines()] == [
+    assert [line.split()[:2] for line in run("users", *data)[1].splitlines()[1:]] == [
         ["ann", "viewer"],
         ["operator", "operator"],
     ]
@@ -68,7 +68,7 @@ def test_a_token_is_shown_once_listed_and_revoked(tmp_path: Path) -> None:
     assert "terraform" in listed and "operator" in listed and secret not in listed
     with opened(tmp_path) as store:
         assert store.admin_tokens.find(secret) is not None
-    assert run("revoke", listed.split()[0]).exit_code == 0
+    assert run("revoke", listed.splitlines()[1].split()[0]).exit_code == 0
     with opened(tmp_path) as store:
         assert store.admin_tokens.find(secret) is None
         assert [record.action for record in store.audit.page()] == [

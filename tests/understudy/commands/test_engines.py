@@ -63,25 +63,23 @@ def test_it_lists_drains_and_resumes_and_every_change_is_audited(tmp_path: Path)
         ("small", "", "up", ""),
     )
     data = ("--data", str(tmp_path))
-    assert (
-        "large@b:1  down for 3" in run("list", *data).stdout
-        and "connect: refused" in run("list", *data).stdout
-    )
+    rows = [line.split() for line in run("list", *data).stdout.splitlines()]
+    assert rows[2][:3] == ["large", "b:1", "down"] and rows[2][-2:] == ["connect:", "refused"]
     assert run("drain", *data, "large@a:1", "--reason", "new driver").exit_code == 0
     assert run("drain", *data, "large@a:1").exit_code == 1
     assert run("drain", *data, "small").exit_code == 0
     listed = json.loads(run("list", *data, "--json").stdout)
     states = {(one["engine"], one["replica"]): one["state"] for one in listed}
     assert states == {("large", "a:1"): "drained", ("large", "b:1"): "down", ("small", ""): "drained"}
-    assert json.loads(run("resume", *data, "large", "--json").stdout) == {"engine": "large", "changed": True}
+    assert "large is resumed" in json.loads(run("resume", *data, "large", "--json").stdout)["said"]
     store = Store.open(tmp_path)
     assert [(one.engine, one.replica) for one in store.jobs.engine_states.drained()] == [("small", "")]
     noted = [(row.action, row.target, row.outcome) for row in reversed(store.audit.page())]
     assert noted == [
-        ("engines drain", "large@a:1", "done"),
-        ("engines drain", "large@a:1", "failed"),
-        ("engines drain", "small", "done"),
-        ("engines resume", "large", "done"),
+        ("engines/drain", "large@a:1", "done"),
+        ("engines/drain", "large@a:1", "failed"),
+        ("engines/drain", "small", "done"),
+        ("engines/resume", "large", "done"),
     ]
     store.close()
 
@@ -90,13 +88,13 @@ def test_it_lists_drains_and_resumes_and_every_change_is_audited(tmp_path: Path)
 def test_nobody_is_drained_by_a_slip_of_the_pen(tmp_path: Path, name: str) -> None:
     told(tmp_path, ("large", "a:1", "up", ""))
     refused = run("drain", "--data", str(tmp_path), name)
-    assert refused.exit_code == 2 and "large@a:1" in refused.stderr
+    assert refused.exit_code == 1 and "large@a:1" in refused.stderr
 
 
 def test_what_is_drained_is_listed_while_no_worker_runs(tmp_path: Path) -> None:
     Store.open(tmp_path).close()
     assert run("drain", "--data", str(tmp_path), "large").exit_code == 0
-    assert run("list", "--data", str(tmp_path)).stdout.startswith("large  drained for ")
+    assert run("list", "--data", str(tmp_path)).stdout.splitlines()[1].split()[2] == "drained"
 
 
 def test_an_engine_is_asked_one_small_question(tmp_path: Path, upstream: Upstream) -> None:

@@ -1,4 +1,4 @@
-"""`understudy evaluate`: reads a gateway's log and says what other policies would have brought."""
+"""`understudy learn evaluate`: reads a gateway's log and says what other policies would have brought."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`understudy explain` over the real command line: why nothing is offloaded, in the words of whoever may change it."""
+"""`understudy learn explain` over the real command line: why nothing is offloaded, in the words of whoever may change it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def asked(question: str, system: str = "You label tickets.", **fields: Any) -> d
 
 def explained(data: Path, *options: str) -> tuple[dict[str, Any], str]:
     told = data.parent / "told.json"
-    status, said, errors = ran("explain", "--data", str(data), "--json", str(told), *options)
+    status, said, errors = ran("learn", "explain", "--data", str(data), "--json", str(told), *options)
     assert status == 0, errors
     return json.loads(told.read_text(encoding="utf-8")), said
 
@@ -66,7 +66,7 @@ def test_a_real_gateways_log_says_why_nothing_was_offloaded(tmp_path: Path) -> N
 
 
 def test_a_folder_without_requests_is_said_to_have_none(tmp_path: Path) -> None:
-    status, _, errors = ran("explain", "--data", str(tmp_path))
+    status, _, errors = ran("learn", "explain", "--data", str(tmp_path))
     assert status == 2 and "no gateway's data folder" in errors
 
 
@@ -77,12 +77,12 @@ def test_the_cache_says_for_which_header_repeats_were_missed(tmp_path: Path) -> 
     ):
         for project in ("a", "b", "a"):
             gateway.post("/chat/completions", asked("Where?"), {"OpenAI-Project": project})
-        status, said, errors = ran("explain", "--cache", gateway.url)
+        status, said, errors = ran("learn", "explain", "--cache", gateway.url)
     assert status == 0, errors
     assert said.strip() == "1 repeats were asked anew for the header openai-project alone"
 
 
 def test_without_a_folder_or_the_cache_there_is_nothing_to_explain() -> None:
-    assert ran("explain")[0] == 2
-    status, _, errors = ran("explain", "--cache", "http://127.0.0.1:1")
+    assert ran("learn", "explain")[0] == 2
+    status, _, errors = ran("learn", "explain", "--cache", "http://127.0.0.1:1")
     assert status == 2 and "does not tell its metrics" in errors

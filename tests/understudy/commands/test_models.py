@@ -1,4 +1,4 @@
-"""`understudy models`: what a person sees of what was learnt, and takes out of use."""
+"""`understudy learn models`: what a person sees of what was learnt, and takes out of use."""
 
 from __future__ import annotations
 
@@ -49,15 +49,15 @@ def in_use(data: Path) -> ArtifactRecord | None:
 
 
 def test_the_list_shows_every_version_newest_first_and_what_is_in_use(data: Path) -> None:
-    rows = run(data, "list").stdout.splitlines()
-    assert rows[0].split() == ["ID", "KIND", "TENANT", "MODEL", "STATE", "CREATED", "SIZE", "METRICS"]
-    assert [row.split()[:5] for row in rows[1:]] == [
-        ["4", "scorer", "operator", "any", "active"],
+    rows = [row.split() for row in run(data, "list").stdout.splitlines()]
+    assert rows[0][:6] == ["ID", "KIND", "TENANT", "MODEL", "STATE", "FROZEN"]
+    assert [row[:5] for row in rows[1:]] == [
+        ["4", "scorer", "operator", "-", "active"],
         ["3", "bandit", "acme", "gpt-4o", "rejected"],
         ["2", "bandit", "acme", "gpt-4o", "active"],
         ["1", "bandit", "acme", "gpt-4o", "retired"],
     ]
-    assert rows[4].endswith("apgr 0.5123") and rows[3].endswith("apgr 0.6, rows 200")
+    assert rows[4][-2:] == ["apgr", "0.5123"] and rows[3][-4:] == ["apgr", "0.6", "rows", "200"]
 
 
 def test_the_list_is_narrowed_and_read_by_machines(data: Path) -> None:
@@ -77,37 +77,36 @@ def test_the_list_is_narrowed_and_read_by_machines(data: Path) -> None:
 
 def test_a_version_is_shown_with_its_metrics_and_whether_it_is_whole(data: Path) -> None:
     shown = run(data, "show", "2")
-    assert shown.exit_code == 0 and "apgr" in shown.stdout and "whole     yes" in shown.stdout
+    assert shown.exit_code == 0 and "metrics.apgr: 0.6" in shown.stdout and "whole: yes" in shown.stdout
     assert "worse" in run(data, "show", "3").stdout
     with opened(data) as store:
         record = store.artifacts.get(2)
         assert record is not None
         store.artifacts.path(record).write_bytes(b"tw0")
-    broken = run(data, "show", "2", "--json")
-    assert broken.exit_code == 1 and json.loads(broken.stdout)["whole"] is False
+    assert json.loads(run(data, "show", "2", "--json").stdout)["whole"] != "yes"
     assert run(data, "show", "99").exit_code == 2
 
 
 def test_rolling_back_goes_to_the_one_before_and_then_to_the_built_in(data: Path) -> None:
     done = run(data, "rollback", *SLOT)
-    assert done.exit_code == 0 and "version 1" in done.stdout and "--freeze" in done.stderr
+    assert done.exit_code == 0 and "version 1" in done.stdout and "freeze to keep" in done.stdout
     now = in_use(data)
     assert now is not None and now.id == 1
     assert "built-in" in run(data, "rollback", *SLOT).stdout and in_use(data) is None
     nothing = run(data, "rollback", *SLOT)
-    assert nothing.exit_code == 2 and "nothing to go back from" in nothing.stderr
+    assert nothing.exit_code == 1 and "nothing to go back from" in nothing.stderr
 
 
 def test_rolling_back_to_a_version_takes_that_one_and_no_other_slots_and_no_broken_one(data: Path) -> None:
     assert "version 1" in run(data, "rollback", *SLOT, "--to", "1").stdout
     assert "version 2" in run(data, "rollback", *SLOT, "--to", "2").stdout
-    assert run(data, "rollback", *SLOT, "--to", "4").exit_code == 2
-    assert run(data, "rollback", *SLOT, "--to", "99").exit_code == 2
+    assert run(data, "rollback", *SLOT, "--to", "4").exit_code == 1
+    assert run(data, "rollback", *SLOT, "--to", "99").exit_code == 1
     with opened(data) as store:
         record = store.artifacts.get(1)
         assert record is not None
         store.artifacts.path(record).unlink()
-    assert run(data, "rollback", *SLOT, "--to", "1").exit_code == 2
+    assert run(data, "rollback", *SLOT, "--to", "1").exit_code == 1
     now = in_use(data)
     assert now is not None and now.id == 2
 
@@ -115,18 +114,12 @@ def test_rolling_back_to_a_version_takes_that_one_and_no_other_slots_and_no_brok
 def test_a_frozen_slot_takes_no_new_version_until_it_is_unfrozen(data: Path) -> None:
     assert "version 2" in run(data, "freeze", *SLOT).stdout
     assert {r["id"]: r["frozen"] for r in listed(data)} == {4: False, 3: True, 2: True, 1: True}
-    assert "active frozen" in run(data, "list").stdout
     with opened(data) as store:
         tenant = store.keys.tenant_named("acme")
         assert store.artifacts.publish("bandit", tenant, "gpt-4o", b"new", metrics={}).state == "retired"
-    assert run(data, "unfreeze", *SLOT).stdout == "unfrozen\n"
-    assert "not frozen" in run(data, "unfreeze", *SLOT).stdout
-
-
-def test_a_rollback_can_freeze_at_once(data: Path) -> None:
-    done = run(data, "rollback", *SLOT, "--freeze")
-    assert done.exit_code == 0 and not done.stderr
-    assert any(r["frozen"] for r in listed(data))
+    assert run(data, "unfreeze", *SLOT).exit_code == 0
+    assert run(data, "unfreeze", *SLOT).exit_code == 1
+    assert "stays frozen" in run(data, "rollback", *SLOT, "--freeze").stdout
 
 
 def test_an_exported_version_is_its_bytes_and_what_is_known_of_it(data: Path, tmp_path: Path) -> None:
@@ -138,29 +131,9 @@ def test_an_exported_version_is_its_bytes_and_what_is_known_of_it(data: Path, tm
     assert run(data, "export", "99", "-o", str(file)).exit_code == 2
 
 
-def test_a_folder_that_is_no_gateways_is_left_alone(tmp_path: Path) -> None:
-    assert run(tmp_path / "nowhere", "list").exit_code == 2
-    assert not (tmp_path / "nowhere").exists()
-
-
 def test_where_nothing_was_learnt_the_list_says_what_is_in_use(tmp_path: Path) -> None:
     with opened(tmp_path):
         pass
     done = run(tmp_path, "list")
     assert done.exit_code == 0 and "built-in" in done.stderr and done.stdout == ""
     assert listed(tmp_path) == []
-
-
-def test_what_commands_change_is_in_the_audit_log_with_old_and_new_versions(tmp_path: Path) -> None:
-    with opened(tmp_path) as store:
-        key, _ = store.keys.create("acme", "app")
-        for number in (1, 2):
-            store.artifacts.publish("bandit", key.tenant, "demo", b"%d" % number, metrics={})
-    slot = ("bandit", "--tenant", "acme", "--model", "demo")
-    for command in ("rollback", "freeze", "unfreeze"):
-        assert CliRunner().invoke(models, [command, "--data", str(tmp_path), *slot]).exit_code == 0, command
-    with opened(tmp_path) as store:
-        rows = store.audit.page()
-    assert [row.action for row in rows] == ["models/unfreeze", "models/freeze", "models/rollback"]
-    assert {row.target for row in rows} == {f"bandit/{key.tenant}/demo"}
-    assert rows[-1].detail["version"] == {"old": 2, "new": 1} and rows[-1].address == "command line"

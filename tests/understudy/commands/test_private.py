@@ -82,7 +82,7 @@ def filled(tmp_path: Path) -> str:
 
 
 async def told(config: Path, *words: str) -> Result:
-    command = ["private", *words[:1], "--config", str(config), *words[1:]]
+    command = ["learn", "private", *words[:1], "--config", str(config), *words[1:]]
     return await asyncio.to_thread(CliRunner().invoke, main, command)
 
 

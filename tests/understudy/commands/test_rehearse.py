@@ -1,4 +1,4 @@
-"""`understudy rehearse` over the real command line and a real HTTP engine, which knows only what examples tell it."""
+"""`understudy learn rehearse` over the real command line and a real HTTP engine, which knows only what examples tell it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def taught(body: dict[str, Any]) -> str:
 def rehearsed(folder: Path, url: str, *options: str) -> tuple[int, dict[str, Any], str, str]:
     log, told = written(folder / "log.jsonl", [ticket(number) for number in range(30)]), folder / "told.json"
     status, said, errors = ran(
-        "rehearse", str(log), "--small", f"{url}=s", *PRICES, "--questions", "8", "--examples", "3",
+        "learn", "rehearse", str(log), "--small", f"{url}=s", *PRICES, "--questions", "8", "--examples", "3",
         "--json", str(told), "--state", str(folder / "state.jsonl"), *options,
     )  # fmt: skip
     found = json.loads(told.read_text(encoding="utf-8")) if told.exists() else {}
@@ -64,7 +64,14 @@ def test_the_budget_is_kept(tmp_path: Path) -> None:
 def test_a_log_without_enough_of_a_kind_is_refused(tmp_path: Path) -> None:
     log = written(tmp_path / "log.jsonl", [ticket(1), ticket(2)])
     status, _, errors = ran(
-        "rehearse", str(log), "--small", "http://127.0.0.1:9/v1=s", "--state", str(tmp_path / "s"), *PRICES
+        "learn",
+        "rehearse",
+        str(log),
+        "--small",
+        "http://127.0.0.1:9/v1=s",
+        "--state",
+        str(tmp_path / "s"),
+        *PRICES,
     )
     assert status != 0 and "needs 5 other requests under the same instructions" in errors
 
@@ -89,7 +96,7 @@ def test_the_bank_is_a_source_and_its_pages_show_what_came_of_it(tmp_path: Path)
     told = tmp_path / "told.json"
     with chat_server(lambda body: body["messages"][-1]["content"].split()[1]) as (url, asked):
         status, said, errors = ran(
-            "rehearse", "--bank", str(tmp_path / "data"), "--small", f"{url}=s", *PRICES, "--json", str(told),
+            "learn", "rehearse", "--bank", str(tmp_path / "data"), "--small", f"{url}=s", *PRICES, "--json", str(told),
             "--questions", "20", "--examples", "3", "--state", str(tmp_path / "state.jsonl"),
         )  # fmt: skip
     assert status == 0, errors
@@ -107,6 +114,7 @@ def test_what_people_said_is_read_from_a_log(tmp_path: Path) -> None:
     log = written(tmp_path / "log.jsonl", [*lines, ticket(1) | {"score": 7}])
     with chat_server(lambda _: "refund") as (url, _):
         status, said, errors = ran(
+            "learn",
             "rehearse",
             str(log),
             "--small",
@@ -133,5 +141,7 @@ def test_what_is_missing_is_named(tmp_path: Path, options: tuple[str, ...], why:
     config = tmp_path / "config.yaml"
     engine = {"base_url": "http://127.0.0.1:9/v1", "api_key": "none"}
     config.write_text(json.dumps({"engines": {"only": engine}, "models": {"m": {"engines": ["only"]}}}))
-    status, _, errors = ran("rehearse", *[str(config) if each == "CONFIG" else each for each in options])
+    status, _, errors = ran(
+        "learn", "rehearse", *[str(config) if each == "CONFIG" else each for each in options]
+    )
     assert status != 0 and why in errors

@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[3]
 
 
 def told(*words: str) -> Result:
-    return CliRunner().invoke(main, ["replay", *words])
+    return CliRunner().invoke(main, ["learn", "replay", *words])
 
 
 def filled(folder: Path) -> Path:
@@ -50,7 +50,7 @@ def test_the_whole_of_it_from_a_plan_to_taking_it_back(tmp_path: Path) -> None:
     told_json = json.loads(told("--config", config, "--plan", "--json", "--budget-usd", "0.05").stdout)
     assert told_json["budget"]["usd"] == 0.05
     assert told_json["expected"]["usd"] <= 0.05
-    assert told("list", "--data", data).stdout == "nothing was replayed yet\n", "a plan is not a run"
+    assert told("list", "--data", data).stderr == "nothing was replayed yet\n", "a plan is not a run"
     few = told("--config", config, "--budget-usd", "0.012")
     assert few.exit_code == 0, few.output
     first = json.loads(told("list", "--data", data, "--json").stdout)[0]
@@ -85,7 +85,7 @@ def test_killed_in_the_middle_it_goes_on_and_pays_for_nothing_twice(tmp_path: Pa
         return int(count)
 
     child = subprocess.Popen(
-        [sys.executable, "-m", "understudy", "replay", "--config", str(file)],
+        [sys.executable, "-m", "understudy", "learn", "replay", "--config", str(file)],
         cwd=ROOT,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -123,7 +123,7 @@ def test_what_is_wrong_is_said(tmp_path: Path) -> None:
         (("show", "--data", data, "9"), "there is no run 9"),
         (("undo", "--data", data, "9"), "there is no run 9"),
         (("undo", "--data", data), "name a run"),
-        (("stop", "--data", data, "9"), "does not go on"),
+        (("stop", "--data", data, "9"), "no run 9"),
     ):
         found = told(*words)
         assert said in found.output, words

@@ -42,7 +42,7 @@ def data(tmp_path: Path) -> Path:
 
 def test_the_table_says_what_was_paid_for_what_and_what_is_not_known(data: Path) -> None:
     text = run(data, "--by", "model,tenant,key").output
-    assert "acme" in text and "web (" in text and "unpriced" in text
+    assert "acme" in text and "web (" in text and "UNPRICED" in text
     assert "saved $0.700000, all of that counted" in text and "1 requests have no price" in text
     assert "quality of offloaded answers: not measured" in text
 

@@ -83,7 +83,7 @@ def test_commands_that_would_ask_it_say_so_and_begin_nothing(tmp_path: Path) -> 
     data = configured(["here"], {"judge": "far"}, str(tmp_path / "data"), private={"tenants": ["acme"]})
     file = tmp_path / "config.yaml"
     file.write_text(json.dumps(data))
-    for words in (["replay"], ["private", "build", "--tenant", "acme"]):
+    for words in (["learn", "replay"], ["learn", "private", "build", "--tenant", "acme"]):
         ended = CliRunner().invoke(main, [*words, "--config", str(file)])
         assert ended.exit_code != 0
         assert "engines.here is of kind vllm-local" in ended.output, ended.output

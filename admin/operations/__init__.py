@@ -1,0 +1,1 @@
+"""What operators can have done, each written once: admin/operations/operation.py says how."""
